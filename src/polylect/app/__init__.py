@@ -1,0 +1,1 @@
+"""The program: arguments, configuration, standard streams. May import all; nothing imports it."""

@@ -1,0 +1,1 @@
+"""The agent: commands in, events out. It is handed providers, tools and a store, and owns no pipe."""

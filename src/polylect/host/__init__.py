@@ -1,0 +1,1 @@
+"""Driving engines: the same dialects run the other way round."""

@@ -1,0 +1,1 @@
+"""Who serves models: addresses, credentials, sockets, retries. `scripted` needs no network."""

@@ -1,0 +1,1 @@
+"""What the model can do, one file each. Never imports the engine or a dialect."""

@@ -1,0 +1,50 @@
+"""What a session's log is made of. Each line of it is one entry; each entry names the one before it."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from polylect.vocab.content import Message, Usage
+
+
+class Opened(Struct, frozen=True, omit_defaults=True, tag="opened"):
+    """The first entry of every log."""
+
+    session: str
+    cwd: str
+    version: int = 1
+    parent: str = ""
+
+
+class Said(Struct, frozen=True, omit_defaults=True, tag="said"):
+    """A message entered the conversation. `request` keys its usage, so that no model call is counted twice."""
+
+    message: Message
+    turn: str = ""
+    request: str = ""
+
+
+class ContextAdded(Struct, frozen=True, tag="context_added"):
+    text: str
+
+
+class Configured(Struct, frozen=True, tag="configured"):
+    settings: dict[str, Any]
+
+
+class TurnClosed(Struct, frozen=True, omit_defaults=True, tag="turn_closed"):
+    turn: str
+    reason: str
+    usage: Usage = Usage()
+
+
+Body = Opened | Said | ContextAdded | Configured | TurnClosed
+
+
+class Entry(Struct, frozen=True, omit_defaults=True):
+    """`at` is milliseconds since 1970."""
+
+    id: str
+    parent: str
+    at: int
+    body: Body

@@ -1,0 +1,207 @@
+"""What the engine is handed: a model, tools, a store. Implementations live elsewhere; the program puts them together."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+from msgspec import Struct
+
+from polylect.vocab.content import Block, Category, Form, Image, Message, Stop, Usage
+from polylect.vocab.entries import Body, Entry
+
+# Models.
+
+
+class ToolSpec(Struct, frozen=True):
+    """A tool as the model is told of it. `schema` is the JSON Schema of its arguments."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+
+
+class ModelInfo(Struct, frozen=True, omit_defaults=True):
+    """What is known of a model. Zero or None means: not known."""
+
+    name: str
+    window: int = 0
+    max_output: int = 0
+    thinking: bool = False
+    effort_levels: tuple[str, ...] = ()
+    images: bool | None = None
+
+
+class ModelRequest(Struct, frozen=True):
+    """Everything a reply depends on. `thinking` is a budget in tokens, 0 for off."""
+
+    model: str
+    system: str
+    messages: Sequence[Message]
+    tools: Sequence[ToolSpec] = ()
+    max_tokens: int = 0
+    thinking: int = 0
+    effort: str = ""
+    session: str = ""
+
+
+class TextChunk(Struct, frozen=True, gc=False):
+    text: str
+
+
+class ThinkingChunk(Struct, frozen=True, gc=False):
+    text: str
+
+
+class ArgsChunk(Struct, frozen=True, gc=False):
+    call: str
+    name: str
+    text: str
+
+
+class BlockDone(Struct, frozen=True):
+    """A whole Text, Thinking or ToolCall. Its chunks, if there were any, came before it and add up to it."""
+
+    block: Block
+
+
+class ReplyDone(Struct, frozen=True):
+    """The last event of every complete reply."""
+
+    stop: Stop
+    usage: Usage = Usage()
+    request: str = ""
+    model: str = ""
+
+
+class Retrying(Struct, frozen=True):
+    """The request failed and is made again after a pause. Only before the first chunk."""
+
+    attempt: int
+    most: int
+    delay_ms: int
+    error: str
+
+
+ModelEvent = TextChunk | ThinkingChunk | ArgsChunk | BlockDone | ReplyDone | Retrying
+
+
+class Provider(Protocol):
+    """A model service."""
+
+    name: str
+
+    def info(self, model: str) -> ModelInfo: ...
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[Sequence[ModelEvent]]:
+        """Ask for a reply. Each batch is what arrived together, so that a fast stream costs little.
+
+        Ends with a ReplyDone, or raises ProviderError. Closing it early, or cancelling, drops the connection.
+        """
+        ...
+
+    async def close(self) -> None: ...
+
+
+# Tools.
+
+
+class ToolReturn(Struct, frozen=True):
+    """What a tool gives back. Faults that the model can act on are `ok=False`, not exceptions."""
+
+    output: str
+    ok: bool = True
+    form: Form = "text"
+    metadata: dict[str, Any] | None = None
+    images: tuple[Image, ...] = ()
+
+
+class Exit(Struct, frozen=True):
+    """How a process ended."""
+
+    code: int
+    """The exit status; minus the signal's number if a signal ended it."""
+    timed_out: bool = False
+
+
+class Processes(Protocol):
+    """Starts processes and answers for their ends: whatever they start dies with the call, the engine or its crash."""
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        timeout: float,
+        on_output: Callable[[Literal["out", "err"], bytes], None],
+        on_start: Callable[[int], None] = ...,
+    ) -> Exit:
+        """Run to the end. Cancelling it ends the whole tree: INT, TERM, KILL. Standard input is empty."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class ToolContext(Protocol):
+    """What a call may use."""
+
+    call: str
+    workspace: str
+    """The folder the work is about: absolute, symlinks resolved."""
+    roots: Sequence[str]
+    """Folders and files this call may touch: the workspace, what was granted, what was approved for this call."""
+    seen: dict[str, tuple[int, int]]
+    """Files this conversation has read or written: real path to (mtime_ns, size) at that time."""
+    env: Mapping[str, str]
+    """The environment for children, without secrets."""
+    processes: Processes
+
+    def progress(self, text: str) -> None:
+        """Show output as it comes. The return value still holds everything."""
+        ...
+
+    def spill(self, text: str) -> str:
+        """Keep output that is too long for the model in a file, and say where."""
+        ...
+
+
+class Tool(Protocol):
+    """Something the model can do."""
+
+    name: str
+    category: Category
+    spec: ToolSpec
+
+    def describe(self, args: dict[str, Any]) -> str:
+        """One line for a person: what this call would do."""
+        ...
+
+    def touches(self, args: dict[str, Any], workspace: str) -> tuple[str, ...]:
+        """The real paths this call would read or write, symlinks resolved. Empty where that cannot be known."""
+        ...
+
+    async def run(self, args: dict[str, Any], context: ToolContext) -> ToolReturn: ...
+
+
+# Sessions.
+
+
+class Store(Protocol):
+    """One session's log, held by one process."""
+
+    session: str
+    entries: Sequence[Entry]
+    """What was in the log when it was opened."""
+
+    def append(self, body: Body) -> Entry:
+        """Hand it to the operating system before returning: it outlives a crash of this process."""
+        ...
+
+    def sync(self) -> None:
+        """Make everything appended so far outlive a power cut."""
+        ...
+
+    def spill(self, text: str) -> str:
+        """Keep a long text beside the log, and say where."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,1 @@
+"""Frames: bytes to frames and back. No I/O."""

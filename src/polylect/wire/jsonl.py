@@ -1,0 +1,130 @@
+"""JSON Lines: one JSON object a line, split on LF and nothing else.
+
+A trailing CR, blank lines and a byte order mark are tolerated. A line that is too long is dropped as it arrives, so
+that it costs no memory, and reported once. What is written never holds a raw newline, U+2028 or U+2029, because some
+readers split there.
+"""
+
+import json
+from typing import Any
+
+import msgspec
+
+MAX_LINE = 64 * 1024 * 1024
+_BOM = b"\xef\xbb\xbf"
+
+
+class TooLong(msgspec.Struct, frozen=True):
+    """Stands where a line was longer than the limit; `start` is how it began."""
+
+    start: bytes
+    limit: int
+
+
+class Splitter:
+    """Cuts bytes that arrive in any pieces into lines."""
+
+    def __init__(self, max_line: int = MAX_LINE) -> None:
+        self._max_line = max_line
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._skipping = False
+        self._first = True
+
+    def feed(self, data: bytes) -> list[bytes | TooLong]:
+        *ended, rest = data.split(b"\n")
+        lines: list[bytes | TooLong] = []
+        for piece in ended:
+            self._keep(piece, lines)
+            self._finish(lines)
+        self._keep(rest, lines)
+        return lines
+
+    def end(self) -> list[bytes | TooLong]:
+        """The peer has closed: a last line without its newline is a line all the same."""
+        lines: list[bytes | TooLong] = []
+        self._finish(lines)
+        return lines
+
+    def _keep(self, piece: bytes, lines: list[bytes | TooLong]) -> None:
+        if self._skipping or not piece:
+            return
+        self._parts.append(piece)
+        self._size += len(piece)
+        if self._size > self._max_line:
+            lines.append(TooLong(b"".join(self._parts)[:200], self._max_line))
+            self._parts.clear()
+            self._size = 0
+            self._skipping = True
+
+    def _finish(self, lines: list[bytes | TooLong]) -> None:
+        if self._skipping:
+            self._skipping = False
+            return
+        line = b"".join(self._parts)
+        self._parts.clear()
+        self._size = 0
+        if self._first:
+            line = line.removeprefix(_BOM)
+            self._first = False
+        line = line.strip(b" \t\r")
+        if line:
+            lines.append(line)
+
+
+def parse(line: bytes) -> dict[str, Any]:
+    """Read a line that must be one JSON object with no key twice. Raises ValueError with a reason for people."""
+    try:
+        value = json.loads(line.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"invalid UTF-8 at byte {error.start}") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"invalid JSON: {error.msg} at character {error.pos}") from None
+    except RecursionError:
+        raise ValueError("invalid JSON: nested too deeply") from None
+    if not isinstance(value, dict):
+        raise ValueError("expected a JSON object")
+    return _without_surrogates(value) if b"\\u" in line else value
+
+
+def dump(frame: object) -> bytes:
+    """One frame as a line."""
+    try:
+        return armour(_encode(frame)) + b"\n"
+    except UnicodeEncodeError:  # a lone surrogate, which UTF-8 cannot say
+        return armour(_encode(_without_surrogates(msgspec.to_builtins(frame)))) + b"\n"
+
+
+def armour(text: bytes) -> bytes:
+    """Escape the two line separators that JSON allows in strings and some readers take for newlines."""
+    if b"\xe2\x80" not in text:
+        return text
+    return text.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"the key {twice!r} appears twice")
+    return found
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"invalid JSON: {name} is not a JSON number")
+
+
+def _without_surrogates(value: Any) -> Any:
+    match value:
+        case str():
+            return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        case dict():
+            return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_without_surrogates(item) for item in value]
+        case _:
+            return value
