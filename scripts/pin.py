@@ -1,0 +1,39 @@
+"""Write constraints.txt: one version of everything `make` installs, with the hashes of all its files.
+
+    .venv/bin/python scripts/pin.py            keep what is pinned, add or drop what pyproject.toml says
+    .venv/bin/python scripts/pin.py --upgrade  take the newest versions
+
+The resolver is uv, fetched by pip into a temporary folder; `make` itself never needs it.
+"""
+
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TARGET = ROOT / "constraints.txt"
+HEADER = "# Written by scripts/pin.py. Versions and hashes for every platform; Python 3.11 and later.\n"
+COMPILE = [
+    *("pip", "compile", "--quiet", "--universal", "--python-version", "3.11"),
+    *("--generate-hashes", "--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links"),
+    *("--extra", "dev", "pyproject.toml", "--output-file", str(TARGET)),
+]
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        venv.create(folder, with_pip=True)
+        subprocess.run([f"{folder}/bin/python", "-m", "pip", "install", "--quiet", "uv"], check=True)
+        subprocess.run([f"{folder}/bin/uv", *COMPILE, *sys.argv[1:]], cwd=ROOT, check=True)
+    pins = TARGET.read_text()
+    if "://" in pins:
+        sys.exit("constraints.txt has an address in it: it must install from wherever pip is told to look")
+    TARGET.write_text(HEADER + pins)
+    packages = [line for line in pins.splitlines() if not line.startswith(" ")]
+    print(f"{len(packages)} packages, {pins.count('--hash')} hashes in {TARGET.name}")
+
+
+if __name__ == "__main__":
+    main()
