@@ -10,79 +10,76 @@ import sys
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-INPUTS = ["pyproject.toml", "constraints.txt", "packaging/polylect", "scripts/prepare.py"]
-# Kernels cut the first line of a script at 127 bytes (older Linux), 255 (Linux) or 512 (macOS), and at a space.
+INPUTS = ("pyproject.toml", "constraints.txt", "packaging/polylect", "scripts/prepare.py")
+VERSION = ".".join(map(str, sys.version_info[:3]))
+# Kernels cut a script's first line at 127 bytes (older Linux), 255 (Linux) or 512 (macOS), and at a space.
 LONGEST_SHEBANG = 127
 
 
-def main():
-    if sys.version_info < (3, 11):
-        sys.exit(
-            "polylect needs Python 3.11 or later, this is %s; try: make PYTHON=python3.12" % sys.version.split()[0]
-        )
+def main() -> None:
+    if sys.version_info < (3, 11):  # noqa: UP036, this is the place that finds out
+        sys.exit(f"polylect needs Python 3.11 or later and this is {VERSION}; say: make PYTHON=python3.12 ...")
     venv = os.path.abspath(sys.argv[1])
-    os.makedirs(os.path.join(ROOT, ".make"), exist_ok=True)
-    with open(os.path.join(ROOT, ".make", "lock"), "w") as lock:
+    os.makedirs(f"{ROOT}/.make", exist_ok=True)
+    with open(f"{ROOT}/.make/lock", "w") as lock:
         # Two makes at once: the second waits here and then finds the work done.
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not is_fresh(venv):
             prepare(venv)
 
 
-def is_fresh(venv):
-    stamp = os.path.join(venv, ".ready")
-    if not os.path.exists(stamp) or not os.path.exists(os.path.join(venv, "bin", "python")):
+def is_fresh(venv: str) -> bool:
+    if not os.path.exists(f"{venv}/.ready") or not os.path.exists(f"{venv}/bin/python"):
         return False
-    made = os.path.getmtime(stamp)
-    return all(os.path.getmtime(os.path.join(ROOT, name)) <= made for name in INPUTS)
+    made = os.path.getmtime(f"{venv}/.ready")
+    return all(os.path.getmtime(f"{ROOT}/{name}") <= made for name in INPUTS)
 
 
-def prepare(venv):
+def prepare(venv: str) -> None:
     began = time.time()
-    python = os.path.join(venv, "bin", "python")
+    name, python = os.path.relpath(venv, ROOT), f"{venv}/bin/python"
     pip = [python, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    name = os.path.relpath(venv, ROOT)
     if not works(python):
-        say("making %s with Python %s" % (name, sys.version.split()[0]))
+        say(f"making {name} with Python {VERSION}")
         run([sys.executable, "-m", "venv", "--clear", venv])
-    say("installing the pinned dependencies (the first time takes a minute)")
-    run(pip + ["install", "--require-hashes", "-r", "constraints.txt"])
+    say("installing the pinned dependencies (the first time may take a minute)")
+    run([*pip, "install", "--require-hashes", "-r", "constraints.txt"])
     say("installing polylect, editable")
-    run(pip + ["install", "--no-deps", "--no-build-isolation", "--force-reinstall", "--editable", "."])
+    run([*pip, "install", "--no-deps", "--no-build-isolation", "--force-reinstall", "--editable", "."])
     # Its .pth file runs code at every start of Python in this environment, and nothing here needs it.
-    run(pip + ["uninstall", "--yes", "setuptools"], stderr=subprocess.DEVNULL)
-    mend_launcher(os.path.join(venv, "bin", "polylect"), python)
-    with open(os.path.join(venv, ".ready"), "w"):
+    subprocess.call([*pip, "uninstall", "--yes", "setuptools"], stderr=subprocess.DEVNULL)
+    mend_launcher(f"{venv}/bin/polylect", python)
+    with open(f"{venv}/.ready", "w"):
         pass
-    say("%s is ready after %.0f s" % (name, time.time() - began))
+    say(f"{name} is ready after {time.time() - began:.0f} s")
 
 
-def works(python):
+def works(python: str) -> bool:
     try:
         return subprocess.call([python, "-c", "import pip"], stderr=subprocess.DEVNULL) == 0
     except OSError:
         return False
 
 
-def mend_launcher(launcher, python):
-    """pip gives a plain script the interpreter's path as it is; where no kernel can read that, go through sh."""
-    if " " not in python and len(os.fsencode(python)) + 3 <= LONGEST_SHEBANG:
+def mend_launcher(launcher: str, python: str) -> None:
+    """pip gives a plain script the interpreter's path as it is; where a kernel cannot read that, go through sh."""
+    if " " not in python and len(os.fsencode(f"#!{python}\n")) <= LONGEST_SHEBANG:
         return
     with open(launcher, encoding="utf-8") as script:
         body = script.read().split("\n", 1)[1]
-    quoted = python.replace("'", "'\\''")
+    # One file for both: sh replaces itself in the second line, Python reads two strings there.
     with open(launcher, "w", encoding="utf-8") as script:
-        script.write("#!/bin/sh\n'''exec' '%s' \"$0\" \"$@\"\n' '''\n%s" % (quoted, body))
+        script.write(f"#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''\n{body}")
 
 
-def run(command, **options):
-    code = subprocess.call(command, cwd=ROOT, stdin=subprocess.DEVNULL, **options)
+def run(command: list) -> None:  # type: ignore[type-arg]  # list[str] is no type before Python 3.9
+    code = subprocess.call(command, cwd=ROOT, stdin=subprocess.DEVNULL)
     if code != 0:
-        sys.exit("setting up failed (exit %d): %s" % (code, " ".join(command)))
+        sys.exit(f"setup failed (exit {code}): {' '.join(command)}")
 
 
-def say(text):
-    print("setup: " + text, flush=True)
+def say(text: str) -> None:
+    print(f"setup: {text}", flush=True)
 
 
 if __name__ == "__main__":
