@@ -17,7 +17,7 @@ class Opened(Struct, frozen=True, omit_defaults=True, tag="opened"):
 
 
 class Said(Struct, frozen=True, omit_defaults=True, tag="said"):
-    """A message entered the conversation. `request` keys its usage, so that no model call is counted twice."""
+    """A message was accepted. `request` keys its usage, so that no model call is counted twice."""
 
     message: Message
     turn: str = ""
@@ -32,13 +32,19 @@ class Configured(Struct, frozen=True, tag="configured"):
     settings: dict[str, Any]
 
 
+class TurnOpened(Struct, frozen=True, tag="turn_opened"):
+    """The prompt with this id left the queue: its message takes its place in the conversation here."""
+
+    turn: str
+
+
 class TurnClosed(Struct, frozen=True, omit_defaults=True, tag="turn_closed"):
     turn: str
     reason: str
     usage: Usage = Usage()
 
 
-Body = Opened | Said | ContextAdded | Configured | TurnClosed
+Body = Opened | Said | ContextAdded | Configured | TurnOpened | TurnClosed
 
 
 class Entry(Struct, frozen=True, omit_defaults=True):

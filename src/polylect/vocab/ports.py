@@ -1,6 +1,6 @@
 """What the engine is handed: a model, tools, a store. Implementations live elsewhere; the program puts them together."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from msgspec import Struct
@@ -91,7 +91,7 @@ class Provider(Protocol):
 
     def info(self, model: str) -> ModelInfo: ...
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[Sequence[ModelEvent]]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
         """Ask for a reply. Each batch is what arrived together, so that a fast stream costs little.
 
         Ends with a ReplyDone, or raises ProviderError. Closing it early, or cancelling, drops the connection.
@@ -192,8 +192,8 @@ class Store(Protocol):
     entries: Sequence[Entry]
     """What was in the log when it was opened."""
 
-    def append(self, body: Body) -> Entry:
-        """Hand it to the operating system before returning: it outlives a crash of this process."""
+    def append(self, *bodies: Body) -> None:
+        """Hand them to the operating system before returning: they outlive a crash of this process."""
         ...
 
     def sync(self) -> None:

@@ -1,0 +1,51 @@
+"""One agent: a model, its tools, its conversation and its rights. Its events form one lane."""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from polylect.engine.asks import Asks
+from polylect.engine.session import Session
+from polylect.engine.settings import Settings
+from polylect.vocab.commands import Steer
+from polylect.vocab.content import Rule
+from polylect.vocab.events import Event
+from polylect.vocab.ports import Processes, Provider, Tool
+
+
+class Agent:
+    """What a turn works with. `emit` says an event; `room` waits until the host has read enough of them."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        provider: Provider,
+        tools: Mapping[str, Tool],
+        session: Session,
+        processes: Processes,
+        env: Mapping[str, str],
+        emit: Callable[[Event], None],
+        room: Callable[[], Awaitable[None]],
+        new_id: Callable[[], str],
+        lane: str = "",
+    ) -> None:
+        self.lane = lane
+        self.settings = settings
+        self.provider = provider
+        self.tools = tools
+        self.session = session
+        self.processes = processes
+        self.env = env
+        self.emit = emit
+        self.room = room
+        self.new_id = new_id
+        self.asks = Asks(emit)
+        self.rules: list[Rule] = []
+        self.steers: list[Steer] = []
+        self.seen: dict[str, tuple[int, int]] = {}
+        self.running: dict[str, str] = {}
+        """Calls that run now: id to the tool's name."""
+
+    def roots(self) -> list[str]:
+        """Where tools may look and write without asking first."""
+        granted = [rule.value for rule in self.rules if rule.kind == "path"]
+        return [self.settings.workspace, *self.settings.folders, *granted]

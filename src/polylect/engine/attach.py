@@ -1,0 +1,77 @@
+"""Files that come with a prompt: read, or refused before anything is stored."""
+
+import base64
+import os
+import stat
+from collections.abc import Sequence
+
+from polylect.vocab.content import Attachment, Block, Document, File, Image, Link, Text
+
+MOST_TEXT = 1024 * 1024
+MOST_IMAGE = 5 * 1024 * 1024
+_SIGNATURES = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+)
+_IMAGE_NAMES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
+
+
+class AttachmentError(Exception):
+    """An attachment cannot be taken; the text names it and says why."""
+
+
+def blocks(text: str, attachments: Sequence[Attachment], workspace: str) -> tuple[Block, ...]:
+    """A prompt's words and what came with them, as the model will see them."""
+    found: list[Block] = [Text(text)] if text else []
+    for attachment in attachments:
+        match attachment:
+            case File(path):
+                found.append(_read(path, workspace))
+            case Link(uri, name):
+                found.append(Text(f"[Attached: {name or uri} ({uri})]"))
+            case _:
+                found.append(attachment)
+    return tuple(found)
+
+
+def _read(path: str, workspace: str) -> Block:
+    full = os.path.join(workspace, os.path.expanduser(path))
+    data, size = _content(path, full)
+    if media_type := _image_type(path, data):
+        return Image(media_type, base64.b64encode(data).decode())
+    if b"\0" in data[:8192]:
+        return Text(f"[Attached file: {full}, {size} bytes, not text]")
+    if size > MOST_TEXT:
+        raise AttachmentError(f"the attached file {path} has {size} bytes; at most {MOST_TEXT} can be attached. Name it in the text instead, and it will be read in parts")
+    try:
+        return Document(full, "text/plain", data.decode())
+    except UnicodeDecodeError:
+        return Text(f"[Attached file: {full}, {size} bytes, not UTF-8 text]")
+
+
+def _content(path: str, full: str) -> tuple[bytes, int]:
+    """At most as much as an image may have, and the true size. Never waits on a pipe or a device."""
+    try:
+        descriptor = os.open(full, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise AttachmentError(f"the attached file {path} cannot be read: {error.strerror}") from None
+    with open(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise AttachmentError(f"the attached file {path} is not a regular file")
+        return file.read(MOST_IMAGE + 1), status.st_size
+
+
+def _image_type(path: str, data: bytes) -> str:
+    """The type by content; a name that promises another one is refused, because the vendor would refuse it later."""
+    found = next((kind for signature, kind in _SIGNATURES if data.startswith(signature)), "")
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        found = "image/webp"
+    promised = _IMAGE_NAMES.get(os.path.splitext(path)[1].lower(), "")
+    if promised and found != promised:
+        raise AttachmentError(f"the attached file {path} is not a valid {promised.removeprefix('image/')} image")
+    if found and len(data) > MOST_IMAGE:
+        raise AttachmentError(f"the attached image {path} is larger than {MOST_IMAGE} bytes; make it smaller")
+    return found

@@ -1,0 +1,167 @@
+"""A step's calls: judged in order, asked for at once, run together, answered in the model's order."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from polylect.engine.agent import Agent
+from polylect.engine.gate import Wanted, verdict
+from polylect.vocab.commands import Answer
+from polylect.vocab.content import Outcome, ToolCall, ToolResult
+from polylect.vocab.errors import ToolError
+from polylect.vocab.events import Ask, ToolCalled, ToolFinished, ToolOutput, ToolStarted
+from polylect.vocab.ports import Tool, ToolReturn
+
+STOPPED = "Stopped"
+_log = logging.getLogger(__name__)
+
+
+class Calls:
+    """The calls of one step. Each gets exactly one result, also when it is denied, cancelled or crashes."""
+
+    def __init__(self, agent: Agent, turn: str) -> None:
+        self._agent = agent
+        self._turn = turn
+        self._called: list[ToolCall] = []
+        self._results: dict[str, ToolResult] = {}
+        self._editing = asyncio.Lock()
+
+    def announce(self, call: ToolCall) -> None:
+        tool = self._agent.tools.get(call.name)
+        category = tool.category if tool else "exec"
+        description = tool.describe(call.args) if tool else ""
+        self._called.append(call)
+        self._say(ToolCalled(call.call, call.name, call.args, category, description, **self._lane))
+
+    async def run(self) -> None:
+        """Run them all. When cancelled, stop them all, and wait for that no longer than the settings say."""
+        tasks = [asyncio.create_task(self._run_one(call)) for call in self._called]
+        try:
+            if tasks:
+                await asyncio.wait(tasks)
+        except asyncio.CancelledError:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=self._agent.settings.cancel_timeout)
+            raise
+        for task in tasks:
+            task.result()  # a fault of our own is not swallowed
+
+    def close(self) -> tuple[ToolResult, ...]:
+        """Every result in the model's order; a call that has none was cut short."""
+        for call in self._called:
+            self._finish(call, ToolReturn("The call was stopped before it finished.", ok=False), "cancelled", STOPPED)
+        return tuple(self._results[call.call] for call in self._called)
+
+    async def _run_one(self, call: ToolCall) -> None:
+        tool = self._agent.tools.get(call.name)
+        if tool is None:
+            known = ", ".join(sorted(self._agent.tools))
+            return self._finish(call, ToolReturn(f"Unknown tool: {call.name}. The tools are: {known}.", ok=False), "error")
+        roots, outside = self._reach(tool, call.args)
+        args = call.args
+        wanted = Wanted(call.name, tool.category, call.args, outside)
+        judged = verdict(wanted, self._agent.settings.mode, self._agent.settings.allow_list, self._agent.rules)
+        if judged.decision == "ask":
+            answer = await self._ask(call, tool, judged.why)
+            if answer.verdict != "allow":
+                reason = answer.reason or "Denied"
+                return self._finish(call, ToolReturn(f"Tool denied: {reason}", ok=False), "denied", reason)
+            args = call.args if answer.args is None else answer.args
+        await self._execute(call, tool, args, [*roots, *outside])
+
+    async def _ask(self, call: ToolCall, tool: Tool, why: str) -> Answer:
+        agent = self._agent
+        ask = Ask(
+            f"ask-{agent.new_id()}",
+            call=call.call,
+            name=call.name,
+            args=call.args,
+            category=tool.category,
+            title=tool.describe(call.args),
+            reason=why,
+            timeout_ms=int(agent.settings.approval_timeout * 1000),
+            **self._lane,
+        )
+        answer = await agent.asks.ask(ask, agent.settings.approval_timeout)
+        if answer.verdict == "allow" and answer.always is not None:
+            agent.rules.append(answer.always)
+        return answer
+
+    async def _execute(self, call: ToolCall, tool: Tool, args: dict[str, Any], roots: Sequence[str]) -> None:
+        self._agent.running[call.call] = call.name
+        self._say(ToolStarted(call.call, call.name, **self._lane))
+        try:
+            if tool.category == "edit":
+                async with self._editing:  # two edits of one file in one step must not race
+                    returned = await tool.run(args, Context(self._agent, self, call.call, roots))
+            else:
+                returned = await tool.run(args, Context(self._agent, self, call.call, roots))
+        except ToolError as error:
+            returned = ToolReturn(str(error), ok=False)
+        except Exception as error:
+            _log.exception("the tool %s crashed", call.name)
+            returned = ToolReturn(f"The tool crashed: {type(error).__name__}: {error}", ok=False)
+        finally:
+            self._agent.running.pop(call.call, None)
+        self._finish(call, returned, "ok" if returned.ok else "error")
+
+    def _finish(self, call: ToolCall, returned: ToolReturn, outcome: Outcome, reason: str = "") -> None:
+        """The first one counts: a call left behind by a cancel may still come in late."""
+        if call.call in self._results:
+            return
+        output = self._agent.asks.scrub(returned.output)
+        self._results[call.call] = ToolResult(call.call, call.name, output, outcome, returned.images)
+        finished = ToolFinished(
+            call.call,
+            call.name,
+            output,
+            outcome,
+            returned.form,
+            reason,
+            returned.metadata,
+            returned.images,
+            **self._lane,
+        )
+        self._say(finished)
+
+    def progress(self, call: str, text: str) -> None:
+        if call not in self._results:
+            self._say(ToolOutput(call, self._agent.asks.scrub(text), **self._lane))
+
+    def _reach(self, tool: Tool, args: dict[str, Any]) -> tuple[list[str], tuple[str, ...]]:
+        roots = self._agent.roots()
+        touched = tool.touches(args, self._agent.settings.workspace)
+        return roots, tuple(path for path in touched if not any(_inside(path, root) for root in roots))
+
+    @property
+    def _lane(self) -> dict[str, str]:
+        return {"turn": self._turn, "agent": self._agent.lane}
+
+    @property
+    def _say(self) -> Any:
+        return self._agent.emit
+
+
+class Context:
+    """What one call may use: the `ToolContext` of the port."""
+
+    def __init__(self, agent: Agent, calls: Calls, call: str, roots: Sequence[str]) -> None:
+        self.call = call
+        self.workspace = agent.settings.workspace
+        self.roots = roots
+        self.seen = agent.seen
+        self.env = agent.env
+        self.processes = agent.processes
+        self.spill = agent.session.store.spill
+        self._calls = calls
+
+    def progress(self, text: str) -> None:
+        self._calls.progress(self.call, text)
+
+
+def _inside(path: str, root: str) -> bool:
+    root = os.path.realpath(root)
+    return path == root or path.startswith(root.rstrip("/") + "/")

@@ -1,0 +1,52 @@
+"""Changing settings while the engine runs: checked as a whole, applied as a whole."""
+
+from typing import Any
+
+import msgspec
+
+from polylect.engine.settings import MODES, Settings
+from polylect.vocab.ports import ModelInfo
+
+DEFAULT_THINKING = 10_000
+_KNOWN = ("model", "mode", "thinking", "thinking_budget", "effort", "system_prompt", "max_tokens", "max_turns")
+
+
+class BadSetting(Exception):
+    """The text names the setting, its value and what would be right."""
+
+
+def configured(settings: Settings, changes: dict[str, Any], info: ModelInfo) -> Settings:
+    """The settings with these changes. Raises BadSetting, and then nothing has changed."""
+    for key in changes:
+        if key not in _KNOWN:
+            raise BadSetting(f"there is no setting {key!r}; settings are {', '.join(_KNOWN)}")
+    changes = {key: value for key, value in changes.items() if value is not None}
+    if (mode := changes.get("mode", "default")) not in MODES:
+        raise BadSetting(f"mode {mode!r} does not exist; modes are {', '.join(MODES)}")
+    if (effort := changes.get("effort", "")) and effort not in info.effort_levels:
+        levels = ", ".join(info.effort_levels) or "none for this model"
+        raise BadSetting(f"effort {effort!r} is not offered; levels are {levels}")
+    new = _thinking(settings, changes, info) | {
+        key: changes[key] for key in changes if key not in ("thinking", "thinking_budget")
+    }
+    try:
+        return msgspec.convert({**msgspec.structs.asdict(settings), **new}, Settings)
+    except msgspec.ValidationError as error:
+        raise BadSetting(str(error)) from None
+
+
+def _thinking(settings: Settings, changes: dict[str, Any], info: ModelInfo) -> dict[str, Any]:
+    budget = changes.get("thinking_budget")
+    match changes.get("thinking"):
+        case None:
+            return {"thinking": budget} if budget and settings.thinking else {}
+        case "disabled" | 0 | False:
+            return {"thinking": 0}
+        case "enabled" | True if info.thinking:
+            return {"thinking": budget or settings.thinking or DEFAULT_THINKING}
+        case int(tokens) if info.thinking:
+            return {"thinking": tokens}
+        case "enabled" | True | int():
+            raise BadSetting(f"the model {info.name} does not offer thinking")
+        case other:
+            raise BadSetting(f"thinking {other!r} is neither 'enabled', 'disabled' nor a number of tokens")

@@ -1,0 +1,141 @@
+"""Where sessions live on disk: finding, making and locking a session's folder.
+
+    <home>/sessions/<id>/log.jsonl   the conversation, append-only
+                         workspace   the folder it is about
+                         lock        held by the one process that writes
+                         spill/      output too long for the model
+
+This runs before `ready`, so it imports next to nothing.
+"""
+
+import fcntl
+import os
+
+_SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
+_MAX_ID = 128
+
+
+class FolderError(Exception):
+    """The session cannot be had; the text says why and what to do."""
+
+
+class Folder:
+    """A session's folder, locked for this process until `close`."""
+
+    def __init__(self, path: str, lock: int) -> None:
+        self.path = path
+        self.session = os.path.basename(path)
+        self._lock = lock
+
+    @property
+    def log(self) -> str:
+        return os.path.join(self.path, "log.jsonl")
+
+    def close(self, *, discard: bool = False) -> None:
+        """Let go of the lock; with `discard`, remove a folder in which nothing was ever said."""
+        if discard:
+            for name in ("log.jsonl", "workspace", "lock"):
+                _remove(os.path.join(self.path, name))
+            try:
+                os.rmdir(self.path)
+            except OSError:
+                pass  # something was kept here after all
+        os.close(self._lock)
+
+
+def sessions_root(env: dict[str, str]) -> str:
+    home = env.get("POLYLECT_HOME")
+    if not home:
+        state = env.get("XDG_STATE_HOME") or os.path.join(env.get("HOME") or os.path.expanduser("~"), ".local", "state")
+        home = os.path.join(state, "polylect")
+    return os.path.join(os.path.abspath(home), "sessions")
+
+
+def new_id() -> str:
+    return os.urandom(6).hex()
+
+
+def create(root: str, session: str, workspace: str) -> Folder:
+    """A folder for a new session. An id that is in use is refused."""
+    path = _path(root, session)
+    try:
+        os.makedirs(path, mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise FolderError(f"cannot make the session folder {path}: {error.strerror}. Set POLYLECT_HOME to a folder you can write") from None
+    folder = _lock(path)
+    if _said_something(folder.log):
+        folder.close()
+        raise FolderError(f"Session ID '{session}' already exists. Use --resume {session} to go on with it")
+    try:
+        with open(os.path.join(path, "workspace"), "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(workspace)
+    except OSError as error:
+        folder.close()
+        raise FolderError(f"cannot write to the session folder {path}: {error.strerror}") from None
+    return folder
+
+
+def resume(root: str, session: str, workspace: str) -> Folder:
+    """The folder of a session that exists; `latest` is the most recently active one of this workspace."""
+    if session == "latest":
+        session = _latest(root, workspace)
+    path = _path(root, session)
+    if not _said_something(os.path.join(path, "log.jsonl")):
+        raise FolderError(f"Session '{session}' not found in {root}. Start it with --session-id {session}")
+    return _lock(path)
+
+
+def _path(root: str, session: str) -> str:
+    if not session or len(session) > _MAX_ID or not _SAFE.issuperset(session) or session.startswith("."):
+        raise FolderError(f"bad session id {session!r}: use 1 to {_MAX_ID} letters, digits, '-', '_' or '.', not starting with '.'")
+    return os.path.join(root, session)
+
+
+def _lock(path: str) -> Folder:
+    descriptor = os.open(os.path.join(path, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        holder = os.read(descriptor, 32).decode(errors="replace").strip() or "unknown"
+        os.close(descriptor)
+        raise FolderError(f"Session '{os.path.basename(path)}' is in use by process {holder}. End that one, or start another session") from None
+    os.ftruncate(descriptor, 0)
+    os.write(descriptor, b"%d\n" % os.getpid())
+    return Folder(path, descriptor)
+
+
+def _latest(root: str, workspace: str) -> str:
+    found: list[tuple[float, str]] = []
+    try:
+        names = os.listdir(root)
+    except OSError:
+        names = []
+    for name in names:
+        log = os.path.join(root, name, "log.jsonl")
+        if _said_something(log) and _workspace_of(os.path.join(root, name)) == workspace:
+            found.append((os.stat(log).st_mtime_ns, name))
+    if not found:
+        raise FolderError(f"No sessions found for {workspace}. Start one without --resume")
+    return max(found)[1]
+
+
+def _workspace_of(path: str) -> str:
+    try:
+        with open(os.path.join(path, "workspace"), encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def _said_something(log: str) -> bool:
+    try:
+        return os.stat(log).st_size > 0
+    except OSError:
+        return False
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass

@@ -1,0 +1,159 @@
+"""A turn: from a prompt to its end.
+
+    TurnStarted
+      StepStarted                     ask the model
+        TextDelta ... BlockEnded        it talks
+        ToolCalled ...                  it wants things done
+      ReplyEnded
+        Ask / ToolStarted / ToolFinished   they are asked for and done
+      StepEnded                       and again, until it wants nothing more
+    TurnEnded                         always, exactly once
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Literal
+
+from polylect.engine import attach
+from polylect.engine.agent import Agent
+from polylect.engine.calls import Calls
+from polylect.engine.prompt import system_prompt
+from polylect.engine.reply import Reply
+from polylect.vocab.content import Failure, Message, Stop, Usage
+from polylect.vocab.errors import PolylectError, ProviderError
+from polylect.vocab.events import Event, Notice, StepEnded, StepStarted, TurnEnded, TurnStarted, UserMessage
+from polylect.vocab.ports import ModelEvent, ModelRequest
+
+Reason = Literal["end", "cancelled", "length", "refused", "limit", "error"]
+_REASONS: dict[Stop, Reason] = {"end": "end", "calls": "end", "length": "length", "refused": "refused"}
+_log = logging.getLogger(__name__)
+
+
+class Turn:
+    """One prompt's turn of one agent."""
+
+    def __init__(self, agent: Agent, id: str, *, query: bool = True) -> None:
+        self.id = id
+        self._agent = agent
+        self._query = query
+        self._lane = {"turn": id, "agent": agent.lane}
+        self._usage = Usage()
+        self._steps = 0
+
+    async def run(self) -> TurnEnded:
+        """Whatever happens, the one terminal event comes back, and by then everything in between is closed."""
+        try:
+            self._begin()
+            ended = TurnEnded(await self._converse(), **self._lane)
+        except asyncio.CancelledError:
+            ended = TurnEnded("cancelled", **self._lane)
+        except PolylectError as error:
+            ended = TurnEnded("error", failure=_failure(error), **self._lane)
+        except Exception as error:
+            _log.exception("the turn %s failed", self.id)
+            message = f"internal error: {type(error).__name__}: {error}. The session is intact; please report this"
+            ended = TurnEnded("error", failure=Failure("internal", message, "engine"), **self._lane)
+        return TurnEnded(ended.reason, self._usage, self._steps, ended.failure, **self._lane)
+
+    def _begin(self) -> None:
+        message = self._agent.session.begin(self.id)
+        self._emit(TurnStarted(**self._lane))
+        self._emit(UserMessage(_words(message), **self._lane))
+
+    async def _converse(self) -> Reason:
+        while self._query:
+            if self._out_of_steps():
+                return "limit"
+            reply = await self._step()
+            if not reply.calls and not self._take_steers(last=True):
+                return _REASONS.get(reply.stop, "error")
+            self._take_steers(last=False)
+        return "end"
+
+    async def _step(self) -> Reply:
+        """One reply and the calls it asked for. What was said and done is stored, even if it broke off."""
+        calls = Calls(self._agent, self.id)
+        reply = Reply(self._emit, calls.announce, self._lane, self._agent.session.calls)
+        self._steps += 1
+        self._emit(StepStarted(**self._lane))
+        try:
+            await self._listen(reply)
+            self._keep(reply)
+            await calls.run()
+        except BaseException as error:
+            if not reply.ended:
+                reply.break_off("cancelled" if isinstance(error, asyncio.CancelledError) else "error", str(error))
+                self._keep(reply)
+            raise
+        finally:
+            try:
+                self._agent.session.say("", Message("tool", calls.close()))
+            finally:
+                self._emit(StepEnded(**self._lane))
+        return reply
+
+    async def _listen(self, reply: Reply) -> None:
+        async with aclosing(self._agent.provider.stream(self._request())) as stream:
+            while batch := await self._next(stream):
+                for event in batch:
+                    reply.take(event)
+                await self._agent.room()
+        if not reply.ended:
+            raise ProviderError("protocol", "the model's reply broke off in the middle", retryable=True)
+
+    async def _next(self, stream: AsyncGenerator[Sequence[ModelEvent], None]) -> Sequence[ModelEvent]:
+        limit = self._agent.settings.stream_timeout
+        try:
+            async with asyncio.timeout(limit or None):
+                return await anext(stream, ())
+        except TimeoutError:
+            raise ProviderError("timeout", f"the model was silent for {limit:g} s", retryable=True) from None
+
+    def _request(self) -> ModelRequest:
+        settings, session = self._agent.settings, self._agent.session
+        return ModelRequest(
+            model=settings.model,
+            system=system_prompt(settings.workspace, settings.system_prompt, session.contexts),
+            messages=tuple(session.messages),
+            tools=[tool.spec for tool in self._agent.tools.values()],
+            max_tokens=settings.max_tokens,
+            thinking=settings.thinking,
+            effort=settings.effort,
+            session=session.id,
+        )
+
+    def _keep(self, reply: Reply) -> None:
+        self._usage += reply.usage
+        self._agent.session.say(self.id, reply.message(), request=reply.request)
+
+    def _take_steers(self, *, last: bool) -> bool:
+        """What the host wants to add: now, or, when the turn would end, also what was meant for then."""
+        taken = [steer for steer in self._agent.steers if last or steer.when == "soon"]
+        for steer in taken:
+            self._agent.steers.remove(steer)
+            content = attach.blocks(steer.text, steer.attachments, self._agent.settings.workspace)
+            self._agent.session.say("", Message("user", content))
+            self._emit(UserMessage(steer.text, "steer" if steer.when == "soon" else "follow_up", **self._lane))
+        return bool(taken)
+
+    def _out_of_steps(self) -> bool:
+        most = self._agent.settings.max_turns
+        if not most or self._steps < most:
+            return False
+        self._emit(Notice(f"Stopped after {most} model requests: that is the limit set by --max-turns.", **self._lane))
+        return True
+
+    def _emit(self, event: Event) -> None:
+        self._agent.emit(event)
+
+
+def _words(message: Message) -> str:
+    return "\n".join(block.text for block in message.content if hasattr(block, "text"))
+
+
+def _failure(error: PolylectError) -> Failure:
+    if isinstance(error, ProviderError):
+        return Failure(error.kind, str(error), "provider", error.retryable)
+    return Failure(type(error).__name__, str(error), "engine")

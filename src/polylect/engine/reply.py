@@ -1,0 +1,123 @@
+"""One reply of the model, as it comes in: chunks become events at once and a message at the end."""
+
+from collections.abc import Callable
+
+from polylect.vocab.content import Block, Message, Stop, Text, Thinking, ToolCall, Usage
+from polylect.vocab.events import (
+    ArgsDelta,
+    BlockEnded,
+    Event,
+    ReplyEnded,
+    RetryEnded,
+    RetryStarted,
+    TextDelta,
+    ThinkingDelta,
+)
+from polylect.vocab.ports import ArgsChunk, BlockDone, ModelEvent, ReplyDone, Retrying, TextChunk, ThinkingChunk
+
+
+class Reply:
+    """Grows with `take`; closed by the model's last event or by `break_off`."""
+
+    def __init__(
+        self,
+        emit: Callable[[Event], None],
+        announce: Callable[[ToolCall], None],
+        lane: dict[str, str],
+        used: set[str],
+    ) -> None:
+        self._emit = emit
+        self._announce = announce
+        self._lane = lane
+        self._turn, self._agent = lane["turn"], lane["agent"]
+        self._used = used
+        self._open: list[str] = []
+        self._thinking = False
+        self._attempt = 0
+        self._content: list[Block] = []
+        self.stop: Stop = "end"
+        self.usage = Usage()
+        self.request = ""
+        self.model = ""
+        self.ended = False
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        return [block for block in self._content if isinstance(block, ToolCall)]
+
+    def message(self) -> Message:
+        """What goes into history. Empty texts are left out: vendors refuse them."""
+        content = tuple(block for block in self._content if block != Text(""))
+        return Message("assistant", content, self.stop, self.usage, self.model)
+
+    def take(self, event: ModelEvent) -> None:
+        if type(event) is TextChunk and not self._attempt:  # by far the most frequent, and it matters
+            self._open.append(event.text)
+            self._emit(TextDelta(event.text, turn=self._turn, agent=self._agent))
+            return
+        if self._attempt and not isinstance(event, Retrying):
+            self._retried(ok=True)
+        match event:
+            case TextChunk(text):
+                self._open.append(text)
+                self._emit(TextDelta(text, turn=self._turn, agent=self._agent))
+            case ThinkingChunk(text):
+                self._open.append(text)
+                self._thinking = True
+                self._emit(ThinkingDelta(text, turn=self._turn, agent=self._agent))
+            case ArgsChunk(call, name, text):
+                self._emit(ArgsDelta(call, name, text, turn=self._turn, agent=self._agent))
+            case BlockDone(block):
+                self._end_block(block)
+            case Retrying(attempt, most, delay_ms, error):
+                self._attempt = attempt
+                self._emit(RetryStarted(attempt, most, delay_ms, error, **self._lane))
+            case ReplyDone(stop, usage, request, model):
+                self.usage, self.request, self.model = usage, request, model
+                self._end("calls" if self.calls and stop == "end" else stop)
+
+    def break_off(self, stop: Stop, why: str) -> None:
+        """Nothing more will come: keep what was said so far."""
+        if self._attempt:
+            self._retried(ok=False, error=why)
+        if self._open:
+            text = "".join(self._open)
+            self._end_block(Thinking(text) if self._thinking else Text(text))
+        self._end(stop, why)
+
+    def _end_block(self, block: Block) -> None:
+        match block:
+            case ToolCall():
+                block = self._unique(block)
+                self._content.append(block)
+                self._emit(BlockEnded(block, **self._lane))
+                self._announce(block)
+            case Text(text) | Thinking(text):
+                if not self._open and text:  # it came whole
+                    delta = ThinkingDelta if isinstance(block, Thinking) else TextDelta
+                    self._emit(delta(text, **self._lane))
+                self._content.append(block)
+                self._emit(BlockEnded(block, **self._lane))
+            case _:
+                self._content.append(block)
+                self._emit(BlockEnded(block, **self._lane))
+        self._open.clear()
+        self._thinking = False
+
+    def _unique(self, call: ToolCall) -> ToolCall:
+        """Hosts and vendors tell calls apart by id alone, for the whole conversation."""
+        id, count = call.call, 1
+        while id in self._used:
+            count += 1
+            id = f"{call.call}-{count}"
+        self._used.add(id)
+        return call if id == call.call else ToolCall(id, call.name, call.args, call.extra)
+
+    def _retried(self, *, ok: bool, error: str = "") -> None:
+        self._emit(RetryEnded(ok, self._attempt, error, **self._lane))
+        self._attempt = 0
+
+    def _end(self, stop: Stop, error: str = "") -> None:
+        self.stop = stop
+        self.ended = True
+        self._emit(ReplyEnded(stop, self.usage, self.model, self.request, error, **self._lane))

@@ -1,0 +1,33 @@
+"""What can be set about an engine, and what it is if nobody sets it."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+Mode = Literal["default", "auto_edit", "force"]
+MODES: tuple[Mode, ...] = ("default", "auto_edit", "force")
+
+
+class Settings(Struct, frozen=True):
+    """Zero means no limit. Times are in seconds."""
+
+    workspace: str
+    model: str = ""
+    mode: Mode = "default"
+    thinking: int = 0
+    effort: str = ""
+    system_prompt: str = ""
+    max_tokens: int = 0
+    max_turns: int = 0
+    folders: tuple[str, ...] = ()
+    """Folders beside the workspace that tools may touch without asking."""
+    allow_list: tuple[str, ...] = ("Read", "Glob", "Grep")
+    """Tools that never ask."""
+    queue: int = 64
+    """How many prompts may wait."""
+    approval_timeout: float = 0.0
+    stream_timeout: float = 300.0
+    heartbeat: float = 9.0
+    """The longest silence while a turn runs."""
+    cancel_timeout: float = 3.0
+    """How long a call may take to stop before it is left behind."""
