@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import venv
+from itertools import product
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -20,6 +21,8 @@ COMPILE = [
     *("--generate-hashes", "--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links"),
     *("--extra", "dev", "pyproject.toml", "--output-file", str(TARGET)),
 ]
+PLATFORMS = ("x86_64-manylinux_2_28", "aarch64-manylinux_2_28", "x86_64-apple-darwin", "aarch64-apple-darwin")
+PYTHONS = ("3.11", "3.12", "3.13")
 
 
 def main() -> None:
@@ -27,12 +30,21 @@ def main() -> None:
         venv.create(folder, with_pip=True)
         subprocess.run([f"{folder}/bin/python", "-m", "pip", "install", "--quiet", "uv"], check=True)
         subprocess.run([f"{folder}/bin/uv", *COMPILE, *sys.argv[1:]], cwd=ROOT, check=True)
+        for platform, python in product(PLATFORMS, PYTHONS):
+            check_wheels(f"{folder}/bin/uv", platform, python)
     pins = TARGET.read_text()
     if "://" in pins:
         sys.exit("constraints.txt has an address in it: it must install from wherever pip is told to look")
     TARGET.write_text(HEADER + pins)
     packages = [line for line in pins.splitlines() if not line.startswith(" ")]
     print(f"{len(packages)} packages, {pins.count('--hash')} hashes in {TARGET.name}")
+
+
+def check_wheels(uv: str, platform: str, python: str) -> None:
+    """Fail where something would have to be built from source: a plain machine has no compiler."""
+    install = [uv, "pip", "install", "--quiet", "--dry-run", "--require-hashes", "--only-binary", ":all:"]
+    where = ["--python-platform", platform, "--python-version", python, "--target", f"{uv}-target"]
+    subprocess.run([*install, *where, "-r", str(TARGET)], check=True)
 
 
 if __name__ == "__main__":
