@@ -1,0 +1,227 @@
+"""Anthropic Messages: a request as its body, and the events of its answer as ours."""
+
+from collections.abc import Callable, Iterable
+from io import StringIO
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from polylect.apis import anthropic_request
+from polylect.apis.arguments import tool_call
+from polylect.vocab.content import Block, Stop, Text, Thinking, Usage
+from polylect.vocab.errors import ProviderError, ProviderFault
+from polylect.vocab.ports import ArgsChunk, BlockDone, ModelEvent, ReplyDone, TextChunk, ThinkingChunk
+
+request_body = anthropic_request.request_body
+
+STOPS: dict[str, Stop] = {
+    "end_turn": "end",
+    "stop_sequence": "end",
+    "pause_turn": "end",
+    "tool_use": "calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refused",
+}
+
+FAULTS: dict[str, tuple[ProviderFault, bool]] = {
+    "authentication_error": ("auth", False),
+    "permission_error": ("auth", False),
+    "billing_error": ("auth", False),
+    "rate_limit_error": ("rate_limit", True),
+    "overloaded_error": ("overloaded", True),
+    "api_error": ("server", True),
+    "timeout_error": ("timeout", True),
+    "request_too_large": ("overflow", False),
+    "not_found_error": ("bad_request", False),
+    "invalid_request_error": ("bad_request", False),
+}
+
+
+class _Delta(Struct):
+    """All kinds of delta in one shape: an unknown kind must not be a fault, and one shape decodes faster."""
+
+    type: str = ""
+    text: str = ""
+    thinking: str = ""
+    partial_json: str = ""
+    signature: str = ""
+    stop_reason: str | None = None
+
+
+class _Block(Struct):
+    type: str = ""
+    id: str = ""
+    name: str = ""
+    text: str = ""
+    thinking: str = ""
+    signature: str = ""
+    data: str = ""
+    input: Any = None
+
+
+class _Usage(Struct):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+
+
+class _Message(Struct):
+    id: str = ""
+    model: str = ""
+    usage: _Usage = msgspec.field(default_factory=_Usage)
+
+
+class _Error(Struct):
+    type: str = ""
+    message: str = ""
+
+
+class _Event(Struct):
+    type: str = ""
+    delta: _Delta | None = None
+    content_block: _Block | None = None
+    message: _Message | None = None
+    usage: _Usage | None = None
+    error: _Error | None = None
+
+
+_decode = msgspec.json.Decoder(_Event).decode
+
+
+class StreamParser:
+    """Reads one reply. After each `feed`, look at `fault` (the reply is lost) and `done` (it is complete)."""
+
+    def __init__(self) -> None:
+        self.done = False
+        self.fault: ProviderError | None = None
+        self._block = _Block()
+        self._text = StringIO()
+        self._signature = ""
+        self._usage = Usage()
+        self._stop: Stop | None = None
+        self._called = False
+        self._request = ""
+        self._model = ""
+
+    def feed(self, payloads: Iterable[bytes]) -> list[ModelEvent]:
+        """The data of some events in; what they say out."""
+        events: list[ModelEvent] = []
+        for payload in payloads:
+            try:
+                event = _decode(payload)
+            except msgspec.MsgspecError as error:
+                self.fault = ProviderError("protocol", f"the model server sent what cannot be read: {error}")
+                break
+            if event.type == "content_block_delta" and event.delta is not None:
+                self._delta(event.delta, events)
+            elif step := _STEPS.get(event.type):
+                step(self, event, events)
+            if self.done or self.fault:
+                break
+        return events
+
+    def end(self) -> list[ModelEvent]:
+        """The stream has ended: complete if the reason was given, though the last event is missing."""
+        if self.done or self.fault:
+            return []
+        events: list[ModelEvent] = []
+        if self._stop is not None:
+            self._finish(_Event(), events)
+        else:
+            self.fault = ProviderError("network", "the model's reply was cut off", retryable=True)
+        return events
+
+    def _delta(self, delta: _Delta, events: list[ModelEvent]) -> None:
+        match delta.type:
+            case "text_delta":
+                self._text.write(delta.text)
+                events.append(TextChunk(delta.text))
+            case "thinking_delta":
+                self._text.write(delta.thinking)
+                events.append(ThinkingChunk(delta.thinking))
+            case "input_json_delta":
+                self._text.write(delta.partial_json)
+                events.append(ArgsChunk(self._block.id, self._block.name, delta.partial_json))
+            case "signature_delta":
+                self._signature += delta.signature
+
+    def _start(self, event: _Event, events: list[ModelEvent]) -> None:
+        message = event.message or _Message()
+        self._request, self._model = message.id, message.model
+        self._count(message.usage)
+
+    def _block_start(self, event: _Event, events: list[ModelEvent]) -> None:
+        block = self._block = event.content_block or _Block()
+        self._text = StringIO()
+        self._signature = block.signature
+        if block.text:
+            self._delta(_Delta("text_delta", text=block.text), events)
+        elif block.thinking:
+            self._delta(_Delta("thinking_delta", thinking=block.thinking), events)
+
+    def _block_stop(self, event: _Event, events: list[ModelEvent]) -> None:
+        block = self._whole_block()
+        self._block = _Block()
+        if block is not None:
+            events.append(BlockDone(block))
+
+    def _whole_block(self) -> Block | None:
+        block, text = self._block, self._text.getvalue()
+        match block.type:
+            case "text":
+                return Text(text) if text else None
+            case "thinking":
+                return Thinking(text, self._signature)
+            case "redacted_thinking":
+                return Thinking("", redacted=block.data)
+            case "tool_use":
+                self._called = True
+                return tool_call(block.id, block.name, text, block.input)
+            case _:
+                return None
+
+    def _message_delta(self, event: _Event, events: list[ModelEvent]) -> None:
+        if event.delta is not None and event.delta.stop_reason:
+            self._stop = STOPS.get(event.delta.stop_reason, "end")
+        if event.usage is not None:
+            self._count(event.usage)
+
+    def _finish(self, event: _Event, events: list[ModelEvent]) -> None:
+        stop: Stop = self._stop or "end"
+        self.done = True
+        events.append(
+            ReplyDone("calls" if self._called and stop == "end" else stop, self._usage, self._request, self._model)
+        )
+
+    def _error(self, event: _Event, events: list[ModelEvent]) -> None:
+        self.fault = fault_of(event.error or _Error())
+
+    def _count(self, usage: _Usage) -> None:
+        """Counts are cumulative: a later one replaces an earlier one."""
+        known = self._usage
+        self._usage = Usage(
+            known.input if usage.input_tokens is None else usage.input_tokens,
+            known.output if usage.output_tokens is None else usage.output_tokens,
+            known.cache_read if usage.cache_read_input_tokens is None else usage.cache_read_input_tokens,
+            known.cache_write if usage.cache_creation_input_tokens is None else usage.cache_creation_input_tokens,
+        )
+
+
+def fault_of(error: _Error) -> ProviderError:
+    kind, retryable = FAULTS.get(error.type, ("server", True))
+    if kind == "bad_request" and "prompt is too long" in error.message:
+        kind = "overflow"
+    return ProviderError(kind, f"the model's service failed: {error.message or error.type}", retryable=retryable)
+
+
+_STEPS: dict[str, Callable[[StreamParser, _Event, list[ModelEvent]], None]] = {
+    "message_start": StreamParser._start,
+    "content_block_start": StreamParser._block_start,
+    "content_block_stop": StreamParser._block_stop,
+    "message_delta": StreamParser._message_delta,
+    "message_stop": StreamParser._finish,
+    "error": StreamParser._error,
+}

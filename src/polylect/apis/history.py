@@ -1,0 +1,93 @@
+"""A conversation put into the order that every vendor accepts, whatever happened while it grew."""
+
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
+
+from polylect.vocab.content import Block, Document, Image, Message, Text, Thinking, ToolCall, ToolResult
+
+NO_RESULT = "There is no result: the call was interrupted."
+_BEFORE = "(The conversation began earlier.)"
+_GO_ON = "Go on."
+_MOST_ID = 40
+
+
+def settle(messages: Sequence[Message]) -> list[Message]:
+    """User and assistant in turns, beginning and ending with the user, no text empty, no id twice.
+
+    Each call is answered by exactly one result, at the start of the next message, in the order of the calls. Calls
+    without a result get one that says so; results without a call are left out; of two results the later one counts.
+    """
+    settled: list[Message] = []
+    ids: set[str] = set()
+    calls: list[tuple[str, ToolCall]] = []  # of the last reply: the id they came with, and what they are now
+    pending: list[Message] = []
+    for message in messages:
+        if message.role != "assistant":
+            pending.append(message)
+            continue
+        _add(settled, "user", _heard(calls, pending))
+        pending, calls = [], []
+        _add(settled, "assistant", _said(message, ids, calls))
+    _add(settled, "user", _heard(calls, pending))
+    return _framed(settled)
+
+
+def _said(message: Message, ids: set[str], calls: list[tuple[str, ToolCall]]) -> Iterable[Block]:
+    for block in message.content:
+        match block:
+            case ToolCall():
+                call = replace(block, call=_unique(block.call, ids))
+                calls.append((block.call, call))
+                yield call
+            case Text(text) if text.strip():
+                yield block
+            case Thinking():
+                yield block
+
+
+def _heard(calls: list[tuple[str, ToolCall]], pending: list[Message]) -> Iterable[Block]:
+    blocks = [block for message in pending for block in message.content]
+    results = {block.call: block for block in blocks if isinstance(block, ToolResult)}
+    for came_as, call in calls:
+        found = results.get(came_as) or ToolResult(call.call, call.name, NO_RESULT, "cancelled")
+        yield replace(found, call=call.call)
+    for block in blocks:
+        match block:
+            case Text(text) if text.strip():
+                yield block
+            case Image(data=""):
+                yield Text("[an image that is no longer there]")
+            case Image() | Document():
+                yield block
+
+
+def _add(settled: list[Message], role: str, blocks: Iterable[Block]) -> None:
+    content = tuple(blocks)
+    if not content:
+        return
+    if settled and settled[-1].role == role:
+        settled[-1] = replace(settled[-1], content=settled[-1].content + content)
+    else:
+        settled.append(Message("assistant" if role == "assistant" else "user", content))
+
+
+def _framed(settled: list[Message]) -> list[Message]:
+    if not settled or settled[0].role == "assistant":
+        settled.insert(0, Message("user", (Text(_BEFORE),)))
+    if settled[-1].role == "assistant":
+        settled.append(Message("user", (Text(_GO_ON),)))
+    return settled
+
+
+def _unique(call: str, ids: set[str]) -> str:
+    """The id in letters that all vendors take, told apart from the ids before it: small models reuse theirs."""
+    plain = call.replace("_", "a").replace("-", "a")
+    if not (plain.isascii() and plain.isalnum() and len(call) <= _MOST_ID):
+        call = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in call)[:_MOST_ID] or "call"
+    name, count = call, 1
+    while name in ids:
+        count += 1
+        name = f"{call[: _MOST_ID - 6]}_{count}"
+    ids.add(name)
+    return name

@@ -1,0 +1,78 @@
+"""Whether a provider can work, told before `ready`: imports nothing heavy and asks no network."""
+
+import os
+from collections.abc import Callable, Mapping
+
+_OR_SCRIPTED = "or try without one: --provider scripted"
+
+
+def check(
+    provider: str,
+    *,
+    api_key: str = "",
+    base_url: str = "",
+    project: str = "",
+    profile: str = "",
+    env: Mapping[str, str] = {},
+) -> str | None:
+    """None, or one line that says what is wrong and what to do. Providers unknown here are not judged."""
+    rule = _RULES.get(provider)
+    if rule is None:
+        return None
+    key_names, base_names, credentials = rule
+    base = base_url or _first(env, base_names)
+    if base and not base.strip().lower().startswith(("http://", "https://")):
+        return f"--base-url {base!r} is not an address: it begins with http:// or https://"
+    key = api_key or _first(env, key_names)
+    if key and (not key.isascii() or not key.isprintable() or " " in key):
+        return f"the API key holds characters that no key has (spaces, line breaks?): set {key_names[0]} again"
+    # A server of one's own may want no key; the services themselves always do.
+    return None if key or base else credentials(env, project, profile)
+
+
+def _no_key(name: str) -> Callable[[Mapping[str, str], str, str], str]:
+    return lambda env, project, profile: f"{name} is not set: set it or give --api-key, {_OR_SCRIPTED}"
+
+
+def _aws(env: Mapping[str, str], project: str, profile: str) -> str | None:
+    if env.get("AWS_ACCESS_KEY_ID") and env.get("AWS_SECRET_ACCESS_KEY") and not profile:
+        return None
+    path = env.get("AWS_SHARED_CREDENTIALS_FILE") or _home(env, ".aws/credentials")
+    if os.path.exists(path) or os.path.exists(env.get("AWS_CONFIG_FILE") or _home(env, ".aws/config")):
+        return None
+    return (
+        "no AWS credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
+        f"or have a profile in {path}, {_OR_SCRIPTED}"
+    )
+
+
+def _google(env: Mapping[str, str], project: str, profile: str) -> str | None:
+    named = env.get("GOOGLE_APPLICATION_CREDENTIALS")
+    path = named or _home(env, ".config/gcloud/application_default_credentials.json")
+    if not os.path.exists(path):
+        found = f"GOOGLE_APPLICATION_CREDENTIALS names {path}, which is not there" if named else "no Google credentials"
+        return f"{found}: point it at a service account's JSON file, {_OR_SCRIPTED}"
+    if not (project or named or _first(env, ("VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT"))):
+        return "no Google project: set VERTEX_PROJECT_ID"
+    return None
+
+
+def _first(env: Mapping[str, str], names: tuple[str, ...]) -> str:
+    return next((env[name] for name in names if env.get(name)), "")
+
+
+def _home(env: Mapping[str, str], path: str) -> str:
+    return os.path.join(env.get("HOME") or os.path.expanduser("~"), path)
+
+
+_Rule = tuple[tuple[str, ...], tuple[str, ...], Callable[[Mapping[str, str], str, str], str | None]]
+_RULES: dict[str, _Rule] = {
+    "anthropic": (
+        ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+        ("ANTHROPIC_BASE_URL",),
+        _no_key("ANTHROPIC_API_KEY"),
+    ),
+    "openai": (("OPENAI_API_KEY",), ("OPENAI_BASE_URL",), _no_key("OPENAI_API_KEY")),
+    "bedrock": (("AWS_BEARER_TOKEN_BEDROCK",), (), _aws),
+    "vertex": (("VERTEX_ACCESS_TOKEN",), (), _google),
+}

@@ -1,0 +1,143 @@
+"""What a service's refusal means: whose fault it is, whether to try again, and what to change."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from polylect.vocab.errors import ProviderError, ProviderFault
+
+_BY_STATUS: dict[int, tuple[ProviderFault, bool]] = {
+    400: ("bad_request", False),
+    401: ("auth", False),
+    402: ("auth", False),
+    403: ("auth", False),
+    404: ("bad_request", False),
+    408: ("timeout", True),
+    409: ("server", True),
+    413: ("overflow", False),
+    422: ("bad_request", False),
+    429: ("rate_limit", True),
+    503: ("overloaded", True),
+    529: ("overloaded", True),
+}
+
+_OVERFLOW = (
+    "prompt is too long",
+    "context_length_exceeded",
+    "maximum context length",
+    "context window",
+    "exceed_context_size",
+    "exceeds the available context",
+    "input is too long",
+    "too many tokens",
+    "input token count exceeds",
+)
+
+_SPENT = ("insufficient_quota", "credit balance", "billing", "exceeded your current quota")
+
+
+class Service(Struct, frozen=True):
+    """Who answers, and how a person gives it credentials."""
+
+    name: str
+    credentials: str
+    secrets: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Service({self.name!r})"
+
+
+def refusal(service: Service, model: str, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
+    """A status that is not 200, as the error it is."""
+    said = _scrubbed(message_in(body), service.secrets)
+    low = body.decode("utf-8", "replace").lower()
+    kind, retryable = _BY_STATUS.get(status, ("server", True) if status >= 500 else ("bad_request", False))
+    if kind == "bad_request" and any(phrase in low for phrase in _OVERFLOW):
+        kind = "overflow"
+    if any(phrase in low for phrase in _SPENT) and status in (400, 402, 403, 429):
+        kind, retryable = "rate_limit", False
+    if headers.get("x-should-retry") in ("true", "false"):
+        retryable = headers["x-should-retry"] == "true"
+    text = f"{service.name}: {_advice(service, model, status, kind, headers)}"
+    # Some vendors repeat parts of a refused key: what they say about keys is not passed on.
+    text = text if kind == "auth" or not said else f"{text}: {said}"
+    return ProviderError(kind, text, retryable=retryable, status=status, retry_after=_retry_after(headers))
+
+
+def not_a_model(service: Service, kind: str) -> ProviderError:
+    return ProviderError(
+        "protocol", f"{service.name}: the server answered {kind}, not a model's reply: check --base-url"
+    )
+
+
+def _advice(service: Service, model: str, status: int, kind: ProviderFault, headers: Mapping[str, str]) -> str:
+    if 300 <= status < 400:
+        return f"the server redirects to {headers.get('location', 'nowhere')}: set --base-url to where it really is"
+    match kind:
+        case "auth":
+            return f"the credentials were refused ({status}): set {service.credentials}"
+        case "rate_limit":
+            return f"the limit of this account is reached ({status})"
+        case "overflow":
+            return f"the conversation is too long for the model {model!r} ({status})"
+        case "overloaded":
+            return f"the service is overloaded ({status})"
+        case "bad_request" if status == 404:
+            return f"no such model or address ({status}): check --model {model!r} and --base-url"
+        case "bad_request":
+            return f"the request was refused ({status})"
+        case _:
+            return f"the service failed ({status})"
+
+
+def message_in(body: bytes) -> str:
+    """The sentence in an error's body, whoever wrote it."""
+    try:
+        found = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        text = body.decode("utf-8", "replace")
+        return "" if "<html" in text.lower() or "<!doctype" in text.lower() else _one_line(text)
+    return _one_line(_sentence(found))
+
+
+def _sentence(found: Any) -> str:
+    if isinstance(found, list) and found:
+        return _sentence(found[0])
+    if isinstance(found, dict):
+        inner = next((found[key] for key in ("error", "message", "Message", "detail", "errors") if found.get(key)), "")
+        return _sentence(inner)
+    return found if isinstance(found, str) else ""
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:500]
+
+
+def _scrubbed(text: str, secrets: tuple[str, ...]) -> str:
+    for secret in secrets:
+        if secret:
+            text = text.replace(secret, "[secret]")
+    return text
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    try:
+        if milliseconds := headers.get("retry-after-ms"):
+            return max(0.0, float(milliseconds) / 1000)
+        return max(0.0, float(headers["retry-after"]))
+    except KeyError:
+        return None
+    except ValueError:
+        return _until(headers.get("retry-after", ""))
+
+
+def _until(date: str) -> float | None:
+    from email.utils import parsedate_to_datetime  # 10 ms, and most servers say seconds
+
+    try:
+        return max(0.0, parsedate_to_datetime(date).timestamp() - time.time())
+    except ValueError:
+        return None

@@ -1,0 +1,28 @@
+"""What a provider is opened with."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+
+class ProviderSettings(Struct, frozen=True):
+    """What flags, environment and configuration say. Empty means: not said. `env` is the process environment."""
+
+    api_key: str = ""
+    base_url: str = ""
+    region: str = ""
+    project: str = ""
+    profile: str = ""
+    stream_timeout: float = 300.0
+    max_retries: int = 4
+    env: Mapping[str, str] = {}
+    extra: Mapping[str, Any] = {}
+
+    def __repr__(self) -> str:
+        """Without the key and the environment: settings end up in logs."""
+        return f"ProviderSettings(base_url={self.base_url!r}, region={self.region!r}, project={self.project!r})"
+
+    def find(self, *names: str) -> str:
+        """The first of these environment variables that is set to something."""
+        return next((self.env[name] for name in names if self.env.get(name)), "")

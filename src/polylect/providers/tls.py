@@ -1,0 +1,34 @@
+"""Whom to trust. The only module that imports ssl: 17 ms that a plain http server never costs."""
+
+import os
+import ssl
+from collections.abc import Mapping
+
+
+def client_context(env: Mapping[str, str], ca_file: str = "") -> ssl.SSLContext:
+    """Trusts SSL_CERT_FILE and SSL_CERT_DIR if set, else the system; `ca_file` is trusted beside them.
+
+    Raises OSError if a file that was named cannot be read.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.set_alpn_protocols(["http/1.1"])
+    named_file, named_folder = env.get("SSL_CERT_FILE"), env.get("SSL_CERT_DIR")
+    if named_file or named_folder:
+        context.load_verify_locations(named_file or None, named_folder or None)
+    elif folder := _hashed_folder():
+        # Certificates are looked up by hash when one is needed: 0.1 ms instead of 19 for reading all of them.
+        context.load_verify_locations(capath=folder)
+    else:
+        context.load_default_certs()
+    if ca_file:
+        context.load_verify_locations(ca_file)
+    return context
+
+
+def _hashed_folder() -> str:
+    folder = ssl.get_default_verify_paths().capath
+    if not folder:
+        return ""
+    with os.scandir(folder) as entries:
+        hashed = any(len(entry.name) == 10 and entry.name.endswith(".0") for entry in entries)
+    return folder if hashed else ""

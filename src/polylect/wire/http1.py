@@ -1,0 +1,109 @@
+"""HTTP/1.1 as a client needs it: a request to bytes, and bytes to one response."""
+
+from collections.abc import Mapping
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+from msgspec import Struct
+
+
+class Url(Struct, frozen=True):
+    scheme: str
+    host: str
+    port: int
+    path: str
+    user: str = ""
+
+    @property
+    def authority(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _PORTS.get(self.scheme) else f"{host}:{self.port}"
+
+
+_PORTS = {"http": 80, "https": 443}
+
+
+def parse_url(text: str) -> Url:
+    """Raises ValueError for anything but http and https."""
+    scheme, mark, rest = text.strip().partition("://")
+    scheme = scheme.lower()
+    if not mark or scheme not in _PORTS:
+        raise ValueError(f"{text!r} is not an http:// or https:// address")
+    authority, slash, path = rest.partition("/")
+    user, _, place = authority.rpartition("@")
+    host, port = _host_and_port(place)
+    if not host or any(character <= " " for character in rest) or not (port.isdigit() or not port):
+        raise ValueError(f"{text!r} is not an http:// or https:// address")
+    return Url(scheme, host, int(port) if port else _PORTS[scheme], slash + path or "/", user)
+
+
+def _host_and_port(place: str) -> tuple[str, str]:
+    if place.startswith("["):
+        host, _, port = place[1:].partition("]")
+        return host, port.removeprefix(":")
+    host, _, port = place.partition(":")
+    return (host if host.isascii() else host.encode("idna").decode()), port
+
+
+def request(method: str, target: str, headers: Mapping[str, str], body: bytes = b"") -> bytes:
+    """Raises ValueError where a header holds what headers cannot."""
+    lines = [f"{method} {target} HTTP/1.1"]
+    for name, value in headers.items():
+        if not value.isascii() or not value.isprintable():
+            raise ValueError(f"the header {name} would hold characters that are not printable ASCII")
+        lines.append(f"{name}: {value}")
+    if body or method == "POST":
+        lines.append(f"content-length: {len(body)}")
+    return "\r\n".join((*lines, "\r\n")).encode() + body
+
+
+class Response:
+    """Reads one response. `status` is 0 until its headers are complete; `done` once all of its body was fed."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.done = False
+        self.reusable = False
+        self._body: list[bytes] = []
+        self._parser = HttpResponseParser(self)
+
+    def feed(self, data: bytes) -> bytes:
+        """The piece of the body in this data. Raises ValueError for what is not HTTP."""
+        try:
+            self._parser.feed_data(data)
+        except (HttpParserError, HttpParserUpgrade) as error:
+            self.reusable = False
+            if not self.done:  # what comes after the end only spoils the connection
+                raise ValueError(str(error)) from None
+        body = b"".join(self._body)
+        self._body.clear()
+        return body
+
+    def end(self) -> bool:
+        """The peer has closed. True if that is how this response ends."""
+        if self.status and not self.headers.keys() & {"content-length", "transfer-encoding"}:
+            self.done = True
+        return self.done
+
+    # What follows is called by the parser.
+
+    def on_message_begin(self) -> None:
+        if self.done:
+            raise ValueError("a second response")
+        self.headers = {}
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
+
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if status >= 200:  # 1xx only announces the real one
+            self.status = status
+            self.reusable = self._parser.should_keep_alive()
+
+    def on_body(self, data: bytes) -> None:
+        self._body.append(data)
+
+    def on_message_complete(self) -> None:
+        self.done = self.status >= 200

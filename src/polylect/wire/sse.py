@@ -1,0 +1,85 @@
+"""Server-sent events: bytes in any pieces to the data of each event.
+
+The names, ids and retry times of events are left out: every model wire repeats what matters inside the data.
+"""
+
+MAX_EVENT = 64 * 1024 * 1024
+_BOM = b"\xef\xbb\xbf"
+
+
+class Parser:
+    """Reads one stream. CR, LF and CRLF all end a line; comments and unknown fields are skipped."""
+
+    def __init__(self, max_event: int = MAX_EVENT) -> None:
+        self._max_event = max_event
+        self._rest: list[bytes] = []
+        self._size = 0
+        self._after_cr = False
+        self._first = True
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The data of every event that is complete now. Raises ValueError for an event that is too long."""
+        data = self._with_lf(data)
+        if b"\n" not in data:
+            self._keep(data)
+            return []
+        if self._rest:
+            self._rest.append(data)
+            data = b"".join(self._rest)
+            self._rest.clear()
+            self._size = 0
+        if self._first:
+            data = self._without_bom(data)
+        *blocks, rest = data.split(b"\n\n")
+        self._keep(rest)
+        return _data_of(blocks)
+
+    def end(self) -> list[bytes]:
+        """The peer has closed: a last event counts if its lines are whole, though the blank line is missing."""
+        rest = b"".join(self._rest)
+        self._rest.clear()
+        self._size = 0
+        return _data_of([rest.removesuffix(b"\n")]) if rest.endswith(b"\n") else []
+
+    def _with_lf(self, data: bytes) -> bytes:
+        if self._after_cr:
+            self._after_cr = not data
+            data = data.removeprefix(b"\n")
+        if b"\r" in data:
+            self._after_cr = data.endswith(b"\r")
+            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        return data
+
+    def _without_bom(self, data: bytes) -> bytes:
+        self._first = False
+        return data.removeprefix(_BOM)
+
+    def _keep(self, piece: bytes) -> None:
+        if not piece:
+            return
+        self._rest.append(piece)
+        self._size += len(piece)
+        if self._size > self._max_event:
+            self._rest.clear()
+            raise ValueError(f"an event is longer than {self._max_event} bytes")
+
+
+def _data_of(blocks: list[bytes]) -> list[bytes]:
+    found: list[bytes] = []
+    for block in blocks:
+        at = block.find(b"data: ")
+        # One data line that ends the block, as all model servers send it; anything else goes the long way.
+        if (at == 0 or (at > 0 and block[at - 1] == 10)) and block.find(b"\n", at) < 0:
+            found.append(block[at + 6 :])
+        elif block:
+            found += _by_lines(block)
+    return found
+
+
+def _by_lines(block: bytes) -> list[bytes]:
+    values = []
+    for line in block.split(b"\n"):
+        name, _, value = line.partition(b":")
+        if name == b"data":
+            values.append(value.removeprefix(b" "))
+    return [b"\n".join(values)] if values else []
