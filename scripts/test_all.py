@@ -40,7 +40,8 @@ def ask(python: str) -> str:
 def run_tests(version: str, python: str) -> bool:
     print(f"== python {version}", flush=True)
     venv = ROOT / ".make" / f"python{version}"
-    commands = [[python, "scripts/prepare.py", str(venv)], [str(venv / "bin" / "python"), "-m", "pytest"]]
+    own = [str(venv / "bin" / "python"), "-m"]
+    commands = [[python, "scripts/prepare.py", str(venv)], [*own, "compileall", "-q", "src"], [*own, "pytest"]]
     return all(subprocess.run(command, cwd=ROOT, check=False).returncode == 0 for command in commands)
 
 
