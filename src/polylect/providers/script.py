@@ -61,10 +61,10 @@ class WaitPart(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class HangPart(Struct, frozen=True, forbid_unknown_fields=True):
-    hang: Literal[True]
+    hang: bool
 
     def __post_init__(self) -> None:
-        if self.hang is not True:
+        if not self.hang:
             raise ValueError("hang has to be true")
 
 

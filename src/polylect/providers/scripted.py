@@ -3,7 +3,9 @@
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from math import inf
 from typing import Any, Self
 
 from polylect.providers.moment import Found, Moment, choose, moment_of
@@ -55,7 +57,7 @@ class Scripted:
         self._read = read
         self._built_in = built_in
         self._script: Script | None = None
-        self._stream_timeout = stream_timeout
+        self._stream_timeout = stream_timeout or inf
         self._max_retries = max_retries
         self._pace = pace
         self._faults: Faults = Faults()
@@ -88,15 +90,17 @@ class Scripted:
         about = ScriptHead().model if self._built_in else self.load().head.model
         return ModelInfo(model, about.window, about.max_output, about.thinking, about.effort_levels, about.images)
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[Sequence[ModelEvent]]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
         moment = moment_of(request)
         script, found = self._find(moment)
         for attempt in range(1, self._max_retries + 2):
             started = False
             try:
-                async for batch in self._batches(Performance(script, found, moment, self._faults, self._pace).play()):
-                    started = True
-                    yield batch
+                cues = Performance(script, found, moment, self._faults, self._pace).play()
+                async with aclosing(self._batches(cues)) as batches:
+                    async for batch in batches:
+                        started = True
+                        yield batch
                 return
             except ProviderError as error:
                 if started or not error.retryable or attempt > self._max_retries:
@@ -123,7 +127,7 @@ class Scripted:
             "add a [[reply]] for it, or a last one without `when`",
         )
 
-    async def _batches(self, cues: Iterator[Cue]) -> AsyncIterator[Sequence[ModelEvent]]:
+    async def _batches(self, cues: Iterator[Cue]) -> AsyncGenerator[Sequence[ModelEvent], None]:
         size = self.load().head.batch
         batch: list[ModelEvent] = []
         for cue in cues:
