@@ -48,7 +48,7 @@ def verdict(call: Wanted, mode: Mode, allow_list: Sequence[str], rules: Sequence
     if call.name in allow_list:
         return Verdict("allow", f"{call.name} is on the allow list")
     for rule in rules:
-        if _permits(rule, call, rules):
+        if rule.effect == "allow" and _permits(rule, call, rules):
             return Verdict("allow", f"{rule.kind} {rule.value or call.category} was always allowed")
     return Verdict("ask", f"{call.category} calls are asked for in mode {mode}")
 

@@ -107,7 +107,9 @@ class Turn:
         limit = self._agent.settings.stream_timeout
         try:
             async with asyncio.timeout(limit or None):
-                return await anext(stream, ())
+                return await anext(stream)
+        except StopAsyncIteration:
+            return ()
         except TimeoutError:
             raise ProviderError("timeout", f"the model was silent for {limit:g} s", retryable=True) from None
 

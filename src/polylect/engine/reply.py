@@ -90,7 +90,6 @@ class Reply:
             case ToolCall():
                 block = self._unique(block)
                 self._content.append(block)
-                self._emit(BlockEnded(block, **self._lane))
                 self._announce(block)
             case Text(text) | Thinking(text):
                 if not self._open and text:  # it came whole

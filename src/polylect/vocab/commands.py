@@ -89,11 +89,19 @@ class Answer(_Command, frozen=True, tag="answer"):
 
 
 class HostReply(_Command, frozen=True, tag="host_reply"):
-    """The host's answer to a `HostCall`."""
+    """The host's answer to a `HostCall`; with `partial`, only how far it has come."""
 
     call: str
     result: Any = None
     error: str = ""
+    partial: bool = False
+
+
+class HostSays(_Command, frozen=True, tag="host_says"):
+    """Something of the host's own that nobody called for: a server inside it has other tools now."""
+
+    method: str
+    params: Any = None
 
 
 class Configure(_Command, frozen=True, tag="configure"):
@@ -125,6 +133,7 @@ class Grant(_Command, frozen=True, tag="grant"):
     cost: float = 0.0
     revoke: bool = False
     id: str = ""
+    until_ms: int = 0
 
 
 class Compact(_Command, frozen=True, tag="compact"):
@@ -179,6 +188,7 @@ Command = (
     | Cancel
     | Answer
     | HostReply
+    | HostSays
     | Configure
     | AddContext
     | AddServer

@@ -149,11 +149,12 @@ class Abilities(Struct, frozen=True, omit_defaults=True):
 
 
 class Rule(Struct, frozen=True, omit_defaults=True):
-    """A standing permission: this category, this tool, commands with this prefix, or files below this path."""
+    """A standing decision: on this category, this tool, commands with this prefix, or files below this path."""
 
     kind: Literal["category", "tool", "prefix", "path"]
     value: str = ""
     write: bool = True
+    effect: Literal["allow", "deny", "ask"] = "allow"
 
 
 class Server(Struct, frozen=True, omit_defaults=True):
@@ -166,14 +167,16 @@ class Server(Struct, frozen=True, omit_defaults=True):
     env: dict[str, str] = {}
     url: str = ""
     headers: dict[str, str] = {}
+    extras: dict[str, Any] = {}
 
 
 class Option(Struct, frozen=True, omit_defaults=True):
-    """One choice of a question."""
+    """One choice of a question. `kind` says what it means where the wire does: allow_once, reject_always ..."""
 
     id: str
     label: str
     description: str = ""
+    kind: str = ""
 
 
 class PlanItem(Struct, frozen=True, omit_defaults=True):

@@ -152,10 +152,10 @@ class ToolCalled(_Event, frozen=True, tag="tool_called"):
 
 
 class Ask(_Event, frozen=True, tag="ask"):
-    """A question to a person. `call` is the call that waits for it, if any."""
+    """A question to a person. `call` is the call that waits for it, if any. A `form` has its JSON Schema in `args`."""
 
     ask: str
-    kind: Literal["permission", "choice", "text", "confirm"] = "permission"
+    kind: Literal["permission", "choice", "text", "confirm", "form", "url"] = "permission"
     call: str = ""
     name: str = ""
     args: dict[str, Any] = {}

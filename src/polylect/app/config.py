@@ -1,0 +1,125 @@
+"""Settings from flags, environment and files, in that order of strength.
+
+Files are `./.polylect/config.toml` and the user's `polylect/config.toml`. tomllib costs 13 ms, so it is imported only
+where a file exists. A project's file comes with a repository that may not be trusted: what would widen rights or send
+keys elsewhere is taken from it only with --trust-workspace.
+"""
+
+import os
+
+Values = dict[str, object]
+
+_KEYS: dict[str, tuple[str, type | tuple[type, ...]]] = {
+    "default.provider": ("provider", str),
+    "default.model": ("model", str),
+    "default.max_tokens": ("max_tokens", int),
+    "default.max_turns": ("max_turns", int),
+    "default.system_prompt": ("system_prompt", str),
+    "default.approval_mode": ("approval_mode", str),
+    "default.script": ("script", str),
+    "default.thinking": ("thinking", str),
+    "default.thinking_budget": ("thinking_budget", int),
+    "default.effort": ("effort", str),
+    "tools.allow_list": ("allow_list", list),
+    "tools.auto_approve": ("force", bool),
+    "session.enabled": ("sessions", bool),
+    "session.directory": ("sessions_root", str),
+    "approval_timeout": ("approval_timeout", (int, float)),
+    "stream_timeout": ("stream_timeout", (int, float)),
+    "heartbeat": ("heartbeat", (int, float)),
+    "max_line": ("max_line", int),
+}
+_WIDENING = ("approval_mode", "force", "allow_list", "sessions_root", "api_key", "base_url")
+_PROVIDER_KEYS = {"api_key": str, "base_url": str, "model": str, "script": str, "region": str, "project": str, "profile": str}
+_LATER = ("mcp", "budget", "provider_chain", "hooks", "compact", "models", "prices")
+_ENVIRONMENT = {"POLYLECT_PROVIDER": "provider", "POLYLECT_MODEL": "model", "POLYLECT_SCRIPT": "script"}
+
+
+class ConfigError(Exception):
+    """A setting is wrong; the text names the place and what to do."""
+
+
+def load(flags: Values, env: dict[str, str], workspace: str, notes: list[str]) -> Values:
+    """All settings that were made anywhere. Remarks for the user are added to `notes`."""
+    found: Values = {}
+    for path in files(env, workspace):
+        ours = path == _user_file(env) or bool(flags.get("trust_workspace"))
+        found |= _read(path, ours, notes)
+    if isinstance(path := flags.get("config"), str):
+        if not os.path.isfile(path):
+            raise ConfigError(f"--config {path}: there is no such file")
+        found |= _read(path, True, notes)
+    found |= {name: env[variable] for variable, name in _ENVIRONMENT.items() if env.get(variable)}
+    found |= flags
+    provider = str(found.get("provider") or "scripted")
+    tables = found.pop("providers", {})
+    table = tables.get(provider, {}) if isinstance(tables, dict) else {}
+    return {**table, **found, "provider": provider}
+
+
+def files(env: dict[str, str], workspace: str) -> list[str]:
+    """The configuration files there are, the weaker first."""
+    places = (_user_file(env), os.path.join(workspace, ".polylect", "config.toml"))
+    return [path for path in places if os.path.isfile(path)]
+
+
+def _user_file(env: dict[str, str]) -> str:
+    folder = env.get("XDG_CONFIG_HOME") or os.path.join(env.get("HOME") or os.path.expanduser("~"), ".config")
+    return os.path.join(folder, "polylect", "config.toml")
+
+
+def _read(path: str, trusted: bool, notes: list[str]) -> Values:
+    import tomllib  # 13 ms, and only where there is a file
+
+    try:
+        with open(path, "rb") as file:
+            data = tomllib.load(file)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: {error}") from None
+    found: Values = {}
+    providers: Values = {}
+    for key, value in _flat(data):
+        section, _, rest = key.partition(".")
+        if section in _LATER:
+            notes.append(f"{path}: [{section}] is not used by this version")
+        elif section == "providers":
+            _provider_key(path, rest, value, providers, trusted, notes)
+        else:
+            name = _checked(path, key, value, _KEYS)
+            _take(path, key, name, value, found, trusted, notes)
+    return {**found, "providers": providers} if providers else found
+
+
+def _flat(data: Values, prefix: str = "") -> list[tuple[str, object]]:
+    pairs: list[tuple[str, object]] = []
+    for key, value in data.items():
+        pairs += _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else [(prefix + key, value)]
+    return pairs
+
+
+def _provider_key(path: str, key: str, value: object, found: Values, trusted: bool, notes: list[str]) -> None:
+    provider, _, name = key.partition(".")
+    _checked(path, name, value, {known: (known, kind) for known, kind in _PROVIDER_KEYS.items()})
+    table = found.setdefault(provider, {})
+    if isinstance(table, dict):
+        _take(path, f"providers.{key}", name, value, table, trusted, notes)
+
+
+def _take(path: str, key: str, name: str, value: object, found: Values, trusted: bool, notes: list[str]) -> None:
+    if name in _WIDENING and not trusted:
+        notes.append(f"{path}: {key} is ignored in a project's file; set it in your own, or start with --trust-workspace")
+    else:
+        found[name] = value
+
+
+def _checked(path: str, key: str, value: object, known: dict[str, tuple[str, type | tuple[type, ...]]]) -> str:
+    if key not in known:
+        from difflib import get_close_matches  # 8 ms, and only for an error
+
+        near = get_close_matches(key, known, n=1)
+        raise ConfigError(f"{path}: there is no setting {key}" + (f"; did you mean {near[0]}?" if near else ""))
+    name, kind = known[key]
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        wanted = " or ".join(one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,)))
+        raise ConfigError(f"{path}: {key} takes a {wanted}, not {value!r}")
+    return name

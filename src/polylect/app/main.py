@@ -1,0 +1,70 @@
+"""The program's first steps. Nothing here may import what `ready` can do without."""
+
+import os
+import sys
+
+from polylect import __version__
+from polylect.app.args import UsageError, parse
+
+_STAND_IN = {"aionrs": "0.1.0", "wayland-core": "0.2.0", "wcore": "0.2.0"}
+"""Names of programs we stand in for, and the protocol their hosts speak."""
+_COMMANDS = ("demo", "doctor", "link")
+_HELP = """\
+polylect: a coding agent for host programs
+
+  polylect --json-stream [flags]   serve one conversation on stdin and stdout
+  polylect demo [--frames]         watch it do a small job; needs no key and no network
+  polylect doctor                  what is configured, found and missing
+  polylect link NAME FOLDER        stand in for aionrs or wayland-core: makes FOLDER/NAME
+  polylect --version
+
+Flags
+  --protocol 0.2.0|0.1.0           wayland-core's wire (the default) or aionrs'
+  --provider NAME  --model NAME    who answers; 'scripted' needs no key and is the default
+  --script FILE                    what the scripted provider says
+  --base-url URL  --api-key KEY
+  --workspace FOLDER               where the work is; the current folder if not given
+  --add-dir FOLDER                 another folder that tools may touch
+  --session-id ID | --resume ID|latest | --no-session
+  --approval-mode default|auto_edit|force   --force
+  --approval-timeout S  --stream-timeout S  --max-turns N  --max-tokens N
+  --thinking enabled|disabled  --thinking-budget N  --effort LEVEL  --system-prompt TEXT
+  --on-eof finish|stop  --max-line BYTES  --config FILE  --trust-workspace
+  --log-level debug|info|warning|error
+"""
+
+
+def main() -> int:
+    name = os.path.basename(sys.argv[0])
+    words = sys.argv[1:]
+    if words and words[0] in _COMMANDS:
+        return _command(words)
+    try:
+        options, rest = parse(words)
+        if options.get("version"):
+            print(f"{name if name in _STAND_IN else 'polylect'} {__version__}")
+            return 0
+        if options.get("help"):
+            print(_HELP, end="")
+            return 0
+        if not options.get("json_stream"):
+            raise UsageError("say what to do: --json-stream, demo or doctor; see polylect --help")
+        if rest:
+            raise UsageError(f"{rest[0]!r} is not a flag; a prompt is sent as a message on stdin")
+        options.setdefault("protocol", _STAND_IN.get(name, "0.2.0"))
+        from polylect.app.start import start
+    except UsageError as error:
+        print(f"polylect: {error}", file=sys.stderr)
+        return 2
+    return start(options)
+
+
+def _command(words: list[str]) -> int:
+    match words[0]:
+        case "demo":
+            from polylect.app.demo import main as run
+        case "doctor":
+            from polylect.app.doctor import main as run
+        case _:
+            from polylect.app.link import main as run
+    return run(words[1:])

@@ -1,0 +1,169 @@
+"""One conversation on two pipes: bytes to commands, commands to the engine, events to bytes."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+
+from polylect import plug
+from polylect.app import stdio
+from polylect.app.start import Start
+from polylect.dialects.base import EngineSide, Env
+from polylect.dialects.jsonstream.dialect import DIALECT
+from polylect.engine.agent import Agent
+from polylect.engine.configure import DEFAULT_THINKING
+from polylect.engine.engine import Engine
+from polylect.engine.session import Session
+from polylect.engine.settings import Settings
+from polylect.engine.store import FileStore, MemoryStore
+from polylect.providers.settings import ProviderSettings
+from polylect.tools.processes import Custody
+from polylect.tools.standard import standard_tools
+from polylect.vocab.commands import Command
+from polylect.vocab.events import Event
+from polylect.vocab.ports import Provider
+from polylect.wire.jsonl import MAX_LINE
+
+_PATIENCE = 30.0
+"""How long a host that reads nothing may keep an engine that has ended."""
+_SECRET = ("_API_KEY", "_SECRET_ACCESS_KEY", "_SESSION_TOKEN", "_AUTH_TOKEN")
+_SECRETS = ("API_KEY", "GOOGLE_APPLICATION_CREDENTIALS")
+_log = logging.getLogger(__name__)
+
+
+def run(start: Start) -> int:
+    _log_to_stderr(str(start.values.get("log_level", "")))
+    with asyncio.Runner() as runner:
+        code = runner.run(_Conversation(start).run())
+    sys.stderr.flush()
+    os._exit(code)  # a thread that hangs in a system call must not keep us
+
+
+class _Conversation:
+    def __init__(self, start: Start) -> None:
+        self._start = start
+        self._inbox: deque[Command] = deque()
+        self._end = asyncio.Event()
+        self._signal = 0
+
+    async def run(self) -> int:
+        start = self._start
+        self._codec = _codec(start)
+        self._out = stdio.Outgoing(start.stdout, self._codec.data_to_send, self._host_gone)
+        self._engine = Engine(self._agent, self._say)
+        self._catch_signals()
+        reading = asyncio.create_task(self._read())
+        ended = asyncio.create_task(self._end.wait())
+        await asyncio.wait([reading, ended], return_when=asyncio.FIRST_COMPLETED)
+        if not self._end.is_set():
+            finished = asyncio.create_task(self._engine.settled())
+            await asyncio.wait([finished, ended], return_when=asyncio.FIRST_COMPLETED)
+        await self._engine.close()
+        await self._out.drain(1.0 if self._signal else _PATIENCE)
+        return 128 + self._signal if self._signal else 0
+
+    # In.
+
+    async def _read(self) -> None:
+        self._take(self._codec.start())
+        await stdio.read(self._start.stdin, self._receive, self._out.room)
+        self._take(self._codec.receive_eof())
+        self._engine.input_closed(stop=self._start.values.get("on_eof") == "stop")
+
+    def _receive(self, data: bytes) -> None:
+        self._take(self._codec.receive(data))
+
+    def _take(self, commands: list[Command]) -> None:
+        for command in commands:
+            self._engine.handle(command)
+        self._out.wake()
+
+    # Out.
+
+    def _say(self, event: Event) -> None:
+        if follows := self._codec.send(event):
+            self._inbox.extend(follows)
+            asyncio.get_running_loop().call_soon(self._take_inbox)
+        self._out.wake()
+
+    def _take_inbox(self) -> None:
+        while self._inbox:
+            self._engine.handle(self._inbox.popleft())
+
+    def _host_gone(self) -> None:
+        _log.info("the host has closed its end: stopping")
+        self._end.set()
+
+    # Signals.
+
+    def _catch_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            loop.add_signal_handler(number, self._signalled, number)
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+
+    def _signalled(self, number: int) -> None:
+        self._signal = number
+        self._end.set()
+
+    # Putting the engine together.
+
+    def _agent(self, emit: Callable[[Event], None]) -> Agent:
+        start, settings = self._start, _settings(self._start)
+        store = (
+            FileStore(start.place, cwd=settings.workspace, new_id=_new_id) if start.place else MemoryStore("")
+        )
+        return Agent(
+            settings=settings,
+            provider=_provider(start, settings),
+            tools=standard_tools(),
+            session=Session(store),
+            processes=Custody(),
+            env={key: value for key, value in start.env.items() if not _secret(key)},
+            emit=emit,
+            room=self._out.room,
+            new_id=_new_id,
+        )
+
+
+def _codec(start: Start) -> EngineSide:
+    env = Env(now=lambda: time.time_ns() // 1_000_000, new_id=_new_id)
+    codec = DIALECT.engine_side(env, version=start.values["protocol"], max_line=start.values.get("max_line") or MAX_LINE)
+    codec.overhear(start.first)
+    return codec
+
+
+def _settings(start: Start) -> Settings:
+    values = start.values
+    names = ("workspace", "model", "mode", "effort", "system_prompt", "max_tokens", "max_turns", "approval_timeout", "stream_timeout", "heartbeat")
+    told = {name: values[name] for name in names if values.get(name) is not None}
+    thinking = values.get("thinking_budget") or DEFAULT_THINKING if values.get("thinking") == "enabled" else 0
+    lists = {name: tuple(values[name]) for name in ("folders", "allow_list") if name in values}
+    return Settings(**told, **lists, thinking=thinking)
+
+
+def _provider(start: Start, settings: Settings) -> Provider:
+    values = start.values
+    told = {name: str(values[name]) for name in ("api_key", "base_url", "region", "project", "profile") if values.get(name)}
+    extra = {"script": values["script"]} if values.get("script") else {}
+    opened = ProviderSettings(**told, stream_timeout=settings.stream_timeout, env=start.env, extra=extra)
+    return plug.load("providers", str(values["provider"])).open_provider(opened)
+
+
+def _secret(name: str) -> bool:
+    return name in _SECRETS or name.endswith(_SECRET)
+
+
+def _new_id() -> str:
+    return os.urandom(8).hex()
+
+
+def _log_to_stderr(level: str) -> None:
+    if level:
+        logging.basicConfig(stream=sys.stderr, level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    else:
+        logging.disable()

@@ -1,0 +1,155 @@
+"""From flags to `ready`: everything a host can get wrong is checked here, before the first byte is written.
+
+`ready` goes out before asyncio, msgspec and the engine are imported; the host needs time to answer, and that is when
+they are.
+"""
+
+import gc
+import os
+import sys
+
+from polylect.app import config
+from polylect.dialects.jsonstream.ready import ready_line
+from polylect.dialects.jsonstream.versions import MODES, VERSIONS
+from polylect.engine import folder
+from polylect.providers.check import check
+
+_PROVIDERS = ("scripted", "anthropic", "openai", "bedrock", "vertex")
+_ON_EOF = ("finish", "stop")
+_LEVELS = ("debug", "info", "warning", "error")
+
+
+class CannotStart(Exception):
+    """The text says what to do. `silent` keeps it off stdout even in a protocol that has a frame for it."""
+
+    def __init__(self, message: str, *, silent: bool = False) -> None:
+        super().__init__(message)
+        self.silent = silent
+
+
+class Start:
+    """A checked start: settings, the locked session folder, and our own copies of stdin and stdout."""
+
+    def __init__(self, values: config.Values, env: dict[str, str], place: folder.Folder | None, streams: tuple[int, int], first: bytes) -> None:
+        self.values = values
+        self.env = env
+        self.place = place
+        self.stdin, self.stdout = streams
+        self.first = first
+
+
+def start(options: config.Values) -> int:
+    env = dict(os.environ)
+    notes: list[str] = []
+    try:
+        values = _settle(options, env, notes)
+        place = _session(values, env)
+    except (CannotStart, config.ConfigError, folder.FolderError) as error:
+        _say_why(str(error), options, silent=isinstance(error, folder.FolderError) or getattr(error, "silent", False))
+        return 1
+    streams = _take_streams()
+    session = place.session if place else ""
+    first = ready_line(str(values["protocol"]), session, **_abilities(values))
+    _write(streams[1], first)
+    for note in notes:
+        print(f"polylect: {note}", file=sys.stderr)
+    from polylect.app.serve import run  # asyncio, msgspec and the engine: 40 ms, now that the host is reading
+
+    gc.enable()
+    gc.freeze()
+    return run(Start(values, env, place, streams, first))
+
+
+def _settle(options: config.Values, env: dict[str, str], notes: list[str]) -> config.Values:
+    workspace = os.path.realpath(str(options.get("workspace") or os.getcwd()))
+    if not os.path.isdir(workspace):
+        raise CannotStart(f"--workspace {workspace}: there is no such folder")
+    values = config.load(options, env, workspace, notes)
+    for flag in options.get("ignored", ()):  # type: ignore[attr-defined]
+        notes.append(f"{flag} has no meaning here and is ignored")
+    _one_of(values, "protocol", VERSIONS)
+    _one_of(values, "on_eof", _ON_EOF)
+    _one_of(values, "log_level", _LEVELS)
+    _one_of(values, "thinking", ("enabled", "disabled"))
+    mode = "force" if values.get("force") else str(values.get("approval_mode") or "default")
+    if mode.replace("-", "_") not in MODES and mode not in MODES:
+        raise CannotStart(f"approval mode {mode!r} does not exist; modes are default, auto_edit, force")
+    values["mode"] = MODES.get(mode) or MODES[mode.replace("-", "_")]
+    values["workspace"] = workspace
+    folders = values.get("folders", [])
+    values["folders"] = [os.path.realpath(str(path)) for path in folders]  # type: ignore[attr-defined]
+    _check_provider(values, env)
+    return values
+
+
+def _check_provider(values: config.Values, env: dict[str, str]) -> None:
+    provider = str(values["provider"])
+    if provider not in _PROVIDERS:
+        raise CannotStart(f"there is no provider {provider!r}; providers are {', '.join(_PROVIDERS)}")
+    names = ("api_key", "base_url", "project", "profile")
+    told = {name: str(values[name]) for name in names if values.get(name)}
+    if reason := check(provider, **told, env=env):
+        raise CannotStart(reason)
+    script = values.get("script")
+    if script and not os.path.isfile(str(script)):
+        raise CannotStart(f"the script {script} does not exist")
+
+
+def _one_of(values: config.Values, name: str, choices: tuple[str, ...]) -> None:
+    value = values.setdefault(name, choices[0]) if name != "log_level" else values.get(name, choices[0])
+    if value not in choices:
+        raise CannotStart(f"--{name.replace('_', '-')} {value!r}: choose one of {', '.join(choices)}")
+
+
+def _session(values: config.Values, env: dict[str, str]) -> folder.Folder | None:
+    named, resumed = values.get("session_id"), values.get("resume")
+    if values.get("continue"):
+        resumed = resumed or "latest"
+    if named and resumed:
+        raise CannotStart("--resume and --session-id cannot be used together: one continues, the other begins", silent=True)
+    if values.get("no_session") or values.get("sessions") is False:
+        if resumed:
+            raise CannotStart("--resume needs sessions, and they are switched off", silent=True)
+        return None
+    root = str(values.get("sessions_root") or folder.sessions_root(env))
+    workspace = str(values["workspace"])
+    if resumed:
+        return folder.resume(root, str(resumed), workspace)
+    return folder.create(root, str(named or folder.new_id()), workspace)
+
+
+def _abilities(values: config.Values) -> dict[str, object]:
+    return {"thinking": True, "mode": values["mode"], "mcp": False}
+
+
+def _say_why(message: str, options: config.Values, *, silent: bool) -> None:
+    """On stderr always; seed 004 also wants a frame, but a failed --resume must leave stdout empty."""
+    print(f"polylect: {message}", file=sys.stderr)
+    if options.get("protocol") == "0.1.0" and not silent:
+        from _json import encode_basestring
+
+        told = encode_basestring(message)
+        frame = f'{{"type":"error","msg_id":null,"error":{{"code":"config_error","message":{told},"retryable":false}}}}\n'
+        os.write(1, frame.encode("utf-8", "replace"))
+
+
+def _take_streams() -> tuple[int, int]:
+    """Our own copies of stdin and stdout. Whoever else prints ends up on stderr; whoever else reads finds nothing."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    try:
+        stdin = os.dup(0)
+    except OSError:
+        stdin = os.dup(nothing)
+    stdout = os.dup(1)
+    os.dup2(nothing, 0)
+    try:
+        os.dup2(2, 1)
+    except OSError:
+        os.dup2(nothing, 1)
+    os.close(nothing)
+    return stdin, stdout
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]

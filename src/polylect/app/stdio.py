@@ -1,0 +1,154 @@
+"""Our two ends of the pipe: reading without blocking, writing everything that is ready in one go."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+
+HIGH = 1024 * 1024
+"""Above this much unread output, producers wait: a slow host slows the model down."""
+LOW = HIGH // 4
+FLOOD = 8 * HIGH
+"""Above this much, input is not read either: answers to it would have nowhere to go."""
+_READ = 256 * 1024
+
+
+class Outgoing:
+    """Bytes on their way to the host. `fill` is asked for more whenever something may be ready."""
+
+    def __init__(self, descriptor: int, fill: Callable[[], bytes], broken: Callable[[], None]) -> None:
+        self._descriptor = descriptor
+        self._fill = fill
+        self._broken = broken
+        self._loop = asyncio.get_running_loop()
+        self._buffer = bytearray()
+        self._scheduled = False
+        self._watching = False
+        self._dead = False
+        self._room = asyncio.Event()
+        self._room.set()
+        self._progress = asyncio.Event()
+        self._pollable = _pollable(descriptor)
+        os.set_blocking(descriptor, not self._pollable)
+
+    def wake(self) -> None:
+        """Something was said. It is written once whoever says it has no more to say for now."""
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._flush)
+
+    async def room(self, most: int = HIGH) -> None:
+        """Returns at once while less than `most` waits to be read, else when the host has read enough."""
+        if len(self._buffer) > most:
+            self._room.clear()
+            await self._room.wait()
+
+    async def drain(self, patience: float) -> None:
+        """Returns when all is written, or when the host has not taken a byte for so long."""
+        self._flush()
+        while self._buffer and not self._dead:
+            self._progress.clear()
+            try:
+                async with asyncio.timeout(patience):
+                    await self._progress.wait()
+            except TimeoutError:
+                return
+
+    def _flush(self) -> None:
+        self._scheduled = False
+        if self._dead:
+            self._fill()
+            return
+        if data := self._fill():
+            if self._buffer:
+                self._buffer += data
+            else:
+                written = self._write(data)
+                self._buffer += memoryview(data)[written:]
+        self._watch()
+
+    def _writable(self) -> None:
+        written = self._write(self._buffer)
+        del self._buffer[:written]
+        if written:
+            self._progress.set()
+        if len(self._buffer) <= LOW:
+            self._room.set()
+        self._watch()
+
+    def _write(self, data: bytes | bytearray) -> int:
+        """As much as the pipe takes."""
+        written = 0
+        try:
+            with memoryview(data) as view:
+                while written < len(view):
+                    written += os.write(self._descriptor, view[written:])
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._die()
+            return len(data)
+        return written
+
+    def _watch(self) -> None:
+        wanted = bool(self._buffer)
+        if wanted != self._watching and self._pollable:
+            self._watching = wanted
+            if wanted:
+                self._loop.add_writer(self._descriptor, self._writable)
+            else:
+                self._loop.remove_writer(self._descriptor)
+
+    def _die(self) -> None:
+        """The host is gone. Nobody waits for it any longer."""
+        self._dead = True
+        self._room.set()
+        self._progress.set()
+        self._loop.call_soon(self._broken)
+
+
+async def read(descriptor: int, take: Callable[[bytes], None], room: Callable[[int], Awaitable[None]]) -> None:
+    """Hand over what comes in until it ends. While there is no room for answers, leave it in the pipe."""
+    if not _pollable(descriptor):
+        while data := os.read(descriptor, _READ):  # a file or /dev/null never keeps anyone waiting
+            take(data)
+            await asyncio.sleep(0)
+        return
+    os.set_blocking(descriptor, False)
+    loop = asyncio.get_running_loop()
+    try:
+        while (data := await _next(descriptor, loop)) != b"":
+            take(data)
+            await room(FLOOD)
+    finally:
+        os.set_blocking(descriptor, True)
+
+
+async def _next(descriptor: int, loop: asyncio.AbstractEventLoop) -> bytes:
+    while True:
+        try:
+            return os.read(descriptor, _READ)
+        except BlockingIOError:
+            ready = loop.create_future()
+            loop.add_reader(descriptor, ready.set_result, None)
+            try:
+                await ready
+            finally:
+                loop.remove_reader(descriptor)
+        except OSError:
+            return b""
+
+
+def _pollable(descriptor: int) -> bool:
+    """Whether the operating system can tell when it is ready: not for files and /dev/null."""
+    import select
+
+    if not hasattr(select, "epoll"):
+        return not os.path.isfile(f"/dev/fd/{descriptor}")
+    poll = select.epoll()
+    try:
+        poll.register(descriptor)
+    except PermissionError:
+        return False
+    finally:
+        poll.close()
+    return True

@@ -1,0 +1,80 @@
+"""An engine as a child process: its pipes, its last words, its certain end."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+_LAST_WORDS = 4096
+_GRACE = 2.0
+"""How long each step of ending an engine may take: its input closed, then TERM, then KILL."""
+
+
+class EngineProcess:
+    """Made by `start`. Lines of any length pass; a flood on stderr is read and forgotten but for its end."""
+
+    def __init__(self, child: asyncio.subprocess.Process) -> None:
+        assert child.stdin is not None and child.stdout is not None and child.stderr is not None  # noqa: S101, PT018
+        self._child = child
+        self._stdin, self._stdout, self._stderr = child.stdin, child.stdout, child.stderr
+        self._words = bytearray()
+        self._listening = asyncio.create_task(self._listen())
+
+    @classmethod
+    async def start(cls, argv: Sequence[str], *, cwd: str, env: Mapping[str, str]) -> "EngineProcess":
+        pipe = asyncio.subprocess.PIPE
+        child = await asyncio.create_subprocess_exec(
+            *argv, cwd=cwd, env=env, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
+        )
+        return cls(child)
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    @property
+    def code(self) -> int | None:
+        """How it exited; None while it runs. Minus a signal's number if that ended it."""
+        return self._child.returncode
+
+    @property
+    def last_words(self) -> str:
+        """The end of what it wrote to stderr."""
+        return self._words.decode(errors="replace").strip()
+
+    async def read(self) -> bytes:
+        """What it has said; empty once it will say no more."""
+        return await self._stdout.read(1 << 18)
+
+    def write(self, data: bytes) -> None:
+        if data and not self._stdin.is_closing():
+            self._stdin.write(data)
+
+    async def drain(self) -> None:
+        with suppress(ConnectionError):
+            await self._stdin.drain()
+
+    async def close(self) -> int:
+        """End it politely, then less so. Whatever it started goes with it. Returns its exit code."""
+        self._stdin.close()
+        for step in (None, signal.SIGTERM, signal.SIGKILL):
+            if step is not None:
+                self._signal(step)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_GRACE):
+                    await self._child.wait()
+                    break
+        self._signal(signal.SIGKILL)  # what it left behind in its own session
+        await asyncio.wait([self._listening], timeout=_GRACE)
+        self._listening.cancel()
+        return -signal.SIGKILL if self._child.returncode is None else self._child.returncode
+
+    def _signal(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._child.pid, number)
+
+    async def _listen(self) -> None:
+        while data := await self._stderr.read(1 << 16):
+            self._words += data
+            del self._words[:-_LAST_WORDS]
