@@ -74,7 +74,8 @@ class Performance:
         if thinking != self._thinking:
             yield from self._end_block()
         self._thinking = thinking
-        self._signature = part.signature if isinstance(part, ThinkingPart) else ""
+        if isinstance(part, ThinkingPart) and part.signature:
+            self._signature = part.signature
         chunk_type: type[TextChunk | ThinkingChunk] = ThinkingChunk if thinking else TextChunk
         pace = self._pace if part.pace is None else part.pace
         for pieces in self._rounds(part):
@@ -93,7 +94,7 @@ class Performance:
         for number in range(1, part.repeat + 1):
             if number == 1 or "{i}" in whole:
                 filled = fill(words, self._found.values | {"i": str(number)})
-                pieces = _cut(filled, split) if isinstance(filled, str) else filled
+                pieces = _cut(filled, split) if isinstance(filled, str) else [piece for piece in filled if piece]
             yield pieces
 
     def _calls(self, part: CallPart) -> Iterator[Cue]:
@@ -137,6 +138,7 @@ class Performance:
         if text:
             self._said += len(text)
             block: Block = Thinking(text, self._signature) if self._thinking else Text(text)
+            self._signature = ""
             yield BlockDone(block)
 
     def _usage(self) -> Usage:
