@@ -1,0 +1,73 @@
+"""What the model may say to a tool: one Struct is both the schema it is shown and the check of what it sent."""
+
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from polylect.vocab.content import Category
+from polylect.vocab.errors import ToolError
+from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
+
+Arguments = TypeVar("Arguments", bound=Struct)
+
+
+class TypedTool(Generic[Arguments]):
+    """A tool in terms of its own Struct. A subclass names its parts and does its `work`; faults become results here."""
+
+    name: str
+    category: Category
+    text: str
+    """What the model is told of the tool."""
+    arguments: type[Arguments]
+
+    def __init__(self) -> None:
+        self.spec = ToolSpec(self.name, self.text, schema(self.arguments))
+
+    def describe(self, args: dict[str, Any]) -> str:
+        raise NotImplementedError
+
+    def touches(self, args: dict[str, Any], workspace: str) -> tuple[str, ...]:
+        return ()
+
+    async def run(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
+        try:
+            return await self.work(checked(self.arguments, args), context)
+        except ToolError as fault:
+            return ToolReturn(str(fault), ok=False)
+        except OSError as fault:
+            return ToolReturn(f"{self.describe(args)} failed: {fault.strerror or fault}", ok=False)
+
+    async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
+        raise NotImplementedError
+
+
+def schema(arguments: type[Struct]) -> dict[str, Any]:
+    """JSON Schema of a Struct, as plain as vendors like it: no references, no titles."""
+    whole = msgspec.json.schema(arguments)
+    shape: dict[str, Any] = whole["$defs"][arguments.__name__]
+    for field in shape["properties"].values():
+        field.setdefault("type", "string")  # of choices, which some vendors want to be told
+    return {key: value for key, value in shape.items() if key not in ("title", "description")}
+
+
+def checked(arguments: type[Arguments], args: dict[str, Any]) -> Arguments:
+    """The arguments as their Struct, or a ToolError that says which one is wrong. Null means: not given."""
+    given = {key: value for key, value in args.items() if value is not None}
+    fields = arguments.__struct_fields__
+    for field in fields[: len(fields) - len(arguments.__struct_defaults__)]:
+        if field not in given:
+            raise ToolError(f"Missing required parameter: {field}")
+    for key in given:
+        if key not in fields:
+            raise ToolError(f"Unknown parameter: {key}. Known ones: {', '.join(fields)}")
+    try:
+        return msgspec.convert(given, arguments)
+    except msgspec.ValidationError as fault:
+        raise ToolError(f"Wrong parameter: {fault}") from None
+
+
+def shown(args: dict[str, Any], key: str, default: str = "") -> str:
+    """An unchecked argument, for a person to read: `describe` must work on whatever the model sent."""
+    value = args.get(key)
+    return value if isinstance(value, str) else default

@@ -1,0 +1,23 @@
+"""What the engine tells a warden: the one request, and the word that it should end."""
+
+import os
+from collections.abc import Mapping, Sequence
+
+INTERRUPT = b"i"
+
+
+def pack(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> bytes:
+    """A NUL ends each field, as it does for the kernel; four bytes of length come first."""
+    fields = [cwd, str(len(argv)), *argv, *(f"{key}={value}" for key, value in env.items())]
+    if any("\0" in field for field in fields):
+        raise ValueError("NUL in a command")
+    body = b"".join(os.fsencode(field) + b"\0" for field in fields)
+    return len(body).to_bytes(4, "big") + body
+
+
+def unpack(body: bytes) -> tuple[bytes, list[bytes], dict[bytes, bytes]]:
+    cwd, count, *rest = body.split(b"\0")[:-1]
+    argv, env = rest[: int(count)], {}
+    for pair in rest[int(count) :]:
+        key, _, env[key] = pair.partition(b"=")
+    return cwd, argv, env

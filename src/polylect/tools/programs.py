@@ -1,0 +1,26 @@
+"""Finding programs without a shell."""
+
+import os
+import sys
+from collections.abc import Mapping
+
+# Our own folder comes last, so that nothing installed beside polylect can take the place of a standard module.
+_BOOT = "import sys; sys.path.append(sys.argv.pop(1)); from polylect.tools.{} import main; main()"
+
+
+def find_program(name: str, env: Mapping[str, str]) -> str:
+    """The absolute path of a program, looked for where the environment says, then beside our interpreter."""
+    if "/" in name:
+        return name
+    folders = env.get("PATH", os.defpath).split(os.pathsep)
+    for folder in (*folders, os.path.dirname(sys.executable)):
+        path = os.path.join(folder, name)
+        if os.path.isabs(path) and os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    return ""
+
+
+def own_program(module: str) -> list[str]:
+    """The command line that runs `main` of one of our modules on a bare interpreter, from its compiled form."""
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    return [sys.executable, "-I", "-S", "-c", _BOOT.format(module), package]
