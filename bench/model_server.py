@@ -93,7 +93,8 @@ def chat_chunk(delta: Json, finish: str | None = None) -> Event:
 
 
 def chat_reply(stop: str, middle: Iterable[Event]) -> Iterator[Event]:
-    yield chat_chunk({"role": "assistant", "content": ""})
+    name, first = chat_chunk({"role": "assistant", "content": ""})
+    yield name, {**first, "id": new_id("chatcmpl-")}
     yield from middle
     yield chat_chunk({}, {"end": "stop", "calls": "tool_calls"}[stop])
     usage = {"prompt_tokens": 25, "completion_tokens": 15, "total_tokens": 40}

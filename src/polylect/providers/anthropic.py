@@ -5,10 +5,11 @@ from collections.abc import AsyncGenerator, Sequence
 import msgspec
 
 from polylect.apis.anthropic_messages import StreamParser, request_body
-from polylect.providers.exchange import converse
+from polylect.providers.exchange import Question, converse
 from polylect.providers.faults import Service
 from polylect.providers.http import Client
-from polylect.providers.models import info, priced
+from polylect.providers.models import Catalogue
+from polylect.providers.retry import Retries
 from polylect.providers.settings import ProviderSettings
 from polylect.vocab.ports import ModelEvent, ModelInfo, ModelRequest, Provider
 from polylect.wire import sse
@@ -32,26 +33,16 @@ class Anthropic:
             **({"x-api-key": key} if key else {}),
             **({"authorization": f"Bearer {token}"} if token else {}),
         }
-        self._client = Client(
-            settings.env, stream_timeout=settings.stream_timeout, ca_file=settings.extra.get("ca_file", "")
-        )
+        self._client = Client.of(settings)
+        self._models = Catalogue(settings.extra.get("models"))
 
     def info(self, model: str) -> ModelInfo:
-        return info(model)
+        return self._models.info(model)
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
-        replies = converse(
-            self._client,
-            self._service,
-            request.model,
-            url=self._url,
-            headers=self._headers,
-            body=_encode(request_body(request, self.info(request.model))),
-            frames=sse.Parser(),
-            parser=StreamParser(),
-        )
-        async for events in priced(replies, request.model):
-            yield events
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
+        body = _encode(request_body(request, self.info(request.model)))
+        question = Question(request.model, self._url, self._headers, body)
+        return converse(self._client, self._service, question, sse.Parser(), StreamParser(), self._models.settled)
 
     async def close(self) -> None:
         self._client.close()
@@ -64,4 +55,4 @@ def messages_url(base: str) -> str:
 
 
 def open_provider(settings: ProviderSettings) -> Provider:
-    return Anthropic(settings)
+    return Retries(Anthropic(settings), settings.max_retries)

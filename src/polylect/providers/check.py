@@ -1,7 +1,15 @@
 """Whether a provider can work, told before `ready`: imports nothing heavy and asks no network."""
 
+from __future__ import annotations
+
 import os
-from collections.abc import Callable, Mapping
+
+TYPE_CHECKING = False  # typing itself would cost 5 ms
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Credentials = Callable[[Mapping[str, str], str, str], str | None]
+    Rule = tuple[tuple[str, ...], tuple[str, ...], Credentials]
 
 _OR_SCRIPTED = "or try without one: --provider scripted"
 
@@ -30,7 +38,7 @@ def check(
     return None if key or base else credentials(env, project, profile)
 
 
-def _no_key(name: str) -> Callable[[Mapping[str, str], str, str], str]:
+def _no_key(name: str) -> Credentials:
     return lambda env, project, profile: f"{name} is not set: set it or give --api-key, {_OR_SCRIPTED}"
 
 
@@ -65,8 +73,7 @@ def _home(env: Mapping[str, str], path: str) -> str:
     return os.path.join(env.get("HOME") or os.path.expanduser("~"), path)
 
 
-_Rule = tuple[tuple[str, ...], tuple[str, ...], Callable[[Mapping[str, str], str, str], str | None]]
-_RULES: dict[str, _Rule] = {
+_RULES: dict[str, Rule] = {
     "anthropic": (
         ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
         ("ANTHROPIC_BASE_URL",),

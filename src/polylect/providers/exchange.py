@@ -1,18 +1,27 @@
 """One question to a model's service, and its streamed answer."""
 
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from typing import Protocol
+
+from msgspec import Struct
 
 from polylect.providers.faults import Service, message_in, not_a_model, refusal
 from polylect.providers.http import Answer, Client
 from polylect.vocab.errors import ProviderError
-from polylect.vocab.ports import ModelEvent
+from polylect.vocab.ports import ModelEvent, ReplyDone
 
 _ERROR_BODY = 64 * 1024
 
 
+class Question(Struct, frozen=True):
+    model: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
 class Frames(Protocol):
-    """Cuts the bytes of a body into the payloads of events."""
+    """Cuts the bytes of a body into the payloads of events. Raises ValueError where that cannot be done."""
 
     def feed(self, data: bytes) -> list[bytes]: ...
     def end(self) -> list[bytes]: ...
@@ -31,31 +40,23 @@ class Parser(Protocol):
 async def converse(
     client: Client,
     service: Service,
-    model: str,
-    *,
-    url: str,
-    headers: Mapping[str, str],
-    body: bytes,
+    question: Question,
     frames: Frames,
     parser: Parser,
-) -> AsyncGenerator[list[ModelEvent], None]:
+    settled: Callable[[str, ReplyDone], ReplyDone],
+) -> AsyncGenerator[Sequence[ModelEvent], None]:
     """Each batch is what arrived together. What came before a fault is given out before the fault is raised."""
-    answer = await client.post(url, headers, body)
+    answer = await client.post(question.url, question.headers, question.body)
     try:
-        await _accept(answer, service, model)
-        async for piece in answer:
-            events = parser.feed(_cut(frames, piece, service))
+        await _accept(answer, service, question.model)
+        while not parser.done:
+            events = await _next(answer, frames, parser, service)
+            if events and isinstance(events[-1], ReplyDone):
+                events[-1] = settled(question.model, events[-1])
             if events:
                 yield events
             if parser.fault:
                 raise parser.fault
-            if parser.done:
-                return
-        events = parser.feed(frames.end()) + parser.end()
-        if events:
-            yield events
-        if parser.fault:
-            raise parser.fault
     finally:
         answer.close(finished=parser.done)
 
@@ -73,8 +74,15 @@ async def _accept(answer: Answer, service: Service, model: str) -> None:
     raise not_a_model(service, "HTML" if "html" in kind else "JSON")
 
 
-def _cut(frames: Frames, piece: bytes, service: Service) -> list[bytes]:
+async def _next(answer: Answer, frames: Frames, parser: Parser, service: Service) -> list[ModelEvent]:
+    """What the next piece of the body says; at its end, however it ended, whether the reply was complete."""
     try:
-        return frames.feed(piece)
+        piece = await anext(answer, b"")
+    except ProviderError as error:
+        events = parser.end()
+        parser.fault = error if parser.fault else None
+        return events
+    try:
+        return parser.feed(frames.feed(piece)) if piece else parser.feed(frames.end()) + parser.end()
     except ValueError as error:
         raise ProviderError("protocol", f"{service.name}: {error}") from None

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from polylect.providers.connection import Connection
 from polylect.providers.proxy import proxy_for
+from polylect.providers.settings import ProviderSettings
 from polylect.vocab.errors import ProviderError
 from polylect.wire.http1 import Url, parse_url, request
 
@@ -80,6 +81,10 @@ class Client:
         self._ca_file = ca_file
         self._tls: SSLContext | None = None
         self._idle: dict[Route, list[Connection]] = {}
+
+    @classmethod
+    def of(cls, settings: ProviderSettings) -> Self:
+        return cls(settings.env, stream_timeout=settings.stream_timeout, ca_file=settings.extra.get("ca_file", ""))
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
         """Ask. Raises ProviderError if no answer comes; any status is an answer."""

@@ -1,0 +1,74 @@
+"""OpenAI's own service, and everyone who speaks as it does."""
+
+import os
+from collections.abc import AsyncGenerator, Mapping, Sequence
+
+import msgspec
+
+from polylect.apis import openai_chat
+from polylect.providers.exchange import Question, converse
+from polylect.providers.faults import Service
+from polylect.providers.http import Client
+from polylect.providers.models import Catalogue
+from polylect.providers.retry import Retries
+from polylect.providers.settings import ProviderSettings
+from polylect.vocab.ports import ModelEvent, ModelInfo, ModelRequest, Provider
+from polylect.wire import sse
+
+BASE_URL = "https://api.openai.com/v1"
+_encode = msgspec.json.Encoder().encode
+
+
+class OpenAI:
+    name = "openai"
+
+    def __init__(self, settings: ProviderSettings) -> None:
+        key = settings.api_key or settings.find("OPENAI_API_KEY")
+        self._service = Service(self.name, "OPENAI_API_KEY (or --api-key)", (key,))
+        self._base = base_url(settings.base_url or settings.find("OPENAI_BASE_URL") or BASE_URL)
+        self._headers = {
+            "content-type": "application/json",
+            "accept": "text/event-stream",
+            **({"authorization": f"Bearer {key}"} if key else {}),
+            **_account(settings),
+        }
+        self._extra = settings.extra
+        self._client = Client.of(settings)
+        self._models = Catalogue(settings.extra.get("models"))
+
+    def info(self, model: str) -> ModelInfo:
+        return self._models.info(model)
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
+        own = self._base.startswith("https://api.openai.com/")
+        body = openai_chat.request_body(request, max_tokens_field="max_completion_tokens" if own else "max_tokens")
+        question = Question(request.model, f"{self._base}/chat/completions", self._headers, _encode(body))
+        parser = openai_chat.StreamParser(_new_call_id)
+        return converse(self._client, self._service, question, sse.Parser(), parser, self._models.settled)
+
+    async def close(self) -> None:
+        self._client.close()
+
+
+def base_url(base: str) -> str:
+    """With and without /v1, as people write it; other versions (`/v1beta/openai`, `/api/v4`) stay as they are."""
+    base = base.rstrip("/").removesuffix("/chat/completions").removesuffix("/responses")
+    _, _, place = base.partition("://")
+    versions = [part for part in place.split("/")[1:] if part[:1] == "v" and part[1:2].isdigit()]
+    return base if versions else f"{base}/v1"
+
+
+def _account(settings: ProviderSettings) -> Mapping[str, str]:
+    found = {
+        "openai-organization": settings.find("OPENAI_ORG_ID", "OPENAI_ORGANIZATION"),
+        "openai-project": settings.project or settings.find("OPENAI_PROJECT", "OPENAI_PROJECT_ID"),
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _new_call_id() -> str:
+    return f"call_{os.urandom(8).hex()}"
+
+
+def open_provider(settings: ProviderSettings) -> Provider:
+    return Retries(OpenAI(settings), settings.max_retries)

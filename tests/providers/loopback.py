@@ -1,0 +1,99 @@
+"""A model server on loopback that answers what it is told to, well or badly."""
+
+import asyncio
+import ssl
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+T = TypeVar("T")
+
+STALL = "stall"
+"""Send nothing more until the client hangs up."""
+CUT = "cut"
+"""Close the connection here."""
+
+Step = bytes | str
+
+
+def reply(*body: bytes, status: int = 200, kind: str = "text/event-stream", **headers: str) -> list[Step]:
+    """A response in chunks, one for each piece of the body."""
+    fields = {"content-type": kind, **{name.replace("_", "-"): value for name, value in headers.items()}}
+    return [head(status, transfer_encoding="chunked", **fields), *map(chunk, body), b"0\r\n\r\n"]
+
+
+def head(status: int, **headers: str) -> bytes:
+    lines = [f"HTTP/1.1 {status} -", *(f"{name.replace('_', '-')}: {value}" for name, value in headers.items())]
+    return "\r\n".join([*lines, "\r\n"]).encode()
+
+
+def chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+def sse(*payloads: str | bytes) -> bytes:
+    return b"".join(b"data: %b\n\n" % (p.encode() if isinstance(p, str) else p) for p in payloads)
+
+
+@dataclass
+class Request:
+    line: str
+    headers: dict[str, str]
+    body: bytes
+
+
+@dataclass
+class Loopback:
+    """Answers requests in order from `answers`; the last one is repeated."""
+
+    answers: list[list[Step]]
+    tls: ssl.SSLContext | None = None
+    requests: list[Request] = field(default_factory=list)
+    connections: int = 0
+    hung_up: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self.tls)
+        self.port: int = self._server.sockets[0].getsockname()[1]
+        self.url = f"http{'s' if self.tls else ''}://127.0.0.1:{self.port}"
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            while await self._one(reader, writer):
+                pass
+        except (ConnectionError, asyncio.IncompleteReadError):
+            self.hung_up.set()
+        finally:
+            writer.close()
+
+    async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        line, *fields = (await reader.readuntil(b"\r\n\r\n")).decode().strip().split("\r\n")
+        headers = dict(text.lower().split(": ", 1)[:1] + text.split(": ", 1)[1:] for text in fields)
+        body = await reader.readexactly(int(headers.get("content-length", 0)))
+        self.requests.append(Request(line, headers, body))
+        steps = self.answers[min(len(self.requests), len(self.answers)) - 1]
+        for step in steps:
+            match step:
+                case "stall":
+                    await reader.read()
+                    self.hung_up.set()
+                    return False
+                case "cut":
+                    return False
+                case bytes():
+                    writer.write(step)
+                    await writer.drain()
+        return True
+
+
+def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run to the end, or fail after ten seconds."""
+    return asyncio.run(asyncio.wait_for(main(), 10))
