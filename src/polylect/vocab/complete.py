@@ -1,0 +1,328 @@
+"""Raw events in, grammatical events out: what a wire leaves unsaid is said here, once for all dialects.
+
+Driven by the grammar. An event that breaks a rule is mended by that rule's own function, which says what is missing,
+corrects the event, or gives it up; then it is tried again. What keeps the grammar passes unchanged.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from itertools import count
+from typing import Any, Literal, TypedDict, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from polylect.vocab import events as e
+from polylect.vocab.content import Failure, Stop, Text, Thinking, ToolCall
+from polylect.vocab.grammar import Grammar
+from polylect.vocab.lanes import AGENTS_ONLY, CALLS, IDLE, MAIN_ONLY, TURN, Lane, Phase, Rule
+
+_E = TypeVar("_E", bound=e.Event)
+
+_BEGINNINGS = (
+    e.StepStarted, e.TextDelta, e.ThinkingDelta, e.ArgsDelta, e.BlockEnded, e.ToolCalled, e.ToolStarted, e.Ask,
+    e.RetryStarted, e.UserMessage, e.AgentStarted, e.AgentProgress,
+)  # fmt: skip
+"""What shows that work has begun, even if nobody said so. Other events, coming out of nowhere, are late."""
+
+_How = Literal["allowed", "denied", "answered", "cancelled", "timeout", "unsaid"]
+_STOPS: dict[str, Stop] = {"cancelled": "cancelled", "length": "length", "refused": "refused", "error": "error"}
+_UNSAID = "the engine did not say how it ended"
+
+
+class Completer:
+    """Sits behind every host side, one for each session. `lost` counts what could not be placed."""
+
+    def __init__(self, new_id: Callable[[], str] | None = None) -> None:
+        self._grammar = Grammar()
+        self._new_id = new_id or map("unasked-{}".format, count(1)).__next__
+        self._unasked = ""
+        self._out: list[e.Event] = []
+        self.lost: Counter[str] = Counter()
+
+    def add(self, event: e.Event) -> list[e.Event]:
+        if self._grammar.accept(event) is None:
+            return [event]
+        self._say(event)
+        return self._take()
+
+    def close(self) -> list[e.Event]:
+        """The peer has vanished: end everything it left open."""
+        grammar = self._grammar
+        if grammar.main.turn:
+            failure = Failure("engine_gone", "the engine went away before the turn ended", "engine")
+            self._say(e.TurnEnded("error", failure=failure, turn=grammar.main.turn, session=grammar.main.session))
+        while len(grammar.lanes) > 1:
+            self._end_agent(list(grammar.lanes.values())[-1], ok=False)
+        for ask in list(grammar.asks.values()):
+            self._close_ask(ask, "cancelled")
+        if grammar.main.compacting:
+            self._say(e.CompactionEnded(ok=False, error=_UNSAID, session=grammar.main.session))
+        return self._take()
+
+    def _take(self) -> list[e.Event]:
+        out, self._out = self._out, []
+        return out
+
+    def _say(self, event: e.Event | None) -> None:
+        while event is not None and (rule := self._grammar.accept(event)) is not None:
+            mended = _MENDS[rule](self, event) if rule in _MENDS else None
+            if mended is None:
+                self.lost[type(event).__name__] += 1
+            event = mended
+        if event is not None:
+            self._out.append(event)
+
+    def _lane(self, event: e.Event) -> Lane:
+        """The lane whose phase and turn decide about an event."""
+        return self._grammar.lanes[event.parent if isinstance(event, e.AgentStarted) else event.agent]
+
+    # Turns.
+
+    def _begin_turn(self, event: e.Event) -> None:
+        if event.turn:
+            self._say(e.TurnStarted(turn=event.turn, session=event.session))
+        else:
+            self._unasked = self._new_id()
+            self._say(e.TurnStarted(cause="engine", turn=self._unasked, session=event.session))
+
+    def _name_turn(self, event: _E) -> _E:
+        return replace(event, turn=self._new_id())
+
+    def _right_turn(self, event: _E) -> _E | None:
+        lane, over = self._lane(event), event.turn in self._grammar.turns_over
+        if lane.agent or not event.turn:
+            return replace(event, turn=lane.turn)
+        if isinstance(event, e.Ask) and over:
+            return replace(event, turn="", call="")  # somebody waits for the answer, so it is never given up
+        if over and not isinstance(event, e.TurnStarted):
+            return None
+        if lane.phase is IDLE:
+            self._begin_turn(event)
+        else:
+            self._break_off_turn(lane)
+        return event
+
+    def _break_off_turn(self, lane: Lane) -> None:
+        """The engine has gone on, so this one is over. One that nobody asked for has no other end."""
+        ended = e.TurnEnded("end", turn=lane.turn, session=lane.session)
+        if lane.turn != self._unasked:
+            ended = replace(ended, reason="error", failure=Failure("unsaid", _UNSAID, "engine"))
+        self._say(ended)
+
+    def _settle(self, event: e.Settled) -> e.Settled | None:
+        main = self._grammar.main
+        if not main.turn:
+            return None
+        self._break_off_turn(main)
+        return event
+
+    # Phases. A lane is moved on, one phase at a time, until the event fits.
+
+    def _move_on(self, event: _E) -> _E | None:
+        lane = self._lane(event)
+        if _misplaced(event, lane):
+            return None
+        match lane.phase:
+            case Phase.IDLE:
+                self._begin_turn(event)
+            case Phase.TURN:
+                self._say(e.StepStarted(**_place(lane)))
+            case Phase.REPLY:
+                error = event.error if isinstance(event, e.RetryStarted) else ""
+                self._say(e.ReplyEnded(_stop(event, lane), error=error, **_place(lane)))
+            case Phase.CALLS:
+                self._say(e.StepEnded(**_place(lane)))
+        return event
+
+    # Blocks.
+
+    def _close_block(self, event: _E) -> _E:
+        lane = self._lane(event)
+        text = "".join(lane.parts)
+        if lane.block is e.ArgsDelta:
+            self._say(e.BlockEnded(ToolCall(lane.block_call, lane.block_name, _arguments(text)), **_place(lane)))
+        else:
+            self._say(e.BlockEnded(Text(text) if lane.block is e.TextDelta else Thinking(text), **_place(lane)))
+        return event
+
+    def _match_block(self, event: e.BlockEnded) -> e.BlockEnded:
+        """A block that came whole gets its delta. If the deltas said something else, they stand: they were shown."""
+        lane, block = self._lane(event), event.block
+        if not isinstance(block, Text | Thinking):
+            return event
+        said = "".join(lane.parts)
+        if not block.text.startswith(said):
+            return replace(event, block=replace(block, text=said))
+        delta = e.TextDelta if isinstance(block, Text) else e.ThinkingDelta
+        self._say(delta(block.text[len(said) :], **_place(lane)))
+        return event
+
+    # Calls and asks.
+
+    def _call(self, event: e.ToolStarted | e.ToolOutput | e.ToolFinished | e.Ask | e.AgentStarted) -> e.Event | None:
+        lane = self._lane(event)
+        if isinstance(event, e.AgentStarted) or (lane.phase is IDLE and not isinstance(event, _BEGINNINGS)):
+            return self._uncall(event)
+        name = "" if isinstance(event, e.ToolOutput) else event.name
+        called = e.ToolCalled(event.call, name, turn=event.turn, agent=event.agent, session=event.session)
+        if isinstance(event, e.Ask):
+            called = replace(called, args=event.args, category=event.category)
+        self._say(called)
+        return self._uncall(event) if lane.without_call(event.call) else event
+
+    def _uncall(self, event: e.Event) -> e.Event | None:
+        """An ask or an agent can do without its call; a mark cannot."""
+        return replace(event, call="") if isinstance(event, e.Ask | e.AgentStarted) else None
+
+    def _start_call(self, event: e.ToolOutput | e.ToolFinished) -> e.Event:
+        lane = self._lane(event)
+        self._say(e.ToolStarted(event.call, lane.calls[event.call].name, **_place(lane)))
+        return event
+
+    def _finish_calls(self, event: _E) -> _E:
+        lane = self._lane(event)
+        for call in lane.open_calls:
+            name = lane.calls[call].name
+            self._say(e.ToolFinished(call, name, "", "cancelled", reason=_UNSAID, **_place(lane)))
+        return event
+
+    def _close_call_asks(self, event: e.ToolStarted | e.ToolFinished) -> e.Event:
+        for ask in list(self._grammar.asks.values()):
+            if (ask.agent, ask.call) == (event.agent, event.call):
+                self._close_ask(ask, _how(ask, event))
+        return event
+
+    def _close_asks(self, event: e.TurnEnded | e.AgentEnded) -> e.Event:
+        broken = isinstance(event, e.TurnEnded) and event.reason in ("cancelled", "error")
+        for ask in self._grammar.asks_of(self._lane(event)):
+            self._close_ask(ask, "cancelled" if broken else "unsaid")
+        return event
+
+    def _close_ask(self, ask: e.Ask, how: _How) -> None:
+        self._say(e.AskClosed(ask.ask, how, turn=ask.turn, agent=ask.agent, session=ask.session))
+
+    # Agents, retries, compactions.
+
+    def _open_agent(self, event: _E) -> _E | None:
+        if isinstance(event, e.AgentStarted):
+            return replace(event, parent="", call="")
+        if not isinstance(event, _BEGINNINGS):
+            return None
+        main = self._grammar.main
+        if main.phase is IDLE and event.turn and event.turn not in self._grammar.turns_over:
+            self._begin_turn(event)
+        started = e.AgentStarted(background=main.phase is IDLE, agent=event.agent, session=event.session)
+        self._say(replace(started, turn=main.turn))
+        return event
+
+    def _end_agents(self, event: e.TurnEnded | e.AgentEnded | e.ToolFinished) -> e.Event:
+        """One of those it waits for, the innermost first."""
+        if isinstance(event, e.TurnEnded):
+            lanes = self._grammar.attached
+        else:
+            lanes = self._grammar.children(event.agent, event.call if isinstance(event, e.ToolFinished) else None)
+        lane = lanes[-1]
+        while lanes := self._grammar.children(lane.agent):
+            lane = lanes[-1]
+        self._end_agent(lane, ok=_went_well(event))
+        return event
+
+    def _end_agent(self, lane: Lane, *, ok: bool) -> None:
+        self._say(e.AgentEnded(ok, **_place(lane)))
+
+    def _end_retry(self, event: e.TurnEnded | e.AgentEnded) -> e.Event:
+        lane = self._lane(event)
+        self._say(e.RetryEnded(_went_well(event), lane.retry or 0, **_place(lane)))
+        return event
+
+    def _start_compaction(self, event: e.CompactionEnded) -> e.Event:
+        self._say(e.CompactionStarted(turn=event.turn, agent=event.agent, session=event.session))
+        return event
+
+    def _end_compaction(self, event: e.Event) -> e.Event | None:
+        if isinstance(event, e.CompactionStarted):
+            return None
+        self._say(e.CompactionEnded(ok=False, error=_UNSAID, **_place(self._lane(event))))
+        return event
+
+
+def _misplaced(event: e.Event, lane: Lane) -> bool:
+    """Some events are too late, or were said before: moving the lane on for them would end what still lives."""
+    match event:
+        case e.TurnStarted():
+            return True
+        case e.StepStarted():
+            return bool(lane.open_calls)
+        case e.ReplyEnded() if lane.phase is CALLS:
+            return True
+        case e.StepEnded() if lane.phase is TURN:
+            return True
+    elsewhere = MAIN_ONLY if lane.agent else AGENTS_ONLY
+    return isinstance(event, elsewhere) or (lane.phase is IDLE and not isinstance(event, _BEGINNINGS))
+
+
+class _Place(TypedDict):
+    turn: str
+    agent: str
+    session: str
+
+
+def _place(lane: Lane) -> _Place:
+    return {"turn": lane.turn, "agent": lane.agent, "session": lane.session}
+
+
+def _stop(event: e.Event, lane: Lane) -> Stop:
+    if lane.calls:
+        return "calls"
+    if isinstance(event, e.RetryStarted):
+        return "error"
+    return _STOPS.get(event.reason, "end") if isinstance(event, e.TurnEnded) else "end"
+
+
+def _how(ask: e.Ask, mark: e.ToolStarted | e.ToolFinished) -> _How:
+    """What a call's next mark tells about the answer. A wire may call a denial an error, so that one tells nothing."""
+    if isinstance(mark, e.ToolFinished) and mark.outcome in ("denied", "cancelled"):
+        return "denied" if mark.outcome == "denied" else "cancelled"
+    if ask.kind == "permission" and (isinstance(mark, e.ToolStarted) or mark.outcome == "ok"):
+        return "allowed"
+    return "unsaid"
+
+
+def _went_well(event: e.TurnEnded | e.AgentEnded | e.ToolFinished) -> bool:
+    match event:
+        case e.TurnEnded():
+            return event.reason not in ("cancelled", "error")
+        case e.AgentEnded():
+            return event.ok
+        case e.ToolFinished():
+            return event.outcome == "ok"
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.DecodeError:
+        return {}
+
+
+_MENDS: dict[Rule, Callable[..., e.Event | None]] = {
+    Rule.PHASE: Completer._move_on,
+    Rule.AGENT: Completer._open_agent,
+    Rule.AGENT_RUNS: Completer._end_agents,
+    Rule.TURN: Completer._right_turn,
+    Rule.TURN_NAMED: Completer._name_turn,
+    Rule.BLOCK_OPEN: Completer._close_block,
+    Rule.BLOCK_EQUAL: Completer._match_block,
+    Rule.CALL: Completer._call,
+    Rule.CALL_OVER: Completer._uncall,
+    Rule.CALL_UNSTARTED: Completer._start_call,
+    Rule.CALL_ASKED: Completer._close_call_asks,
+    Rule.CALL_OPEN: Completer._finish_calls,
+    Rule.ASK_OPEN: Completer._close_asks,
+    Rule.RETRY_OPEN: Completer._end_retry,
+    Rule.COMPACTION: Completer._start_compaction,
+    Rule.COMPACTION_OPEN: Completer._end_compaction,
+    Rule.SETTLED: Completer._settle,
+}
+"""The other rules are broken by what was said before or makes no sense: it is given up."""
