@@ -40,5 +40,5 @@ clean: ## remove what the other targets made
 compiled: $(READY)
 	@$(BIN)/python -m compileall -q src
 
-$(READY): pyproject.toml constraints.txt packaging/polylect scripts/prepare.py
+$(READY): pyproject.toml constraints.txt scripts/prepare.py
 	@$(PYTHON) scripts/prepare.py .venv

@@ -10,10 +10,8 @@ import sys
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-INPUTS = ("pyproject.toml", "constraints.txt", "packaging/polylect", "scripts/prepare.py")
+INPUTS = ("pyproject.toml", "constraints.txt", "scripts/prepare.py")
 VERSION = ".".join(map(str, sys.version_info[:3]))
-# Kernels cut a script's first line at 127 bytes (older Linux), 255 (Linux) or 512 (macOS), and at a space.
-LONGEST_SHEBANG = 127
 
 
 def main() -> None:
@@ -48,7 +46,6 @@ def prepare(venv: str) -> None:
     run([*pip, "install", "--no-deps", "--no-build-isolation", "--force-reinstall", "--editable", "."])
     # Its .pth file runs code at every start of Python in this environment, and nothing here needs it.
     subprocess.call([*pip, "uninstall", "--yes", "setuptools"], stderr=subprocess.DEVNULL)
-    mend_launcher(f"{venv}/bin/polylect", python)
     with open(f"{venv}/.ready", "w"):
         pass
     say(f"{name} is ready after {time.time() - began:.0f} s")
@@ -59,17 +56,6 @@ def works(python: str) -> bool:
         return subprocess.call([python, "-c", "import pip"], stderr=subprocess.DEVNULL) == 0
     except OSError:
         return False
-
-
-def mend_launcher(launcher: str, python: str) -> None:
-    """pip gives a plain script the interpreter's path as it is; where a kernel cannot read that, go through sh."""
-    if " " not in python and len(os.fsencode(f"#!{python}\n")) <= LONGEST_SHEBANG:
-        return
-    with open(launcher, encoding="utf-8") as script:
-        body = script.read().split("\n", 1)[1]
-    # One file for both: sh replaces itself in the second line, Python reads two strings there.
-    with open(launcher, "w", encoding="utf-8") as script:
-        script.write(f"#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''\n{body}")
 
 
 def run(command: list) -> None:  # type: ignore[type-arg]  # list[str] is no type before Python 3.9

@@ -57,7 +57,15 @@ FLAGS: dict[str, tuple[str, str]] = {
     "--allow-host-path-grants": ("switch", "ignored"),
     "--allow-host-budget-grants": ("switch", "ignored"),
 }
-SHORT = {"-p": "--provider", "-m": "--model", "-k": "--api-key", "-b": "--base-url", "-c": "--continue", "-h": "--help", "-V": "--version"}
+SHORT = {
+    "-p": "--provider",
+    "-m": "--model",
+    "-k": "--api-key",
+    "-b": "--base-url",
+    "-c": "--continue",
+    "-h": "--help",
+    "-V": "--version",
+}
 
 Options = dict[str, object]
 
@@ -103,9 +111,8 @@ def parse(words: list[str]) -> tuple[Options, list[str]]:
 
 def _put(options: Options, flag: str, kind: str, name: str, value: str) -> None:
     if kind == "list":
-        found = options.setdefault(name, [])
-        assert isinstance(found, list)  # noqa: S101  (this table says so)
-        found.append(value)
+        before = options.get(name)
+        options[name] = [*before, value] if isinstance(before, list) else [value]
     else:
         options[name] = _CONVERT[kind](flag, value)
 

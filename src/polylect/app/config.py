@@ -30,7 +30,15 @@ _KEYS: dict[str, tuple[str, type | tuple[type, ...]]] = {
     "max_line": ("max_line", int),
 }
 _WIDENING = ("approval_mode", "force", "allow_list", "sessions_root", "api_key", "base_url")
-_PROVIDER_KEYS = {"api_key": str, "base_url": str, "model": str, "script": str, "region": str, "project": str, "profile": str}
+_PROVIDER_KEYS = {
+    "api_key": str,
+    "base_url": str,
+    "model": str,
+    "script": str,
+    "region": str,
+    "project": str,
+    "profile": str,
+}
 _LATER = ("mcp", "budget", "provider_chain", "hooks", "compact", "models", "prices")
 _ENVIRONMENT = {"POLYLECT_PROVIDER": "provider", "POLYLECT_MODEL": "model", "POLYLECT_SCRIPT": "script"}
 
@@ -45,10 +53,10 @@ def load(flags: Values, env: dict[str, str], workspace: str, notes: list[str]) -
     for path in files(env, workspace):
         ours = path == _user_file(env) or bool(flags.get("trust_workspace"))
         found |= _read(path, ours, notes)
-    if isinstance(path := flags.get("config"), str):
-        if not os.path.isfile(path):
-            raise ConfigError(f"--config {path}: there is no such file")
-        found |= _read(path, True, notes)
+    if isinstance(named := flags.get("config"), str):
+        if not os.path.isfile(named):
+            raise ConfigError(f"--config {named}: there is no such file")
+        found |= _read(named, True, notes)
     found |= {name: env[variable] for variable, name in _ENVIRONMENT.items() if env.get(variable)}
     found |= flags
     provider = str(found.get("provider") or "scripted")
@@ -107,7 +115,9 @@ def _provider_key(path: str, key: str, value: object, found: Values, trusted: bo
 
 def _take(path: str, key: str, name: str, value: object, found: Values, trusted: bool, notes: list[str]) -> None:
     if name in _WIDENING and not trusted:
-        notes.append(f"{path}: {key} is ignored in a project's file; set it in your own, or start with --trust-workspace")
+        notes.append(
+            f"{path}: {key} is ignored in a project's file; set it in your own, or start with --trust-workspace"
+        )
     else:
         found[name] = value
 

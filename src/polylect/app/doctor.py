@@ -10,6 +10,7 @@ from polylect import __version__
 from polylect.app import config
 from polylect.engine import folder
 from polylect.providers.check import check
+from polylect.tools.programs import find_program
 
 _MARKS = {"ok": "✓", "note": "·", "bad": "✗"}
 _PROVIDERS = ("scripted", "anthropic", "openai", "bedrock", "vertex")
@@ -25,7 +26,11 @@ def main(words: list[str]) -> int:
     if words:
         import json
 
-        print(json.dumps([dict(zip(("state", "subject", "detail"), finding, strict=True)) for finding in findings], indent=2))
+        print(
+            json.dumps(
+                [dict(zip(("state", "subject", "detail"), finding, strict=True)) for finding in findings], indent=2
+            )
+        )
     else:
         for state, subject, detail in findings:
             print(f" {_MARKS[state]} {subject:<12} {detail}")
@@ -33,7 +38,11 @@ def main(words: list[str]) -> int:
 
 
 def _findings(env: dict[str, str], workspace: str) -> Iterator[Finding]:
-    yield "ok", "polylect", f"{__version__} on Python {platform.python_version()}, {platform.system()} {platform.machine()}"
+    yield (
+        "ok",
+        "polylect",
+        f"{__version__} on Python {platform.python_version()}, {platform.system()} {platform.machine()}",
+    )
     yield "ok", "workspace", workspace
     yield from _settings(env, workspace)
     yield from _providers(env)
@@ -78,7 +87,11 @@ def _programs() -> Iterator[Finding]:
     from polylect.tools.ripgrep import find_ripgrep
 
     path = find_ripgrep()
-    yield ("ok", "ripgrep", path) if path else ("note", "ripgrep", "not found: Grep and Glob search in plain Python, more slowly")
+    yield (
+        ("ok", "ripgrep", path)
+        if path
+        else ("note", "ripgrep", "not found: Grep and Glob search in plain Python, more slowly")
+    )
     shell = shutil.which("bash") or shutil.which("sh")
     yield ("ok", "shell", shell) if shell else ("bad", "shell", "neither bash nor sh is on PATH: Bash calls will fail")
 

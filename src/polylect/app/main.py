@@ -1,5 +1,6 @@
 """The program's first steps. Nothing here may import what `ready` can do without."""
 
+import gc
 import os
 import sys
 
@@ -35,6 +36,7 @@ Flags
 
 
 def main() -> int:
+    gc.disable()  # nothing imported from here on is garbage; serving turns it on again
     name = os.path.basename(sys.argv[0])
     words = sys.argv[1:]
     if words and words[0] in _COMMANDS:

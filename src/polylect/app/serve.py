@@ -9,6 +9,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+import msgspec
+
 from polylect import plug
 from polylect.app import stdio
 from polylect.app.start import Start
@@ -25,7 +27,7 @@ from polylect.tools.processes import Custody
 from polylect.tools.standard import standard_tools
 from polylect.vocab.commands import Command
 from polylect.vocab.events import Event
-from polylect.vocab.ports import Provider
+from polylect.vocab.ports import Provider, Store
 from polylect.wire.jsonl import MAX_LINE
 
 _PATIENCE = 30.0
@@ -114,12 +116,12 @@ class _Conversation:
 
     def _agent(self, emit: Callable[[Event], None]) -> Agent:
         start, settings = self._start, _settings(self._start)
-        store = (
-            FileStore(start.place, cwd=settings.workspace, new_id=_new_id) if start.place else MemoryStore("")
-        )
+        store: Store = MemoryStore("")
+        if start.place:
+            store = FileStore(start.place, cwd=settings.workspace, new_id=_new_id)
         return Agent(
             settings=settings,
-            provider=_provider(start, settings),
+            provider=_provider(start),
             tools=standard_tools(),
             session=Session(store),
             processes=Custody(),
@@ -132,26 +134,26 @@ class _Conversation:
 
 def _codec(start: Start) -> EngineSide:
     env = Env(now=lambda: time.time_ns() // 1_000_000, new_id=_new_id)
-    codec = DIALECT.engine_side(env, version=start.values["protocol"], max_line=start.values.get("max_line") or MAX_LINE)
+    max_line = start.values.get("max_line") or MAX_LINE
+    codec: EngineSide = DIALECT.engine_side(env, version=start.values["protocol"], max_line=max_line)
     codec.overhear(start.first)
     return codec
 
 
 def _settings(start: Start) -> Settings:
     values = start.values
-    names = ("workspace", "model", "mode", "effort", "system_prompt", "max_tokens", "max_turns", "approval_timeout", "stream_timeout", "heartbeat")
-    told = {name: values[name] for name in names if values.get(name) is not None}
+    told = {name: values[name] for name in Settings.__struct_fields__ if values.get(name) is not None}
     thinking = values.get("thinking_budget") or DEFAULT_THINKING if values.get("thinking") == "enabled" else 0
-    lists = {name: tuple(values[name]) for name in ("folders", "allow_list") if name in values}
-    return Settings(**told, **lists, thinking=thinking)
+    return msgspec.convert({**told, "thinking": thinking}, Settings)
 
 
-def _provider(start: Start, settings: Settings) -> Provider:
+def _provider(start: Start) -> Provider:
     values = start.values
-    told = {name: str(values[name]) for name in ("api_key", "base_url", "region", "project", "profile") if values.get(name)}
+    told = {name: values[name] for name in ProviderSettings.__struct_fields__ if values.get(name) is not None}
     extra = {"script": values["script"]} if values.get("script") else {}
-    opened = ProviderSettings(**told, stream_timeout=settings.stream_timeout, env=start.env, extra=extra)
-    return plug.load("providers", str(values["provider"])).open_provider(opened)
+    settings = msgspec.convert({**told, "env": start.env, "extra": extra}, ProviderSettings)
+    provider: Provider = plug.load("providers", str(values["provider"])).open_provider(settings)
+    return provider
 
 
 def _secret(name: str) -> bool:
@@ -164,6 +166,7 @@ def _new_id() -> str:
 
 def _log_to_stderr(level: str) -> None:
     if level:
-        logging.basicConfig(stream=sys.stderr, level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+        form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+        logging.basicConfig(stream=sys.stderr, level=level.upper(), format=form)
     else:
         logging.disable()

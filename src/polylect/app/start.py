@@ -30,7 +30,14 @@ class CannotStart(Exception):
 class Start:
     """A checked start: settings, the locked session folder, and our own copies of stdin and stdout."""
 
-    def __init__(self, values: config.Values, env: dict[str, str], place: folder.Folder | None, streams: tuple[int, int], first: bytes) -> None:
+    def __init__(
+        self,
+        values: config.Values,
+        env: dict[str, str],
+        place: folder.Folder | None,
+        streams: tuple[int, int],
+        first: bytes,
+    ) -> None:
         self.values = values
         self.env = env
         self.place = place
@@ -49,7 +56,7 @@ def start(options: config.Values) -> int:
         return 1
     streams = _take_streams()
     session = place.session if place else ""
-    first = ready_line(str(values["protocol"]), session, **_abilities(values))
+    first = ready_line(str(values["protocol"]), session, thinking=True, mode=str(values["mode"]))
     _write(streams[1], first)
     for note in notes:
         print(f"polylect: {note}", file=sys.stderr)
@@ -65,8 +72,7 @@ def _settle(options: config.Values, env: dict[str, str], notes: list[str]) -> co
     if not os.path.isdir(workspace):
         raise CannotStart(f"--workspace {workspace}: there is no such folder")
     values = config.load(options, env, workspace, notes)
-    for flag in options.get("ignored", ()):  # type: ignore[attr-defined]
-        notes.append(f"{flag} has no meaning here and is ignored")
+    notes += [f"{flag} has no meaning here and is ignored" for flag in _list(options, "ignored")]
     _one_of(values, "protocol", VERSIONS)
     _one_of(values, "on_eof", _ON_EOF)
     _one_of(values, "log_level", _LEVELS)
@@ -76,8 +82,7 @@ def _settle(options: config.Values, env: dict[str, str], notes: list[str]) -> co
         raise CannotStart(f"approval mode {mode!r} does not exist; modes are default, auto_edit, force")
     values["mode"] = MODES.get(mode) or MODES[mode.replace("-", "_")]
     values["workspace"] = workspace
-    folders = values.get("folders", [])
-    values["folders"] = [os.path.realpath(str(path)) for path in folders]  # type: ignore[attr-defined]
+    values["folders"] = [os.path.realpath(path) for path in _list(values, "folders")]
     _check_provider(values, env)
     return values
 
@@ -90,9 +95,16 @@ def _check_provider(values: config.Values, env: dict[str, str]) -> None:
     told = {name: str(values[name]) for name in names if values.get(name)}
     if reason := check(provider, **told, env=env):
         raise CannotStart(reason)
-    script = values.get("script")
-    if script and not os.path.isfile(str(script)):
-        raise CannotStart(f"the script {script} does not exist")
+    if provider == "scripted" and values.get("script"):
+        from polylect.providers.script import check_script  # 40 ms, and only for a script of one's own
+
+        if reason := check_script(str(values["script"])):
+            raise CannotStart(reason)
+
+
+def _list(values: config.Values, name: str) -> list[str]:
+    found = values.get(name)
+    return found if isinstance(found, list) else []
 
 
 def _one_of(values: config.Values, name: str, choices: tuple[str, ...]) -> None:
@@ -106,7 +118,7 @@ def _session(values: config.Values, env: dict[str, str]) -> folder.Folder | None
     if values.get("continue"):
         resumed = resumed or "latest"
     if named and resumed:
-        raise CannotStart("--resume and --session-id cannot be used together: one continues, the other begins", silent=True)
+        raise CannotStart("--resume and --session-id exclude each other: one continues, the other begins", silent=True)
     if values.get("no_session") or values.get("sessions") is False:
         if resumed:
             raise CannotStart("--resume needs sessions, and they are switched off", silent=True)
@@ -118,10 +130,6 @@ def _session(values: config.Values, env: dict[str, str]) -> folder.Folder | None
     return folder.create(root, str(named or folder.new_id()), workspace)
 
 
-def _abilities(values: config.Values) -> dict[str, object]:
-    return {"thinking": True, "mode": values["mode"], "mcp": False}
-
-
 def _say_why(message: str, options: config.Values, *, silent: bool) -> None:
     """On stderr always; seed 004 also wants a frame, but a failed --resume must leave stdout empty."""
     print(f"polylect: {message}", file=sys.stderr)
@@ -129,8 +137,8 @@ def _say_why(message: str, options: config.Values, *, silent: bool) -> None:
         from _json import encode_basestring
 
         told = encode_basestring(message)
-        frame = f'{{"type":"error","msg_id":null,"error":{{"code":"config_error","message":{told},"retryable":false}}}}\n'
-        os.write(1, frame.encode("utf-8", "replace"))
+        error = f'{{"code":"config_error","message":{told},"retryable":false}}'
+        os.write(1, f'{{"type":"error","msg_id":null,"error":{error}}}\n'.encode("utf-8", "replace"))
 
 
 def _take_streams() -> tuple[int, int]:

@@ -2,6 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 
+from msgspec.structs import force_setattr
+
 from polylect.engine.asks import Asks
 from polylect.engine.session import Session
 from polylect.engine.settings import Settings
@@ -38,7 +40,7 @@ class Agent:
         self.emit = emit
         self.room = room
         self.new_id = new_id
-        self.asks = Asks(emit)
+        self.asks = Asks()
         self.rules: list[Rule] = []
         self.steers: list[Steer] = []
         self.seen: dict[str, tuple[int, int]] = {}
@@ -49,3 +51,13 @@ class Agent:
         """Where tools may look and write without asking first."""
         granted = [rule.value for rule in self.rules if rule.kind == "path"]
         return [self.settings.workspace, *self.settings.folders, *granted]
+
+    def voice(self, turn: str) -> Callable[[Event], None]:
+        """Says new-made events of a turn in this agent's lane, filling in both."""
+
+        def say(event: Event) -> None:
+            force_setattr(event, "turn", turn)
+            force_setattr(event, "agent", self.lane)
+            self.emit(event)
+
+        return say

@@ -13,19 +13,18 @@ NOBODY = "nobody is there to ask: the host has closed its end"
 class Asks:
     """Open questions by id. Each is closed exactly once, whatever happens."""
 
-    def __init__(self, emit: Callable[[Event], None]) -> None:
-        self._emit = emit
+    def __init__(self) -> None:
         self._open: dict[str, asyncio.Future[Answer]] = {}
         self._nobody = False
         self.tokens: set[str] = set()
         """Every ask id of this process: none of them may ever reach the model."""
 
-    async def ask(self, ask: Ask, timeout: float) -> Answer:
+    async def ask(self, ask: Ask, say: Callable[[Event], None], timeout: float) -> Answer:
         """Put a question and wait. Anything but a clear yes comes back as a no."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._open[ask.ask] = answer  # before it is written: the answer may be quick
         self.tokens.add(ask.ask)
-        self._emit(ask)
+        say(ask)
         if self._nobody:
             self._resolve(ask.ask, Answer(ask.ask, "deny", reason=NOBODY))
         try:
@@ -33,14 +32,14 @@ class Asks:
                 found = await answer
         except TimeoutError:
             reason = f"approval timed out after {timeout:g} s"
-            self._emit(AskClosed(ask.ask, "timeout", reason, turn=ask.turn, agent=ask.agent))
+            say(AskClosed(ask.ask, "timeout", reason))
             return Answer(ask.ask, "deny", reason=reason)
         except asyncio.CancelledError:
-            self._emit(AskClosed(ask.ask, "cancelled", turn=ask.turn, agent=ask.agent))
+            say(AskClosed(ask.ask, "cancelled"))
             raise
         finally:
             self._open.pop(ask.ask, None)
-        self._emit(AskClosed(ask.ask, _how(ask, found), found.reason, turn=ask.turn, agent=ask.agent))
+        say(AskClosed(ask.ask, _how(ask, found), found.reason))
         return found
 
     def answer(self, answer: Answer) -> bool:

@@ -15,7 +15,13 @@ _SIGNATURES = (
     (b"GIF87a", "image/gif"),
     (b"GIF89a", "image/gif"),
 )
-_IMAGE_NAMES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
+_IMAGE_NAMES = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+}
 
 
 class AttachmentError(Exception):
@@ -44,7 +50,8 @@ def _read(path: str, workspace: str) -> Block:
     if b"\0" in data[:8192]:
         return Text(f"[Attached file: {full}, {size} bytes, not text]")
     if size > MOST_TEXT:
-        raise AttachmentError(f"the attached file {path} has {size} bytes; at most {MOST_TEXT} can be attached. Name it in the text instead, and it will be read in parts")
+        told = f"the attached file {path} has {size} bytes; at most {MOST_TEXT} can be attached"
+        raise AttachmentError(f"{told}. Name it in the text instead, and it will be read in parts")
     try:
         return Document(full, "text/plain", data.decode())
     except UnicodeDecodeError:

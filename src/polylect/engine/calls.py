@@ -23,7 +23,7 @@ class Calls:
 
     def __init__(self, agent: Agent, turn: str) -> None:
         self._agent = agent
-        self._turn = turn
+        self._say = agent.voice(turn)
         self._called: list[ToolCall] = []
         self._results: dict[str, ToolResult] = {}
         self._editing = asyncio.Lock()
@@ -33,7 +33,7 @@ class Calls:
         category = tool.category if tool else "exec"
         description = tool.describe(call.args) if tool else ""
         self._called.append(call)
-        self._say(ToolCalled(call.call, call.name, call.args, category, description, **self._lane))
+        self._say(ToolCalled(call.call, call.name, call.args, category, description))
 
     async def run(self) -> None:
         """Run them all. When cancelled, stop them all, and wait for that no longer than the settings say."""
@@ -59,7 +59,9 @@ class Calls:
         tool = self._agent.tools.get(call.name)
         if tool is None:
             known = ", ".join(sorted(self._agent.tools))
-            return self._finish(call, ToolReturn(f"Unknown tool: {call.name}. The tools are: {known}.", ok=False), "error")
+            return self._finish(
+                call, ToolReturn(f"Unknown tool: {call.name}. The tools are: {known}.", ok=False), "error"
+            )
         roots, outside = self._reach(tool, call.args)
         args = call.args
         wanted = Wanted(call.name, tool.category, call.args, outside)
@@ -83,16 +85,15 @@ class Calls:
             title=tool.describe(call.args),
             reason=why,
             timeout_ms=int(agent.settings.approval_timeout * 1000),
-            **self._lane,
         )
-        answer = await agent.asks.ask(ask, agent.settings.approval_timeout)
+        answer = await agent.asks.ask(ask, self._say, agent.settings.approval_timeout)
         if answer.verdict == "allow" and answer.always is not None:
             agent.rules.append(answer.always)
         return answer
 
     async def _execute(self, call: ToolCall, tool: Tool, args: dict[str, Any], roots: Sequence[str]) -> None:
         self._agent.running[call.call] = call.name
-        self._say(ToolStarted(call.call, call.name, **self._lane))
+        self._say(ToolStarted(call.call, call.name))
         try:
             if tool.category == "edit":
                 async with self._editing:  # two edits of one file in one step must not race
@@ -101,7 +102,7 @@ class Calls:
                 returned = await tool.run(args, Context(self._agent, self, call.call, roots))
         except ToolError as error:
             returned = ToolReturn(str(error), ok=False)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  (a tool's crash is a result, not the end of the turn)
             _log.exception("the tool %s crashed", call.name)
             returned = ToolReturn(f"The tool crashed: {type(error).__name__}: {error}", ok=False)
         finally:
@@ -123,26 +124,17 @@ class Calls:
             reason,
             returned.metadata,
             returned.images,
-            **self._lane,
         )
         self._say(finished)
 
     def progress(self, call: str, text: str) -> None:
         if call not in self._results:
-            self._say(ToolOutput(call, self._agent.asks.scrub(text), **self._lane))
+            self._say(ToolOutput(call, self._agent.asks.scrub(text)))
 
     def _reach(self, tool: Tool, args: dict[str, Any]) -> tuple[list[str], tuple[str, ...]]:
         roots = self._agent.roots()
         touched = tool.touches(args, self._agent.settings.workspace)
         return roots, tuple(path for path in touched if not any(_inside(path, root) for root in roots))
-
-    @property
-    def _lane(self) -> dict[str, str]:
-        return {"turn": self._turn, "agent": self._agent.lane}
-
-    @property
-    def _say(self) -> Any:
-        return self._agent.emit
 
 
 class Context:

@@ -86,7 +86,9 @@ class Engine:
             case AddContext(text):
                 failure = self._add_context(text)
             case AddServer(server):
-                failure = Failure("mcp", f"the MCP server {server.name!r} cannot be added: this version has no MCP yet", "host")
+                failure = Failure(
+                    "mcp", f"the MCP server {server.name!r} cannot be added: this version has no MCP yet", "host"
+                )
             case Query():
                 return self._query(command)
             case Hello():
@@ -191,7 +193,9 @@ class Engine:
 
     def _apply(self, changes: dict[str, Any]) -> None:
         agent = self._agent
-        agent.settings = configured(agent.settings, changes, agent.provider.info(changes.get("model") or agent.settings.model))
+        agent.settings = configured(
+            agent.settings, changes, agent.provider.info(changes.get("model") or agent.settings.model)
+        )
         for key, value in changes.items():
             if value is not None:
                 self._emit(SettingChanged(key, value))
@@ -213,7 +217,9 @@ class Engine:
             case "stats":
                 self._reply(command, session.stats())
             case what:
-                failure = Failure("unsupported", f"there is no {what!r} to ask for; ask for state, messages or stats", "host")
+                failure = Failure(
+                    "unsupported", f"there is no {what!r} to ask for; ask for state, messages or stats", "host"
+                )
                 self._reply(command, failure=failure)
 
     def _state(self) -> State:

@@ -61,7 +61,9 @@ def create(root: str, session: str, workspace: str) -> Folder:
     try:
         os.makedirs(path, mode=0o700, exist_ok=True)
     except OSError as error:
-        raise FolderError(f"cannot make the session folder {path}: {error.strerror}. Set POLYLECT_HOME to a folder you can write") from None
+        raise FolderError(
+            f"cannot make the session folder {path}: {error.strerror}. Set POLYLECT_HOME to a folder you can write"
+        ) from None
     folder = _lock(path)
     if _said_something(folder.log):
         folder.close()
@@ -87,7 +89,9 @@ def resume(root: str, session: str, workspace: str) -> Folder:
 
 def _path(root: str, session: str) -> str:
     if not session or len(session) > _MAX_ID or not _SAFE.issuperset(session) or session.startswith("."):
-        raise FolderError(f"bad session id {session!r}: use 1 to {_MAX_ID} letters, digits, '-', '_' or '.', not starting with '.'")
+        raise FolderError(
+            f"bad session id {session!r}: use 1 to {_MAX_ID} letters, digits, '-', '_' or '.', not starting with '.'"
+        )
     return os.path.join(root, session)
 
 
@@ -98,7 +102,9 @@ def _lock(path: str) -> Folder:
     except OSError:
         holder = os.read(descriptor, 32).decode(errors="replace").strip() or "unknown"
         os.close(descriptor)
-        raise FolderError(f"Session '{os.path.basename(path)}' is in use by process {holder}. End that one, or start another session") from None
+        raise FolderError(
+            f"Session '{os.path.basename(path)}' is in use by process {holder}. End that one, or start another session"
+        ) from None
     os.ftruncate(descriptor, 0)
     os.write(descriptor, b"%d\n" % os.getpid())
     return Folder(path, descriptor)

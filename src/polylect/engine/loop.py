@@ -1,13 +1,13 @@
 """A turn: from a prompt to its end.
 
-    TurnStarted
-      StepStarted                     ask the model
-        TextDelta ... BlockEnded        it talks
-        ToolCalled ...                  it wants things done
-      ReplyEnded
-        Ask / ToolStarted / ToolFinished   they are asked for and done
-      StepEnded                       and again, until it wants nothing more
-    TurnEnded                         always, exactly once
+TurnStarted
+  StepStarted                     ask the model
+    TextDelta ... BlockEnded        it talks
+    ToolCalled ...                  it wants things done
+  ReplyEnded
+    Ask / ToolStarted / ToolFinished   they are asked for and done
+  StepEnded                       and again, until it wants nothing more
+TurnEnded                         always, exactly once
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from polylect.engine.prompt import system_prompt
 from polylect.engine.reply import Reply
 from polylect.vocab.content import Failure, Message, Stop, Usage
 from polylect.vocab.errors import PolylectError, ProviderError
-from polylect.vocab.events import Event, Notice, StepEnded, StepStarted, TurnEnded, TurnStarted, UserMessage
+from polylect.vocab.events import Notice, StepEnded, StepStarted, TurnEnded, TurnStarted, UserMessage
 from polylect.vocab.ports import ModelEvent, ModelRequest
 
 Reason = Literal["end", "cancelled", "length", "refused", "limit", "error"]
@@ -38,7 +38,7 @@ class Turn:
         self.id = id
         self._agent = agent
         self._query = query
-        self._lane = {"turn": id, "agent": agent.lane}
+        self._say = agent.voice(id)
         self._usage = Usage()
         self._steps = 0
 
@@ -46,21 +46,23 @@ class Turn:
         """Whatever happens, the one terminal event comes back, and by then everything in between is closed."""
         try:
             self._begin()
-            ended = TurnEnded(await self._converse(), **self._lane)
+            return self._ended(await self._converse())
         except asyncio.CancelledError:
-            ended = TurnEnded("cancelled", **self._lane)
+            return self._ended("cancelled")
         except PolylectError as error:
-            ended = TurnEnded("error", failure=_failure(error), **self._lane)
-        except Exception as error:
+            return self._ended("error", _failure(error))
+        except Exception as error:  # noqa: BLE001  (a turn ends, whatever our own code does)
             _log.exception("the turn %s failed", self.id)
             message = f"internal error: {type(error).__name__}: {error}. The session is intact; please report this"
-            ended = TurnEnded("error", failure=Failure("internal", message, "engine"), **self._lane)
-        return TurnEnded(ended.reason, self._usage, self._steps, ended.failure, **self._lane)
+            return self._ended("error", Failure("internal", message, "engine"))
+
+    def _ended(self, reason: Reason, failure: Failure | None = None) -> TurnEnded:
+        return TurnEnded(reason, self._usage, self._steps, failure, turn=self.id, agent=self._agent.lane)
 
     def _begin(self) -> None:
         message = self._agent.session.begin(self.id)
-        self._emit(TurnStarted(**self._lane))
-        self._emit(UserMessage(_words(message), **self._lane))
+        self._say(TurnStarted())
+        self._say(UserMessage(_words(message)))
 
     async def _converse(self) -> Reason:
         while self._query:
@@ -75,9 +77,9 @@ class Turn:
     async def _step(self) -> Reply:
         """One reply and the calls it asked for. What was said and done is stored, even if it broke off."""
         calls = Calls(self._agent, self.id)
-        reply = Reply(self._emit, calls.announce, self._lane, self._agent.session.calls)
+        reply = Reply(self._say, calls.announce, self._agent.session.calls)
         self._steps += 1
-        self._emit(StepStarted(**self._lane))
+        self._say(StepStarted())
         try:
             await self._listen(reply)
             self._keep(reply)
@@ -91,7 +93,7 @@ class Turn:
             try:
                 self._agent.session.say("", Message("tool", calls.close()))
             finally:
-                self._emit(StepEnded(**self._lane))
+                self._say(StepEnded())
         return reply
 
     async def _listen(self, reply: Reply) -> None:
@@ -104,7 +106,8 @@ class Turn:
             raise ProviderError("protocol", "the model's reply broke off in the middle", retryable=True)
 
     async def _next(self, stream: AsyncGenerator[Sequence[ModelEvent], None]) -> Sequence[ModelEvent]:
-        limit = self._agent.settings.stream_timeout
+        """A provider cuts a silent stream itself, and may try again; this is for one that does not."""
+        limit = self._agent.settings.stream_timeout * 1.5
         try:
             async with asyncio.timeout(limit or None):
                 return await anext(stream)
@@ -137,18 +140,15 @@ class Turn:
             self._agent.steers.remove(steer)
             content = attach.blocks(steer.text, steer.attachments, self._agent.settings.workspace)
             self._agent.session.say("", Message("user", content))
-            self._emit(UserMessage(steer.text, "steer" if steer.when == "soon" else "follow_up", **self._lane))
+            self._say(UserMessage(steer.text, "steer" if steer.when == "soon" else "follow_up"))
         return bool(taken)
 
     def _out_of_steps(self) -> bool:
         most = self._agent.settings.max_turns
         if not most or self._steps < most:
             return False
-        self._emit(Notice(f"Stopped after {most} model requests: that is the limit set by --max-turns.", **self._lane))
+        self._say(Notice(f"Stopped after {most} model requests: that is the limit set by --max-turns."))
         return True
-
-    def _emit(self, event: Event) -> None:
-        self._agent.emit(event)
 
 
 def _words(message: Message) -> str:

@@ -21,15 +21,12 @@ class Reply:
 
     def __init__(
         self,
-        emit: Callable[[Event], None],
+        say: Callable[[Event], None],
         announce: Callable[[ToolCall], None],
-        lane: dict[str, str],
         used: set[str],
     ) -> None:
-        self._emit = emit
+        self._say = say
         self._announce = announce
-        self._lane = lane
-        self._turn, self._agent = lane["turn"], lane["agent"]
         self._used = used
         self._open: list[str] = []
         self._thinking = False
@@ -53,25 +50,25 @@ class Reply:
     def take(self, event: ModelEvent) -> None:
         if type(event) is TextChunk and not self._attempt:  # by far the most frequent, and it matters
             self._open.append(event.text)
-            self._emit(TextDelta(event.text, turn=self._turn, agent=self._agent))
+            self._say(TextDelta(event.text))
             return
         if self._attempt and not isinstance(event, Retrying):
             self._retried(ok=True)
         match event:
             case TextChunk(text):
                 self._open.append(text)
-                self._emit(TextDelta(text, turn=self._turn, agent=self._agent))
+                self._say(TextDelta(text))
             case ThinkingChunk(text):
                 self._open.append(text)
                 self._thinking = True
-                self._emit(ThinkingDelta(text, turn=self._turn, agent=self._agent))
+                self._say(ThinkingDelta(text))
             case ArgsChunk(call, name, text):
-                self._emit(ArgsDelta(call, name, text, turn=self._turn, agent=self._agent))
+                self._say(ArgsDelta(call, name, text))
             case BlockDone(block):
                 self._end_block(block)
             case Retrying(attempt, most, delay_ms, error):
                 self._attempt = attempt
-                self._emit(RetryStarted(attempt, most, delay_ms, error, **self._lane))
+                self._say(RetryStarted(attempt, most, delay_ms, error))
             case ReplyDone(stop, usage, request, model):
                 self.usage, self.request, self.model = usage, request, model
                 self._end("calls" if self.calls and stop == "end" else stop)
@@ -94,12 +91,12 @@ class Reply:
             case Text(text) | Thinking(text):
                 if not self._open and text:  # it came whole
                     delta = ThinkingDelta if isinstance(block, Thinking) else TextDelta
-                    self._emit(delta(text, **self._lane))
+                    self._say(delta(text))
                 self._content.append(block)
-                self._emit(BlockEnded(block, **self._lane))
+                self._say(BlockEnded(block))
             case _:
                 self._content.append(block)
-                self._emit(BlockEnded(block, **self._lane))
+                self._say(BlockEnded(block))
         self._open.clear()
         self._thinking = False
 
@@ -113,10 +110,10 @@ class Reply:
         return call if id == call.call else ToolCall(id, call.name, call.args, call.extra)
 
     def _retried(self, *, ok: bool, error: str = "") -> None:
-        self._emit(RetryEnded(ok, self._attempt, error, **self._lane))
+        self._say(RetryEnded(ok, self._attempt, error))
         self._attempt = 0
 
     def _end(self, stop: Stop, error: str = "") -> None:
         self.stop = stop
         self.ended = True
-        self._emit(ReplyEnded(stop, self.usage, self.model, self.request, error, **self._lane))
+        self._say(ReplyEnded(stop, self.usage, self.model, self.request, error))

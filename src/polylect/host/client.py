@@ -1,10 +1,10 @@
 """A conversation with an engine, whatever its dialect: prompts out, events in.
 
-    async with Client(argv, dialect, cwd=".") as agent:
-        async for event in agent.prompt("Tidy the imports"):
-            match event:
-                case TextDelta(text=text): print(text, end="")
-                case Ask() as ask: await agent.answer(ask, "allow")
+async with Client(argv, dialect, cwd=".") as agent:
+    async for event in agent.prompt("Tidy the imports"):
+        match event:
+            case TextDelta(text=text): print(text, end="")
+            case Ask() as ask: await agent.answer(ask, "allow")
 """
 
 import asyncio
@@ -91,7 +91,15 @@ class Client:
                 return
         raise self._death()
 
-    async def answer(self, ask: Ask, verdict: Literal["allow", "deny"], *, reason: str = "", always: Rule | None = None, value: Any = None) -> None:
+    async def answer(
+        self,
+        ask: Ask,
+        verdict: Literal["allow", "deny"],
+        *,
+        reason: str = "",
+        always: Rule | None = None,
+        value: Any = None,
+    ) -> None:
         await self.send(Answer(ask.ask, verdict, reason=reason, always=always, value=value))
 
     async def cancel(self) -> None:
@@ -100,7 +108,8 @@ class Client:
     async def send(self, command: Command) -> Reply:
         """Say it and wait for the engine's answer: accepted, or why not."""
         command = msgspec.structs.replace(command, ref=command.ref or _new_id())
-        answer = self._replies[command.ref] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._replies[command.ref] = answer
         self._take(self._codec.send(command))
         self._flush()
         await self._process.drain()
@@ -136,7 +145,9 @@ class Client:
     def _death(self) -> EngineDied:
         code, words = self._process.code, self._process.last_words
         told = f"; it said: {words}" if words else ""
-        return EngineDied(f"the engine {self._argv[0]} has ended" + (f" with exit code {code}" if code is not None else "") + told)
+        return EngineDied(
+            f"the engine {self._argv[0]} has ended" + (f" with exit code {code}" if code is not None else "") + told
+        )
 
 
 def _new_id() -> str:

@@ -15,7 +15,7 @@ class EngineProcess:
     """Made by `start`. Lines of any length pass; a flood on stderr is read and forgotten but for its end."""
 
     def __init__(self, child: asyncio.subprocess.Process) -> None:
-        assert child.stdin is not None and child.stdout is not None and child.stderr is not None  # noqa: S101, PT018
+        assert child.stdin is not None and child.stdout is not None and child.stderr is not None  # noqa: PT018
         self._child = child
         self._stdin, self._stdout, self._stderr = child.stdin, child.stdout, child.stderr
         self._words = bytearray()

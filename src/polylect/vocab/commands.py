@@ -31,7 +31,7 @@ class Authenticate(_Command, frozen=True, tag="authenticate"):
 
 
 class OpenSession(_Command, frozen=True, tag="open_session"):
-    """Go on in another session: a new one, a known one with (`load`) or without (`resume`) replay, or a fork at an entry."""
+    """Go on in another session: a new one, a known one with replay (`load`) or without, or a fork at an entry."""
 
     how: Literal["new", "load", "resume", "fork"]
     target: str = ""

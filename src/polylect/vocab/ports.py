@@ -1,4 +1,4 @@
-"""What the engine is handed: a model, tools, a store. Implementations live elsewhere; the program puts them together."""
+"""What the engine is handed: a model, tools, a store. The program puts them together."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
@@ -189,8 +189,11 @@ class Store(Protocol):
     """One session's log, held by one process."""
 
     session: str
-    entries: Sequence[Entry]
-    """What was in the log when it was opened."""
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """What was in the log when it was opened."""
+        ...
 
     def append(self, *bodies: Body) -> None:
         """Hand them to the operating system before returning: they outlive a crash of this process."""
