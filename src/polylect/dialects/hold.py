@@ -1,0 +1,62 @@
+"""Prompts that a host side keeps back: until the engine is ready, and while a turn runs.
+
+Engines differ in what they do with a prompt that comes too early (aionrs and wayland drop it, Claude merges it into the
+next, ACP agents do either), so none gets one before its time.
+"""
+
+from polylect.vocab.commands import Prompt
+
+
+class Hold:
+    """`hold=False` lets everything through at once, for engines that queue."""
+
+    def __init__(self, *, hold: bool = True) -> None:
+        self._hold = hold
+        self._ready = not hold
+        self._waiting: list[Prompt] = []
+        self._running: dict[str, Prompt | None] = {}
+
+    @property
+    def running(self) -> list[str]:
+        """Turns that were handed over, or that the engine began by itself, and that have not ended."""
+        return list(self._running)
+
+    def __contains__(self, turn: object) -> bool:
+        return turn in self._running or any(prompt.turn == turn for prompt in self._waiting)
+
+    def prompt(self, turn: str) -> Prompt | None:
+        return self._running.get(turn)
+
+    def add(self, prompt: Prompt) -> list[Prompt]:
+        """These may go to the engine now."""
+        self._waiting.append(prompt)
+        return self._release()
+
+    def ready(self) -> list[Prompt]:
+        self._ready = True
+        return self._release()
+
+    def began(self, turn: str, prompt: Prompt | None = None) -> None:
+        """The engine has this turn, whoever asked for it."""
+        self._running.setdefault(turn, prompt)
+
+    def ended(self, turn: str) -> list[Prompt]:
+        self._running.pop(turn, None)
+        return self._release()
+
+    def drop(self, turn: str = "") -> list[Prompt]:
+        """Forget this prompt that waits, or all of them."""
+        dropped = [prompt for prompt in self._waiting if turn in ("", prompt.turn)]
+        self._waiting = [prompt for prompt in self._waiting if prompt not in dropped]
+        return dropped
+
+    def _release(self) -> list[Prompt]:
+        if not self._ready:
+            return []
+        if not self._hold:
+            released, self._waiting = self._waiting, []
+        else:
+            released = [self._waiting.pop(0)] if self._waiting and not self._running else []
+        for prompt in released:
+            self._running[prompt.turn] = prompt
+        return released

@@ -1,0 +1,145 @@
+"""Commands between the wire and the vocabulary, where no state is needed."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import msgspec
+
+from polylect.dialects.jsonstream import shapes
+from polylect.dialects.jsonstream.versions import MODE_WORDS, MODES
+from polylect.vocab.commands import AddContext, AddServer, Cancel, Command, Configure, Prompt
+from polylect.vocab.content import Attachment, File, Link, Server
+
+_TRANSPORTS: dict[str, Literal["stdio", "sse", "http"]] = {
+    "stdio": "stdio",
+    "sse": "sse",
+    "streamable-http": "http",
+    "streamable_http": "http",
+}
+_TRANSPORT_WORDS = {"stdio": "stdio", "sse": "sse", "http": "streamable-http"}
+
+
+class Refusal(Exception):
+    """A command that cannot go over this wire, mostly because there is no word for it."""
+
+    def __init__(self, message: str, code: str = "unsaid") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+# As the engine reads them. Each raises ValueError with a reason for people.
+
+
+def _message(frame: shapes.Message | shapes.OldMessage, ref: str) -> Command:
+    text = frame.content if isinstance(frame, shapes.Message) else frame.input
+    return Prompt(frame.msg_id, text, tuple(File(path) for path in frame.files), ref=ref)
+
+
+def _stop(frame: shapes.Stop, ref: str) -> Command:
+    return Cancel("turn", queued="drop", ref=ref)
+
+
+def _init_history(frame: shapes.InitHistory, ref: str) -> Command:
+    return AddContext(frame.text, ref=ref)
+
+
+def _set_mode(frame: shapes.SetMode, ref: str) -> Command:
+    if frame.mode not in MODES:
+        raise ValueError(f"unknown mode {frame.mode[:80]!r}; modes are default, auto_edit and force")
+    return Configure({"mode": MODES[frame.mode]}, ref=ref)
+
+
+def _set_config(frame: shapes.SetConfig, ref: str) -> Command:
+    named = {name: value for name in frame.__struct_fields__ if (value := getattr(frame, name)) is not None}
+    return Configure(named, ref=ref)
+
+
+def _add_mcp_server(frame: shapes.AddMcpServer, ref: str) -> Command:
+    if frame.transport not in _TRANSPORTS:
+        raise ValueError(f"unknown transport {frame.transport[:80]!r}; use {', '.join(_TRANSPORT_WORDS.values())}")
+    server = Server(
+        frame.name,
+        _TRANSPORTS[frame.transport],
+        frame.command or "",
+        tuple(frame.args or ()),
+        frame.env or {},
+        frame.url or "",
+        frame.headers or {},
+    )
+    return AddServer(server, ref=ref)
+
+
+COMMANDS: dict[type[shapes.Frame], Callable[[Any, str], Command]] = {
+    shapes.Message: _message,
+    shapes.OldMessage: _message,
+    shapes.Stop: _stop,
+    shapes.InitHistory: _init_history,
+    shapes.SetMode: _set_mode,
+    shapes.SetConfig: _set_config,
+    shapes.AddMcpServer: _add_mcp_server,
+}
+
+
+# As the host writes them. Each raises Refusal.
+
+
+def message_frame(prompt: Prompt, version: str) -> shapes.Frame:
+    files = [_path(attachment) for attachment in prompt.attachments]
+    if not prompt.query:
+        raise Refusal("json-stream has no word for a prompt that only adds to the context")
+    shape = shapes.OldMessage if version == "0.1.0" else shapes.Message
+    return shape(prompt.turn, prompt.text, files)
+
+
+def _path(attachment: Attachment) -> str:
+    match attachment:
+        case File(path):
+            return path
+        case Link(uri) if uri.startswith("file://"):
+            return uri.removeprefix("file://")
+        case _:
+            raise Refusal("json-stream can attach only files that have a path")
+
+
+def configure_frames(settings: dict[str, Any], version: str) -> list[shapes.Frame]:
+    frames: list[shapes.Frame] = []
+    for key in settings:
+        if key != "mode" and key not in shapes.SetConfig.__struct_fields__:
+            raise Refusal(f"json-stream has no word for the setting {key!r}")
+    if (mode := settings.get("mode")) is not None:
+        if mode not in MODE_WORDS[version]:
+            raise Refusal(f"json-stream has no word for the mode {mode!r}")
+        frames.append(shapes.SetMode(MODE_WORDS[version][mode]))
+    if others := _thinking({key: value for key, value in settings.items() if key != "mode" and value is not None}):
+        try:
+            frames.append(msgspec.convert(others, shapes.SetConfig))
+        except msgspec.ValidationError as error:
+            raise Refusal(f"json-stream cannot say this setting: {error}") from None
+    return frames
+
+
+def _thinking(settings: dict[str, Any]) -> dict[str, Any]:
+    """Thinking is a switch and a budget here; elsewhere it may be one number."""
+    match settings.get("thinking"):
+        case None | str():
+            return settings
+        case bool(on):
+            return {**settings, "thinking": "enabled" if on else "disabled"}
+        case int(tokens) if tokens > 0:
+            return {**settings, "thinking": "enabled", "thinking_budget": tokens}
+        case _:
+            return {**settings, "thinking": "disabled"}
+
+
+def server_frame(server: Server) -> shapes.AddMcpServer:
+    if server.transport not in _TRANSPORT_WORDS:
+        raise Refusal(f"json-stream has no word for the transport {server.transport!r}")
+    return shapes.AddMcpServer(
+        server.name,
+        _TRANSPORT_WORDS[server.transport],
+        server.command or None,
+        list(server.args) or None,
+        server.env or None,
+        server.url or None,
+        server.headers or None,
+    )

@@ -1,0 +1,17 @@
+"""The dialect as others find it: `plug.load("dialects", "jsonstream").DIALECT`."""
+
+from polylect.dialects.base import Dialect
+from polylect.dialects.jsonstream.engine_side import EngineSide
+from polylect.dialects.jsonstream.host_side import HostSide
+from polylect.dialects.jsonstream.shapes import COMMANDS, EVENTS
+from polylect.dialects.jsonstream.versions import VERSIONS
+from polylect.dialects.jsonstream.writer import MAX_FRAME
+
+DIALECT = Dialect(
+    name="jsonstream",
+    versions=VERSIONS,
+    engine_side=EngineSide,
+    host_side=HostSide,
+    max_frame=MAX_FRAME,
+    shapes={version: {"events": EVENTS[version], "commands": COMMANDS[version]} for version in VERSIONS},
+)

@@ -1,0 +1,217 @@
+"""The host's end: bytes to events, commands to bytes.
+
+The four rules for hosts (seed 003): generic JSON first; a line is known, unknown or malformed; unknown fields are
+ignored; what an engine says it can do is never a reason to refuse what it does.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from polylect.dialects.base import Env
+from polylect.dialects.hold import Hold
+from polylect.dialects.jsonstream import questions, shapes
+from polylect.dialects.jsonstream.commands import COMMANDS, Refusal, configure_frames, message_frame, server_frame
+from polylect.dialects.jsonstream.reader import EventReader
+from polylect.dialects.jsonstream.reading import Bad, Unknown, read_command, read_event
+from polylect.dialects.jsonstream.versions import VERSIONS
+from polylect.dialects.jsonstream.writer import MAX_FRAME
+from polylect.vocab import events as e
+from polylect.vocab.commands import AddContext, AddServer, Answer, Cancel, Command, Configure, Prompt, Steer
+from polylect.vocab.complete import Completer
+from polylect.vocab.content import Failure
+from polylect.wire import jsonl
+
+_TOO_LONG = f"a json-stream line holds at most {MAX_FRAME} bytes; put the text into a file and attach its path"
+
+
+class HostSide:
+    """`hold=False` sends prompts at once: polylect queues them, aionrs and wayland drop them."""
+
+    def __init__(
+        self, env: Env, *, version: str = VERSIONS[0], max_line: int = jsonl.MAX_LINE, hold: bool = True
+    ) -> None:
+        self._env = env
+        self._version = version
+        self._lines = jsonl.Splitter(max_line)
+        self._own_lines = jsonl.Splitter(max_line)
+        self._out: list[bytes] = []
+        self._reader = EventReader()
+        self._completer = Completer(env.new_id)
+        self._hold = Hold(hold=hold)
+        self._steers: set[str] = set()
+        """Turns that stand for a steer."""
+
+    # The hinge.
+
+    def start(self) -> list[e.Event]:
+        return []
+
+    def receive(self, data: bytes) -> list[e.Event]:
+        return [event for line in self._lines.feed(data) for event in self._hear(line)]
+
+    def receive_eof(self) -> list[e.Event]:
+        heard = [event for line in self._lines.end() for event in self._hear(line)]
+        failure = Failure("engine_gone", "the engine went away before the turn ended", "engine")
+        turns = [*self._hold.running, *[prompt.turn for prompt in self._hold.drop()]]
+        gone = [e.TurnEnded("error", failure=failure, turn=turn) for turn in turns]
+        return [*heard, *self._complete([*self._reader.flush(), *gone]), *self._completer.close()]
+
+    def send(self, command: Command) -> list[e.Event]:
+        say = _WORDS.get(type(command))
+        try:
+            if say is None:
+                raise Refusal(f"json-stream has no word for {type(command).__name__}")
+            follows = self._complete(say(self, command))
+        except Refusal as refusal:
+            failure = Failure(refusal.code, str(refusal), "host")
+            return [e.Reply(command.ref, failure=failure, session=command.session)]
+        return [e.Reply(command.ref, session=command.session), *follows] if command.ref else follows
+
+    def data_to_send(self) -> bytes:
+        data = b"".join(self._out)
+        self._out.clear()
+        return data
+
+    def overhear(self, data: bytes) -> list[e.Event]:
+        frames = [read_command(line, self._version) for line in self._own_lines.feed(data)]
+        return [event for frame in frames if isinstance(frame, tuple) for event in self._complete(self._note(frame[0]))]
+
+    # What the engine says.
+
+    def _hear(self, line: bytes | jsonl.TooLong) -> list[e.Event]:
+        raw = line.start if isinstance(line, jsonl.TooLong) else line
+        match read_event(line):
+            case Unknown(kind):
+                return self._complete([e.UnknownEvent(kind, raw)])
+            case Bad(why):
+                return self._complete([e.MalformedEvent(raw, why)])
+            case frame, found:
+                return self._complete(self._follow(self._reader.read(frame, found)))
+
+    def _follow(self, events: list[e.Event]) -> Iterator[e.Event]:
+        """A prompt comes back as what was said in its turn, and the next one goes out when its time has come."""
+        for event in events:
+            match event:
+                case e.Ready():
+                    yield event
+                    yield from self._release(self._hold.ready())
+                case e.TurnStarted():
+                    yield from self._begin(event)
+                case e.TurnEnded():
+                    yield event
+                    self._steers.discard(event.turn)
+                    yield from self._release(self._hold.ended(event.turn))
+                case _:
+                    yield event
+
+    def _begin(self, event: e.TurnStarted) -> Iterator[e.Event]:
+        prompt, steer = self._hold.prompt(event.turn), event.turn in self._steers
+        self._hold.began(event.turn)
+        yield replace(event, cause="engine") if steer else event
+        if prompt:
+            yield e.UserMessage(
+                prompt.text, "steer" if steer else "prompt", prompt.attachments, turn=event.turn, session=event.session
+            )
+        yield from self._release(self._hold.ready())  # a tape may begin after `ready`
+
+    def _complete(self, events: Iterable[e.Event]) -> list[e.Event]:
+        return [complete for event in events for complete in self._completer.add(event)]
+
+    # What the host says: written and noted here, or noted because it was said by other means.
+
+    def _say(self, frame: shapes.Frame) -> list[e.Event]:
+        self._out.append(_line(frame))
+        return self._note(frame)
+
+    def _note(self, frame: shapes.Frame) -> list[e.Event]:
+        match frame:
+            case shapes.Message() | shapes.OldMessage():
+                prompt = COMMANDS[type(frame)](frame, "")
+                self._hold.began(frame.msg_id, prompt if isinstance(prompt, Prompt) else None)
+                self._reader.turns.add(frame.msg_id)
+            case shapes.Stop():
+                self._reader.stopped.update(self._hold.running)
+            case shapes.ToolApprove() | shapes.ToolDeny():
+                return self._note_answer(frame)
+        return []
+
+    def _note_answer(self, frame: shapes.ToolApprove | shapes.ToolDeny) -> list[e.Event]:
+        ask = self._reader.asks.pop(frame.call_id, None)
+        if ask is None:
+            return []
+        if isinstance(frame, shapes.ToolDeny):
+            self._reader.denied.add(frame.call_id)
+            return [e.AskClosed(ask.ask, "denied", frame.reason, turn=ask.turn)]
+        return [e.AskClosed(ask.ask, "allowed" if ask.kind == "permission" else "answered", turn=ask.turn)]
+
+    def _release(self, prompts: list[Prompt]) -> list[e.Event]:
+        return [event for prompt in prompts for event in self._say(message_frame(prompt, self._version))]
+
+    # Commands.
+
+    def _prompt(self, command: Prompt) -> list[e.Event]:
+        prompt = command if command.turn else replace(command, turn=self._env.new_id())
+        if prompt.turn in self._hold:
+            raise Refusal(f"a turn {prompt.turn!r} is under way already", "duplicate_turn")
+        if prompt.busy == "refuse" and self._hold.running:
+            raise Refusal("a turn is running", "busy")
+        _line(message_frame(prompt, self._version))  # refused now, not when its time has come
+        stopped = self._stop() if prompt.busy == "interrupt" else []
+        return [*stopped, *self._release(self._hold.add(prompt))]
+
+    def _steer(self, command: Steer) -> list[e.Event]:
+        """There is no joining a running turn here: it becomes the next one."""
+        turn = f"steer-{self._env.new_id()}"
+        self._steers.add(turn)
+        return self._prompt(Prompt(turn, command.text, command.attachments))
+
+    def _cancel(self, command: Cancel) -> list[e.Event]:
+        """Nothing is said to an idle engine: some take `stop` for the end of the process."""
+        if command.what not in ("turn", "prompt"):
+            raise Refusal(f"json-stream has no word for cancelling a {command.what}")
+        target, whole = command.target, command.what == "turn"
+        stopped = self._stop() if whole and target in ("", *self._hold.running) else []
+        dropped = self._hold.drop(target) if target or command.queued == "drop" else []
+        return [*stopped, *[e.TurnEnded("cancelled", turn=prompt.turn) for prompt in dropped]]
+
+    def _stop(self) -> list[e.Event]:
+        return self._say(shapes.Stop()) if self._hold.running else []
+
+    def _answer(self, command: Answer) -> list[e.Event]:
+        ask = self._reader.asks.get(command.ask)
+        if ask is None:
+            raise Refusal(f"no ask {command.ask!r} waits for an answer", "unknown_ask")
+        if command.args not in (None, ask.args):
+            raise Refusal("json-stream has no word for allowing a call with other arguments")
+        follows = self._say(questions.answer_frame(command, ask))
+        return [*follows, *self._stop()] if command.interrupt and command.verdict != "allow" else follows
+
+    def _configure(self, command: Configure) -> list[e.Event]:
+        return [event for frame in configure_frames(command.settings, self._version) for event in self._say(frame)]
+
+    def _add_context(self, command: AddContext) -> list[e.Event]:
+        return self._say(shapes.InitHistory(command.text))
+
+    def _add_server(self, command: AddServer) -> list[e.Event]:
+        return self._say(server_frame(command.server))
+
+
+_WORDS: dict[type[Command], Callable[[HostSide, Any], list[e.Event]]] = {
+    Prompt: HostSide._prompt,
+    Steer: HostSide._steer,
+    Cancel: HostSide._cancel,
+    Answer: HostSide._answer,
+    Configure: HostSide._configure,
+    AddContext: HostSide._add_context,
+    AddServer: HostSide._add_server,
+}
+
+
+def _line(frame: shapes.Frame) -> bytes:
+    """What a host says is never shortened."""
+    line = jsonl.dump(frame)
+    if len(line) > MAX_FRAME:
+        raise Refusal(_TOO_LONG, "too_long")
+    return line

@@ -1,0 +1,63 @@
+"""The first line, made before anything that costs start-up time is imported."""
+
+from _json import encode_basestring
+
+from polylect.dialects.jsonstream.versions import ALL_CAPABILITIES, FLAGS, MODE_WORDS, READY_CAPABILITIES
+
+
+def ready_line(
+    version: str,
+    session: str,
+    *,
+    thinking: bool = False,
+    effort_levels: tuple[str, ...] = (),
+    mode: str = "default",
+    mcp: bool = False,
+) -> bytes:
+    """`ready` as an EngineSide would write it, which has to overhear it later."""
+    found = capabilities(version, thinking=thinking, effort_levels=effort_levels, mode=mode, mcp=mcp)
+    frame: dict[str, object] = {"type": "ready", "version": version}
+    if session:
+        frame["session_id"] = session
+    line = _render({**frame, "capabilities": found}).encode("utf-8", "replace")
+    return line.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029") + b"\n"
+
+
+def capabilities(
+    version: str,
+    *,
+    approval: bool = True,
+    thinking: bool = False,
+    effort_levels: tuple[str, ...] = (),
+    modes: tuple[str, ...] = ("default", "auto_edit", "force"),
+    mode: str = "default",
+    mcp: bool = False,
+    model: str = "",
+    extras: dict[str, object] | None = None,
+    complete: bool = False,
+) -> dict[str, object]:
+    """What the engine offers, in the order of the wire. `complete` is for `config_changed`, which tells more."""
+    words = MODE_WORDS[version]
+    told: dict[str, object] = {
+        "tool_approval": approval,
+        "thinking": thinking,
+        "effort": bool(effort_levels),
+        "effort_levels": list(effort_levels),
+        "modes": [words.get(mode, mode) for mode in modes],
+        "current_mode": words.get(mode, mode),
+        "mcp": mcp,
+    }
+    found = {key: told[key] for key in (ALL_CAPABILITIES if complete else READY_CAPABILITIES[version])}
+    found |= {flag: extras[flag] for flag in FLAGS[version] if extras and extras.get(flag)}
+    return found | ({"current_model": model} if model else {})
+
+
+def _render(value: object) -> str:
+    """The little JSON that `ready` needs."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "{" + ",".join([f"{encode_basestring(key)}:{_render(item)}" for key, item in value.items()]) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join([_render(item) for item in value]) + "]"
+    return encode_basestring(str(value))

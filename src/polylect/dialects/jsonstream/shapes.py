@@ -1,0 +1,325 @@
+"""The wire's words. A struct's fields stand in the order of the wire; what may be left out has a default.
+
+Where the two versions differ there are two structs, the one of 0.1.0 called `Old...`. Readers forgive more than these
+shapes allow: see `reading.py`.
+"""
+
+from typing import Annotated, Any
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+Id = Annotated[str, Meta(min_length=1, max_length=1024)]
+Count = Annotated[int, Meta(ge=0)]
+Opaque = dict[str, Any]
+"""Its keys are sorted on the wire."""
+
+
+def _one_of(*words: str) -> Meta:
+    """The words of today: a schema lists them, a reader takes any."""
+    return Meta(extra_json_schema={"enum": list(words)})
+
+
+Category = Annotated[str, _one_of("info", "edit", "exec", "mcp")]
+Status = Annotated[str, _one_of("success", "error")]
+OutputType = Annotated[str, _one_of("text", "diff", "image")]
+FinishReason = Annotated[str, _one_of("stop", "length", "error", "max_turns")]
+Mode = Annotated[str, _one_of("default", "auto_edit", "force", "yolo")]
+Transport = Annotated[str, _one_of("stdio", "sse", "streamable-http", "streamable_http")]
+
+
+class Frame(Struct, frozen=True, omit_defaults=True, tag_field="type"):
+    pass
+
+
+# Events, engine to host.
+
+
+class OldCapabilities(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """`ready` tells the three that have no default, `config_changed` tells all."""
+
+    tool_approval: bool
+    thinking: bool
+    effort: bool | UnsetType = UNSET
+    effort_levels: list[str] | UnsetType = UNSET
+    modes: list[Mode] | UnsetType = UNSET
+    current_mode: Mode | UnsetType = UNSET
+    mcp: bool
+    current_model: str | UnsetType = UNSET
+
+
+class Capabilities(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    tool_approval: bool
+    thinking: bool
+    effort: bool
+    effort_levels: list[str]
+    modes: list[Mode]
+    current_mode: Mode
+    mcp: bool
+    current_model: str | UnsetType = UNSET
+
+
+class Tool(Struct, frozen=True):
+    name: str
+    category: Category
+    args: Opaque
+    description: str
+
+
+class Usage(Struct, frozen=True, omit_defaults=True):
+    """Of this turn. The three kinds of input do not overlap."""
+
+    input_tokens: Count
+    output_tokens: Count
+    cache_read_tokens: Count = 0
+    cache_write_tokens: Count = 0
+
+
+class Fault(Struct, frozen=True):
+    code: str
+    message: str
+    retryable: bool = False
+
+
+class OldReady(Frame, frozen=True, kw_only=True, tag="ready"):
+    version: str
+    session_id: str | None = None
+    capabilities: OldCapabilities
+
+
+class Ready(Frame, frozen=True, kw_only=True, tag="ready"):
+    version: str
+    session_id: str | None = None
+    capabilities: Capabilities
+
+
+class StreamStart(Frame, frozen=True, tag="stream_start"):
+    msg_id: str
+
+
+class TextDelta(Frame, frozen=True, tag="text_delta"):
+    text: str
+    msg_id: str
+
+
+class Thinking(Frame, frozen=True, tag="thinking"):
+    text: str
+    msg_id: str
+
+
+class ToolRequest(Frame, frozen=True, tag="tool_request"):
+    msg_id: str
+    call_id: str
+    tool: Tool
+
+
+class ToolRunning(Frame, frozen=True, tag="tool_running"):
+    msg_id: str
+    call_id: str
+    tool_name: str
+
+
+class ToolResult(Frame, frozen=True, tag="tool_result"):
+    msg_id: str
+    call_id: str
+    tool_name: str
+    status: Status
+    output: str
+    output_type: OutputType
+    metadata: Any = None
+
+
+class ToolCancelled(Frame, frozen=True, tag="tool_cancelled"):
+    msg_id: str
+    call_id: str
+    reason: str
+
+
+class OldStreamEnd(Frame, frozen=True, tag="stream_end"):
+    msg_id: str
+    usage: Usage | None = None
+
+
+class StreamEnd(Frame, frozen=True, tag="stream_end"):
+    msg_id: str
+    finish_reason: FinishReason
+    usage: Usage | None = None
+
+
+class OldError(Frame, frozen=True, tag="error"):
+    msg_id: str | None
+    error: Fault
+
+
+class Error(Frame, frozen=True, kw_only=True, tag="error"):
+    msg_id: str | None = None
+    error: Fault
+
+
+class Info(Frame, frozen=True, tag="info"):
+    msg_id: str
+    message: str
+
+
+class OldConfigChanged(Frame, frozen=True, tag="config_changed"):
+    capabilities: OldCapabilities
+
+
+class ConfigChanged(Frame, frozen=True, tag="config_changed"):
+    capabilities: Capabilities
+
+
+class McpReady(Frame, frozen=True, tag="mcp_ready"):
+    name: str
+    tools: list[str]
+
+
+class McpFailed(Frame, frozen=True, tag="mcp_failed"):
+    name: str
+    reason: str
+
+
+class Pong(Frame, frozen=True, tag="pong"):
+    pass
+
+
+class ProviderCircuitEvent(Frame, frozen=True, kw_only=True, tag="provider_circuit_event"):
+    primary: str
+    fallback: str | None = None
+    state: Annotated[str, _one_of("closed", "open", "half_open")]
+    error: str | None = None
+
+
+class BudgetExceeded(Frame, frozen=True, tag="budget_exceeded"):
+    reason: str
+    observed: str
+    limit: str
+
+
+class ToolPanicked(Frame, frozen=True, tag="tool_panicked"):
+    msg_id: str
+    call_id: str
+    tool_name: str
+    panic_message: str
+
+
+class PluginRegistrationFailed(Frame, frozen=True, tag="plugin_registration_failed"):
+    plugin_name: str
+    surface: str
+    error_kind: str
+    message: str
+
+
+# Commands, host to engine.
+
+
+class OldMessage(Frame, frozen=True, tag="message"):
+    msg_id: Id
+    input: str
+    files: list[str] = []
+
+
+class Message(Frame, frozen=True, tag="message"):
+    msg_id: Id
+    content: str
+    files: list[str] = []
+
+
+class Stop(Frame, frozen=True, tag="stop"):
+    pass
+
+
+class Prefix(Struct, frozen=True):
+    prefix: str
+
+
+class Path(Struct, frozen=True):
+    root: str
+    write: bool = False
+
+
+class Standing(Struct, frozen=True, omit_defaults=True):
+    """One of the two: a scope wider than this call and narrower than its category."""
+
+    always_prefix: Prefix | None = None
+    always_path: Path | None = None
+
+
+Scope = Annotated[str, _one_of("once", "always")] | Standing
+
+
+class ToolApprove(Frame, frozen=True, omit_defaults=False, tag="tool_approve"):
+    call_id: str
+    scope: Scope = "once"
+    answer: str | UnsetType | None = UNSET
+
+
+class ToolDeny(Frame, frozen=True, omit_defaults=False, tag="tool_deny"):
+    call_id: str
+    reason: str = ""
+
+
+class ApprovalResume(Frame, frozen=True, tag="approval_resume"):
+    resume_token: str
+    approved: bool
+    modifications: Any = None
+
+
+class InitHistory(Frame, frozen=True, tag="init_history"):
+    text: str
+
+
+class SetMode(Frame, frozen=True, tag="set_mode"):
+    mode: Mode
+
+
+class SetConfig(Frame, frozen=True, tag="set_config"):
+    model: str | None = None
+    thinking: Annotated[str, _one_of("enabled", "disabled")] | None = None
+    thinking_budget: Count | None = None
+    effort: str | None = None
+    compaction: Annotated[str, _one_of("off", "safe", "full")] | None = None
+
+
+class AddMcpServer(Frame, frozen=True, tag="add_mcp_server"):
+    name: str
+    transport: Transport
+    command: str | None = None
+    args: list[str] | None = None
+    env: dict[str, str] | None = None
+    url: str | None = None
+    headers: dict[str, str] | None = None
+
+
+class Ping(Frame, frozen=True, tag="ping"):
+    pass
+
+
+def _by_name(*shapes: type[Frame]) -> dict[str, type[Frame]]:
+    return {str(shape.__struct_config__.tag): shape for shape in shapes}
+
+
+_SHARED_EVENTS = (
+    StreamStart,
+    TextDelta,
+    Thinking,
+    ToolRequest,
+    ToolRunning,
+    ToolResult,
+    ToolCancelled,
+    Info,
+    McpReady,
+    Pong,
+)
+_ALWAYS_ON = (ProviderCircuitEvent, BudgetExceeded, ToolPanicked, PluginRegistrationFailed)
+_SHARED_COMMANDS = (Stop, ToolApprove, ToolDeny, InitHistory, SetMode, SetConfig, AddMcpServer, Ping)
+
+EVENTS = {
+    "0.1.0": _by_name(OldReady, *_SHARED_EVENTS, OldStreamEnd, OldError, OldConfigChanged),
+    "0.2.0": _by_name(Ready, *_SHARED_EVENTS, StreamEnd, Error, ConfigChanged, McpFailed, *_ALWAYS_ON),
+}
+COMMANDS = {
+    "0.1.0": _by_name(OldMessage, *_SHARED_COMMANDS),
+    "0.2.0": _by_name(Message, *_SHARED_COMMANDS, ApprovalResume),
+}
+DIAGNOSTICS = _by_name(ProviderCircuitEvent, ToolPanicked, PluginRegistrationFailed)
+"""Events that nobody else has: inside they are an `Extra` of the same kind."""

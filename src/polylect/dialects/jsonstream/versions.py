@@ -1,0 +1,65 @@
+"""What differs between 0.1.0 (aionrs) and 0.2.0 (wayland-core), as data. Imports nothing: it is read before `ready`."""
+
+VERSIONS = ("0.2.0", "0.1.0")
+"""The default first."""
+
+TEXT_KEY = {"0.1.0": "input", "0.2.0": "content"}
+"""What `message` calls its text. Both are read in both versions; this one is written."""
+
+MODE_WORDS = {
+    "0.1.0": {"default": "default", "auto_edit": "auto_edit", "force": "yolo"},
+    "0.2.0": {"default": "default", "auto_edit": "auto_edit", "force": "force"},
+}
+"""Our modes as they are written."""
+
+MODES = {
+    "default": "default",
+    "auto_edit": "auto_edit",
+    "force": "force",
+    "yolo": "force",
+    "dangerously_skip_permissions": "force",
+    "dangerously-skip-permissions": "force",
+    "dangerously_skip_sandbox_and_permissions": "force",
+}
+"""Every word for a mode that is read, in both versions, and the mode it means."""
+
+ALL_CAPABILITIES = ("tool_approval", "thinking", "effort", "effort_levels", "modes", "current_mode", "mcp")
+
+READY_CAPABILITIES = {"0.1.0": ("tool_approval", "thinking", "mcp"), "0.2.0": ALL_CAPABILITIES}
+"""What `ready` tells, in this order. `config_changed` tells all in both versions: who knows the event knows them."""
+
+FLAGS: dict[str, tuple[str, ...]] = {"0.1.0": (), "0.2.0": ()}
+"""Capabilities that are written only when they are on, after the others: one for each family of events we can say."""
+
+FINISH_REASONS: dict[str, dict[str, str]] = {
+    "0.1.0": {},
+    "0.2.0": {
+        "end": "stop",
+        "cancelled": "stop",
+        "refused": "stop",
+        "length": "length",
+        "limit": "max_turns",
+        "error": "error",
+    },
+}
+"""How a turn ended, where `stream_end` says so. `max_turns` came with core 0.12.22; with `length` instead, a limit of
+ours would look like one of the model's."""
+
+NULL_MSG_ID = {"0.1.0": True, "0.2.0": False}
+"""Whether an `error` that belongs to no turn says `"msg_id":null` or leaves the key out."""
+
+ERRORS_END_TURNS = {"0.1.0": False, "0.2.0": True}
+"""Whether hosts take any `error` during a turn for its end. There, what ends nothing has to be an `info`."""
+
+SAYS_MCP_FAILED = {"0.1.0": False, "0.2.0": True}
+"""Whether there is a word for a server that failed. Without one it is an `info`, and then a `mcp_ready` without tools,
+which is what releases a host that waits."""
+
+ERROR_CODES = {
+    "host": "protocol_error",
+    "user": "config_error",
+    "provider": "provider_error",
+    "tool": "tool_error",
+    "engine": "internal_error",
+}
+"""Whose fault it was, as an error code: the same in both versions."""
