@@ -84,14 +84,9 @@ def _sessions(env: dict[str, str]) -> Iterator[Finding]:
 
 
 def _programs() -> Iterator[Finding]:
-    from polylect.tools.ripgrep import find_ripgrep
-
-    path = find_ripgrep()
-    yield (
-        ("ok", "ripgrep", path)
-        if path
-        else ("note", "ripgrep", "not found: Grep and Glob search in plain Python, more slowly")
-    )
+    path = find_program("rg", dict(os.environ))
+    missing = "not found: Grep and Glob search in plain Python, more slowly"
+    yield ("ok", "ripgrep", path) if path else ("note", "ripgrep", missing)
     shell = shutil.which("bash") or shutil.which("sh")
     yield ("ok", "shell", shell) if shell else ("bad", "shell", "neither bash nor sh is on PATH: Bash calls will fail")
 
