@@ -4,7 +4,6 @@ import asyncio
 import ssl
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
@@ -51,7 +50,10 @@ class Loopback:
     tls: ssl.SSLContext | None = None
     requests: list[Request] = field(default_factory=list)
     connections: int = 0
+    sent: int = 0
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
     hung_up: asyncio.Event = field(default_factory=asyncio.Event)
+    _open: dict[asyncio.Task[Any], asyncio.StreamWriter] = field(default_factory=dict)
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self.tls)
@@ -59,13 +61,16 @@ class Loopback:
         self.url = f"http{'s' if self.tls else ''}://127.0.0.1:{self.port}"
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         self._server.close()
+        for task, writer in self._open.items():
+            writer.transport.abort()
+            await asyncio.wait([task])
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        if task := asyncio.current_task():
+            self._open[task] = writer
         try:
             while await self._one(reader, writer):
                 pass
@@ -79,6 +84,7 @@ class Loopback:
         headers = dict(text.lower().split(": ", 1)[:1] + text.split(": ", 1)[1:] for text in fields)
         body = await reader.readexactly(int(headers.get("content-length", 0)))
         self.requests.append(Request(line, headers, body))
+        self.asked.set()
         steps = self.answers[min(len(self.requests), len(self.answers)) - 1]
         for step in steps:
             match step:
@@ -91,6 +97,7 @@ class Loopback:
                 case bytes():
                     writer.write(step)
                     await writer.drain()
+                    self.sent += len(step)
         return True
 
 

@@ -142,7 +142,7 @@ class StreamParser:
             case "thinking_delta":
                 self._text.write(delta.thinking)
                 events.append(ThinkingChunk(delta.thinking))
-            case "input_json_delta":
+            case "input_json_delta" if delta.partial_json:
                 self._text.write(delta.partial_json)
                 events.append(ArgsChunk(self._block.id, self._block.name, delta.partial_json))
             case "signature_delta":

@@ -209,8 +209,16 @@ def _cannot_connect(place: str, error: OSError) -> ProviderError:
 
 def _unpacker(coding: str) -> Callable[[bytes], bytes]:
     """For servers that compress though they were asked not to."""
-    if coding not in ("gzip", "x-gzip", "deflate"):
-        raise ProviderError("protocol", f"the server answers in the encoding {coding!r}, which was not asked for")
     import zlib
 
-    return zlib.decompressobj(wbits=zlib.MAX_WBITS | 32).decompress
+    unpack = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32).decompress
+
+    def checked(piece: bytes) -> bytes:
+        try:
+            return unpack(piece)
+        except zlib.error:
+            raise ProviderError("protocol", f"the server answers in broken {coding}") from None
+
+    if coding not in ("gzip", "x-gzip", "deflate"):
+        raise ProviderError("protocol", f"the server answers in the encoding {coding!r}, which was not asked for")
+    return checked
