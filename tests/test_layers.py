@@ -1,0 +1,103 @@
+"""The house: a row imports rows below it, never its neighbours, and what understands bytes is pure."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).parents[1] / "src" / "polylect"
+
+ROWS = (
+    (6, "__main__"),  # the door for `python -m polylect`: it only calls app
+    (5, "app"),
+    (4, "conform web tui fleet"),
+    (3, "host tape engine providers tools mcp extensions"),
+    (2, "dialects apis"),
+    (1, "vocab wire"),
+    (0, "plug"),
+)
+ROW = {folder: row for row, folders in ROWS for folder in folders.split()}
+IMPURE = frozenset(["asyncio", "os", "sys", "socket", "subprocess", "time", "random", "uuid"])
+BAD_NAMES = frozenset(["core", "utils", "common", "shared", "manager"])
+LONGEST = 400
+
+MODULES = sorted(SRC.rglob("*.py"))
+
+
+def place(path: Path) -> str:
+    """The folder of a module below polylect, or the name of a module that stands alone; polylect itself is ""."""
+    first = path.relative_to(SRC).parts[0]
+    return first.removesuffix(".py").replace("__init__", "")
+
+
+def imports(tree: ast.AST, package: str) -> Iterator[tuple[int, str]]:
+    """Every module imported anywhere in the tree, also inside functions, by its whole name."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names):
+                yield from ((node.lineno, alias.name) for alias in names)
+            case ast.ImportFrom(module, names, level):
+                parts = package.split(".")
+                base = ".".join([*parts[: len(parts) - level + 1], *filter(None, [module])]) if level else module
+                yield from ((node.lineno, f"{base}.{alias.name}") for alias in names)
+
+
+def faults(source: str, folder: str, package: str) -> list[str]:
+    """What a module of this folder imports and must not."""
+    row = ROW.get(folder, 0)
+    found = []
+    for line, name in imports(ast.parse(source), package):
+        top, *below = name.split(".")
+        if top != "polylect":
+            if row in (1, 2) and top in IMPURE:
+                found.append(f"{line}: {folder} is pure and imports {top}")
+        elif below and below[0] in ROW and below[0] != folder and ROW[below[0]] >= row:
+            found.append(f"{line}: {folder or 'polylect'} imports {below[0]}")
+    return found
+
+
+def package_of(path: Path) -> str:
+    return ".".join(["polylect", *path.relative_to(SRC).parts[:-1]])
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SRC)))
+def test_a_module_imports_only_from_below(path: Path) -> None:
+    assert faults(path.read_text(), place(path), package_of(path)) == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SRC)))
+def test_no_file_is_too_long_to_read(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= LONGEST
+
+
+def test_every_folder_has_a_row_and_none_has_a_name_that_says_nothing() -> None:
+    folders = [path for path in SRC.rglob("*") if path.is_dir() and path.name != "__pycache__"]
+    assert not {path.name for path in folders} & BAD_NAMES
+    assert {path.name for path in folders if path.parent == SRC} <= set(ROW)
+    assert {place(path) for path in MODULES} <= {*ROW, ""}
+
+
+@pytest.mark.parametrize(
+    ("folder", "source", "expected"),
+    [
+        ("vocab", "import msgspec\nfrom polylect.vocab.content import Text", []),
+        ("vocab", "from polylect import plug", []),
+        ("engine", "from polylect import __version__, plug\nfrom polylect.dialects import base\nimport asyncio", []),
+        ("app", "from polylect.engine.loop import Turn\nfrom polylect.tools import read", []),
+        ("vocab", "from polylect.wire import jsonl", ["1: vocab imports wire"]),
+        ("vocab", "from .. import wire", ["1: vocab imports wire"]),
+        ("vocab", "from ..wire.jsonl import dump", ["1: vocab imports wire"]),
+        ("vocab", "from . import content", []),
+        ("wire", "import polylect.dialects.base", ["1: wire imports dialects"]),
+        ("tools", "def f():\n    from polylect.engine import loop", ["2: tools imports engine"]),
+        ("engine", "if True:\n    import polylect.app.main as m", ["2: engine imports app"]),
+        ("plug", "from polylect.vocab import content", ["1: plug imports vocab"]),
+        ("", "from polylect.vocab import content", ["1: polylect imports vocab"]),
+        ("dialects", "import os.path, json", ["1: dialects is pure and imports os"]),
+        ("apis", "def f():\n    from time import sleep", ["2: apis is pure and imports time"]),
+        ("providers", "import os, time", []),
+    ],
+)
+def test_the_check_itself_sees_every_kind_of_import(folder: str, source: str, expected: list[str]) -> None:
+    assert faults(source, folder, f"polylect.{folder}") == expected
