@@ -201,6 +201,16 @@ def test_a_turn_whose_end_was_not_said_is_no_success() -> None:
     assert completed(e.TurnStarted(**T1), e.TurnStarted(turn="t2"))[1:] == [ended, e.TurnStarted(turn="t2")]
 
 
+def test_a_sign_of_another_turn_does_not_end_the_running_one() -> None:
+    turn = [e.TurnStarted(**T1), e.Alive(turn="t2"), e.ToolOutput("c9", "x", turn="t2"), e.TurnEnded("end", **T1)]
+    assert completed(*turn) == [turn[0], turn[3]]
+
+
+def test_a_settled_engine_has_no_turn_left() -> None:
+    ended = e.TurnEnded("error", failure=Failure("unsaid", UNSAID, "engine"), **T1)
+    assert completed(e.TurnStarted(**T1), e.Settled())[1:] == [ended, e.Settled()]
+
+
 def test_a_turn_id_may_come_again() -> None:
     turn = [e.TurnStarted(**T1), e.TurnEnded("end", **T1)]
     assert completed(*turn, *turn) == [*turn, *turn]

@@ -99,8 +99,10 @@ class Completer:
             return None
         if lane.phase is IDLE:
             self._begin_turn(event)
-        else:
+        elif isinstance(event, (*_BEGINNINGS, *MAIN_ONLY)):
             self._break_off_turn(lane)
+        else:
+            return None
         return event
 
     def _break_off_turn(self, lane: Lane) -> None:
