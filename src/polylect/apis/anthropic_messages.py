@@ -71,7 +71,7 @@ class _Usage(Struct):
 class _Message(Struct):
     id: str = ""
     model: str = ""
-    usage: _Usage = msgspec.field(default_factory=_Usage)
+    usage: _Usage | None = None
 
 
 class _Error(Struct):
@@ -151,7 +151,7 @@ class StreamParser:
     def _start(self, event: _Event, events: list[ModelEvent]) -> None:
         message = event.message or _Message()
         self._request, self._model = message.id, message.model
-        self._count(message.usage)
+        self._count(message.usage or _Usage())
 
     def _block_start(self, event: _Event, events: list[ModelEvent]) -> None:
         block = self._block = event.content_block or _Block()

@@ -2,11 +2,12 @@
 
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
-from polylect.apis import openai_chat
-from polylect.providers.exchange import Question, converse
+from polylect.apis import openai_chat, openai_responses
+from polylect.providers.exchange import Parser, Question, converse
 from polylect.providers.faults import Service
 from polylect.providers.http import Client
 from polylect.providers.models import Catalogue
@@ -32,7 +33,8 @@ class OpenAI:
             **({"authorization": f"Bearer {key}"} if key else {}),
             **_account(settings),
         }
-        self._extra = settings.extra
+        self._own = self._base.startswith("https://api.openai.com/")
+        self._api = settings.extra.get("api", "")
         self._client = Client.of(settings)
         self._models = Catalogue(settings.extra.get("models"))
 
@@ -40,11 +42,23 @@ class OpenAI:
         return self._models.info(model)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
-        own = self._base.startswith("https://api.openai.com/")
-        body = openai_chat.request_body(request, max_tokens_field="max_completion_tokens" if own else "max_tokens")
-        question = Question(request.model, f"{self._base}/chat/completions", self._headers, _encode(body))
-        parser = openai_chat.StreamParser(_new_call_id)
+        if self._speaks_responses(request.model):
+            body = openai_responses.request_body(request, self.info(request.model))
+            return self._ask("/responses", request.model, body, openai_responses.StreamParser())
+        body = openai_chat.request_body(
+            request, max_tokens_field="max_completion_tokens" if self._own else "max_tokens"
+        )
+        return self._ask("/chat/completions", request.model, body, openai_chat.StreamParser(_new_call_id))
+
+    def _ask(
+        self, path: str, model: str, body: dict[str, Any], parser: Parser
+    ) -> AsyncGenerator[Sequence[ModelEvent], None]:
+        question = Question(model, self._base + path, self._headers, _encode(body))
         return converse(self._client, self._service, question, sse.Parser(), parser, self._models.settled)
+
+    def _speaks_responses(self, model: str) -> bool:
+        """As configured (`api = "responses"`); else chat, but for models that OpenAI itself serves no other way."""
+        return (self._api or (self._models.row(model).api if self._own else "chat")) == "responses"
 
     async def close(self) -> None:
         self._client.close()

@@ -44,6 +44,15 @@ def _host_and_port(place: str) -> tuple[str, str]:
     return (host if host.isascii() else host.encode("idna").decode()), port
 
 
+def quoted(text: str) -> str:
+    """Percent-encoded, slashes included."""
+    return "".join(c if c.isascii() and (c.isalnum() or c in "-._~") else _escape(c) for c in text)
+
+
+def _escape(character: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in character.encode())
+
+
 def request(method: str, target: str, headers: Mapping[str, str], body: bytes = b"") -> bytes:
     """Raises ValueError where a header holds what headers cannot."""
     lines = [f"{method} {target} HTTP/1.1"]

@@ -1,0 +1,54 @@
+"""Bedrock's way of sending Anthropic's events: base64 in JSON in AWS event stream messages."""
+
+import msgspec
+from msgspec import Struct
+
+from polylect.wire import eventstream
+
+_FAULTS = {
+    "throttlingException": "rate_limit_error",
+    "serviceQuotaExceededException": "rate_limit_error",
+    "modelStreamErrorException": "api_error",
+    "internalServerException": "api_error",
+    "serviceUnavailableException": "overloaded_error",
+    "modelTimeoutException": "timeout_error",
+    "validationException": "invalid_request_error",
+    "accessDeniedException": "permission_error",
+}
+
+
+class _Chunk(Struct):
+    bytes: bytes = b""
+
+
+class _Exception(Struct):
+    message: str = ""
+
+
+_chunk = msgspec.json.Decoder(_Chunk).decode
+
+
+class Frames:
+    """Bytes of a body to the payloads of Anthropic's events. Exceptions become Anthropic's `error` events."""
+
+    def __init__(self) -> None:
+        self._parser = eventstream.Parser()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Raises ValueError for what is not such a stream."""
+        return [payload for message in self._parser.feed(data) if (payload := _payload(message))]
+
+    def end(self) -> list[bytes]:
+        return []
+
+
+def _payload(message: eventstream.Message) -> bytes:
+    if message.headers.get(":message-type") == "event":
+        return _chunk(message.payload).bytes
+    name = message.headers.get(":exception-type") or message.headers.get(":error-code") or "internalServerException"
+    try:
+        text = msgspec.json.decode(message.payload, type=_Exception).message
+    except msgspec.MsgspecError:
+        text = message.headers.get(":error-message", "")
+    error = {"type": _FAULTS.get(name, "api_error"), "message": text or name}
+    return msgspec.json.encode({"type": "error", "error": error})

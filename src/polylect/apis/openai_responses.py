@@ -1,0 +1,208 @@
+"""OpenAI Responses: the events of an answer as ours."""
+
+from collections.abc import Callable, Iterable
+from io import StringIO
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from polylect.apis import openai_responses_request
+from polylect.apis.arguments import tool_call
+from polylect.apis.openai_faults import fault_of
+from polylect.vocab.content import Block, Stop, Text, Thinking, Usage
+from polylect.vocab.errors import ProviderError
+from polylect.vocab.ports import ArgsChunk, BlockDone, ModelEvent, ReplyDone, TextChunk, ThinkingChunk
+
+request_body = openai_responses_request.request_body
+
+_INCOMPLETE: dict[str, Stop] = {"max_output_tokens": "length", "content_filter": "refused"}
+
+
+class _Part(Struct):
+    text: str = ""
+    refusal: str = ""
+
+
+class _Item(Struct):
+    type: str = ""
+    id: str = ""
+    call_id: str = ""
+    name: str = ""
+    arguments: str = ""
+    content: list[_Part] | None = None
+    summary: list[_Part] | None = None
+    encrypted_content: str | None = None
+
+
+class _Details(Struct):
+    cached_tokens: int = 0
+
+
+class _Usage(Struct):
+    input_tokens: int = 0
+    output_tokens: int = 0
+    input_tokens_details: _Details | None = None
+
+
+class _Incomplete(Struct):
+    reason: str = ""
+
+
+class _Response(Struct):
+    id: str = ""
+    model: str = ""
+    usage: _Usage | None = None
+    error: Any = None
+    incomplete_details: _Incomplete | None = None
+
+
+class _Event(Struct):
+    type: str = ""
+    delta: Any = None
+    item: _Item | None = None
+    item_id: str = ""
+    output_index: int = 0
+    summary_index: int = 0
+    response: _Response | None = None
+    error: Any = None
+    code: str | None = None
+    message: str | None = None
+
+
+_decode = msgspec.json.Decoder(_Event).decode
+Events = list[ModelEvent]
+
+
+class StreamParser:
+    """Reads one reply. After each `feed`, look at `fault` (the reply is lost) and `done` (it is complete)."""
+
+    def __init__(self) -> None:
+        self.done = False
+        self.fault: ProviderError | None = None
+        self._texts: dict[int, StringIO] = {}
+        self._items: dict[int, _Item] = {}
+        self._called = False
+        self._refused = False
+        self._request = ""
+        self._model = ""
+
+    def feed(self, payloads: Iterable[bytes]) -> Events:
+        events: Events = []
+        for payload in payloads:
+            try:
+                event = _decode(payload)
+            except msgspec.MsgspecError as error:
+                if payload.strip() in (b"", b"[DONE]"):
+                    continue
+                self.fault = ProviderError("protocol", f"the model server sent what cannot be read: {error}")
+                break
+            if step := _STEPS.get(event.type):
+                step(self, event, events)
+            if self.done or self.fault:
+                break
+        return events
+
+    def end(self) -> Events:
+        if not self.done and not self.fault:
+            self.fault = ProviderError("network", "the model's reply was cut off", retryable=True)
+        return []
+
+    def _created(self, event: _Event, events: Events) -> None:
+        if event.response is not None:
+            self._request, self._model = event.response.id, event.response.model
+
+    def _added(self, event: _Event, events: Events) -> None:
+        self._items[event.output_index] = event.item or _Item()
+        self._texts[event.output_index] = StringIO()
+
+    def _write(self, event: _Event) -> str:
+        text = event.delta if isinstance(event.delta, str) else ""
+        self._texts.setdefault(event.output_index, StringIO()).write(text)
+        return text
+
+    def _text(self, event: _Event, events: Events) -> None:
+        events.append(TextChunk(self._write(event)))
+
+    def _refusal(self, event: _Event, events: Events) -> None:
+        self._refused = True
+        self._text(event, events)
+
+    def _thought(self, event: _Event, events: Events) -> None:
+        events.append(ThinkingChunk(self._write(event)))
+
+    def _thought_part(self, event: _Event, events: Events) -> None:
+        """A summary has parts; a blank line keeps them apart."""
+        if event.summary_index:
+            event.delta = "\n\n"
+            self._thought(event, events)
+
+    def _args(self, event: _Event, events: Events) -> None:
+        item = self._items.get(event.output_index, _Item())
+        events.append(ArgsChunk(item.call_id, item.name, self._write(event)))
+
+    def _item_done(self, event: _Event, events: Events) -> None:
+        item = event.item or _Item()
+        streamed = self._texts.pop(event.output_index, StringIO()).getvalue()
+        block = self._block(item, streamed)
+        if block is not None:
+            events.append(BlockDone(block))
+
+    def _block(self, item: _Item, streamed: str) -> Block | None:
+        match item.type:
+            case "message":
+                text = streamed or "".join(part.text or part.refusal for part in item.content or ())
+                return Text(text) if text else None
+            case "reasoning":
+                text = streamed or "\n\n".join(part.text for part in item.summary or ())
+                return Thinking(text, _seal(item)) if text or item.encrypted_content else None
+            case "function_call":
+                self._called = True
+                return tool_call(item.call_id or item.id, item.name, streamed or item.arguments)
+            case _:
+                return None
+
+    def _finished(self, event: _Event, events: Events) -> None:
+        response = event.response or _Response()
+        reason = response.incomplete_details.reason if response.incomplete_details else ""
+        stop: Stop = _INCOMPLETE.get(reason, "length" if reason else "end")
+        if self._refused:
+            stop = "refused"
+        elif self._called and stop == "end":
+            stop = "calls"
+        self.done = True
+        request, model = response.id or self._request, response.model or self._model
+        events.append(ReplyDone(stop, _usage(response.usage or _Usage()), request, model))
+
+    def _failed(self, event: _Event, events: Events) -> None:
+        error = event.error or (event.response.error if event.response else None)
+        self.fault = fault_of(error or {"code": event.code, "message": event.message})
+
+
+def _seal(item: _Item) -> str:
+    """What the vendor needs back with the reasoning. As JSON, no other vendor takes it for a signature of its own."""
+    if not item.encrypted_content:
+        return ""
+    return msgspec.json.encode({"id": item.id, "encrypted_content": item.encrypted_content}).decode()
+
+
+def _usage(usage: _Usage) -> Usage:
+    cached = usage.input_tokens_details.cached_tokens if usage.input_tokens_details else 0
+    return Usage(max(0, usage.input_tokens - cached), usage.output_tokens, cached)
+
+
+_STEPS: dict[str, Callable[[StreamParser, _Event, Events], None]] = {
+    "response.output_text.delta": StreamParser._text,
+    "response.created": StreamParser._created,
+    "response.output_item.added": StreamParser._added,
+    "response.refusal.delta": StreamParser._refusal,
+    "response.reasoning_summary_part.added": StreamParser._thought_part,
+    "response.reasoning_summary_text.delta": StreamParser._thought,
+    "response.reasoning_text.delta": StreamParser._thought,
+    "response.function_call_arguments.delta": StreamParser._args,
+    "response.output_item.done": StreamParser._item_done,
+    "response.completed": StreamParser._finished,
+    "response.incomplete": StreamParser._finished,
+    "response.failed": StreamParser._failed,
+    "error": StreamParser._failed,
+}

@@ -1,0 +1,81 @@
+"""Anthropic's models on Google's Vertex AI."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from polylect.apis.anthropic_messages import StreamParser, request_body
+from polylect.providers.exchange import Question, converse
+from polylect.providers.faults import Service
+from polylect.providers.google_token import Tokens, read_credentials
+from polylect.providers.http import Client
+from polylect.providers.models import Catalogue
+from polylect.providers.retry import Retries
+from polylect.providers.settings import ProviderSettings
+from polylect.vocab.errors import ProviderError
+from polylect.vocab.ports import ModelEvent, ModelInfo, ModelRequest, Provider
+from polylect.wire import sse
+
+REGION = "us-east5"
+_HELP = "GOOGLE_APPLICATION_CREDENTIALS, VERTEX_PROJECT_ID and VERTEX_REGION to where the model is enabled"
+_encode = msgspec.json.Encoder().encode
+
+
+class Vertex:
+    name = "vertex"
+
+    def __init__(self, settings: ProviderSettings) -> None:
+        self._settings = settings
+        self._region = settings.region or settings.find("VERTEX_REGION", "CLOUD_ML_REGION") or REGION
+        host = "" if self._region == "global" else f"{self._region}-"
+        self._base = (settings.base_url or f"https://{host}aiplatform.googleapis.com").rstrip("/").removesuffix("/v1")
+        self._client = Client.of(settings)
+        self._models = Catalogue(settings.extra.get("models"))
+        self._given = settings.api_key or settings.find("VERTEX_ACCESS_TOKEN")
+        self._project = settings.project or settings.find("VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT")
+        self._tokens: Tokens | None = None
+
+    def info(self, model: str) -> ModelInfo:
+        return self._models.info(model)
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
+        token = self._given or await self._login().token()
+        question = Question(
+            request.model,
+            self._url(request.model),
+            {"content-type": "application/json", "authorization": f"Bearer {token}"},
+            _encode(self._body(request)),
+        )
+        service = Service(self.name, _HELP, (token,))
+        replies = converse(self._client, service, question, sse.Parser(), StreamParser(), self._models.settled)
+        async with aclosing(replies):
+            async for events in replies:
+                yield events
+
+    async def close(self) -> None:
+        self._client.close()
+
+    def _login(self) -> Tokens:
+        if self._tokens is None:
+            credentials = read_credentials(self._settings)
+            self._project = self._project or credentials.project_id or credentials.quota_project_id
+            self._tokens = Tokens(credentials, self._client)
+        return self._tokens
+
+    def _url(self, model: str) -> str:
+        if not self._project:
+            raise ProviderError("bad_request", "vertex: no project: set VERTEX_PROJECT_ID")
+        place = f"projects/{self._project}/locations/{self._region}"
+        return f"{self._base}/v1/{place}/publishers/anthropic/models/{model}:streamRawPredict"
+
+    def _body(self, request: ModelRequest) -> dict[str, Any]:
+        caching = bool(self._settings.extra.get("prompt_caching", True))
+        body = request_body(request, self.info(request.model), caching=caching)
+        del body["model"]
+        return {"anthropic_version": "vertex-2023-10-16", **body}
+
+
+def open_provider(settings: ProviderSettings) -> Provider:
+    return Retries(Vertex(settings), settings.max_retries)
