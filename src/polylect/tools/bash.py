@@ -86,9 +86,11 @@ class Progress:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, stream: str, data: bytes) -> None:
-        if self._left <= 0:
+        data = data[: self._left]
+        if not data:
             return
-        text = self._partial[stream] + self._decoders[stream].decode(data[: self._left])
+        self._left -= len(data)
+        text = self._partial[stream] + self._decoders[stream].decode(data)
         lines, newline, self._partial[stream] = text.rpartition("\n")
         self._ready += lines + newline
         if self._ready and not self._timer:
@@ -106,7 +108,6 @@ class Progress:
         self._show()
 
     def _show(self) -> None:
-        text, self._ready = self._ready[: self._left], ""
-        self._left -= len(text)
+        text, self._ready = self._ready, ""
         if text:
             self._context.progress(text)

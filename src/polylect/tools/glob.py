@@ -55,7 +55,7 @@ LIST = ("--files", "--null", "--sortr=modified")
 
 
 def _start(args: Arguments, context: ToolContext) -> str:
-    """The folder that holds every match. One that is missing inside the path given is only a pattern without matches."""
+    """The folder that holds every match. If only the pattern names a missing one, it merely has no matches."""
     if not os.path.isdir(real_path(args.path, context.workspace)):
         raise ToolError(f"{args.path} is not a folder.")
     return admit(os.path.join(args.path, fixed_folder(args.pattern)), context)

@@ -1,5 +1,6 @@
 """Grep: lines of files by a regular expression."""
 
+import os
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
@@ -49,12 +50,19 @@ class Grep(TypedTool[Arguments]):
         return real_paths(args, "path", workspace, ".")
 
     async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
-        root = admit(args.path, context)
+        root = _root(args.path, context)
         matches = Matches(context.workspace)
         complaint = await search(_options(args), root, context, matches.add)
         if complaint and not matches.total:
             raise ToolError(complaint)
         return ToolReturn(cut_middle(matches.text(), MOST) or "No matches found")
+
+
+def _root(path: str, context: ToolContext) -> str:
+    root = admit(path, context)
+    if not os.path.exists(root):
+        raise ToolError(f"{path} does not exist.")
+    return root
 
 
 def _options(args: Arguments) -> list[str]:

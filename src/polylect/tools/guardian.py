@@ -200,7 +200,7 @@ def _spawn(request: bytes, out: int, err: int) -> int:
         ],
         setsid=True,
         setsigmask=(),
-        setsigdef=(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGUSR1),
+        setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},
     )
 
 
@@ -261,6 +261,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     engine = socket.socket(fileno=os.dup(0))
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # a warden must not hold the engine's line open
     bell = Bell(engine)
     if adopt_orphans() and prctl:
         prctl(_PARENT_DEATH_SIGNAL, signal.SIGUSR1, 0, 0, 0)

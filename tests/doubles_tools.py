@@ -1,0 +1,96 @@
+"""What a tool is handed in tests: a real folder, real processes, and ears for what it shows."""
+
+import asyncio
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from polylect.tools.processes import Custody
+from polylect.tools.standard import standard_tools
+from polylect.vocab.ports import Processes, ToolReturn
+
+
+class FolderContext:
+    """A ToolContext over one folder."""
+
+    def __init__(self, workspace: Path, processes: Processes | None = None) -> None:
+        self.call = "call-1"
+        self.workspace = os.path.realpath(workspace)
+        self.roots: Sequence[str] = (self.workspace,)
+        self.seen: dict[str, tuple[int, int]] = {}
+        self.env: Mapping[str, str] = dict(os.environ)
+        self.processes: Processes = processes or Custody()
+        self.shown: list[str] = []
+        self.spilled: list[str] = []
+
+    def progress(self, text: str) -> None:
+        self.shown.append(text)
+
+    def spill(self, text: str) -> str:
+        self.spilled.append(text)
+        return "/spilled/1.txt"
+
+
+def use(context: FolderContext, name: str, **args: Any) -> ToolReturn:
+    """One call from start to end, in a loop of its own."""
+
+    async def call() -> ToolReturn:
+        try:
+            return await standard_tools()[name].run(args, context)
+        finally:
+            await context.processes.close()
+
+    return asyncio.run(asyncio.wait_for(call(), 30))
+
+
+def processes_with(marker: str) -> list[int]:
+    """Living processes whose command line holds this text."""
+    return [pid for pid in _processes() if marker in _command_line(pid) and not _is_zombie(pid)]
+
+
+@contextmanager
+def watched(pids: Sequence[int]) -> Iterator[Any]:
+    """A question to ask later: have all of these ended, within this many seconds?"""
+    handles = [os.pidfd_open(pid) for pid in pids]
+
+    def all_end_within(seconds: float) -> bool:
+        async def wait() -> None:
+            loop = asyncio.get_running_loop()
+            ended = [asyncio.Event() for _ in handles]
+            for handle, event in zip(handles, ended, strict=True):
+                loop.add_reader(handle, event.set)
+            async with asyncio.timeout(seconds):
+                for event in ended:
+                    await event.wait()
+
+        try:
+            asyncio.run(wait())
+        except TimeoutError:
+            return False
+        return True
+
+    try:
+        yield all_end_within
+    finally:
+        for handle in handles:
+            os.close(handle)
+
+
+def _processes() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _command_line(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _is_zombie(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in ("Z", "X")
+    except OSError:
+        return True

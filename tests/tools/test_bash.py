@@ -1,0 +1,101 @@
+"""Bash: what ran, how it ended, what it said."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from doubles_tools import FolderContext, use
+from polylect.tools.bash import KEPT, MOST, PROGRESS_MOST
+from polylect.tools.standard import standard_tools
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> FolderContext:
+    return FolderContext(tmp_path)
+
+
+def test_exit_code_and_both_streams_are_shown(context: FolderContext, tmp_path: Path) -> None:
+    result = use(context, "Bash", command="pwd; echo oops >&2", description="look around")
+    assert (result.ok, result.output) == (True, f"Exit code: 0\nSTDOUT:\n{tmp_path}\n\nSTDERR:\noops\n")
+
+
+def test_a_failing_command_is_an_error(context: FolderContext) -> None:
+    result = use(context, "Bash", command="exit 7")
+    assert (result.ok, result.output) == (False, "Exit code: 7\nSTDOUT:\n\nSTDERR:\n")
+    assert use(context, "Bash", command="kill -9 $$").output.startswith("Exit code: 137\n")
+
+
+def test_I4_a_command_that_reads_gets_nothing_and_ends_at_once(context: FolderContext) -> None:
+    began = time.monotonic()
+    assert use(context, "Bash", command="cat").ok
+    assert time.monotonic() - began < 5
+
+
+def test_only_the_environment_that_was_given_is_there(context: FolderContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
+    context.env = {"PATH": context.env["PATH"], "ONLY": "this"}
+    output = use(context, "Bash", command="env; tr '\\0' '\\n' </proc/$PPID/environ").output
+    assert "ONLY=this" in output
+    assert "sk-secret" not in output
+
+
+def test_a_timeout_keeps_what_was_printed(context: FolderContext) -> None:
+    result = use(context, "Bash", command="echo early; sleep 60", timeout=200)
+    assert (result.ok, result.output) == (False, "Command timed out after 200ms\nSTDOUT:\nearly\n\nSTDERR:\n")
+
+
+def test_output_is_shown_while_it_comes_in_whole_lines(context: FolderContext, tmp_path: Path) -> None:
+    """The command waits for a file that appears only once its first line was shown."""
+
+    class Eager(FolderContext):
+        def progress(self, text: str) -> None:
+            super().progress(text)
+            (tmp_path / "heard").touch()
+
+    eager = Eager(tmp_path)
+    command = "echo first; until [ -e heard ]; do read -t 0.01 </dev/zero; done; printf 'sec'; printf 'ond\\nrest'"
+    assert use(eager, "Bash", command=command, timeout=10_000).ok
+    assert eager.shown[0] == "first\n"
+    assert "".join(eager.shown) == "first\nsecond\nrest"
+
+
+def test_long_output_is_cut_in_the_middle_and_kept_whole_beside(context: FolderContext) -> None:
+    result = use(context, "Bash", command="echo BEGIN; seq 20000; echo END; echo failed >&2; exit 1")
+    assert not result.ok
+    assert len(result.output) < MOST + 200
+    assert result.output.startswith("Exit code: 1\nSTDOUT:\nBEGIN\n1\n")
+    assert result.output.endswith("20000\nEND\n\nSTDERR:\nfailed\n")
+    (whole,) = context.spilled
+    left_out = len(whole) - MOST
+    assert f"\n\n... [truncated {left_out} chars; all of it is in /spilled/1.txt] ...\n\n" in result.output
+    assert "\n10000\n" in whole
+    assert sum(map(len, context.shown)) <= PROGRESS_MOST
+
+
+def test_endless_output_is_bounded_in_memory(context: FolderContext) -> None:
+    result = use(context, "Bash", command="head -c 30000000 /dev/zero | tr '\\0' 'z'; echo END")
+    assert result.output.endswith("END\n\nSTDERR:\n")
+    assert KEPT < len(context.spilled[0]) < KEPT + 3 * MOST
+    assert "bytes not kept" in context.spilled[0]
+
+
+def test_a_cancelled_command_is_gone(context: FolderContext, tmp_path: Path) -> None:
+    async def main() -> None:
+        started = asyncio.Event()
+        context.progress = lambda text: started.set()  # type: ignore[method-assign]
+        bash = standard_tools()["Bash"]
+        call = asyncio.ensure_future(bash.run({"command": "echo go; sleep 60; touch survived"}, context))
+        await asyncio.wait_for(started.wait(), 10)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        await context.processes.close()
+
+    asyncio.run(main())
+    assert not (tmp_path / "survived").exists()
+
+
+def test_a_nul_in_a_command_is_refused(context: FolderContext) -> None:
+    assert not use(context, "Bash", command="echo \0").ok

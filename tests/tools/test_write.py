@@ -1,0 +1,95 @@
+"""Write: whole files, whole or not at all (P3)."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from doubles_tools import FolderContext, use
+from polylect.tools.files import replace
+from polylect.vocab.errors import ToolError
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> FolderContext:
+    return FolderContext(tmp_path)
+
+
+@pytest.mark.parametrize(("content", "lines"), [("", 0), ("a", 1), ("a\n", 1), ("a\nb", 2), ("a\n\n", 2)])
+def test_a_new_file_is_created_with_its_folders(
+    context: FolderContext, tmp_path: Path, content: str, lines: int
+) -> None:
+    result = use(context, "Write", file_path="x/y/z.txt", content=content)
+    assert (result.ok, result.output) == (True, f"Created x/y/z.txt ({lines} lines)")
+    assert (result.form, result.metadata) == ("text", {"file_path": "x/y/z.txt"})
+    assert (tmp_path / "x/y/z.txt").read_bytes() == content.encode()
+    assert os.listdir(tmp_path / "x/y") == ["z.txt"]
+
+
+def test_P3_mode_bits_and_line_endings_are_kept(context: FolderContext, tmp_path: Path) -> None:
+    path = tmp_path / "run.bat"
+    path.write_bytes(b"one\r\ntwo\r\n")
+    path.chmod(0o4750)
+    assert use(context, "Write", file_path="run.bat", content="three\nfour\n").output == "Updated run.bat (2 lines)"
+    assert path.read_bytes() == b"three\r\nfour\r\n"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o4750
+
+
+def test_a_new_file_gets_the_mode_that_the_umask_gives(context: FolderContext, tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        use(context, "Write", file_path="a", content="")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o640
+
+
+def test_P3_an_open_reader_sees_the_old_file_whole(context: FolderContext, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("old")
+    with (tmp_path / "a").open() as reader:
+        use(context, "Write", file_path="a", content="new")
+        assert reader.read() == "old"
+    assert (tmp_path / "a").read_text() == "new"
+
+
+def test_P3_a_file_changed_since_it_was_read_is_not_overwritten(context: FolderContext, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("one")
+    use(context, "Read", file_path="a")
+    (tmp_path / "a").write_text("someone else's")
+    result = use(context, "Write", file_path="a", content="mine")
+    assert not result.ok
+    assert "Read it again" in result.output
+    assert (tmp_path / "a").read_text() == "someone else's"
+    use(context, "Read", file_path="a")
+    assert use(context, "Write", file_path="a", content="mine").ok
+    assert use(context, "Write", file_path="a", content="mine again").ok
+
+
+def test_P3_a_change_between_look_and_rename_is_not_lost(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("one")
+    before = path.stat()
+    path.write_text("someone else's")
+    with pytest.raises(ToolError, match="just now"):
+        replace("a", str(path), b"mine", before)
+    with pytest.raises(ToolError, match="just now"):
+        replace("a", str(path), b"mine", None)
+    assert path.read_text() == "someone else's"
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_P3_a_write_that_fails_leaves_nothing_behind(context: FolderContext, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    for path, content in (("folder", "x"), ("file/x", "x"), ("half", "\ud800"), ("y" * 300, "x")):
+        assert not use(context, "Write", file_path=path, content=content).ok
+    assert sorted(os.listdir(tmp_path)) == ["file", "folder"]
+
+
+def test_through_a_symlink_the_file_is_written_and_the_link_stays(context: FolderContext, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("old")
+    (tmp_path / "link").symlink_to("a")
+    assert use(context, "Write", file_path="link", content="new").ok
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "a").read_text() == "new"
