@@ -2,8 +2,6 @@
 
 from typing import Any, Literal
 
-import msgspec
-
 from polylect.dialects.jsonstream import shapes
 from polylect.dialects.jsonstream.versions import ALL_CAPABILITIES, ERROR_CODES, MODES
 from polylect.vocab.content import Abilities, Failure, Form, Image, Usage
@@ -48,7 +46,6 @@ def result(event: ToolFinished, msg_id: str) -> shapes.ToolResult:
         output = event.images[0].data
         metadata = {**(metadata or {}), "media_type": event.images[0].media_type}
     status = "success" if event.outcome == "ok" else "error"
-    metadata = msgspec.to_builtins(metadata, order="deterministic")
     return shapes.ToolResult(msg_id, event.call, event.name, status, output, event.form, metadata)
 
 

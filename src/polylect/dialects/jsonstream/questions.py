@@ -3,8 +3,6 @@
 
 from typing import Any
 
-import msgspec
-
 from polylect.dialects.jsonstream import shapes
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Category, Option, Rule
@@ -22,8 +20,8 @@ def category(word: str) -> Category:
 
 def tool_of(ask: Ask, called: ToolCalled | None) -> shapes.Tool:
     if ask.kind == "permission":
-        args = msgspec.to_builtins(ask.args, order="deterministic")
-        return shapes.Tool(ask.name, ask.category, args, ask.title or (called.description if called else ""))
+        description = ask.title or (called.description if called else "")
+        return shapes.Tool(ask.name, ask.category, ask.args, description)
     options = (YES, NO) if ask.kind == "confirm" else ask.options
     args = {
         "kind": ask.kind,
@@ -114,10 +112,10 @@ def _value(text: str, ask: Ask) -> Any:
 
 def answer_frame(answer: Answer, ask: Ask) -> shapes.ToolApprove | shapes.ToolDeny:
     if answer.verdict != "allow":
-        return shapes.ToolDeny(ask.call, answer.reason or ("" if answer.verdict == "deny" else "cancelled"))
+        return shapes.ToolDeny(ask.ask, answer.reason or ("" if answer.verdict == "deny" else "cancelled"))
     if ask.kind == "permission":
-        return shapes.ToolApprove(ask.call, scope_of(answer.always, ask))
-    return shapes.ToolApprove(ask.call, "once", YES.label if ask.kind == "confirm" else _spoken(answer.value, ask))
+        return shapes.ToolApprove(ask.ask, scope_of(answer.always, ask))
+    return shapes.ToolApprove(ask.ask, "once", YES.label if ask.kind == "confirm" else _spoken(answer.value, ask))
 
 
 def scope_of(rule: Rule | None, ask: Ask) -> shapes.Scope:

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
+from msgspec.structs import replace
+
 from polylect.dialects.jsonstream import events, questions, shapes
 from polylect.dialects.jsonstream.versions import MODES
 from polylect.vocab.content import Abilities, Failure
@@ -42,8 +44,11 @@ class EventReader:
         """Turns that the host stopped."""
         self.turns: set[str] = set()
         """Turns that were asked for or have begun, and have not ended."""
+        self._begun: set[str] = set()
         self._names: dict[str, str] = {}
         self._started: set[str] = set()
+        self._lone: set[str] = set()
+        """Requests outside any turn: questions without a call."""
         self._failure: tuple[str, Failure] | None = None
         """An error during a turn: the next frame tells whether it ended the turn."""
         self._abilities = Abilities()
@@ -96,6 +101,7 @@ class EventReader:
 
     def _stream_start(self, frame: shapes.StreamStart, found: dict[str, Any]) -> list[Event]:
         self.turns.add(frame.msg_id)
+        self._begun.add(frame.msg_id)
         return [TurnStarted(turn=frame.msg_id)]
 
     def _text_delta(self, frame: shapes.TextDelta, found: dict[str, Any]) -> list[Event]:
@@ -111,12 +117,16 @@ class EventReader:
         failure = self._cause(turn, frame.finish_reason)
         if failure is None:
             before = self.flush()
-        reason = _REASONS.get(frame.finish_reason, "cancelled" if turn in self.stopped else "end")
+        reason = _REASONS.get(frame.finish_reason, "cancelled" if self._was_cancelled(turn) else "end")
         if failure or reason == "error":
             reason = "error"
             failure = failure or Failure("error", "the engine did not say why the turn failed", "engine")
         self._forget(turn)
         return [*before, TurnEnded(reason, usage, failure=failure, turn=turn)]
+
+    def _was_cancelled(self, turn: str) -> bool:
+        """Only we know whether we stopped it. One that ends while another runs has only waited."""
+        return turn in self.stopped or bool(self._begun - {turn} and turn not in self._begun)
 
     def _cause(self, turn: str, finish_reason: str) -> Failure | None:
         """The error just before the end, if it was the end of this turn: aionrs and wayland send it without an id."""
@@ -130,6 +140,7 @@ class EventReader:
 
     def _forget(self, turn: str) -> None:
         self.turns.discard(turn)
+        self._begun.discard(turn)
         self.stopped.discard(turn)
         self.asks = {ask.ask: ask for ask in self.asks.values() if ask.turn != turn}
         if not self.turns:
@@ -140,11 +151,14 @@ class EventReader:
     # Calls and asks.
 
     def _tool_request(self, frame: shapes.ToolRequest, found: dict[str, Any]) -> list[Event]:
-        ask, tool, called = questions.ask_of(frame), frame.tool, frame.call_id in self._names
+        ask, tool = questions.ask_of(frame), frame.tool
         self.asks[ask.ask] = ask
-        self._names[frame.call_id] = tool.name
-        if called:
+        if not frame.msg_id:
+            self._lone.add(frame.call_id)
+            return [replace(ask, call="")]
+        if frame.call_id in self._names:
             return [ask]
+        self._names[frame.call_id] = tool.name
         category = questions.category(tool.category)
         return [ToolCalled(frame.call_id, tool.name, tool.args, category, tool.description, turn=frame.msg_id), ask]
 
@@ -153,17 +167,25 @@ class EventReader:
         if frame.call_id in self._started:
             return [Alive(frame.call_id, frame.tool_name, turn=frame.msg_id)]
         self._started.add(frame.call_id)
+        self._names.setdefault(frame.call_id, frame.tool_name)
         started = ToolStarted(frame.call_id, frame.tool_name, turn=frame.msg_id)
         return [*self._close_ask(frame.call_id, "allowed"), started]
 
     def _tool_result(self, frame: shapes.ToolResult, found: dict[str, Any]) -> list[Event]:
-        return [*self._close_ask(frame.call_id, "allowed"), events.finished_of(frame)]
+        return self._finish(frame.call_id, "allowed", events.finished_of(frame))
 
     def _tool_cancelled(self, frame: shapes.ToolCancelled, found: dict[str, Any]) -> list[Event]:
         name = self._names.get(frame.call_id, "")
         outcome: Literal["denied", "cancelled"] = "denied" if frame.call_id in self.denied else "cancelled"
         finished = ToolFinished(frame.call_id, name, "", outcome, reason=frame.reason, turn=frame.msg_id)
-        return [*self._close_ask(frame.call_id, "cancelled"), finished]
+        return self._finish(frame.call_id, "cancelled", finished)
+
+    def _finish(self, call: str, how: Literal["allowed", "cancelled"], finished: ToolFinished) -> list[Event]:
+        closed = self._close_ask(call, how)
+        if call in self._lone:
+            self._lone.discard(call)
+            return closed
+        return [*closed, finished]
 
     def _close_ask(self, call: str, how: Literal["allowed", "cancelled"]) -> list[Event]:
         """Closed without us: by a timeout, a stop, or somebody else's answer."""

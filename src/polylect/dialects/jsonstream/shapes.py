@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 Id = Annotated[str, Meta(min_length=1, max_length=1024)]
 Count = Annotated[int, Meta(ge=0)]
 Opaque = dict[str, Any]
-"""Its keys are sorted on the wire."""
+"""Its keys are sorted on the wire, but for 0.1.0."""
 
 
 def _one_of(*words: str) -> Meta:

@@ -45,6 +45,9 @@ FINISH_REASONS: dict[str, dict[str, str]] = {
 """How a turn ended, where `stream_end` says so. `max_turns` came with core 0.12.22; with `length` instead, a limit of
 ours would look like one of the model's."""
 
+SORTS_MAPS = {"0.1.0": False, "0.2.0": True}
+"""Whether the keys of `args` and `metadata` are sorted. The examples of 0.1.0 leave them as the model wrote them."""
+
 NULL_MSG_ID = {"0.1.0": True, "0.2.0": False}
 """Whether an `error` that belongs to no turn says `"msg_id":null` or leaves the key out."""
 

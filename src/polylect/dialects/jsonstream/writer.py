@@ -5,7 +5,7 @@ A turn is what the wire calls a stream, from `stream_start` to `stream_end`; a s
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -18,6 +18,7 @@ from polylect.dialects.jsonstream.versions import (
     MODES,
     NULL_MSG_ID,
     SAYS_MCP_FAILED,
+    SORTS_MAPS,
 )
 from polylect.vocab.content import Abilities, Failure, Usage
 from polylect.vocab.events import (
@@ -67,6 +68,7 @@ class EventWriter:
         self._out: list[bytes] = []
         self._turns: dict[str, bytes] = {}
         """Turns that were accepted and have not ended, each with the end of its text frames."""
+        self._ended: set[str] = set()
         self._called: dict[str, ToolCalled] = {}
         self._running: dict[str, str] = {}
         self._lone_asks: dict[str, tuple[str, str]] = {}
@@ -91,7 +93,8 @@ class EventWriter:
 
     def say(self, frame: shapes.Frame) -> None:
         self.note(frame)
-        self._out.append(fit.line(frame, MAX_FRAME))
+        sort: Literal["deterministic"] | None = "deterministic" if SORTS_MAPS[self._version] else None
+        self._out.append(fit.line(msgspec.to_builtins(frame, order=sort), MAX_FRAME))
 
     def note(self, frame: shapes.Frame) -> None:
         """Our end says this, here or by other means."""
@@ -102,6 +105,7 @@ class EventWriter:
                 self.open(msg_id)
             case shapes.StreamEnd(msg_id) | shapes.OldStreamEnd(msg_id):
                 self._turns.pop(msg_id, None)
+                self._ended.add(msg_id)
             case shapes.ToolRequest(call_id=call_id):
                 self.asks.setdefault(call_id, questions.ask_of(frame))
             case shapes.ToolRunning(call_id=call_id, tool_name=name):
@@ -119,6 +123,7 @@ class EventWriter:
     def open(self, turn: str) -> None:
         """From now on there may be frames with this msg_id."""
         self._turns.setdefault(turn, b',"msg_id":' + _quote(turn) + b"}\n")
+        self._ended.discard(turn)
 
     def error(self, fault: shapes.Fault, msg_id: str | None = None) -> None:
         shape = shapes.OldError if NULL_MSG_ID[self._version] else shapes.Error
@@ -216,7 +221,7 @@ class EventWriter:
         self._out += [head + _quote(piece) + tail for piece in fit.pieces(event.text, _PIECE)]
 
     def _turn_ended(self, event: TurnEnded) -> None:
-        if event.turn not in self._turns:
+        if event.turn in self._ended:
             self.lost["TurnEnded"] += 1
             return
         failure = event.failure

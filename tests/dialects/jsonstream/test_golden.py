@@ -1,0 +1,101 @@
+"""The frames of the seeds, byte for byte: read, understood, and said again."""
+
+from pathlib import Path
+
+import pytest
+from dialects.pair import Pair, env
+
+from polylect.dialects.jsonstream import shapes
+from polylect.dialects.jsonstream.dialect import DIALECT
+from polylect.vocab.commands import AddContext, Answer, Cancel, Command, Configure, Prompt
+from polylect.vocab.content import Abilities, Failure, File, Usage
+from polylect.vocab.events import (
+    Ask,
+    Event,
+    Failed,
+    MalformedEvent,
+    Notice,
+    Ready,
+    TextDelta,
+    ThinkingDelta,
+    ToolCalled,
+    ToolFinished,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+    UnknownEvent,
+)
+from polylect.wire import jsonl
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "jsonstream"
+CONVERSATIONS = sorted(path.name for path in GOLDEN.glob("*.jsonl") if not path.name.startswith(("events", "commands")))
+
+IN = {"turn": "abc-123"}
+WRITE = {"file_path": "/src/main.rs", "content": "fn main() { ... }"}
+DIFF = "--- a/src/main.rs\n+++ b/src/main.rs\n@@ -1,3 +1,3 @@\n-old line\n+new line"
+RATE_LIMIT = Failure("rate_limit", "Rate limit exceeded", "provider", retryable=True)
+
+SEED_EVENTS: list[Event] = [
+    Ready(session="a1b2c3", abilities=Abilities(thinking=True, mcp=True)),
+    TurnStarted(**IN),
+    TextDelta("Hello, ", **IN),
+    ThinkingDelta("Let me analyze the code structure...", **IN),
+    ToolCalled("tool-call-001", "Write", WRITE, "edit", "Write to /src/main.rs", **IN),
+    Ask("ask-1", call="tool-call-001", name="Write", args=WRITE, category="edit", **IN),
+    ToolStarted("tool-call-001", "Write", **IN),
+    ToolFinished("tool-call-001", "Write", "File written successfully", **IN),
+    ToolFinished("tool-call-002", "Edit", DIFF, form="diff", metadata={"file_path": "/src/main.rs"}, **IN),
+    ToolFinished("tool-call-001", "Write", "Tool denied: User denied", "denied", reason="User denied", **IN),
+    Notice("Stream interrupted, retrying... (1/2)", **IN),
+    TurnEnded("error", Usage(1500, 320, 800, 200), failure=RATE_LIMIT, **IN),
+    Failed(Failure("unknown_command", "Unknown command type: foo", "host")),
+    Failed(Failure("no_key", "ANTHROPIC_API_KEY not set", "user")),
+]
+
+SEED_COMMANDS: list[Command] = [
+    AddContext("Previous conversation summary:\nUser asked about X...\nAssistant replied with Y..."),
+    Configure({"mode": "force"}),
+    Prompt("abc-123", "Read the file src/main.rs and explain the code", (File("/path/to/attached/file.png"),)),
+    Answer("tool-call-001", "allow"),
+    Answer("tool-call-002", "deny", reason="Not allowed to write this file"),
+    Cancel(),
+]
+
+
+def test_the_engine_says_what_the_seed_shows() -> None:
+    engine = DIALECT.engine_side(env(), version="0.1.0")
+    for event in SEED_EVENTS:
+        engine.send(event)
+    assert engine.data_to_send() == (GOLDEN / "events-0.1.0.jsonl").read_bytes()
+
+
+def test_the_host_says_what_the_seed_shows() -> None:
+    pair = Pair(DIALECT, "0.1.0")
+    pair.say(Ready(session="a1b2c3"))
+    for command in SEED_COMMANDS:
+        if command == SEED_COMMANDS[3]:
+            pair.say(TurnStarted(turn="abc-123"))
+            pair.say(Ask("tool-call-001", call="tool-call-001", name="Write", category="edit", **IN))
+            pair.say(Ask("tool-call-002", call="tool-call-002", name="Write", category="edit", **IN))
+        pair.ask(command)
+    assert pair.to_engine == (GOLDEN / "commands-0.1.0.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("name", CONVERSATIONS)
+def test_a_conversation_is_understood_and_can_be_said_again(name: str) -> None:
+    """Each event of the tape, decoded by a host and said by an engine, is the same line again."""
+    version = name.removesuffix(".jsonl").rpartition("-")[2]
+    engine, host = DIALECT.engine_side(env(), version=version), DIALECT.host_side(env(), version=version)
+    events, said = b"", b""
+    for line in (GOLDEN / name).read_bytes().splitlines(keepends=True):
+        if jsonl.parse(line)["type"] not in shapes.EVENTS[version]:
+            engine.receive(line)
+            host.overhear(line)
+            continue
+        events += line
+        said += engine.data_to_send()
+        for event in [] if said == events else host.receive(line):
+            assert not isinstance(event, UnknownEvent | MalformedEvent)
+            engine.send(event)
+        said += engine.data_to_send()
+    assert said.splitlines() == events.splitlines()

@@ -1,0 +1,75 @@
+"""Both ends of one dialect, joined: what one writes, the other reads."""
+
+from itertools import count
+
+from polylect import plug
+from polylect.dialects.base import Dialect, Env
+from polylect.vocab.commands import Answer, Cancel, Command, MalformedCommand, Prompt, UnknownCommand
+from polylect.vocab.events import Ask, AskClosed, Event, Reply, TurnEnded, TurnStarted, UserMessage
+
+DIALECTS: list[Dialect] = [plug.load("dialects", "jsonstream").DIALECT]
+"""Every law holds for each of them: a new dialect is added here."""
+
+ENDS = [(dialect, version) for dialect in DIALECTS for version in dialect.versions]
+NAMES = [f"{dialect.name} {version}" for dialect, version in ENDS]
+
+
+def env() -> Env:
+    numbers = count(1)
+    return Env(now=lambda: 0, new_id=lambda: f"id-{next(numbers)}")
+
+
+class Pair:
+    """An engine and a host that talk. `frames` is what went over the wire, in order."""
+
+    def __init__(self, dialect: Dialect, version: str) -> None:
+        self.engine = dialect.engine_side(env(), version=version)
+        self.host = dialect.host_side(env(), version=version)
+        self.told: list[Command] = self.engine.start()
+        self.heard: list[Event] = self.host.start()
+        self.to_host = b""
+        self.to_engine = b""
+
+    def say(self, event: Event) -> None:
+        """The engine says something."""
+        self.told += self.engine.send(event)
+        self._pump()
+
+    def ask(self, command: Command) -> list[Command]:
+        """The host says something; this is what the engine understood. Prompts are accepted at once."""
+        before = len(self.told)
+        self.heard += self.host.send(command)
+        self._pump()
+        told = self.told[before:]
+        for one in told:
+            if one.ref and not isinstance(one, MalformedCommand | UnknownCommand):
+                self.say(Reply(one.ref))
+        return told
+
+    def play(self, conversation: list[Event]) -> None:
+        """The engine says all of it, and the host does what must have led to it."""
+        asks: dict[str, str] = {}
+        words = {event.turn: event.text for event in conversation if isinstance(event, UserMessage) and not event.agent}
+        running = ""
+        for event in conversation:
+            match event:
+                case TurnStarted(turn=running):
+                    self.ask(Prompt(running, words.get(running, "go on")))
+                case AskClosed(ask, how) if how in ("allowed", "answered"):
+                    self.ask(Answer(asks[ask], "allow", ref="yes"))
+                case AskClosed(ask, "denied", reason):
+                    self.ask(Answer(asks[ask], "deny", reason=reason, ref="no"))
+                case TurnEnded(reason="cancelled", turn=turn) if turn == running:
+                    self.ask(Cancel(queued="keep"))
+            self.say(event)
+            if isinstance(event, Ask):
+                asks[event.ask] = next(heard.ask for heard in reversed(self.heard) if isinstance(heard, Ask))
+
+    def _pump(self) -> None:
+        while (events := self.engine.data_to_send()) or (commands := self.host.data_to_send()):
+            if events:
+                self.to_host += events
+                self.heard += self.host.receive(events)
+            else:
+                self.to_engine += commands
+                self.told += self.engine.receive(commands)

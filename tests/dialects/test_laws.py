@@ -1,0 +1,285 @@
+"""What holds for every dialect and version, whatever its words."""
+
+from collections.abc import Iterator
+
+import pytest
+from conversations import CONVERSATIONS
+from dialects.pair import DIALECTS, ENDS, NAMES, Pair, env
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from polylect.dialects.base import Dialect
+from polylect.vocab.commands import (
+    AddContext,
+    AddServer,
+    Answer,
+    Cancel,
+    Command,
+    Configure,
+    MalformedCommand,
+    Prompt,
+    UnknownCommand,
+)
+from polylect.vocab.content import File, Server, Usage
+from polylect.vocab.events import (
+    Ask,
+    AskClosed,
+    Event,
+    MalformedEvent,
+    Notice,
+    Ready,
+    Reply,
+    TextDelta,
+    ThinkingDelta,
+    ToolCalled,
+    ToolFinished,
+    TurnEnded,
+    TurnStarted,
+)
+from polylect.vocab.grammar import Grammar
+
+every_end = pytest.mark.parametrize(("dialect", "version"), ENDS, ids=NAMES)
+every_conversation = pytest.mark.parametrize("conversation", CONVERSATIONS.values(), ids=CONVERSATIONS)
+quick = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+
+COMMANDS: list[Command] = [
+    AddServer(Server("team", "stdio", "node", ("bridge.js",), {"TOKEN": "t"}), ref="r1"),
+    AddContext("Be brief.", ref="r2"),
+    Configure({"mode": "force"}, ref="r3"),
+    Prompt("m1", "Hello\nthere \u2028 é", (File("/a.png"),), ref="r4"),
+    Cancel(ref="r5"),
+]
+
+
+# What goes over the wire arrives.
+
+
+@every_end
+@every_conversation
+def test_a_conversation_keeps_its_substance(dialect: Dialect, version: str, conversation: list[Event]) -> None:
+    pair = Pair(dialect, version)
+    pair.play(conversation)
+    assert list(substance(pair.heard)) == list(substance(conversation))
+
+
+@every_end
+@every_conversation
+def test_what_came_over_the_wire_once_goes_over_it_again_unchanged(
+    dialect: Dialect, version: str, conversation: list[Event]
+) -> None:
+    first, second = Pair(dialect, version), Pair(dialect, version)
+    first.play(conversation)
+    heard = [event for event in first.heard if not isinstance(event, Reply)]
+    second.play(heard)
+    assert [event for event in second.heard if not isinstance(event, Reply)] == heard
+
+
+@every_end
+@every_conversation
+def test_an_answer_reaches_the_ask_it_was_given_to(dialect: Dialect, version: str, conversation: list[Event]) -> None:
+    pair = Pair(dialect, version)
+    pair.play(conversation)
+    answered = [event.ask for event in conversation if isinstance(event, Ask)]
+    assert [command.ask for command in pair.told if isinstance(command, Answer)] == [
+        ask for ask in closed_by_answer(conversation) if ask in answered
+    ]
+    assert not [event for event in pair.heard if isinstance(event, Reply) and event.failure]
+
+
+@every_end
+def test_commands_arrive_as_they_were_meant(dialect: Dialect, version: str) -> None:
+    pair = Pair(dialect, version)
+    pair.say(Ready(session="s"))
+    for command in COMMANDS:
+        pair.ask(command)
+    assert [strip(command) for command in pair.told] == [strip(command) for command in COMMANDS]
+    assert [event.ref for event in pair.heard if isinstance(event, Reply)] == [command.ref for command in COMMANDS]
+
+
+# Order.
+
+
+@every_end
+@every_conversation
+def test_what_is_decoded_is_grammatical(dialect: Dialect, version: str, conversation: list[Event]) -> None:
+    pair = Pair(dialect, version)
+    pair.play(conversation)
+    check(pair.heard + pair.host.receive_eof())
+
+
+@every_end
+@every_conversation
+@given(start=st.integers(0, 10_000))
+@quick
+def test_a_tape_of_strangers_is_understood(
+    dialect: Dialect, version: str, conversation: list[Event], start: int
+) -> None:
+    """The middle of a conversation that nobody here took part in."""
+    pair = Pair(dialect, version)
+    pair.play(conversation)
+    lines = pair.to_host.splitlines(keepends=True)
+    host = dialect.host_side(env(), version=version)
+    heard = host.receive(b"".join(lines[start % len(lines) :])) + host.receive_eof()
+    check(heard)
+    assert not [event for event in heard if isinstance(event, MalformedEvent)]
+
+
+# Bytes.
+
+
+@every_end
+@every_conversation
+@given(data=st.data())
+@quick
+def test_any_chunking_gives_the_same_events(
+    dialect: Dialect, version: str, conversation: list[Event], data: st.DataObject
+) -> None:
+    pair = Pair(dialect, version)
+    pair.play(conversation)
+    whole, parts = dialect.host_side(env(), version=version), dialect.host_side(env(), version=version)
+    heard = [event for chunk in chunks(pair.to_host, data) for event in parts.receive(chunk)]
+    assert heard == whole.receive(pair.to_host)
+
+
+@every_end
+@given(data=st.data())
+@quick
+def test_any_chunking_gives_the_same_commands(dialect: Dialect, version: str, data: st.DataObject) -> None:
+    pair = Pair(dialect, version)
+    pair.say(Ready(session="s"))
+    for command in COMMANDS:
+        pair.ask(command)
+    whole, parts = dialect.engine_side(env(), version=version), dialect.engine_side(env(), version=version)
+    told = [command for chunk in chunks(pair.to_engine, data) for command in parts.receive(chunk)]
+    assert told == whole.receive(pair.to_engine)
+
+
+@every_end
+@given(text=st.text(), turn=st.text(min_size=1, max_size=20))
+@quick
+def test_a_frame_holds_no_raw_line_separator(dialect: Dialect, version: str, text: str, turn: str) -> None:
+    awkward = f"{text}\n\r\u2028\u2029\x85\ud800"
+    pair = Pair(dialect, version)
+    pair.say(Ready(session="s"))
+    pair.ask(Prompt(turn, awkward))
+    for event in (
+        TurnStarted(turn=turn),
+        TextDelta(awkward, turn=turn),
+        ThinkingDelta(awkward, turn=turn),
+        Notice(awkward, turn=turn),
+        ToolCalled("c1", "Bash", {awkward: awkward}, turn=turn),
+        Ask("a1", call="c1", name="Bash", args={awkward: awkward}, title=awkward, turn=turn),
+        ToolFinished("c1", "Bash", awkward, "denied", reason=awkward, turn=turn),
+        TurnEnded("end", turn=turn),
+    ):
+        pair.say(event)
+    for wire in (pair.to_host, pair.to_engine):
+        assert all(line.startswith(b"{") and line.endswith(b"}") for line in wire.rstrip(b"\n").split(b"\n"))
+        assert "\u2028" not in wire.decode()
+        assert "\u2029" not in wire.decode()
+
+
+@every_end
+def test_no_frame_is_longer_than_the_limit(dialect: Dialect, version: str) -> None:
+    long = "\x00" * (dialect.max_frame // 4)
+    pair = Pair(dialect, version)
+    for event in (
+        Ready(session="s"),
+        TurnStarted(turn="t"),
+        TextDelta(long, turn="t"),
+        Notice(long, turn="t"),
+        ToolCalled("c1", "Write", {"content": long}, turn="t"),
+        Ask("a1", call="c1", name="Write", args={"content": long, "more": [{str(n): n} for n in range(9)]}, turn="t"),
+        ToolFinished("c1", "Write", long, turn="t"),
+        TurnEnded("end", turn="t"),
+    ):
+        pair.say(event)
+    assert max(map(len, pair.to_host.splitlines(keepends=True))) <= dialect.max_frame
+    assert "".join(event.text for event in pair.heard if isinstance(event, TextDelta)) == long
+
+
+# Garbage.
+
+
+@every_end
+@given(garbage=st.binary())
+@quick
+def test_garbage_is_data_to_an_engine_and_each_bad_line_is_answered_once(
+    dialect: Dialect, version: str, garbage: bytes
+) -> None:
+    engine = dialect.engine_side(env(), version=version)
+    told = engine.receive(garbage) + engine.receive(b"\n") + engine.receive_eof()
+    assert all(isinstance(command, MalformedCommand | UnknownCommand) for command in told)
+    assert len(engine.data_to_send().splitlines()) == len(told)
+
+
+@every_end
+@given(garbage=st.binary())
+@quick
+def test_garbage_is_data_to_a_host(dialect: Dialect, version: str, garbage: bytes) -> None:
+    host = dialect.host_side(env(), version=version)
+    check(host.receive(garbage) + host.receive(b"\n") + host.receive_eof())
+
+
+@every_end
+@every_conversation
+@given(data=st.data())
+@quick
+def test_a_damaged_conversation_is_still_grammatical(
+    dialect: Dialect, version: str, conversation: list[Event], data: st.DataObject
+) -> None:
+    pair = Pair(dialect, version)
+    pair.play(conversation)
+    lines = pair.to_host.splitlines(keepends=True)
+    order = data.draw(st.lists(st.integers(0, len(lines) - 1), max_size=2 * len(lines)))
+    damaged = bytearray(b"".join(lines[index] for index in order))
+    for place, value in data.draw(st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=3)):
+        if damaged:
+            damaged[place % len(damaged)] = value
+    host = dialect.host_side(env(), version=version)
+    check(host.receive(bytes(damaged)) + host.receive_eof())
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=[dialect.name for dialect in DIALECTS])
+def test_the_default_version_comes_first(dialect: Dialect) -> None:
+    one, two = dialect.engine_side(env()), dialect.engine_side(env(), version=dialect.versions[0])
+    one.send(Ready(session="s"))
+    two.send(Ready(session="s"))
+    assert one.data_to_send() == two.data_to_send()
+
+
+def check(events: list[Event]) -> None:
+    grammar = Grammar()
+    for event in events:
+        grammar.check(event)
+
+
+def strip(command: Command) -> dict[str, object]:
+    """A command without its ref, which is the business of each end."""
+    return {name: getattr(command, name) for name in command.__struct_fields__ if name != "ref"}
+
+
+def chunks(wire: bytes, data: st.DataObject) -> Iterator[bytes]:
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(wire)), max_size=12)))
+    return (wire[start:end] for start, end in zip([0, *cuts], [*cuts, len(wire)], strict=True))
+
+
+def closed_by_answer(conversation: list[Event]) -> Iterator[str]:
+    for event in conversation:
+        match event:
+            case AskClosed(ask, "allowed" | "denied" | "answered"):
+                yield ask
+
+
+def substance(events: list[Event]) -> Iterator[tuple[object, ...]]:
+    """What no dialect may lose: the main agent's words, every call and how it ended, and how each turn ended."""
+    words: dict[str, str] = {}
+    for event in events:
+        match event:
+            case TextDelta(text, agent="", turn=turn):
+                words[turn] = words.get(turn, "") + text
+            case ToolFinished(call, name, outcome=outcome, turn=turn):
+                yield turn, call, name, outcome
+            case TurnEnded(reason, usage, failure=failure, turn=turn):
+                spent = Usage(usage.input, usage.output, usage.cache_read, usage.cache_write)
+                yield turn, words.get(turn, ""), reason, spent, failure and (failure.message, failure.owner)
