@@ -130,19 +130,21 @@ def responses_reply(stop: str, middle: Iterable[Event]) -> Iterator[Event]:
         "output": [],
     }
     yield "response.created", {"type": "response.created", "response": response}
-    if stop == "end":
-        item: Json = {"id": "msg_1", "type": "message", "role": "assistant", "content": []}
-        yield "response.output_item.added", {"type": "response.output_item.added", "output_index": 0, "item": item}
-    text = ""
-    for event in middle:
-        text += event[1].get("delta", "") if stop == "end" else ""
-        yield event
-    if stop == "end":
-        item = {**item, "content": [{"type": "output_text", "text": text, "annotations": []}]}
-        yield "response.output_item.done", {"type": "response.output_item.done", "output_index": 0, "item": item}
+    yield from responses_message(middle) if stop == "end" else middle
     usage = {"input_tokens": 25, "input_tokens_details": {"cached_tokens": 0}, "output_tokens": 15, "total_tokens": 40}
     done = {**response, "status": "completed", "usage": usage}
     yield "response.completed", {"type": "response.completed", "response": done}
+
+
+def responses_message(deltas: Iterable[Event]) -> Iterator[Event]:
+    """As the service does it, but for the whole text, which it repeats three times: clients have the deltas."""
+    item: Json = {"id": "msg_1", "type": "message", "role": "assistant", "content": []}
+    yield "response.output_item.added", {"type": "response.output_item.added", "output_index": 0, "item": item}
+    kind = "response.content_part.added"
+    part = {"type": "output_text", "text": "", "annotations": []}
+    yield kind, {"type": kind, "item_id": "msg_1", "output_index": 0, "content_index": 0, "part": part}
+    yield from deltas
+    yield "response.output_item.done", {"type": "response.output_item.done", "output_index": 0, "item": item}
 
 
 def responses_call(name: str, args: Json) -> Iterator[Event]:
@@ -204,8 +206,13 @@ def deltas(path: str, count: int) -> bytes:
 # Reading the request.
 
 
+def items(body: Json) -> list[Json]:
+    found = body.get("messages") or body.get("input") or []
+    return [{"role": "user", "content": found}] if isinstance(found, str) else found
+
+
 def last_text(body: Json) -> str:
-    for item in reversed(body.get("messages") or body.get("input") or []):
+    for item in reversed(items(body)):
         if item.get("role") == "user":
             content = item["content"]
             parts = [content] if isinstance(content, str) else [part.get("text", "") for part in content]
@@ -217,8 +224,9 @@ def last_text(body: Json) -> str:
 def results_so_far(body: Json) -> int:
     """How many results came since the user last said something in words."""
     count = 0
-    for item in reversed(body.get("messages") or body.get("input") or []):
-        parts = item.get("content") if isinstance(item.get("content"), list) else []
+    for item in reversed(items(body)):
+        content = item.get("content")
+        parts = content if isinstance(content, list) else []
         kinds = {item.get("role"), item.get("type"), *(part.get("type") for part in parts)}
         if kinds & {"tool", "function_call_output", "tool_result"}:
             count += 1

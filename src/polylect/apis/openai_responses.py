@@ -36,7 +36,8 @@ class _Item(Struct):
 
 
 class _Details(Struct):
-    cached_tokens: int = 0
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
 
 
 class _Usage(Struct):
@@ -187,8 +188,9 @@ def _seal(item: _Item) -> str:
 
 
 def _usage(usage: _Usage) -> Usage:
-    cached = usage.input_tokens_details.cached_tokens if usage.input_tokens_details else 0
-    return Usage(max(0, usage.input_tokens - cached), usage.output_tokens, cached)
+    details = usage.input_tokens_details or _Details()
+    cached, written = details.cached_tokens or 0, details.cache_write_tokens or 0
+    return Usage(max(0, usage.input_tokens - cached - written), usage.output_tokens, cached, written)
 
 
 _STEPS: dict[str, Callable[[StreamParser, _Event, Events], None]] = {

@@ -47,13 +47,15 @@ class Parser:
 
 def encode(headers: dict[str, str], payload: bytes) -> bytes:
     """One message, for servers and tests."""
-    fields = b"".join(
-        bytes([len(name)]) + name.encode() + b"\x07" + len(value.encode()).to_bytes(2, "big") + value.encode()
-        for name, value in headers.items()
-    )
+    fields = b"".join(_sized(name, 1) + b"\x07" + _sized(value, 2) for name, value in headers.items())
     sizes = (len(fields) + len(payload) + 16).to_bytes(4, "big") + len(fields).to_bytes(4, "big")
     message = sizes + _CRC.pack(crc32(sizes)) + fields + payload
     return message + _CRC.pack(crc32(message))
+
+
+def _sized(text: str, width: int) -> bytes:
+    data = text.encode()
+    return len(data).to_bytes(width, "big") + data
 
 
 def _message(data: bytes, headers: int) -> Message:
