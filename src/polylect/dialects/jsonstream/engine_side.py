@@ -10,7 +10,7 @@ from polylect.dialects.jsonstream.versions import ERROR_CODES, MODES, SAYS_MCP_F
 from polylect.dialects.jsonstream.writer import EventWriter
 from polylect.vocab.commands import AddServer, Answer, Command, HostReply, MalformedCommand, Prompt, UnknownCommand
 from polylect.vocab.content import Usage
-from polylect.vocab.events import Event, HostCall, Reply, TextDelta
+from polylect.vocab.events import Ask, Event, HostCall, Reply, TextDelta
 from polylect.wire import jsonl
 
 
@@ -46,13 +46,26 @@ class EngineSide:
             self._text(event)
         elif isinstance(event, Reply):
             self._reply(event)
-        elif isinstance(event, HostCall):
-            # Nobody would ever answer it: without this the engine waits for ever.
-            why = f"a json-stream host cannot be asked for {event.method}"
-            return [HostReply(event.call, error=why, session=event.session)]
+        elif follows := self._cannot_ask(event):
+            self.lost[type(event).__name__] += 1
+            return follows
         else:
             self._writer.write(event)
         return []
+
+    def _cannot_ask(self, event: Event) -> list[Command]:
+        """What nobody would ever answer is refused at once: else the engine would wait for ever (L1)."""
+        match event:
+            case HostCall(call=call, method=method):
+                return [
+                    HostReply(call, error=f"a json-stream host cannot be asked for {method}", session=event.session)
+                ]
+            case Ask(ask=ask, kind="form" | "url" as kind):
+                return [
+                    Answer(ask, "cancelled", reason=f"a json-stream host cannot show a {kind}", session=event.session)
+                ]
+            case _:
+                return []
 
     def data_to_send(self) -> bytes:
         return self._writer.take()

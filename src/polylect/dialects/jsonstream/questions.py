@@ -121,11 +121,11 @@ def answer_frame(answer: Answer, ask: Ask) -> shapes.ToolApprove | shapes.ToolDe
 def scope_of(rule: Rule | None, ask: Ask) -> shapes.Scope:
     """Never wider than what was granted: a rule the wire has no word for counts for this call only."""
     match rule:
-        case Rule(kind="category", value=value) if value in ("", ask.category):
+        case Rule(kind="category", value=value, effect="allow") if value in ("", ask.category):
             return "always"
-        case Rule(kind="prefix", value=prefix):
+        case Rule(kind="prefix", value=prefix, effect="allow"):
             return shapes.Standing(always_prefix=shapes.Prefix(prefix))
-        case Rule(kind="path", value=root, write=write):
+        case Rule(kind="path", value=root, write=write, effect="allow"):
             return shapes.Standing(always_path=shapes.Path(root, write))
         case _:
             return "once"
