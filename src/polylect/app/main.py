@@ -37,6 +37,7 @@ Flags
 
 def main() -> int:
     gc.disable()  # nothing imported from here on is garbage; serving turns it on again
+    _fill_gaps()
     name = os.path.basename(sys.argv[0])
     words = sys.argv[1:]
     if words and words[0] in _COMMANDS:
@@ -58,7 +59,21 @@ def main() -> int:
     except UsageError as error:
         print(f"polylect: {error}", file=sys.stderr)
         return 2
-    return start(options)
+    try:
+        return start(options)
+    except KeyboardInterrupt:  # so early that nothing has to be cleaned up
+        return 130
+
+
+def _fill_gaps() -> None:
+    """A standard stream that is closed would be taken by the next file we open: a log, a lock. Stdout stays useless."""
+    for descriptor, how in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, how)  # the lowest free number, which is this one
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115  (for as long as we live)
 
 
 def _command(words: list[str]) -> int:
