@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import select
 from collections.abc import Awaitable, Callable
 
 HIGH = 1024 * 1024
@@ -29,6 +30,9 @@ class Outgoing:
         self._progress = asyncio.Event()
         self._pollable = _pollable(descriptor)
         os.set_blocking(descriptor, not self._pollable)
+        self._bell = _bell(descriptor) if self._pollable else None
+        if self._bell:
+            self._loop.add_reader(self._bell, self._die)
 
     def wake(self) -> None:
         """Something was said. It is written once whoever says it has no more to say for now."""
@@ -100,7 +104,14 @@ class Outgoing:
 
     def _die(self) -> None:
         """The host is gone. Nobody waits for it any longer."""
+        if self._dead:
+            return
         self._dead = True
+        self._buffer.clear()
+        self._watch()
+        if self._bell:
+            self._loop.remove_reader(self._bell)
+            self._bell.close()
         self._room.set()
         self._progress.set()
         self._loop.call_soon(self._broken)
@@ -138,10 +149,17 @@ async def _next(descriptor: int, loop: asyncio.AbstractEventLoop) -> bytes:
             return b""
 
 
+def _bell(descriptor: int) -> "select.epoll | None":
+    """Readable once the other end is gone: a host that left is noticed even while there is nothing to say."""
+    if not hasattr(select, "epoll"):
+        return None
+    bell = select.epoll()
+    bell.register(descriptor, 0)  # errors and hang-ups are told without being asked for
+    return bell
+
+
 def _pollable(descriptor: int) -> bool:
     """Whether the operating system can tell when it is ready: not for files and /dev/null."""
-    import select
-
     if not hasattr(select, "epoll"):
         return not os.path.isfile(f"/dev/fd/{descriptor}")
     poll = select.epoll()
