@@ -57,7 +57,13 @@ def start(options: config.Values) -> int:
     streams = _take_streams()
     session = place.session if place else ""
     first = ready_line(str(values["protocol"]), session, thinking=True, mode=str(values["mode"]))
-    _write(streams[1], first)
+    try:
+        _write(streams[1], first)
+    except OSError as error:
+        print(f"polylect: nobody reads stdout: {error.strerror}", file=sys.stderr)
+        if place:
+            place.close(discard=not os.path.exists(place.log))
+        return 1
     for note in notes:
         print(f"polylect: {note}", file=sys.stderr)
     from polylect.app.serve import run  # asyncio, msgspec and the engine: 40 ms, now that the host is reading
