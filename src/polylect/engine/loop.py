@@ -80,30 +80,40 @@ class Turn:
         reply = Reply(self._say, calls.announce, self._agent.session.calls)
         self._steps += 1
         self._say(StepStarted())
+        kept = False
         try:
-            await self._listen(reply)
-            self._keep(reply)
-            await calls.run()
-        except BaseException as error:
-            if not reply.ended:
-                reply.break_off("cancelled" if isinstance(error, asyncio.CancelledError) else "error", str(error))
-                self._keep(reply)
-            raise
-        finally:
             try:
-                self._agent.session.say("", Message("tool", calls.close()))
+                await self._listen(reply)
             finally:
-                self._say(StepEnded())
+                self._keep(reply)
+                kept = True
+            await calls.run()
+        finally:
+            self._close(calls, kept=kept)
         return reply
 
     async def _listen(self, reply: Reply) -> None:
-        async with aclosing(self._agent.provider.stream(self._request())) as stream:
-            while batch := await self._next(stream):
-                for event in batch:
-                    reply.take(event)
-                await self._agent.room()
-        if not reply.ended:
-            raise ProviderError("protocol", "the model's reply broke off in the middle", retryable=True)
+        """To the end of the reply, or to where it breaks off."""
+        try:
+            async with aclosing(self._agent.provider.stream(self._request())) as stream:
+                while batch := await self._next(stream):
+                    for event in batch:
+                        reply.take(event)
+                    await self._agent.room()
+            if not reply.ended:
+                raise ProviderError("protocol", "the model's reply broke off in the middle", retryable=True)
+        except BaseException as error:
+            reply.break_off("cancelled" if isinstance(error, asyncio.CancelledError) else "error", str(error))
+            raise
+
+    def _close(self, calls: Calls, *, kept: bool) -> None:
+        """Every call gets its end, and a stored call its stored result."""
+        results = Message("tool", calls.close())
+        try:
+            if kept:
+                self._agent.session.say("", results)
+        finally:
+            self._say(StepEnded())
 
     async def _next(self, stream: AsyncGenerator[Sequence[ModelEvent], None]) -> Sequence[ModelEvent]:
         """A provider cuts a silent stream itself, and may try again; this is for one that does not."""

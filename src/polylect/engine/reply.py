@@ -74,7 +74,9 @@ class Reply:
                 self._end("calls" if self.calls and stop == "end" else stop)
 
     def break_off(self, stop: Stop, why: str) -> None:
-        """Nothing more will come: keep what was said so far."""
+        """Nothing more will come: keep what was said so far. A reply that was complete stays as it is."""
+        if self.ended:
+            return
         if self._attempt:
             self._retried(ok=False, error=why)
         if self._open:

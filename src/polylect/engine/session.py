@@ -35,6 +35,8 @@ class Session:
 
     def begin(self, turn: str) -> Message:
         """A prompt's turn has come."""
+        if results := self._missing_results():  # the disk was full when they came
+            self.say("", results)
         self.store.append(TurnOpened(turn))
         message = self._waiting.pop(turn)
         self.messages.append(message)
@@ -107,8 +109,11 @@ class Session:
             self.messages.append(prompts[turn])
 
     def _recall(self, message: Message, request: str) -> None:
-        if message.role != "tool" and (results := self._missing_results()):
-            self.messages.append(results)  # a damaged line in the middle of the log
+        missing = self._missing_results()
+        if message.role == "tool" and _calls(message) != _calls(missing):
+            return  # a damaged line in the middle of the log held the calls
+        if message.role != "tool" and missing:
+            self.messages.append(missing)  # or it held the results
         self.messages.append(message)
         self.calls.update(block.call for block in message.content if isinstance(block, ToolCall))
         self._count(message, request)
@@ -119,6 +124,11 @@ class Session:
             return None
         calls = [block for block in self.messages[-1].content if isinstance(block, ToolCall)]
         return Message("tool", tuple(cut_off(call) for call in calls)) if calls else None
+
+
+def _calls(message: Message | None) -> list[str]:
+    """The calls that these are the results of."""
+    return [block.call for block in message.content if isinstance(block, ToolResult)] if message else []
 
 
 def cut_off(call: ToolCall) -> ToolResult:
