@@ -140,8 +140,10 @@ class Turn:
         )
 
     def _keep(self, reply: Reply) -> None:
-        self._usage += reply.usage
-        self._agent.session.say(self.id, reply.message(), request=reply.request)
+        session = self._agent.session
+        if not session.counted(reply.request):
+            self._usage += reply.usage
+        session.say(self.id, reply.message(), request=reply.request)
 
     def _take_steers(self, *, last: bool) -> bool:
         """What the host wants to add: now, or, when the turn would end, also what was meant for then."""

@@ -47,12 +47,11 @@ class Session:
         self.end(turn, "cancelled", Usage())
 
     def say(self, turn: str, *messages: Message, request: str = "") -> None:
-        said = [message for message in messages if message.content]
+        said = [message for message in messages if message.content or (message.usage and message.usage.tokens)]
         if said:
             self.store.append(*(Said(message, turn, request) for message in said))
-            self.messages.extend(said)
         for message in said:
-            self._count(message, request)
+            self._remember(message, request)
 
     def end(self, turn: str, reason: str, usage: Usage) -> None:
         self._waiting.pop(turn, None)  # stopped before it could begin
@@ -79,12 +78,17 @@ class Session:
             usage=self.usage,
         )
 
-    def _count(self, message: Message, request: str) -> None:
+    def counted(self, request: str) -> bool:
         """Each model call counts once, however often it is told."""
-        if message.usage is None or (request and request in self._counted):
-            return
-        self._counted.add(request)
-        self.usage += message.usage
+        return request != "" and request in self._counted
+
+    def _remember(self, message: Message, request: str) -> None:
+        """A reply without a word is no part of the conversation, but it has its price."""
+        if message.content:
+            self.messages.append(message)
+        if message.usage and not self.counted(request):
+            self._counted.add(request)
+            self.usage += message.usage
 
     def _read(self, entries: Sequence[Entry]) -> None:
         prompts: dict[str, Message] = {}
@@ -114,9 +118,8 @@ class Session:
             return  # a damaged line in the middle of the log held the calls
         if message.role != "tool" and missing:
             self.messages.append(missing)  # or it held the results
-        self.messages.append(message)
+        self._remember(message, request)
         self.calls.update(block.call for block in message.content if isinstance(block, ToolCall))
-        self._count(message, request)
 
     def _missing_results(self) -> Message | None:
         """Every vendor wants a result for every call; a crash may have come between the two."""
