@@ -28,6 +28,8 @@ class Reply:
         self._say = say
         self._announce = announce
         self._used = used
+        self._renamed: dict[str, str] = {}
+        """What a call under way is called: the model's id to ours."""
         self._open: list[str] = []
         self._thinking = False
         self._attempt = 0
@@ -63,7 +65,7 @@ class Reply:
                 self._thinking = True
                 self._say(ThinkingDelta(text))
             case ArgsChunk(call, name, text):
-                self._say(ArgsDelta(call, name, text))
+                self._say(ArgsDelta(self._unique(call), name, text))
             case BlockDone(block):
                 self._end_block(block)
             case Retrying(attempt, most, delay_ms, error):
@@ -86,8 +88,9 @@ class Reply:
 
     def _end_block(self, block: Block) -> None:
         match block:
-            case ToolCall():
-                block = self._unique(block)
+            case ToolCall(call):
+                block = ToolCall(self._unique(block.call), block.name, block.args, block.extra)
+                self._renamed.pop(call, None)
                 self._content.append(block)
                 self._announce(block)
             case Text(text) | Thinking(text):
@@ -102,14 +105,16 @@ class Reply:
         self._open.clear()
         self._thinking = False
 
-    def _unique(self, call: ToolCall) -> ToolCall:
+    def _unique(self, call: str) -> str:
         """Hosts and vendors tell calls apart by id alone, for the whole conversation."""
-        id, count = call.call, 1
-        while id in self._used:
-            count += 1
-            id = f"{call.call}-{count}"
-        self._used.add(id)
-        return call if id == call.call else ToolCall(id, call.name, call.args, call.extra)
+        if call not in self._renamed:
+            id, count = call, 1
+            while id in self._used:
+                count += 1
+                id = f"{call}-{count}"
+            self._used.add(id)
+            self._renamed[call] = id
+        return self._renamed[call]
 
     def _retried(self, *, ok: bool, error: str = "") -> None:
         self._say(RetryEnded(ok, self._attempt, error))
