@@ -53,7 +53,7 @@ def processes_with(marker: str) -> list[int]:
 @contextmanager
 def watched(pids: Sequence[int]) -> Iterator[Any]:
     """A question to ask later: have all of these ended, within this many seconds?"""
-    handles = [os.pidfd_open(pid) for pid in pids]
+    handles = [handle for pid in pids if (handle := _handle(pid)) >= 0]
 
     def all_end_within(seconds: float) -> bool:
         async def wait() -> None:
@@ -76,6 +76,13 @@ def watched(pids: Sequence[int]) -> Iterator[Any]:
     finally:
         for handle in handles:
             os.close(handle)
+
+
+def _handle(pid: int) -> int:
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        return -1  # it has ended already
 
 
 def _processes() -> list[int]:

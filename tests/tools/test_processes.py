@@ -38,6 +38,16 @@ def fresh_length() -> str:
     return f"{next(_numbers)}.5"
 
 
+def guardian_of(engine: int) -> int:
+    """It ends after everything that it answers for."""
+    (guardian,) = [pid for pid in processes_with("tools.guardian import main") if _parent(pid) == engine]
+    return guardian
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 class Runner:
     """A custody in use."""
 
@@ -213,12 +223,24 @@ def test_P1_a_command_that_kills_its_warden_fails_and_is_ended_by_the_guardian()
     with_custody(work)
 
 
+def test_P1_a_command_that_kills_its_warden_and_the_guardian_ends_with_its_group() -> None:
+    async def work(run: Runner) -> None:
+        length = fresh_length()
+        with pytest.raises(ToolError, match="killed"):
+            await run.bash(f"sleep {length} & kill -9 $(ps -o ppid= $PPID) $PPID; wait")
+        with watched(processes_with(f"sleep {length}")) as all_end_within:
+            assert await asyncio.to_thread(all_end_within, 3)
+        assert await run.bash("true") == Exit(0)
+
+    with_custody(work)
+
+
 def test_P1_without_its_guardian_a_call_stays_in_custody_and_the_next_one_gets_a_new_guardian() -> None:
     async def work(run: Runner) -> None:
         length = fresh_length()
         call = asyncio.ensure_future(run.bash(f"setsid sleep {length} & echo GO; wait"))
         await run.going.wait()
-        (guardian,) = [pid for pid in processes_with("tools.guardian import main") if _parent(pid) == os.getpid()]
+        guardian = guardian_of(os.getpid())
         with watched((guardian,)) as all_end_within:
             os.kill(guardian, signal.SIGKILL)
             assert await asyncio.to_thread(all_end_within, 3)
@@ -228,10 +250,6 @@ def test_P1_without_its_guardian_a_call_stays_in_custody_and_the_next_one_gets_a
         assert processes_with(f"sleep {length}") == []
 
     with_custody(work)
-
-
-def _parent(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 ENGINE = """
@@ -256,7 +274,7 @@ def test_P1_the_death_of_the_engine_is_the_death_of_all(escape: str, number: sig
         ready, _, _ = select.select((engine.stdout,), (), (), 20)
         assert ready
         assert engine.stdout.readline() == b"GO\n"
-        with watched(processes_with(f"{length}")) as all_end_within:
+        with watched((engine.pid, guardian_of(engine.pid))) as all_end_within:
             engine.send_signal(number)
             assert all_end_within(5)
     assert processes_with(length) == []

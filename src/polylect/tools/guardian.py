@@ -16,6 +16,7 @@ import os
 import select
 import signal
 import socket
+import sys
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from time import monotonic
@@ -298,6 +299,8 @@ def _appoint(engine: socket.socket, channel: int, out: int, err: int) -> int:
             engine.close()
             attend(socket.socket(fileno=channel), out, err)
             os._exit(0)
+        except BaseException:  # noqa: BLE001  a bug of ours; the guardian takes over what this warden leaves
+            sys.excepthook(*sys.exc_info())
         finally:
             os._exit(1)
     for descriptor in (channel, out, err):

@@ -6,6 +6,7 @@ its warden and the guardian. Against that only a sandbox helps.
 
 import asyncio
 import os
+import signal
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -133,6 +134,7 @@ class _Call:
         self._loop = asyncio.get_running_loop()
         self._over: asyncio.Future[None] = self._loop.create_future()
         self._timers: list[asyncio.TimerHandle] = []
+        self._pid = 0
         self._code = -9
         self._timed_out = False
         self._asked = False
@@ -213,7 +215,8 @@ class _Call:
                 self._settle(ToolError(f"Could not start {self._program}: {os.strerror(int(number))}"))
             case ["started", pid, reach]:
                 self.reach = "tree" if reach == "tree" else "group"
-                self._on_start(int(pid))
+                self._pid = int(pid)
+                self._on_start(self._pid)
             case ["ended", code]:
                 self._code = int(code)
                 self._after(STOP_BOUND, self._settle)
@@ -234,6 +237,9 @@ class _Call:
         self._after(STOP_BOUND, self._settle)
 
     def _lose(self) -> None:
+        if self._pid:  # the guardian ends the tree; if it was killed as well, the group is what can still be reached
+            with suppress(OSError):
+                os.killpg(self._pid, signal.SIGKILL)
         self._settle(ToolError("The process that watched over this command was killed, and the command with it."))
 
     def _settle(self, fault: Exception | None = None) -> None:
