@@ -252,6 +252,23 @@ def test_an_ask_is_never_given_up() -> None:
     assert completed(*over, e.Ask("a1", call="c1", **T1))[2:] == [e.Ask("a1")]
 
 
+def test_an_ask_about_a_finished_call_stands_alone() -> None:
+    raw = [e.StepStarted(**T1), e.ToolCalled("c1", "Read", **T1), e.ToolFinished("c1", "Read", "", "skipped", **T1)]
+    assert completed(*raw, e.Ask("a1", call="c1", **T1))[4:] == [e.Ask("a1", **T1)]
+
+
+def test_an_agent_that_ends_while_it_compacts_has_compacted_nothing() -> None:
+    raw = [e.TurnStarted(**T1), e.AgentStarted(**K1), e.CompactionStarted(**K1), e.AgentEnded(**K1)]
+    assert completed(*raw) == [*raw[:3], e.CompactionEnded(False, error=UNSAID, **K1), raw[3]]
+
+
+def test_agents_may_be_nested_to_any_depth() -> None:
+    nested = [e.AgentStarted(parent=str(depth - 1) if depth else "", agent=str(depth), **T1) for depth in range(300)]
+    ended = [e.AgentEnded(agent=str(depth), **T1) for depth in reversed(range(300))]
+    done = e.TurnEnded("end", **T1)
+    assert completed(e.TurnStarted(**T1), *nested, done)[1:] == [*nested, *ended, done]
+
+
 def test_a_strange_agent_gets_a_lane() -> None:
     assert completed(e.TurnStarted(**T1), e.TextDelta("a", agent="k"))[1:] == [
         e.AgentStarted(**K1),
