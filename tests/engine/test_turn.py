@@ -26,7 +26,7 @@ from polylect.vocab.events import (
     TurnStarted,
     UserMessage,
 )
-from polylect.vocab.ports import ArgsChunk, BlockDone, ReplyDone, Retrying, TextChunk, ThinkingChunk
+from polylect.vocab.ports import ArgsChunk, BlockDone, ReplyDone, Retrying, TextChunk, ThinkingChunk, ToolContext, ToolReturn
 
 HELLO = Prompt("t1", "Hello")
 ONE = Usage(7, 3)
@@ -129,14 +129,18 @@ class Odd(Echo):
     def touches(self, args: dict[str, Any], workspace: str) -> tuple[str, ...]:
         return () if args["text"] else ()
 
+    async def work(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
+        return ToolReturn(args["text"])
+
 
 def test_L1_a_tool_that_cannot_even_describe_its_arguments_is_a_failed_call(tmp_path: Path) -> None:
     model = Scripted.in_order([[call("c1", "Odd"), call("c2", text="x")], "ok"])
-    talk = converse(tmp_path, model, [HELLO], Odd(), Echo())
-    assert talk.story[3:8] == [
+    talk = converse(tmp_path, model, [HELLO], Odd(), Echo(), allow_list=("Odd", "Echo"))
+    assert talk.story[3:9] == [
         "tool_called c1 Odd info",
         "tool_called c2 Echo {'text': 'x'} info",
         "reply_ended calls",
+        "tool_started c1 Odd",
         "tool_finished c1 Odd The tool crashed: KeyError: 'text' error",
         "tool_started c2 Echo",
     ]
@@ -266,7 +270,7 @@ def test_retries_are_told_and_closed_whether_they_help_or_not(tmp_path: Path) ->
         "retry_ended True 2",
         "text_delta a",
     ]
-    assert talk.story[13:16] == [
+    assert talk.story[14:17] == [
         "retry_started 1 1 0 busy",
         "retry_ended False 1 overloaded",
         "reply_ended error overloaded",

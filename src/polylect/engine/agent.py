@@ -1,14 +1,16 @@
 """One agent: a model, its tools, its conversation and its rights. Its events form one lane."""
 
+import os
 from collections.abc import Awaitable, Callable, Mapping
 
 from msgspec.structs import force_setattr
 
 from polylect.engine.asks import Asks
+from polylect.engine.gate import opens
 from polylect.engine.session import Session
 from polylect.engine.settings import Settings
 from polylect.vocab.commands import Steer
-from polylect.vocab.content import Rule
+from polylect.vocab.content import Category, Rule
 from polylect.vocab.events import Event
 from polylect.vocab.ports import Processes, Provider, Tool
 
@@ -47,10 +49,10 @@ class Agent:
         self.running: dict[str, str] = {}
         """Calls that run now: id to the tool's name."""
 
-    def roots(self) -> list[str]:
-        """Where tools may look and write without asking first."""
-        granted = [rule.value for rule in self.rules if rule.kind == "path"]
-        return [self.settings.workspace, *self.settings.folders, *granted]
+    def roots(self, category: Category) -> list[str]:
+        """Where tools of this category may go without asking first; real paths."""
+        granted = [rule.value for rule in self.rules if opens(rule, category)]
+        return [os.path.realpath(path) for path in (self.settings.workspace, *self.settings.folders, *granted)]
 
     def voice(self, turn: str) -> Callable[[Event], None]:
         """Says new-made events of a turn in this agent's lane, filling in both."""

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-import os
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any
 
 from polylect.engine.agent import Agent
@@ -31,7 +31,7 @@ class Calls:
     def announce(self, call: ToolCall) -> None:
         tool = self._agent.tools.get(call.name)
         category = tool.category if tool else "exec"
-        description = tool.describe(call.args) if tool else ""
+        description = _described(tool, call.args) if tool else ""
         self._called.append(call)
         self._say(ToolCalled(call.call, call.name, call.args, category, description))
 
@@ -62,17 +62,18 @@ class Calls:
             return self._finish(
                 call, ToolReturn(f"Unknown tool: {call.name}. The tools are: {known}.", ok=False), "error"
             )
-        roots, outside = self._reach(tool, call.args)
-        args = call.args
-        wanted = Wanted(call.name, tool.category, call.args, outside)
+        args = deepcopy(call.args)  # what is judged here is what runs, whoever else holds the original
+        outside = self._outside(tool, args)
+        wanted = Wanted(call.name, tool.category, args, outside)
         judged = verdict(wanted, self._agent.settings.mode, self._agent.settings.allow_list, self._agent.rules)
         if judged.decision == "ask":
             answer = await self._ask(call, tool, judged.why)
             if answer.verdict != "allow":
                 reason = answer.reason or "Denied"
                 return self._finish(call, ToolReturn(f"Tool denied: {reason}", ok=False), "denied", reason)
-            args = call.args if answer.args is None else answer.args
-        await self._execute(call, tool, args, [*roots, *outside])
+            if answer.args is not None:
+                args, outside = answer.args, self._outside(tool, answer.args)
+        await self._execute(call, tool, args, [*self._agent.roots(tool.category), *outside])
 
     async def _ask(self, call: ToolCall, tool: Tool, why: str) -> Answer:
         agent = self._agent
@@ -82,7 +83,7 @@ class Calls:
             name=call.name,
             args=call.args,
             category=tool.category,
-            title=tool.describe(call.args),
+            title=_described(tool, call.args),
             reason=why,
             timeout_ms=int(agent.settings.approval_timeout * 1000),
         )
@@ -100,19 +101,22 @@ class Calls:
                     returned = await tool.run(args, Context(self._agent, self, call.call, roots))
             else:
                 returned = await tool.run(args, Context(self._agent, self, call.call, roots))
+        except asyncio.CancelledError:
+            if (task := asyncio.current_task()) and task.cancelling():
+                raise
+            returned = ToolReturn("The tool crashed: it was cancelled from inside", ok=False)
         except ToolError as error:
             returned = ToolReturn(str(error), ok=False)
         except Exception as error:  # noqa: BLE001  (a tool's crash is a result, not the end of the turn)
             _log.exception("the tool %s crashed", call.name)
             returned = ToolReturn(f"The tool crashed: {type(error).__name__}: {error}", ok=False)
-        finally:
-            self._agent.running.pop(call.call, None)
         self._finish(call, returned, "ok" if returned.ok else "error")
 
     def _finish(self, call: ToolCall, returned: ToolReturn, outcome: Outcome, reason: str = "") -> None:
         """The first one counts: a call left behind by a cancel may still come in late."""
         if call.call in self._results:
             return
+        self._agent.running.pop(call.call, None)
         output = self._agent.asks.scrub(returned.output)
         self._results[call.call] = ToolResult(call.call, call.name, output, outcome, returned.images)
         finished = ToolFinished(
@@ -131,10 +135,15 @@ class Calls:
         if call not in self._results:
             self._say(ToolOutput(call, self._agent.asks.scrub(text)))
 
-    def _reach(self, tool: Tool, args: dict[str, Any]) -> tuple[list[str], tuple[str, ...]]:
-        roots = self._agent.roots()
-        touched = tool.touches(args, self._agent.settings.workspace)
-        return roots, tuple(path for path in touched if not any(_inside(path, root) for root in roots))
+    def _outside(self, tool: Tool, args: dict[str, Any]) -> tuple[str, ...]:
+        """What the call would touch where it may not go yet."""
+        roots = self._agent.roots(tool.category)
+        try:
+            touched = tool.touches(args, self._agent.settings.workspace)
+        except Exception:  # noqa: BLE001  (it cannot be known; the tool will fail when it runs)
+            _log.exception("the tool %s cannot say what it touches", tool.name)
+            return ()
+        return tuple(path for path in touched if not any(_inside(path, root) for root in roots))
 
 
 class Context:
@@ -154,6 +163,13 @@ class Context:
         self._calls.progress(self.call, text)
 
 
+def _described(tool: Tool, args: dict[str, Any]) -> str:
+    try:
+        return tool.describe(args)
+    except Exception:  # noqa: BLE001  (the model may send anything; the tool will say so when it runs)
+        _log.exception("the tool %s cannot describe a call", tool.name)
+        return ""
+
+
 def _inside(path: str, root: str) -> bool:
-    root = os.path.realpath(root)
     return path == root or path.startswith(root.rstrip("/") + "/")

@@ -40,6 +40,7 @@ class Verdict(Struct, frozen=True):
 def verdict(call: Wanted, mode: Mode, allow_list: Sequence[str], rules: Sequence[Rule]) -> Verdict:
     if mode == "force":
         return Verdict("allow", "the mode is force")
+    rules = [rule for rule in rules if rule.effect == "allow"]
     unruled = [path for path in call.outside if not any(_covers(rule, path, call.category) for rule in rules)]
     if unruled:
         return Verdict("ask", f"it touches {unruled[0]}, which is outside the workspace")
@@ -48,7 +49,7 @@ def verdict(call: Wanted, mode: Mode, allow_list: Sequence[str], rules: Sequence
     if call.name in allow_list:
         return Verdict("allow", f"{call.name} is on the allow list")
     for rule in rules:
-        if rule.effect == "allow" and _permits(rule, call, rules):
+        if _permits(rule, call, rules):
             return Verdict("allow", f"{rule.kind} {rule.value or call.category} was always allowed")
     return Verdict("ask", f"{call.category} calls are asked for in mode {mode}")
 
@@ -61,7 +62,7 @@ def _permits(rule: Rule, call: Wanted, rules: Sequence[Rule]) -> bool:
             return rule.value == call.name
         case "prefix":
             command = call.args.get("command")
-            return isinstance(command, str) and _every_part_allowed(command, rules)
+            return call.category == "exec" and isinstance(command, str) and _every_part_allowed(command, rules)
         case "path":
             return False  # widens what may be touched, not what may be done
 
@@ -84,8 +85,12 @@ def _starts(part: str, prefix: str) -> bool:
     return part == prefix or part.startswith(prefix + " ")
 
 
+def opens(rule: Rule, category: Category) -> bool:
+    """Is this a folder or file that calls of this category may touch?"""
+    named = rule.kind == "path" and rule.effect == "allow" and rule.value.startswith("/")
+    return named and (rule.write or category == "info")
+
+
 def _covers(rule: Rule, path: str, category: Category) -> bool:
-    if rule.kind != "path" or (category != "info" and not rule.write):
-        return False
     root = rule.value.rstrip("/")
-    return path == root or path.startswith(root + "/")
+    return opens(rule, category) and (path == root or path.startswith(root + "/"))
