@@ -11,6 +11,8 @@ from typing import Any
 import msgspec
 
 MAX_LINE = 64 * 1024 * 1024
+MAX_DEPTH = 200
+"""Deeper nesting is refused: what came in has to go out again, and every encoder has its limit."""
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -74,8 +76,9 @@ class Splitter:
 
 def parse(line: bytes) -> dict[str, Any]:
     """Read a line that must be one JSON object with no key twice. Raises ValueError with a reason for people."""
+    hooks = {"object_pairs_hook": _unique, "parse_constant": _no_constant, "parse_float": _finite}
     try:
-        value = json.loads(line.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
+        value = json.loads(line.decode(), **hooks)
     except UnicodeDecodeError as error:
         raise ValueError(f"invalid UTF-8 at byte {error.start}") from None
     except json.JSONDecodeError as error:
@@ -84,6 +87,8 @@ def parse(line: bytes) -> dict[str, Any]:
         raise ValueError("invalid JSON: nested too deeply") from None
     if not isinstance(value, dict):
         raise ValueError("expected a JSON object")
+    if line.count(b"[") + line.count(b"{") > MAX_DEPTH and _too_deep(value):
+        raise ValueError("invalid JSON: nested too deeply")
     return _without_surrogates(value) if b"\\u" in line else value
 
 
@@ -112,6 +117,26 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
         raise ValueError(f"the key {twice!r} appears twice")
     return found
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise ValueError(f"invalid JSON: {text} is too large a number")
+    return number
+
+
+def _too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [item for outer in level for item in _inside(outer) if isinstance(item, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+def _inside(value: Any) -> Any:
+    return value.values() if isinstance(value, dict) else value
 
 
 def _no_constant(name: str) -> None:
