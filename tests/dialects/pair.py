@@ -49,12 +49,13 @@ class Pair:
     def play(self, conversation: list[Event]) -> None:
         """The engine says all of it, and the host does what must have led to it."""
         asks: dict[str, str] = {}
-        words = {event.turn: event.text for event in conversation if isinstance(event, UserMessage) and not event.agent}
+        words = {event.turn: event for event in reversed(conversation) if isinstance(event, UserMessage)}
         running = ""
         for event in conversation:
             match event:
                 case TurnStarted(turn=running):
-                    self.ask(Prompt(running, words.get(running, "go on")))
+                    prompt = words.get(running, UserMessage("go on"))
+                    self.ask(Prompt(running, prompt.text, prompt.attachments))
                 case AskClosed(ask, how) if how in ("allowed", "answered"):
                     self.ask(Answer(asks[ask], "allow", ref="yes"))
                 case AskClosed(ask, "denied", reason):

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 import pytest
-from conversations import CONVERSATIONS
-from dialects.pair import DIALECTS, ENDS, NAMES, Pair, env
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from conversations import CONVERSATIONS
+from dialects.pair import DIALECTS, ENDS, NAMES, Pair, env
 from polylect.dialects.base import Dialect
 from polylect.vocab.commands import (
     AddContext,

@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from dialects.pair import env
 
+from dialects.pair import env
 from polylect.dialects.jsonstream.engine_side import EngineSide
 from polylect.vocab.commands import (
     AddServer,

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from dialects.pair import Pair, env
 
+from dialects.pair import Pair, env
 from polylect.dialects.jsonstream import shapes
 from polylect.dialects.jsonstream.dialect import DIALECT
 from polylect.vocab.commands import AddContext, Answer, Cancel, Command, Configure, Prompt

@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from dialects.pair import env
 
+from dialects.pair import env
 from polylect.dialects.jsonstream.host_side import HostSide
 from polylect.vocab.commands import (
     AddServer,

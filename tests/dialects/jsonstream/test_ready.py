@@ -3,11 +3,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from dialects.pair import env
 from hypothesis import given
 from hypothesis import strategies as st
 
 import polylect
+from dialects.pair import env
 from polylect import plug
 from polylect.dialects.jsonstream.dialect import DIALECT
 from polylect.dialects.jsonstream.ready import ready_line
@@ -55,9 +55,9 @@ def test_a_ready_that_was_overheard_is_not_said_again() -> None:
 
 
 def test_the_early_line_costs_no_import_but_its_own_two_modules() -> None:
-    code = "import sys; before = set(sys.modules); import polylect.dialects.jsonstream.ready; print(*set(sys.modules) - before)"
     source = str(Path(polylect.__file__).parents[1])
-    out = subprocess.run(  # noqa: S603
+    code = "before = set(sys.modules); import polylect.dialects.jsonstream.ready; print(*set(sys.modules) - before)"
+    out = subprocess.run(
         [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {source!r}); {code}"],
         check=True,
         capture_output=True,

@@ -112,31 +112,29 @@ class EventReader:
         return [ThinkingDelta(frame.text, turn=frame.msg_id) if frame.text else Alive(turn=frame.msg_id)]
 
     def _stream_end(self, frame: shapes.StreamEnd, found: dict[str, Any]) -> list[Event]:
-        turn, usage = frame.msg_id, events.usage_of(frame.usage)
-        before: list[Event] = []
-        failure = self._cause(turn, frame.finish_reason)
-        if failure is None:
-            before = self.flush()
-        reason = _REASONS.get(frame.finish_reason, "cancelled" if self._was_cancelled(turn) else "end")
-        if failure or reason == "error":
-            reason = "error"
-            failure = failure or Failure("error", "the engine did not say why the turn failed", "engine")
+        turn, finish = frame.msg_id, frame.finish_reason
+        failure = self._cause(turn, finish)
+        reason = _REASONS.get(finish) or ("error" if failure and not finish else self._quiet_end(turn))
+        if reason == "error" and failure is None:
+            failure = Failure("error", "the engine did not say why the turn failed", "engine")
+        before = self.flush()
         self._forget(turn)
-        return [*before, TurnEnded(reason, usage, failure=failure, turn=turn)]
+        return [*before, TurnEnded(reason, events.usage_of(frame.usage), failure=failure, turn=turn)]
 
-    def _was_cancelled(self, turn: str) -> bool:
-        """Only we know whether we stopped it. One that ends while another runs has only waited."""
-        return turn in self.stopped or bool(self._begun - {turn} and turn not in self._begun)
-
-    def _cause(self, turn: str, finish_reason: str) -> Failure | None:
-        """The error just before the end, if it was the end of this turn: aionrs and wayland send it without an id."""
-        if self._failure is None or finish_reason not in ("", "error"):
+    def _cause(self, turn: str, finish: str) -> Failure | None:
+        """The error just before the end, if it belongs to this turn: aionrs and wayland send it without an id."""
+        if self._failure is None:
             return None
         named, failure = self._failure
-        if named != turn and (named or failure.owner == "host"):
+        if named != turn and (named or failure.owner == "host" or finish not in ("", "error")):
             return None
         self._failure = None
         return failure
+
+    def _quiet_end(self, turn: str) -> Reason:
+        """Only we know whether we stopped it. One that never began was dropped from a queue, or needed no model."""
+        never_began = turn not in self._begun and (turn not in self.turns or bool(self._begun))
+        return "cancelled" if turn in self.stopped or never_began else "end"
 
     def _forget(self, turn: str) -> None:
         self.turns.discard(turn)
