@@ -76,9 +76,8 @@ class Splitter:
 
 def parse(line: bytes) -> dict[str, Any]:
     """Read a line that must be one JSON object with no key twice. Raises ValueError with a reason for people."""
-    hooks = {"object_pairs_hook": _unique, "parse_constant": _no_constant, "parse_float": _finite}
     try:
-        value = json.loads(line.decode(), **hooks)
+        value = _decoder.decode(line.decode())
     except UnicodeDecodeError as error:
         raise ValueError(f"invalid UTF-8 at byte {error.start}") from None
     except json.JSONDecodeError as error:
@@ -153,3 +152,6 @@ def _without_surrogates(value: Any) -> Any:
             return [_without_surrogates(item) for item in value]
         case _:
             return value
+
+
+_decoder = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
