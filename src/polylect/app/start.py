@@ -74,7 +74,10 @@ def start(options: config.Values) -> int:
 
 
 def _settle(options: config.Values, env: dict[str, str], notes: list[str]) -> config.Values:
-    workspace = os.path.realpath(str(options.get("workspace") or os.getcwd()))
+    try:
+        workspace = os.path.realpath(str(options.get("workspace") or os.getcwd()))
+    except FileNotFoundError:
+        raise CannotStart("the current folder has been deleted; name another one with --workspace") from None
     if not os.path.isdir(workspace):
         raise CannotStart(f"--workspace {workspace}: there is no such folder")
     values = config.load(options, env, workspace, notes)
@@ -121,19 +124,19 @@ def _one_of(values: config.Values, name: str, choices: tuple[str, ...]) -> None:
 
 def _session(values: config.Values, env: dict[str, str]) -> folder.Folder | None:
     named, resumed = values.get("session_id"), values.get("resume")
-    if values.get("continue"):
-        resumed = resumed or "latest"
-    if named and resumed:
+    if values.get("continue") and resumed is None:
+        resumed = "latest"
+    if named is not None and resumed is not None:
         raise CannotStart("--resume and --session-id exclude each other: one continues, the other begins", silent=True)
     if values.get("no_session") or values.get("sessions") is False:
-        if resumed:
+        if resumed is not None:
             raise CannotStart("--resume needs sessions, and they are switched off", silent=True)
         return None
     root = str(values.get("sessions_root") or folder.sessions_root(env))
     workspace = str(values["workspace"])
-    if resumed:
+    if resumed is not None:
         return folder.resume(root, str(resumed), workspace)
-    return folder.create(root, str(named or folder.new_id()), workspace)
+    return folder.create(root, folder.new_id() if named is None else str(named), workspace)
 
 
 def _say_why(message: str, options: config.Values, *, silent: bool) -> None:
