@@ -18,7 +18,7 @@ _FAULTS = {
 
 
 class _Chunk(Struct):
-    bytes: bytes = b""
+    event: bytes = msgspec.field(default=b"", name="bytes")
 
 
 class _Exception(Struct):
@@ -42,9 +42,16 @@ class Frames:
         return []
 
 
+def _event(payload: bytes) -> bytes:
+    try:
+        return _chunk(payload).event
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"an event cannot be read: {error}") from None
+
+
 def _payload(message: eventstream.Message) -> bytes:
     if message.headers.get(":message-type") == "event":
-        return _chunk(message.payload).bytes
+        return _event(message.payload)
     name = message.headers.get(":exception-type") or message.headers.get(":error-code") or "internalServerException"
     try:
         text = msgspec.json.decode(message.payload, type=_Exception).message

@@ -34,8 +34,8 @@ def check(
     key = api_key or _first(env, key_names)
     if key and (not key.isascii() or not key.isprintable() or " " in key):
         return f"the API key holds characters that no key has (spaces, line breaks?): set {key_names[0]} again"
-    # A server of one's own may want no key; the services themselves always do.
-    return None if key or base else credentials(env, project, profile)
+    # A server of one's own may want no key; the services themselves and the clouds always do.
+    return None if key or (base and base_names) else credentials(env, project, profile)
 
 
 def _no_key(name: str) -> Credentials:
@@ -58,8 +58,12 @@ def _google(env: Mapping[str, str], project: str, profile: str) -> str | None:
     named = env.get("GOOGLE_APPLICATION_CREDENTIALS")
     path = named or _home(env, ".config/gcloud/application_default_credentials.json")
     if not os.path.exists(path):
-        found = f"GOOGLE_APPLICATION_CREDENTIALS names {path}, which is not there" if named else "no Google credentials"
-        return f"{found}: point it at a service account's JSON file, {_OR_SCRIPTED}"
+        found = (
+            f"GOOGLE_APPLICATION_CREDENTIALS names {path}, which is not there"
+            if named
+            else "GOOGLE_APPLICATION_CREDENTIALS is not set"
+        )
+        return f"{found}: set it to a service account's JSON file, {_OR_SCRIPTED}"
     if not (project or named or _first(env, ("VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT"))):
         return "no Google project: set VERTEX_PROJECT_ID"
     return None

@@ -1,6 +1,5 @@
 """Signing with RSA (PKCS #1 v1.5, SHA-256), enough for one token an hour without a compiled dependency."""
 
-from binascii import Error as Base64Error
 from binascii import a2b_base64
 from hashlib import sha256
 
@@ -44,7 +43,7 @@ def read_key(pem: str) -> PrivateKey:
             fields = _fields(fields[2][1])
         numbers = [int.from_bytes(value, "big") for _, value in fields]
         return PrivateKey(numbers[1], *numbers[4:9])
-    except (Base64Error, IndexError, TypeError):
+    except (ValueError, IndexError, TypeError):
         raise ValueError("not an unencrypted RSA private key") from None
 
 
