@@ -10,7 +10,7 @@ from polylect.engine.gate import opens
 from polylect.engine.session import Session
 from polylect.engine.settings import Settings
 from polylect.vocab.commands import Steer
-from polylect.vocab.content import Category, Rule
+from polylect.vocab.content import Category, Message, Rule
 from polylect.vocab.events import Event
 from polylect.vocab.ports import Processes, Provider, Tool
 
@@ -44,7 +44,7 @@ class Agent:
         self.new_id = new_id
         self.asks = Asks()
         self.rules: list[Rule] = []
-        self.steers: list[Steer] = []
+        self.steers: list[tuple[Steer, Message]] = []
         self.seen: dict[str, tuple[int, int]] = {}
         self.running: dict[str, str] = {}
         """Calls that run now: id to the tool's name."""

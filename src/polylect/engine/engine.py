@@ -132,13 +132,11 @@ class Engine:
             return Failure("queue_full", message, "host", retryable=True)
         if command.busy == "refuse" and self._turn:
             return Failure("busy", "a turn is running", "host", retryable=True)
+        message = self._read(command)
+        if isinstance(message, Failure):
+            return message
         try:
-            content = attach.blocks(command.text, command.attachments, agent.settings.workspace)
-            if not content:
-                return Failure("empty_prompt", "the prompt is empty", "host")
-            agent.session.accept(command.turn, Message("user", content))
-        except attach.AttachmentError as error:
-            return Failure("bad_attachment", str(error), "host")
+            agent.session.accept(command.turn, message)
         except SessionError as error:
             return Failure("session", str(error), "engine")
         self._queue_up(command)
@@ -155,8 +153,19 @@ class Engine:
     def _steer(self, command: Steer) -> Failure | None:
         if self._turn is None:
             return Failure("idle", "no turn is running that could be steered; send a prompt", "host")
-        self._agent.steers.append(command)
+        message = self._read(command)
+        if isinstance(message, Failure):
+            return message
+        self._agent.steers.append((command, message))
         return None
+
+    def _read(self, command: Prompt | Steer) -> Message | Failure:
+        """What the model will see of it, or why it cannot be taken."""
+        try:
+            content = attach.blocks(command.text, command.attachments, self.settings.workspace)
+        except attach.AttachmentError as error:
+            return Failure("bad_attachment", str(error), "host")
+        return Message("user", content) if content else Failure("empty_prompt", "the prompt is empty", "host")
 
     def _cancel(self, command: Cancel) -> Failure | None:
         match command.what:

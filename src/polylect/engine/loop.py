@@ -16,12 +16,11 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Literal
 
-from polylect.engine import attach
 from polylect.engine.agent import Agent
 from polylect.engine.calls import Calls
 from polylect.engine.prompt import system_prompt
 from polylect.engine.reply import Reply
-from polylect.vocab.content import Failure, Message, Stop, Usage
+from polylect.vocab.content import Failure, Message, Stop, Text, Usage
 from polylect.vocab.errors import PolylectError, ProviderError
 from polylect.vocab.events import Notice, StepEnded, StepStarted, TurnEnded, TurnStarted, UserMessage
 from polylect.vocab.ports import ModelEvent, ModelRequest
@@ -147,11 +146,10 @@ class Turn:
 
     def _take_steers(self, *, last: bool) -> bool:
         """What the host wants to add: now, or, when the turn would end, also what was meant for then."""
-        taken = [steer for steer in self._agent.steers if last or steer.when == "soon"]
-        for steer in taken:
-            self._agent.steers.remove(steer)
-            content = attach.blocks(steer.text, steer.attachments, self._agent.settings.workspace)
-            self._agent.session.say("", Message("user", content))
+        taken = [(steer, message) for steer, message in self._agent.steers if last or steer.when == "soon"]
+        for steer, message in taken:
+            self._agent.steers.remove((steer, message))
+            self._agent.session.say("", message)
             self._say(UserMessage(steer.text, "steer" if steer.when == "soon" else "follow_up"))
         return bool(taken)
 
@@ -164,7 +162,7 @@ class Turn:
 
 
 def _words(message: Message) -> str:
-    return "\n".join(block.text for block in message.content if hasattr(block, "text"))
+    return "\n".join(block.text for block in message.content if isinstance(block, Text))
 
 
 def _failure(error: PolylectError) -> Failure:
