@@ -304,7 +304,7 @@ class Engine:
 
     async def _keep_alive(self, turn: str) -> None:
         """A host hears something at least every `heartbeat` seconds while a turn runs."""
-        while True:
+        while self.settings.heartbeat:
             before = self._spoken
             await asyncio.sleep(self.settings.heartbeat / 2)
             if self._spoken == before:
