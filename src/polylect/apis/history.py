@@ -1,6 +1,7 @@
 """A conversation put into the order that every vendor accepts, whatever happened while it grew."""
 
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -10,6 +11,7 @@ NO_RESULT = "There is no result: the call was interrupted."
 _BEFORE = "(The conversation began earlier.)"
 _GO_ON = "Go on."
 _MOST_ID = 40
+Named = TypeVar("Named", ToolCall, ToolResult)
 
 
 def settle(messages: Sequence[Message]) -> list[Message]:
@@ -19,7 +21,7 @@ def settle(messages: Sequence[Message]) -> list[Message]:
     without a result get one that says so; results without a call are left out; of two results the later one counts.
     """
     settled: list[Message] = []
-    ids: set[str] = set()
+    ids: dict[str, int] = {}
     calls: list[tuple[str, ToolCall]] = []  # of the last reply: the id they came with, and what they are now
     pending: list[Message] = []
     for message in messages:
@@ -33,11 +35,11 @@ def settle(messages: Sequence[Message]) -> list[Message]:
     return _framed(settled)
 
 
-def _said(message: Message, ids: set[str], calls: list[tuple[str, ToolCall]]) -> Iterable[Block]:
+def _said(message: Message, ids: dict[str, int], calls: list[tuple[str, ToolCall]]) -> Iterable[Block]:
     for block in message.content:
         match block:
             case ToolCall():
-                call = replace(block, call=_unique(block.call, ids))
+                call = _renamed(block, _unique(block.call, ids))
                 calls.append((block.call, call))
                 yield call
             case Text(text) if text.strip():
@@ -51,7 +53,7 @@ def _heard(calls: list[tuple[str, ToolCall]], pending: list[Message]) -> Iterabl
     results = {block.call: block for block in blocks if isinstance(block, ToolResult)}
     for came_as, call in calls:
         found = results.get(came_as) or ToolResult(call.call, call.name, NO_RESULT, "cancelled")
-        yield replace(found, call=call.call)
+        yield _renamed(found, call.call)
     for block in blocks:
         match block:
             case Text(text) if text.strip():
@@ -60,6 +62,10 @@ def _heard(calls: list[tuple[str, ToolCall]], pending: list[Message]) -> Iterabl
                 yield Text("[an image that is no longer there]")
             case Image() | Document():
                 yield block
+
+
+def _renamed(block: Named, call: str) -> Named:
+    return block if block.call == call else replace(block, call=call)
 
 
 def _add(settled: list[Message], role: str, blocks: Iterable[Block]) -> None:
@@ -80,14 +86,14 @@ def _framed(settled: list[Message]) -> list[Message]:
     return settled
 
 
-def _unique(call: str, ids: set[str]) -> str:
+def _unique(call: str, ids: dict[str, int]) -> str:
     """The id in letters that all vendors take, told apart from the ids before it: small models reuse theirs."""
     plain = call.replace("_", "a").replace("-", "a")
     if not (plain.isascii() and plain.isalnum() and len(call) <= _MOST_ID):
         call = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in call)[:_MOST_ID] or "call"
-    name, count = call, 1
+    name = call
     while name in ids:
-        count += 1
-        name = f"{call[: _MOST_ID - 6]}_{count}"
-    ids.add(name)
+        ids[call] += 1
+        name = f"{call[: _MOST_ID - 8]}_{ids[call]}"
+    ids[name] = 1
     return name

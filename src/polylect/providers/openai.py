@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from polylect.apis import openai_chat, openai_responses
 from polylect.providers.exchange import Parser, Question, converse
@@ -13,7 +14,7 @@ from polylect.providers.http import Client
 from polylect.providers.models import Catalogue
 from polylect.providers.retry import Retries
 from polylect.providers.settings import ProviderSettings
-from polylect.vocab.ports import ModelEvent, ModelInfo, ModelRequest, Provider
+from polylect.vocab.ports import ModelEvent, ModelInfo, ModelRequest, Provider, ReplyDone
 from polylect.wire import sse
 
 BASE_URL = "https://api.openai.com/v1"
@@ -35,6 +36,7 @@ class OpenAI:
         }
         self._own = self._base.startswith("https://api.openai.com/")
         self._api = settings.extra.get("api", "")
+        self._seen: set[str] = set()
         self._client = Client.of(settings)
         self._models = Catalogue(settings.extra.get("models"))
 
@@ -54,7 +56,14 @@ class OpenAI:
         self, path: str, model: str, body: dict[str, Any], parser: Parser
     ) -> AsyncGenerator[Sequence[ModelEvent], None]:
         question = Question(model, self._base + path, self._headers, _encode(body))
-        return converse(self._client, self._service, question, sse.Parser(), parser, self._models.settled)
+        return converse(self._client, self._service, question, sse.Parser(), parser, self._settled)
+
+    def _settled(self, model: str, done: ReplyDone) -> ReplyDone:
+        """Small servers repeat their ids, and the usage of an id is counted once: a repeated one gets a new end."""
+        if done.request in self._seen:
+            done = replace(done, request=f"{done.request}-{os.urandom(4).hex()}")
+        self._seen.add(done.request)
+        return self._models.settled(model, done)
 
     def _speaks_responses(self, model: str) -> bool:
         """As configured (`api = "responses"`); else chat, but for models that OpenAI itself serves no other way."""
