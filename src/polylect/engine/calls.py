@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
+from msgspec.structs import replace
+
 from polylect.engine.agent import Agent
 from polylect.engine.gate import Wanted, verdict
 from polylect.vocab.commands import Answer
@@ -131,6 +133,12 @@ class Calls:
         )
         self._say(finished)
 
+    async def put(self, call: str, question: Ask) -> Answer:
+        """A question that a running call has for the person."""
+        settings = self._agent.settings
+        whole = replace(question, ask=f"ask-{self._agent.new_id()}", call=call)
+        return await self._agent.asks.ask(whole, self._say, settings.approval_timeout)
+
     def progress(self, call: str, text: str) -> None:
         if call not in self._results:
             self._say(ToolOutput(call, self._agent.asks.scrub(text)))
@@ -161,6 +169,9 @@ class Context:
 
     def progress(self, text: str) -> None:
         self._calls.progress(self.call, text)
+
+    async def ask(self, question: Ask) -> Answer:
+        return await self._calls.put(self.call, question)
 
 
 def _described(tool: Tool, args: dict[str, Any]) -> str:

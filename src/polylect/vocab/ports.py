@@ -5,8 +5,10 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
+from polylect.vocab.commands import Answer
 from polylect.vocab.content import Block, Category, Form, Image, Message, Stop, Usage
 from polylect.vocab.entries import Body, Entry
+from polylect.vocab.events import Ask
 
 # Models.
 
@@ -141,6 +143,35 @@ class Processes(Protocol):
     async def close(self) -> None: ...
 
 
+class Child(Protocol):
+    """A process that is talked to over its standard streams."""
+
+    pid: int
+
+    async def read(self) -> bytes:
+        """What it has written; empty once it will write no more."""
+        ...
+
+    async def write(self, data: bytes) -> None: ...
+
+    async def close(self) -> None:
+        """End it and whatever it started."""
+        ...
+
+
+class Children(Protocol):
+    """Keeps processes that stay: servers of other protocols. They are in the same custody as those that run and end."""
+
+    async def open(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        on_error_output: Callable[[bytes], None],
+    ) -> Child: ...
+
+
 class ToolContext(Protocol):
     """What a call may use."""
 
@@ -157,6 +188,10 @@ class ToolContext(Protocol):
 
     def progress(self, text: str) -> None:
         """Show output as it comes. The return value still holds everything."""
+        ...
+
+    async def ask(self, question: Ask) -> Answer:
+        """Put a question to the person, on behalf of this call. With nobody there, the answer is no."""
         ...
 
     def spill(self, text: str) -> str:
