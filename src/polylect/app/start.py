@@ -66,7 +66,10 @@ def start(options: config.Values) -> int:
         return 1
     for note in notes:
         print(f"polylect: {note}", file=sys.stderr)
-    from polylect.app.serve import run  # asyncio, msgspec and the engine: 40 ms, now that the host is reading
+    from polylect.app.lazy import LazyImports  # nobody waits any more
+
+    with LazyImports():
+        from polylect.app.serve import run  # asyncio, msgspec and the engine: 40 ms, now that the host is reading
 
     gc.enable()
     gc.freeze()
