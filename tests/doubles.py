@@ -265,7 +265,8 @@ class Talk:
     def __init__(
         self,
         folder: Path,
-        model: Provider,
+        provider: Provider,
+        /,
         *tools: Tool,
         host: Host = silent,
         store: Store | None = None,
@@ -285,7 +286,7 @@ class Talk:
         def agent(emit: Callable[[Event], None]) -> Agent:
             return Agent(
                 settings=Settings(**{**known, **settings}),
-                provider=model,
+                provider=provider,
                 tools={tool.name: tool for tool in tools},
                 session=self.session,
                 processes=NoProcesses(),
@@ -341,13 +342,13 @@ class Talk:
 
 
 def run(
-    conversation: Callable[[Talk], Awaitable[None]], folder: Path, model: Provider, *tools: Tool, **options: Any
+    conversation: Callable[[Talk], Awaitable[None]], folder: Path, provider: Provider, /, *tools: Tool, **options: Any
 ) -> Talk:
     """Go through a whole conversation: what the test does in it, then whatever is still under way."""
 
     async def whole() -> Talk:
         async with asyncio.timeout(PATIENCE):
-            talk = Talk(folder, model, *tools, **options)
+            talk = Talk(folder, provider, *tools, **options)
             await conversation(talk)
             await talk.engine.settled()
             await talk.end()
@@ -356,13 +357,13 @@ def run(
     return asyncio.run(whole())
 
 
-def converse(folder: Path, model: Provider, commands: Iterable[Command], *tools: Tool, **options: Any) -> Talk:
+def converse(folder: Path, provider: Provider, commands: Iterable[Command], /, *tools: Tool, **options: Any) -> Talk:
     """A conversation in which the host sends these commands at once, and then only answers."""
 
     async def conversation(talk: Talk) -> None:
         talk.send(*commands)
 
-    return run(conversation, folder, model, *tools, **options)
+    return run(conversation, folder, provider, *tools, **options)
 
 
 def line(event: Event) -> str:

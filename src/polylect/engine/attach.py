@@ -61,14 +61,19 @@ def _read(path: str, workspace: str) -> Block:
 def _content(path: str, full: str) -> tuple[bytes, int]:
     """At most as much as an image may have, and the true size. Never waits on a pipe or a device."""
     try:
-        descriptor = os.open(full, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        raise AttachmentError(f"the attached file {path} cannot be read: {error.strerror}") from None
-    with open(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise AttachmentError(f"the attached file {path} is not a regular file")
-        return file.read(MOST_IMAGE + 1), status.st_size
+        with open(full, "rb", opener=_open_at_once) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise AttachmentError(f"the attached file {path} is not a regular file")
+            data = file.read(MOST_IMAGE + 1)
+            return data, max(status.st_size, len(data))  # what the kernel makes up has no size
+    except (OSError, ValueError) as error:  # ValueError: a path that no file can have
+        why = getattr(error, "strerror", None) or error
+        raise AttachmentError(f"the attached file {path} cannot be read: {why}") from None
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _image_type(path: str, data: bytes) -> str:
