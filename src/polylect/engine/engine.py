@@ -189,7 +189,9 @@ class Engine:
 
     def _configure(self, changes: dict[str, Any]) -> Failure | None:
         try:
-            configured(self.settings, changes, self._agent.provider.info(changes.get("model") or self.settings.model))
+            planned = self.settings
+            for change in (*self._later, changes):
+                planned = self._changed(planned, change)
         except BadSetting as error:
             return Failure("bad_setting", str(error), "host")
         at_once = {key: value for key, value in changes.items() if key == "mode" or not self._turn}
@@ -201,13 +203,13 @@ class Engine:
         return None
 
     def _apply(self, changes: dict[str, Any]) -> None:
-        agent = self._agent
-        agent.settings = configured(
-            agent.settings, changes, agent.provider.info(changes.get("model") or agent.settings.model)
-        )
+        self._agent.settings = self._changed(self.settings, changes)
         for key, value in changes.items():
             if value is not None:
                 self._emit(SettingChanged(key, value))
+
+    def _changed(self, settings: Settings, changes: dict[str, Any]) -> Settings:
+        return configured(settings, changes, self._agent.provider.info(str(changes.get("model") or settings.model)))
 
     def _add_context(self, text: str) -> Failure | None:
         try:
