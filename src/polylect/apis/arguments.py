@@ -4,10 +4,7 @@ from typing import Any
 
 import msgspec
 
-from polylect.vocab.content import ToolCall
-
-UNPARSED = "unparsed"
-"""In `ToolCall.extra`: what the model wrote where arguments should have been. Such a call is not to be run."""
+from polylect.vocab.content import UNPARSED, ToolCall
 
 
 def tool_call(call: str, name: str, text: str, whole: Any = None, extra: dict[str, Any] | None = None) -> ToolCall:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from polylect.engine.agent import Agent
 from polylect.engine.gate import Wanted, verdict
 from polylect.vocab.commands import Answer
-from polylect.vocab.content import Outcome, ToolCall, ToolResult
+from polylect.vocab.content import UNPARSED, Outcome, ToolCall, ToolResult
 from polylect.vocab.errors import ToolError
 from polylect.vocab.events import Ask, ToolCalled, ToolFinished, ToolOutput, ToolStarted
 from polylect.vocab.ports import Tool, ToolReturn
@@ -61,9 +61,9 @@ class Calls:
         tool = self._agent.tools.get(call.name)
         if tool is None:
             known = ", ".join(sorted(self._agent.tools))
-            return self._finish(
-                call, ToolReturn(f"Unknown tool: {call.name}. The tools are: {known}.", ok=False), "error"
-            )
+            return self._refuse(call, f"Unknown tool: {call.name}. The tools are: {known}.")
+        if UNPARSED in call.extra:
+            return self._refuse(call, "The arguments are cut off or not a JSON object, so nothing was done. Call it again.")
         args = deepcopy(call.args)  # what is judged here is what runs, whoever else holds the original
         outside = self._outside(tool, args)
         wanted = Wanted(call.name, tool.category, args, outside)
@@ -76,6 +76,10 @@ class Calls:
             if answer.args is not None:
                 args, outside = answer.args, self._outside(tool, answer.args)
         await self._execute(call, tool, args, [*self._agent.roots(tool.category), *outside])
+
+    def _refuse(self, call: ToolCall, why: str) -> None:
+        """A call that makes no sense is answered without bothering anybody."""
+        self._finish(call, ToolReturn(why, ok=False), "error")
 
     async def _ask(self, call: ToolCall, tool: Tool, why: str) -> Answer:
         agent = self._agent

@@ -7,13 +7,14 @@ from polylect.vocab.events import (
     ArgsDelta,
     BlockEnded,
     Event,
+    Extra,
     ReplyEnded,
     RetryEnded,
     RetryStarted,
     TextDelta,
     ThinkingDelta,
 )
-from polylect.vocab.ports import ArgsChunk, BlockDone, ModelEvent, ReplyDone, Retrying, TextChunk, ThinkingChunk
+from polylect.vocab.ports import ArgsChunk, BlockDone, Circuit, ModelEvent, ReplyDone, Retrying, TextChunk, ThinkingChunk
 
 
 class Reply:
@@ -54,7 +55,7 @@ class Reply:
             self._open.append(event.text)
             self._say(TextDelta(event.text))
             return
-        if self._attempt and not isinstance(event, Retrying):
+        if self._attempt and not isinstance(event, Retrying | Circuit):
             self._retried(ok=True)
         match event:
             case TextChunk(text):
@@ -71,6 +72,9 @@ class Reply:
             case Retrying(attempt, most, delay_ms, error):
                 self._attempt = attempt
                 self._say(RetryStarted(attempt, most, delay_ms, error))
+            case Circuit(primary, state, fallback, error):
+                told = {"primary": primary, "fallback": fallback, "state": state, "error": error}
+                self._say(Extra("provider_circuit_event", {key: value for key, value in told.items() if value}))
             case ReplyDone(stop, usage, request, model):
                 self.usage, self.request, self.model = usage, request, model
                 self._end("calls" if self.calls and stop == "end" else stop)

@@ -69,6 +69,10 @@ class ToolCall(Struct, frozen=True, omit_defaults=True, tag="tool_call"):
     extra: dict[str, Any] = {}
 
 
+UNPARSED = "unparsed"
+"""In `ToolCall.extra`: what the model wrote where arguments should have been. Such a call is never run."""
+
+
 class ToolResult(Struct, frozen=True, omit_defaults=True, tag="tool_result"):
     """What the model is told about a call, whether or not the tool ran."""
 

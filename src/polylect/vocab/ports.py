@@ -83,7 +83,16 @@ class Retrying(Struct, frozen=True):
     error: str
 
 
-ModelEvent = TextChunk | ThinkingChunk | ArgsChunk | BlockDone | ReplyDone | Retrying
+class Circuit(Struct, frozen=True):
+    """A service that keeps failing is no longer asked (`open`), tried again (`half_open`) or well again (`closed`)."""
+
+    primary: str
+    state: Literal["closed", "open", "half_open"]
+    fallback: str = ""
+    error: str = ""
+
+
+ModelEvent = TextChunk | ThinkingChunk | ArgsChunk | BlockDone | ReplyDone | Retrying | Circuit
 
 
 class Provider(Protocol):
