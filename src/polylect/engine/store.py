@@ -64,8 +64,9 @@ class FileStore:
         return path
 
     def close(self) -> None:
+        empty = os.fstat(self._file).st_size == 0  # not: has no readable entries
         os.close(self._file)
-        self._folder.close(discard=not self._last)
+        self._folder.close(discard=empty)
 
 
 def _open(path: str) -> int:
