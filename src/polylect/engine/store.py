@@ -11,6 +11,7 @@ from polylect.vocab.entries import Body, Entry, Opened
 from polylect.vocab.errors import SessionError
 from polylect.wire import jsonl
 
+_sync = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
 _decode = msgspec.json.Decoder(Entry).decode
 
 
@@ -54,7 +55,7 @@ class FileStore:
     def sync(self) -> None:
         if self._unsynced:
             self._unsynced = False
-            os.fdatasync(self._file)
+            _sync(self._file)
 
     def spill(self, text: str) -> str:
         path = os.path.join(self._folder.path, "spill", self._new_id() + ".txt")

@@ -1,0 +1,158 @@
+"""Where sessions live: names, locks, the latest one (S2, S3, S5, P6)."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from polylect.engine import folder
+from polylect.engine.folder import FolderError
+from polylect.engine.store import FileStore
+from polylect.vocab.entries import TurnOpened
+
+
+def say_something(place: folder.Folder) -> None:
+    store = FileStore(place, cwd="/w", new_id=map(str, count(1)).__next__)
+    store.append(TurnOpened("t1"))
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "session",
+    ["", ".", "..", ".hidden", "../a", "a/b", "/a", "a b", "a\n", "a\0", "ä", "a" * 129, "~", "$HOME", "a\\b", "-\ud800"],
+)
+def test_P6_an_id_that_could_lead_elsewhere_is_refused(session: str, tmp_path: Path) -> None:
+    root = tmp_path / "sessions"
+    with pytest.raises(FolderError, match="bad session id"):
+        folder.create(str(root), session, "/w")
+    with pytest.raises(FolderError, match="bad session id"):
+        folder.resume(str(root), session, "/w")
+    assert not root.exists()
+
+
+@pytest.mark.parametrize("session", ["a", "A-b_c.d", "0" * 128])
+def test_P6_ordinary_ids_are_taken(session: str, tmp_path: Path) -> None:
+    say_something(folder.create(str(tmp_path), session, "/w"))
+    assert [path.name for path in tmp_path.iterdir()] == [session]
+
+
+def test_sessions_are_for_their_owner_only(tmp_path: Path) -> None:
+    say_something(folder.create(str(tmp_path), "a", "/w"))
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "a" / "log.jsonl").stat().st_mode & 0o777 == 0o600
+
+
+def test_S2_an_id_in_use_is_refused_and_one_in_which_nothing_was_said_is_free(tmp_path: Path) -> None:
+    folder.create(str(tmp_path), "a", "/w").close()
+    say_something(folder.create(str(tmp_path), "a", "/w"))
+    with pytest.raises(FolderError, match=r"Session ID 'a' already exists\. Use --resume a"):
+        folder.create(str(tmp_path), "a", "/w")
+    folder.resume(str(tmp_path), "a", "/w").close()  # and the refusal has let go of it
+
+
+def test_S2_a_missing_session_is_refused_and_nothing_is_made(tmp_path: Path) -> None:
+    root = tmp_path / "sessions"
+    with pytest.raises(FolderError, match="Session 'a' not found"):
+        folder.resume(str(root), "a", "/w")
+    with pytest.raises(FolderError, match="No sessions found for /w"):
+        folder.resume(str(root), "latest", "/w")
+    assert not root.exists()
+
+
+def test_S2_the_latest_session_is_the_most_recently_active_of_this_workspace(tmp_path: Path) -> None:
+    for age, (session, workspace) in enumerate([("a", "/w"), ("b", "/w"), ("c", "/other")]):
+        say_something(folder.create(str(tmp_path), session, workspace))
+        os.utime(tmp_path / session / "log.jsonl", (age, age))
+    folder.create(str(tmp_path), "silent", "/w").close()
+    assert resumed(tmp_path, "/w") == "b"
+    os.utime(tmp_path / "a" / "log.jsonl", (9, 9))
+    assert resumed(tmp_path, "/w") == "a"
+    assert resumed(tmp_path, "/other") == "c"
+
+
+def resumed(root: Path, workspace: str) -> str:
+    place = folder.resume(str(root), "latest", workspace)
+    place.close()
+    return place.session
+
+
+def test_a_folder_that_cannot_be_made_or_locked_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FolderError, match="Set POLYLECT_HOME"):
+        folder.create(str(tmp_path / "file"), "a", "/w")
+    say_something(folder.create(str(tmp_path), "a", "/w"))
+    (tmp_path / "a" / "lock").unlink(missing_ok=True)
+    (tmp_path / "a" / "lock").mkdir()
+    with pytest.raises(FolderError, match="cannot lock the session folder"):
+        folder.resume(str(tmp_path), "a", "/w")
+
+
+@pytest.mark.parametrize(
+    ("env", "root"),
+    [
+        ({"POLYLECT_HOME": "/p"}, "/p/sessions"),
+        ({"XDG_STATE_HOME": "/x", "HOME": "/h"}, "/x/polylect/sessions"),
+        ({"HOME": "/h"}, "/h/.local/state/polylect/sessions"),
+    ],
+)
+def test_sessions_live_where_the_environment_says(env: dict[str, str], root: str) -> None:
+    assert folder.sessions_root(env) == root
+
+
+HOLD = """
+import sys
+from polylect.engine import folder
+folder.create(sys.argv[1], "a", "/w")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def another_process_holds(root: Path) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", HOLD, str(root)]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process
+
+
+def test_S3_a_second_process_is_told_who_holds_the_session_and_gets_it_when_the_first_dies(tmp_path: Path) -> None:
+    with another_process_holds(tmp_path) as process:
+        with pytest.raises(FolderError, match=f"Session 'a' is in use by process {process.pid}"):
+            folder.create(str(tmp_path), "a", "/w")
+        process.kill()
+        process.wait()
+    say_something(folder.create(str(tmp_path), "a", "/w"))
+
+
+def test_S5_many_sessions_made_at_once_disturb_nobody(tmp_path: Path) -> None:
+    def one(number: int) -> str:
+        session = folder.new_id()
+        say_something(folder.create(str(tmp_path / "sessions"), session, f"/w{number}"))
+        return session
+
+    with ThreadPoolExecutor(25) as pool:
+        made = list(pool.map(one, range(100)))
+    assert {path.name for path in (tmp_path / "sessions").iterdir()} == set(made)
+    for number, session in enumerate(made):
+        assert resumed(tmp_path / "sessions", f"/w{number}") == session
+
+
+def test_S3_of_many_that_want_one_session_at_once_one_gets_it(tmp_path: Path) -> None:
+    def one(number: int) -> folder.Folder | None:
+        try:
+            return folder.create(str(tmp_path), "a", "/w")
+        except FolderError:
+            return None
+
+    with ThreadPoolExecutor(25) as pool:
+        held = [place for place in pool.map(one, range(50)) if place]
+    assert len(held) == 1

@@ -1,0 +1,144 @@
+"""Which calls may run without asking (A4, A7, P2): the whole table."""
+
+import pytest
+
+from polylect.engine.gate import Wanted, verdict
+from polylect.engine.settings import MODES, Mode
+from polylect.vocab.content import Category, Rule
+
+ALLOW_LIST = ("Read",)
+TOOLS: dict[str, Category] = {"Read": "info", "Look": "info", "Edit": "edit", "Bash": "exec", "mcp__x__y": "mcp"}
+OUTSIDE = "/etc/passwd"
+
+
+def decided(
+    name: str, mode: Mode = "default", *rules: Rule, outside: str = "", category: Category | None = None, command: str = ""
+) -> str:
+    wanted = Wanted(name, category or TOOLS[name], {"command": command}, (outside,) if outside else ())
+    return verdict(wanted, mode, ALLOW_LIST, rules).decision
+
+
+RUNS: dict[tuple[Mode, str], set[str]] = {
+    ("default", "inside"): {"Read"},
+    ("default", "outside"): set(),
+    ("auto_edit", "inside"): {"Read", "Look", "Edit"},
+    ("auto_edit", "outside"): set(),
+    ("force", "inside"): set(TOOLS),
+    ("force", "outside"): set(TOOLS),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("where", ["inside", "outside"])
+@pytest.mark.parametrize("name", TOOLS)
+def test_A7_P2_a_mode_lets_run_what_the_table_says_and_outside_the_workspace_everything_is_asked_for(
+    mode: Mode, where: str, name: str
+) -> None:
+    expected = "allow" if name in RUNS[mode, where] else "ask"
+    assert decided(name, mode, outside=OUTSIDE if where == "outside" else "") == expected
+
+
+def test_the_reason_says_what_a_person_has_to_know() -> None:
+    assert verdict(Wanted("Bash", "exec", {}), "default", (), ()).why == "exec calls are asked for in mode default"
+    outside = Wanted("Read", "info", {}, ("/w/a", OUTSIDE))
+    assert verdict(outside, "default", ("Read",), [Rule("path", "/w")]).why == (
+        "it touches /etc/passwd, which is outside the workspace"
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "names"),
+    [
+        (Rule("category", "exec"), {"Bash"}),
+        (Rule("category", "edit"), {"Edit"}),
+        (Rule("category", "info"), {"Look"}),
+        (Rule("tool", "Edit"), {"Edit"}),
+        (Rule("tool", "mcp__x__y"), {"mcp__x__y"}),
+        (Rule("tool", "Ed"), set()),
+        (Rule("category", ""), set()),
+        (Rule("path", "/"), set()),
+        (Rule("category", "exec", effect="deny"), set()),
+        (Rule("category", "exec", effect="ask"), set()),
+    ],
+)
+def test_A4_a_rule_allows_its_category_or_its_tool_and_nothing_beside(rule: Rule, names: set[str]) -> None:
+    asked = {name for name in TOOLS if decided(name) == "ask"}
+    assert {name for name in asked if decided(name, "default", rule) == "allow"} == names
+    assert all(decided(name, "auto_edit", rule, outside=OUTSIDE) == "ask" for name in TOOLS if rule.kind != "path")
+
+
+GIT = (Rule("prefix", "git log"), Rule("prefix", "git status:*"), Rule("prefix", "cargo *"))
+
+
+@pytest.mark.parametrize(
+    ("command", "decision"),
+    [
+        ("git log", "allow"),
+        ("git log --oneline", "allow"),
+        ("git status", "allow"),
+        ("cargo test --all", "allow"),
+        ("git log && git status", "allow"),
+        ("git log; cargo build | cargo fmt\ngit status &", "allow"),
+        ("git logs", "ask"),
+        ("git log-evil", "ask"),
+        ("cargo-evil", "ask"),
+        ("git", "ask"),
+        ("sudo git log", "ask"),
+        ("X=1 git log", "ask"),
+        ("git log; rm -rf .", "ask"),
+        ("git log && rm -rf .", "ask"),
+        ("git log || rm -rf .", "ask"),
+        ("git log | sh", "ask"),
+        ("git log & rm x", "ask"),
+        ("git log\nrm x", "ask"),
+        ("git log $(rm x)", "ask"),
+        ("git log `rm x`", "ask"),
+        ("git log > ~/.bashrc", "ask"),
+        ("git log <(rm x)", "ask"),
+        ("git log << END", "ask"),
+        ("", "ask"),
+        (";;", "ask"),
+    ],
+)
+def test_A4_a_prefix_matches_at_a_word_and_every_part_of_a_chain_must_match(command: str, decision: str) -> None:
+    assert decided("Bash", "default", *GIT, command=command) == decision
+
+
+@pytest.mark.parametrize("value", ["", "*", ":*", " ", "{"])
+def test_A4_an_empty_prefix_allows_nothing(value: str) -> None:
+    assert decided("Bash", "default", Rule("prefix", value), command="ls") == "ask"
+
+
+def test_A4_a_prefix_speaks_of_shell_commands_only_and_a_denied_one_allows_nothing() -> None:
+    assert decided("mcp__x__y", "default", Rule("prefix", "ls"), command="ls") == "ask"
+    assert decided("Edit", "default", Rule("prefix", "ls"), command="ls") == "ask"
+    denied = Rule("prefix", "rm", effect="deny")
+    assert decided("Bash", "default", Rule("prefix", "ls"), denied, command="ls; rm x") == "ask"
+
+
+@pytest.mark.parametrize(
+    ("rule", "path", "reads", "edits"),
+    [
+        (Rule("path", "/data"), "/data/a", True, True),
+        (Rule("path", "/data/"), "/data/a", True, True),
+        (Rule("path", "/data"), "/data", True, True),
+        (Rule("path", "/data", write=False), "/data/a", True, False),
+        (Rule("path", "/data"), "/database", False, False),
+        (Rule("path", "/data"), "/etc/passwd", False, False),
+        (Rule("path", "/"), "/etc/passwd", True, True),
+        (Rule("path", ""), "/etc/passwd", False, False),
+        (Rule("path", "data"), "/data/a", False, False),
+        (Rule("path", "/data", effect="deny"), "/data/a", False, False),
+    ],
+)
+def test_P2_a_path_rule_opens_what_lies_below_it(rule: Rule, path: str, reads: bool, edits: bool) -> None:
+    """In auto_edit, where both would run inside the workspace."""
+    assert decided("Read", "auto_edit", rule, outside=path) == ("allow" if reads else "ask")
+    assert decided("Edit", "auto_edit", rule, outside=path) == ("allow" if edits else "ask")
+    assert decided("Edit", "default", rule, outside=path) == "ask"
+
+
+def test_P2_every_path_that_is_touched_has_to_be_open() -> None:
+    wanted = Wanted("Read", "info", {}, ("/data/a", OUTSIDE))
+    assert verdict(wanted, "auto_edit", (), [Rule("path", "/data")]).decision == "ask"
+    assert verdict(wanted, "auto_edit", (), [Rule("path", "/data"), Rule("path", "/etc")]).decision == "allow"
