@@ -10,7 +10,8 @@ HIGH = 1024 * 1024
 LOW = HIGH // 4
 FLOOD = 8 * HIGH
 """Above this much, input is not read either: answers to it would have nowhere to go."""
-_READ = 256 * 1024
+_READ = 64 * 1024
+"""As much as a pipe holds. Answers can be fifty times as long, and all of one read's are made at once."""
 
 
 class Outgoing:
@@ -42,6 +43,8 @@ class Outgoing:
 
     async def room(self, most: int = HIGH) -> None:
         """Returns at once while less than `most` waits to be read, else when the host has read enough."""
+        if self._scheduled:
+            self._flush()  # whoever asks has said all for now; what is not in the buffer would not be counted
         if len(self._buffer) > most:
             self._room.clear()
             await self._room.wait()
