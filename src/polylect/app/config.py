@@ -52,17 +52,27 @@ def load(flags: Values, env: dict[str, str], workspace: str, notes: list[str]) -
     found: Values = {}
     for path in files(env, workspace):
         ours = path == _user_file(env) or bool(flags.get("trust_workspace"))
-        found |= _read(path, ours, notes)
+        found = _over(found, _read(path, ours, notes))
     if isinstance(named := flags.get("config"), str):
         if not os.path.isfile(named):
             raise ConfigError(f"--config {named}: there is no such file")
-        found |= _read(named, True, notes)
+        found = _over(found, _read(named, True, notes))
     found |= {name: env[variable] for variable, name in _ENVIRONMENT.items() if env.get(variable)}
     found |= flags
     provider = str(found.get("provider") or "scripted")
     tables = found.pop("providers", {})
     table = tables.get(provider, {}) if isinstance(tables, dict) else {}
     return {**table, **found, "provider": provider}
+
+
+def _over(weaker: Values, stronger: Values) -> Values:
+    """The stronger setting counts, key by key also inside tables: a project's model leaves the user's key alone."""
+    merged = weaker | stronger
+    for name in weaker.keys() & stronger.keys():
+        ours, theirs = weaker[name], stronger[name]
+        if isinstance(ours, dict) and isinstance(theirs, dict):
+            merged[name] = _over(ours, theirs)
+    return merged
 
 
 def files(env: dict[str, str], workspace: str) -> list[str]:
