@@ -77,7 +77,7 @@ def _sessions(env: dict[str, str]) -> Iterator[Finding]:
     parent = root
     while not os.path.exists(parent):
         parent = os.path.dirname(parent)
-    if os.access(parent, os.W_OK):
+    if os.path.isdir(parent) and os.access(parent, os.W_OK):
         yield "ok", "sessions", f"kept in {root}"
     else:
         yield "bad", "sessions", f"{root} cannot be written; set POLYLECT_HOME to a folder that can"
