@@ -138,6 +138,12 @@ class Engine:
         """What it wrote to stderr so far."""
         return Path(self._errors.name).read_text(errors="replace")
 
+    @property
+    def input(self) -> int:
+        """The descriptor of our end of its standard input."""
+        assert self._child.stdin is not None
+        return self._child.stdin.fileno()
+
     # To the engine.
 
     def send(self, *frames: Frame | bytes | str) -> None:
@@ -248,19 +254,20 @@ class Engine:
         return _status(self.pid, "VmHWM")
 
     @property
-    def cpu(self) -> int:
-        """Clock ticks it has used."""
+    def effort(self) -> tuple[str, int]:
+        """Whether it sleeps (S) or runs, and how many clock ticks it has used."""
         words = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return int(words[11]) + int(words[12])
+        return words[0], int(words[11]) + int(words[12])
 
     def wait_until_stuck(self) -> None:
         """Until it has nothing more to do: it sleeps, and has used no time for a while."""
-        still, before = 0, -1
+        still, before = 0, ("", 0)
 
         def stuck() -> bool:
             nonlocal still, before
-            still, before = (still + 1 if self.cpu == before else 0), self.cpu
-            return still >= 15
+            now = self.effort
+            still, before = (still + 1 if now == before and now[0] == "S" else 0), now
+            return still >= 12
 
         eventually(stuck)
 

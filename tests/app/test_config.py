@@ -1,0 +1,155 @@
+"""Settings: where they come from, which is stronger, and what a project's file may not say."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from polylect.app.config import ConfigError, Values, files, load
+
+
+class Files:
+    """The two files, in a folder of the test's own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.workspace = str(folder / "workspace")
+        self.env = {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder / "config")}
+        self.own = folder / "config" / "polylect" / "config.toml"
+        self.projects = folder / "workspace" / ".polylect" / "config.toml"
+        self.notes: list[str] = []
+        for path in (self.own, self.projects):
+            path.parent.mkdir(parents=True)
+
+    def load(self, **flags: object) -> Values:
+        return load(dict(flags), self.env, self.workspace, self.notes)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Files:
+    return Files(tmp_path)
+
+
+def test_with_nothing_set_the_script_answers(place: Files) -> None:
+    assert place.load() == {"provider": "scripted"}
+
+
+def test_flag_beats_environment_beats_project_beats_user(place: Files) -> None:
+    place.own.write_text('[default]\nmodel = "user"')
+    assert place.load()["model"] == "user"
+    place.projects.write_text('[default]\nmodel = "project"')
+    assert place.load()["model"] == "project"
+    place.env["POLYLECT_MODEL"] = "environment"
+    assert place.load()["model"] == "environment"
+    assert place.load(model="flag")["model"] == "flag"
+
+
+def test_an_empty_variable_says_nothing(place: Files) -> None:
+    place.own.write_text('[default]\nmodel = "user"')
+    place.env["POLYLECT_MODEL"] = ""
+    assert place.load()["model"] == "user"
+
+
+def test_a_named_file_beats_both_and_has_to_exist(place: Files, tmp_path: Path) -> None:
+    named = tmp_path / "named.toml"
+    named.write_text('[default]\nmodel = "named"\napproval_mode = "force"')
+    place.projects.write_text('[default]\nmodel = "project"')
+    found = place.load(config=str(named))
+    assert (found["model"], found["approval_mode"]) == ("named", "force")
+    with pytest.raises(ConfigError, match="no such file"):
+        place.load(config=str(tmp_path / "missing.toml"))
+
+
+def test_without_xdg_the_users_file_is_below_home(place: Files, tmp_path: Path) -> None:
+    del place.env["XDG_CONFIG_HOME"]
+    path = tmp_path / ".config" / "polylect" / "config.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text('[default]\nmodel = "home"')
+    assert files(place.env, place.workspace) == [str(path)]
+    assert place.load()["model"] == "home"
+
+
+@pytest.mark.parametrize(
+    "toml",
+    [
+        '[default]\napproval_mode = "force"',
+        "[tools]\nauto_approve = true",
+        '[tools]\nallow_list = ["Bash"]',
+        '[session]\ndirectory = "/tmp"',
+        '[providers.scripted]\nbase_url = "http://evil"',
+        '[providers.scripted]\napi_key = "k"',
+    ],
+)
+def test_a_project_cannot_widen_its_rights_or_send_keys_elsewhere(place: Files, toml: str) -> None:
+    place.projects.write_text(toml)
+    assert place.load() == {"provider": "scripted"}
+    assert len(place.notes) == 1
+    assert "--trust-workspace" in place.notes[0]
+    assert len(place.load(trust_workspace=True)) == 3
+    place.projects.unlink()
+    place.own.write_text(toml)
+    assert len(place.load()) == 2
+
+
+def test_a_provider_has_settings_of_its_own(place: Files) -> None:
+    place.own.write_text(
+        '[default]\nprovider = "openai"\n'
+        '[providers.openai]\nmodel = "gpt"\nbase_url = "http://localhost"\n'
+        '[providers.anthropic]\nmodel = "claude"\n'
+    )
+    assert place.load() == {"provider": "openai", "model": "gpt", "base_url": "http://localhost"}
+    assert place.load(provider="anthropic")["model"] == "claude"
+    assert place.load(model="mine")["model"] == "mine"
+
+
+def test_both_files_may_speak_of_providers(place: Files) -> None:
+    place.own.write_text('[providers.scripted]\nbase_url = "http://mine"')
+    place.projects.write_text('[providers.scripted]\nmodel = "theirs"')
+    assert place.load() == {"provider": "scripted", "base_url": "http://mine", "model": "theirs"}
+
+
+@pytest.mark.parametrize(
+    ("toml", "told"),
+    [
+        ('[default]\nmodle = "x"', "there is no setting default.modle; did you mean default.model?"),
+        ("[nonsense]\nx = 1", "there is no setting nonsense.x"),
+        ('[providers.openai]\napi_kee = "x"', "did you mean api_key?"),
+        ("[default]\nmodel = 1", "default.model takes a str, not 1"),
+        ("[default]\nmax_turns = true", "default.max_turns takes a int, not True"),
+        ("[tools]\nauto_approve = 1", "tools.auto_approve takes a bool, not 1"),
+        ('[default]\nmodel = "x', "config.toml"),
+        ("\xff", "config.toml"),
+    ],
+)
+def test_mistakes_name_the_file_and_what_would_be_right(place: Files, toml: str, told: str) -> None:
+    place.own.write_bytes(toml.encode("latin-1"))
+    with pytest.raises(ConfigError) as caught:
+        place.load()
+    assert told in str(caught.value)
+    assert str(place.own) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_sections_of_later_versions_are_noted_and_not_refused(place: Files) -> None:
+    place.own.write_text('[mcp.servers.x]\ncommand = "x"')
+    assert place.load() == {"provider": "scripted"}
+    assert place.notes == [f"{place.own}: [mcp] is not used by this version"]
+
+
+def test_times_may_be_whole_or_broken_numbers(place: Files) -> None:
+    place.own.write_text("approval_timeout = 3\nstream_timeout = 0.5")
+    assert (place.load()["approval_timeout"], place.load()["stream_timeout"]) == (3, 0.5)
+
+
+def test_toml_is_not_loaded_where_there_is_no_file(place: Files) -> None:
+    """It costs 13 ms before `ready`."""
+    code = (
+        "import sys; from polylect.app import config\n"
+        f"config.load({{}}, {place.env!r}, {place.workspace!r}, [])\n"
+        "print('tomllib' in sys.modules, 'difflib' in sys.modules, 'argparse' in sys.modules)"
+    )
+    source = str(Path(__file__).parents[2] / "src")
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code], env={"PYTHONPATH": source}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["False", "False", "False"]
