@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
@@ -11,9 +12,9 @@ from msgspec.structs import replace
 from polylect.engine.agent import Agent
 from polylect.engine.gate import Wanted, verdict
 from polylect.vocab.commands import Answer
-from polylect.vocab.content import UNPARSED, Outcome, ToolCall, ToolResult
+from polylect.vocab.content import UNPARSED, Outcome, PlanItem, Rule, ToolCall, ToolResult
 from polylect.vocab.errors import ToolError
-from polylect.vocab.events import Ask, ToolCalled, ToolFinished, ToolOutput, ToolStarted
+from polylect.vocab.events import Ask, PlanChanged, ToolCalled, ToolFinished, ToolOutput, ToolStarted
 from polylect.vocab.ports import Tool, ToolReturn
 
 STOPPED = "Stopped"
@@ -147,6 +148,9 @@ class Calls:
         if call not in self._results:
             self._say(ToolOutput(call, self._agent.asks.scrub(text)))
 
+    def plan(self, items: Sequence[PlanItem]) -> None:
+        self._say(PlanChanged(tuple(items)))
+
     def _outside(self, tool: Tool, args: dict[str, Any]) -> tuple[str, ...]:
         """What the call would touch where it may not go yet."""
         roots = self._agent.roots(tool.category)
@@ -168,7 +172,7 @@ class Context:
         self.seen = agent.seen
         self.env = agent.env
         self.processes = agent.processes
-        self.spill = agent.session.store.spill
+        self._agent = agent
         self._calls = calls
 
     def progress(self, text: str) -> None:
@@ -176,6 +180,17 @@ class Context:
 
     async def ask(self, question: Ask) -> Answer:
         return await self._calls.put(self.call, question)
+
+    def plan(self, items: Sequence[PlanItem]) -> None:
+        self._calls.plan(items)
+
+    def spill(self, text: str) -> str:
+        """What the model is told of it may also read, wherever the session lives."""
+        path = self._agent.session.store.spill(text)
+        rule = Rule("path", os.path.dirname(path), write=False)
+        if rule not in self._agent.rules:
+            self._agent.rules.append(rule)
+        return path
 
 
 def _described(tool: Tool, args: dict[str, Any]) -> str:

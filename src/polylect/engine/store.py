@@ -103,6 +103,7 @@ class MemoryStore:
         self.session = ""
         self.entries: list[Entry] = []
         self._folder = folder
+        self._spilled = ""
 
     def append(self, *bodies: Body) -> None:
         pass
@@ -113,10 +114,14 @@ class MemoryStore:
     def spill(self, text: str) -> str:
         import tempfile  # 12 ms, and only for output that is too long
 
-        descriptor, path = tempfile.mkstemp(prefix="polylect-", suffix=".txt", dir=self._folder or None)
+        self._spilled = self._spilled or tempfile.mkdtemp(prefix="polylect-", dir=self._folder or None)
+        descriptor, path = tempfile.mkstemp(suffix=".txt", dir=self._spilled)
         with open(descriptor, "w", encoding="utf-8", errors="replace") as file:
             file.write(text)
         return path
 
     def close(self) -> None:
-        pass
+        if self._spilled:
+            import shutil  # loaded by tempfile anyway
+
+            shutil.rmtree(self._spilled, ignore_errors=True)

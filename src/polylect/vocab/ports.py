@@ -6,7 +6,7 @@ from typing import Any, Literal, Protocol
 from msgspec import Struct
 
 from polylect.vocab.commands import Answer
-from polylect.vocab.content import Block, Category, Form, Image, Message, Stop, Usage
+from polylect.vocab.content import Block, Category, Form, Image, Message, PlanItem, Stop, Usage
 from polylect.vocab.entries import Body, Entry
 from polylect.vocab.events import Ask
 
@@ -203,8 +203,12 @@ class ToolContext(Protocol):
         """Put a question to the person, on behalf of this call. With nobody there, the answer is no."""
         ...
 
+    def plan(self, items: Sequence[PlanItem]) -> None:
+        """Show what is to be done and how far it has come, in the place of what was shown before."""
+        ...
+
     def spill(self, text: str) -> str:
-        """Keep output that is too long for the model in a file, and say where."""
+        """Keep output that is too long for the model in a file that it may read, and say where. More can be added."""
         ...
 
 
