@@ -2,13 +2,14 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 from doubles import Echo, Hang, Played, Stubborn, Talk, run
 from polylect.providers.scripted import Scripted
 from polylect.vocab.commands import AddContext, Answer, Cancel, Configure, Prompt, Query
 from polylect.vocab.content import Text
 from polylect.vocab.events import Alive, Ask, Reply, SettingChanged, TextDelta, ToolStarted
-from polylect.vocab.ports import BlockDone, ReplyDone, TextChunk
+from polylect.vocab.ports import BlockDone, ReplyDone, TextChunk, ToolContext, ToolReturn
 
 HELLO = Prompt("t1", "Hello")
 
@@ -49,7 +50,7 @@ def test_L3_while_the_model_is_silent_the_host_hears_that_the_turn_runs(tmp_path
 
 def test_L3_output_that_some_hosts_cannot_see_is_no_sign_of_life(tmp_path: Path) -> None:
     class Chatty(Hang):
-        async def work(self, args, context):  # type: ignore[no-untyped-def]
+        async def work(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
             while True:
                 context.progress(".")
                 await asyncio.sleep(0.001)

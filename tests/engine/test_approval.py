@@ -228,7 +228,12 @@ def test_A6_ask_ids_are_random_and_say_nothing_of_the_call(tmp_path: Path) -> No
 
 
 def test_A6_ask_ids_never_reach_the_model_nor_come_back_in_output(tmp_path: Path) -> None:
-    steps = [call("c1"), call("c2", "Show", pieces=["it was ask-1", ", or ask-2?"]), call("c3", "Echo", text="ask-1"), "ok"]
+    steps = [
+        call("c1"),
+        call("c2", "Show", pieces=["it was ask-1", ", or ask-2?"]),
+        call("c3", "Echo", text="ask-1"),
+        "ok",
+    ]
     talk = converse(tmp_path, Scripted.in_order(steps), [HELLO], Run(), Show(), Echo(), host=answering())
     assert talk.story[14:17] == [
         "tool_output c2 it was [removed]",
@@ -287,7 +292,9 @@ def test_P2_a_path_that_is_always_allowed_is_open_for_reading_or_for_edits_too(
     where = f"{data}/a"
     steps = [call("c1", "Look", path=where), call("c2", "Look", path=where), call("c3", "Reach", path=where), "ok"]
     host = answering(always=Rule("path", str(data), write=write))
-    talk = converse(workspace, Scripted.in_order(steps), [HELLO], Reach(), Reach("Look", "info"), host=host, mode="auto_edit")
+    talk = converse(
+        workspace, Scripted.in_order(steps), [HELLO], Reach(), Reach("Look", "info"), host=host, mode="auto_edit"
+    )
     assert [ask.call for ask in talk.of(Ask)] == asked
     assert talk.of(ToolFinished)[2].output == f"{workspace} {data if write else where}"
 

@@ -9,7 +9,7 @@ import pytest
 from doubles import Played, converse
 from polylect.engine.attach import MOST_IMAGE, MOST_TEXT
 from polylect.vocab.commands import Prompt
-from polylect.vocab.content import Document, File, Image, Link, Message, Text
+from polylect.vocab.content import Attachment, Document, File, Image, Link, Message, Text
 from polylect.vocab.events import Reply, UserMessage
 from polylect.vocab.ports import ReplyDone
 
@@ -21,8 +21,8 @@ def test_T7_text_goes_as_text_images_as_images_and_the_rest_is_named(tmp_path: P
     for name, data in {"a.txt": b"words", "b.bin": b"a\0b", "c.png": PNG, "d": WEBP, "e.txt": b"\xff\xfe"}.items():
         (tmp_path / name).write_bytes(data)
     link, picture = Link("https://example.org/x", "page"), Image("image/png", "AAAA")
-    files = (*(File(name) for name in ("a.txt", "b.bin", "c.png", "d", "e.txt")), link, picture)
-    talk = converse(tmp_path, Played([ReplyDone("end")]), [Prompt("t1", "Look", files)])
+    files: list[Attachment] = [*map(File, ("a.txt", "b.bin", "c.png", "d", "e.txt")), link, picture]
+    talk = converse(tmp_path, Played([ReplyDone("end")]), [Prompt("t1", "Look", tuple(files))])
     assert talk.messages == [
         Message(
             "user",

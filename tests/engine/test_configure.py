@@ -144,7 +144,9 @@ def test_L2_a_wrong_setting_is_answered_and_nothing_changes(changes: dict[str, A
         (700, {"thinking": None, "model": "clever"}, 700),
     ],
 )
-def test_thinking_is_a_budget_that_can_be_named_in_several_ways(before: int, changes: dict[str, Any], after: int) -> None:
+def test_thinking_is_a_budget_that_can_be_named_in_several_ways(
+    before: int, changes: dict[str, Any], after: int
+) -> None:
     assert configured(Settings("/w", "clever", thinking=before), changes, CLEVER).thinking == after
 
 

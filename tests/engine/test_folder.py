@@ -25,7 +25,24 @@ def say_something(place: folder.Folder) -> None:
 
 @pytest.mark.parametrize(
     "session",
-    ["", ".", "..", ".hidden", "../a", "a/b", "/a", "a b", "a\n", "a\0", "ä", "a" * 129, "~", "$HOME", "a\\b", "-\ud800"],
+    [
+        "",
+        ".",
+        "..",
+        ".hidden",
+        "../a",
+        "a/b",
+        "/a",
+        "a b",
+        "a\n",
+        "a\0",
+        "ä",
+        "a" * 129,
+        "~",
+        "$HOME",
+        "a\\b",
+        "-\ud800",
+    ],
 )
 def test_P6_an_id_that_could_lead_elsewhere_is_refused(session: str, tmp_path: Path) -> None:
     root = tmp_path / "sessions"

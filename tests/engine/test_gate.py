@@ -12,7 +12,12 @@ OUTSIDE = "/etc/passwd"
 
 
 def decided(
-    name: str, mode: Mode = "default", *rules: Rule, outside: str = "", category: Category | None = None, command: str = ""
+    name: str,
+    mode: Mode = "default",
+    *rules: Rule,
+    outside: str = "",
+    category: Category | None = None,
+    command: str = "",
 ) -> str:
     wanted = Wanted(name, category or TOOLS[name], {"command": command}, (outside,) if outside else ())
     return verdict(wanted, mode, ALLOW_LIST, rules).decision

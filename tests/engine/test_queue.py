@@ -90,14 +90,21 @@ def test_a_stop_can_spare_what_waits_and_a_waiting_prompt_can_be_taken_back(tmp_
 
 def test_T2_an_id_can_be_used_again_only_after_its_turn_has_ended(tmp_path: Path) -> None:
     async def conversation(talk: Talk) -> None:
-        talk.send(HELLO, Prompt("t1", "again", ref="running"), Prompt("t2", "two"), Prompt("t2", "again", ref="waiting"))
+        talk.send(
+            HELLO, Prompt("t1", "again", ref="running"), Prompt("t2", "two"), Prompt("t2", "again", ref="waiting")
+        )
         await talk.until(TurnStarted)
         talk.send(Cancel(), Prompt("t2", "again", ref="stopped"))
         await talk.engine.settled()
         talk.send(Prompt("t1", "again", ref="over"))
 
     talk = run(conversation, tmp_path, Scripted.from_values({"reply": [{"text": "ok"}]}))
-    assert failures(talk) == {"running": "duplicate_turn", "waiting": "duplicate_turn", "stopped": "duplicate_turn", "over": ""}
+    assert failures(talk) == {
+        "running": "duplicate_turn",
+        "waiting": "duplicate_turn",
+        "stopped": "duplicate_turn",
+        "over": "",
+    }
 
 
 def test_a_prompt_may_want_to_be_refused_or_to_interrupt_when_a_turn_runs(tmp_path: Path) -> None:

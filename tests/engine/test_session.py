@@ -5,11 +5,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from doubles import Crash, Echo, Host, Log, Played, Run, Talk, check_history, converse, run
+from doubles import Crash, Echo, Log, Part, Played, Run, Talk, check_history, converse, run
 from polylect.engine import folder
 from polylect.engine.session import CUT_OFF, Session
 from polylect.engine.store import FileStore, MemoryStore
@@ -18,7 +17,7 @@ from polylect.vocab.commands import AddContext, Answer, Cancel, Prompt
 from polylect.vocab.content import Message, Text, ToolCall, ToolResult, Usage
 from polylect.vocab.entries import Body, Entry, Opened, Said, TurnClosed, TurnOpened
 from polylect.vocab.errors import SessionError
-from polylect.vocab.events import Ask, Event, Reply, Settled, ToolStarted, TurnEnded
+from polylect.vocab.events import Ask, Event, Reply, Settled, TurnEnded
 from polylect.vocab.ports import BlockDone, ReplyDone
 
 HELLO = Prompt("t1", "Hello")
@@ -143,7 +142,7 @@ def test_S1_a_damaged_line_anywhere_loses_that_line_and_keeps_history_valid(tmp_
     conversation_with_everything(tmp_path)
     lines = log_of(tmp_path).read_bytes().splitlines(keepends=True)
     for number in range(len(lines)):
-        damaged = lines[:number] + [b'{"id":"\xff\n'] + lines[number + 1 :]
+        damaged = [*lines[:number], b'{"id":"\xff\n', *lines[number + 1 :]]
         log_of(tmp_path).write_bytes(b"".join(damaged))
         store = opened(tmp_path)
         check_history(Session(store).messages)
@@ -227,7 +226,9 @@ def user(text: str) -> Message:
 
 
 CALLING = Message("assistant", (ToolCall("c1", "Run", {}), ToolCall("c2", "Run", {})), "calls", Usage(1, 1))
-RESULTS = Message("tool", (ToolResult("c1", "Run", CUT_OFF, "cancelled"), ToolResult("c2", "Run", CUT_OFF, "cancelled")))
+RESULTS = Message(
+    "tool", (ToolResult("c1", "Run", CUT_OFF, "cancelled"), ToolResult("c2", "Run", CUT_OFF, "cancelled"))
+)
 
 
 @pytest.mark.parametrize(
@@ -267,7 +268,7 @@ def test_T5_a_model_call_read_back_counts_once(tmp_path: Path) -> None:
 
 
 def test_T4_after_a_resume_no_call_id_comes_again(tmp_path: Path) -> None:
-    reply = [BlockDone(ToolCall("call_0", "Echo", {})), ReplyDone("calls")]
+    reply: list[Part] = [BlockDone(ToolCall("call_0", "Echo", {})), ReplyDone("calls")]
     first = converse(tmp_path, Played(reply, [ReplyDone("end")]), [HELLO], Echo(), store=opened(tmp_path))
     model = Played(reply, [ReplyDone("end")])
     second = converse(tmp_path, model, [Prompt("t2", "Again")], Echo(), store=opened(tmp_path))

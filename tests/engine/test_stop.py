@@ -3,16 +3,17 @@
 import asyncio
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from doubles import PATIENCE, Echo, Hang, Host, Log, Played, Stubborn, Talk, converse, run
+from doubles import PATIENCE, Echo, Hang, Host, Log, Part, Played, Stubborn, Talk, converse, run
 from polylect.providers.scripted import Scripted
 from polylect.vocab.commands import Answer, Cancel, Command, Prompt
 from polylect.vocab.content import ToolCall
 from polylect.vocab.errors import ProviderError
 from polylect.vocab.events import Ask, Event, ReplyEnded, ToolFinished, ToolStarted, TurnEnded
-from polylect.vocab.ports import BlockDone, ReplyDone
+from polylect.vocab.ports import BlockDone, ReplyDone, ToolContext, ToolReturn
 
 HELLO = Prompt("t1", "Hello")
 AGAIN = Prompt("t2", "Again")
@@ -144,7 +145,7 @@ def test_L1_a_tool_that_ignores_its_cancel_is_left_behind_and_its_late_result_is
 class Cancelled(Echo):
     """Cancels itself, as a tool does whose own task was cancelled."""
 
-    async def work(self, args: object, context: object) -> None:  # type: ignore[override]
+    async def work(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
         raise asyncio.CancelledError
 
 
@@ -185,7 +186,7 @@ def test_T4_a_stop_between_the_models_last_word_and_its_calls_keeps_the_reply_an
 
 
 def test_T4_a_model_that_breaks_after_its_last_word_has_said_it(tmp_path: Path) -> None:
-    broken = [BlockDone(ToolCall("c1", "Echo", {})), ReplyDone("calls"), ProviderError("network", "reset")]
+    broken: list[Part] = [BlockDone(ToolCall("c1", "Echo", {})), ReplyDone("calls"), ProviderError("network", "reset")]
     talk = converse(tmp_path, Played(broken), [HELLO], Echo())
     assert [message.role for message in talk.messages] == ["user", "assistant", "tool"]
     assert talk.story[-2:] == ["turn_ended t1 error 1 reset", "settled"]

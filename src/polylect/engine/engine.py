@@ -132,11 +132,11 @@ class Engine:
             return Failure("queue_full", message, "host", retryable=True)
         if command.busy == "refuse" and self._turn:
             return Failure("busy", "a turn is running", "host", retryable=True)
-        message = self._read(command)
-        if isinstance(message, Failure):
-            return message
+        said = self._read(command)
+        if isinstance(said, Failure):
+            return said
         try:
-            agent.session.accept(command.turn, message)
+            agent.session.accept(command.turn, said)
         except SessionError as error:
             return Failure("session", str(error), "engine")
         self._queue_up(command)
@@ -153,10 +153,10 @@ class Engine:
     def _steer(self, command: Steer) -> Failure | None:
         if self._turn is None:
             return Failure("idle", "no turn is running that could be steered; send a prompt", "host")
-        message = self._read(command)
-        if isinstance(message, Failure):
-            return message
-        self._agent.steers.append((command, message))
+        said = self._read(command)
+        if isinstance(said, Failure):
+            return said
+        self._agent.steers.append((command, said))
         return None
 
     def _read(self, command: Prompt | Steer) -> Message | Failure:
