@@ -136,7 +136,6 @@ def test_a_damaged_line_costs_no_more_than_itself(place: Place) -> None:
     assert b"garbage" in path.read_bytes()
 
 
-@pytest.mark.xfail(strict=True, reason="engine/store.py: close discards a folder in which it could read nothing")
 def test_a_log_that_nobody_can_read_is_not_thrown_away(place: Place) -> None:
     """S1."""
     say(place, "--session-id", "one")
