@@ -142,11 +142,11 @@ class StreamParser:
             case "thinking_delta":
                 self._text.write(delta.thinking)
                 events.append(ThinkingChunk(delta.thinking))
-            case "input_json_delta" if delta.partial_json:
+            case "input_json_delta" if delta.partial_json and self._block.type == "tool_use":  # not the service's own
                 self._text.write(delta.partial_json)
                 events.append(ArgsChunk(self._block.id, self._block.name, delta.partial_json))
             case "signature_delta":
-                self._signature += delta.signature
+                self._signature = delta.signature
 
     def _start(self, event: _Event, events: list[ModelEvent]) -> None:
         message = event.message or _Message()
