@@ -75,7 +75,7 @@ class EngineSide:
             match read_event(line):
                 case shapes.Ready(capabilities=told) as ready, found:
                     mode = MODES.get(told.current_mode, told.current_mode)
-                    self._writer.note_abilities(events.abilities_of(found["capabilities"]), mode)
+                    self._writer.note_abilities(events.abilities_of(found.get("capabilities", {})), mode)
                     self._writer.note(ready)
                 case frame, _:
                     self._writer.note(frame)

@@ -1,0 +1,58 @@
+"""Frames with the right names and any content: understood, refused, never a crash."""
+
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dialects.pair import env
+from polylect.dialects.jsonstream import shapes
+from polylect.dialects.jsonstream.dialect import DIALECT
+from polylect.vocab.commands import MalformedCommand
+from polylect.vocab.grammar import Grammar
+
+WORDS = sorted({*shapes.EVENTS["0.2.0"], *shapes.COMMANDS["0.1.0"], *shapes.COMMANDS["0.2.0"], "foo"})
+FIELDS = sorted(
+    {
+        field
+        for shape in (*shapes.EVENTS["0.2.0"].values(), *shapes.COMMANDS["0.2.0"].values(), shapes.OldMessage)
+        for field in shape.__struct_fields__
+    }
+)
+SCALARS = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.sampled_from(["", "m", "c", "yolo"])
+)
+KEYS = st.sampled_from(
+    ["name", "category", "args", "description", "options", "label", "question", "modes", "code", "message"]
+)
+VALUES = st.recursive(SCALARS | st.text(), lambda inner: st.lists(inner) | st.dictionaries(KEYS, inner), max_leaves=6)
+FRAMES = st.builds(
+    lambda word, fields: {"type": word, **fields},
+    st.sampled_from(WORDS),
+    st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=6),
+)
+TALK = st.lists(FRAMES, max_size=5).map(lambda frames: "".join(json.dumps(frame) + "\n" for frame in frames).encode())
+VERSIONS = pytest.mark.parametrize("version", DIALECT.versions)
+thorough = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@VERSIONS
+@given(talk=TALK)
+@thorough
+def test_an_engine_survives_any_content(version: str, talk: bytes) -> None:
+    engine = DIALECT.engine_side(env(), version=version)
+    told = engine.receive(talk) + engine.receive_eof()
+    refused = [command for command in told if isinstance(command, MalformedCommand)]
+    assert len(engine.data_to_send().splitlines()) >= len(refused)
+    engine.overhear(talk)
+
+
+@VERSIONS
+@given(talk=TALK)
+@thorough
+def test_a_host_hears_grammar_whatever_the_content(version: str, talk: bytes) -> None:
+    host = DIALECT.host_side(env(), version=version)
+    grammar = Grammar()
+    for event in host.receive(talk) + host.overhear(talk) + host.receive_eof():
+        grammar.check(event)
