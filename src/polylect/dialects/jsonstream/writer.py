@@ -205,8 +205,8 @@ class EventWriter:
     def text(self, event: TextDelta) -> None:
         """Nearly all that is ever said, so the plain case is written out: 0.3 us instead of 0.6."""
         text, tail = event.text, self._turns.get(event.turn)
-        if tail and not event.agent and text.isascii() and len(text) <= _PIECE:
-            self._out.append(_TEXT + _encode(text) + tail)
+        if tail and not event.agent and len(text) <= _PIECE:
+            self._out.append(_TEXT + (_encode(text) if text.isascii() else _quote(text)) + tail)
         else:
             self._delta(_TEXT, event)
 
@@ -346,4 +346,7 @@ _WORDS: dict[type[Event], Callable[[EventWriter, Any], None]] = {
 
 
 def _quote(text: str) -> bytes:
-    return jsonl.dump(text)[:-1]
+    try:
+        return jsonl.armour(_encode(text))
+    except UnicodeEncodeError:  # a lone surrogate
+        return jsonl.dump(text)[:-1]
