@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from doubles import Act, Echo, Edit, Played, Run, Show, Talk, converse, run
+from doubles import Act, Echo, Edit, Played, Run, Show, Stubborn, Talk, converse, run
+from polylect.engine.store import MemoryStore
 from polylect.providers.scripted import Scripted
-from polylect.vocab.commands import Answer, Command, Prompt
-from polylect.vocab.content import Rule, ToolCall, ToolResult
+from polylect.vocab.commands import Answer, Cancel, Command, Prompt
+from polylect.vocab.content import UNPARSED, Rule, ToolCall, ToolResult
 from polylect.vocab.events import Ask, AskClosed, Event, Reply, ToolFinished, ToolStarted
 from polylect.vocab.ports import BlockDone, ReplyDone, ToolContext, ToolReturn
 
@@ -29,10 +30,12 @@ def answering(verdict: Any = "allow", **fields: Any) -> Callable[[Event], Comman
     return host
 
 
-def one_call(folder: Path, *tools: Act, host: Callable[[Event], Command | None], **args: Any) -> Talk:
+def one_call(
+    folder: Path, *tools: Act, host: Callable[[Event], Command | None], free: tuple[str, ...] = (), **args: Any
+) -> Talk:
     tool = tools[0] if tools else Run()
     model = Scripted.in_order([call("c1", tool.name, **args), "ok"])
-    return converse(folder, model, [HELLO], tool, host=host)
+    return converse(folder, model, [HELLO], tool, host=host, allow_list=free)
 
 
 def test_A1_a_yes_lets_the_call_run(tmp_path: Path) -> None:
@@ -215,6 +218,72 @@ def test_A5_arguments_that_the_host_replaced_are_what_runs(tmp_path: Path) -> No
     assert tool.ran == [{"command": "ls -l"}]
 
 
+# Questions of a tool's own.
+
+
+class Curious(Act):
+    """Asks the person which way to go."""
+
+    async def work(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
+        answer = await context.ask(Ask("", kind="choice", title="Which?"))
+        return ToolReturn(f"{answer.verdict} {answer.value} {answer.reason}")
+
+
+@pytest.mark.parametrize(
+    ("answer", "closed", "output"),
+    [
+        (answering("allow", value="left"), "answered", "allow left "),
+        (answering("deny", reason="busy"), "denied busy", "deny None busy"),
+        (answering("cancelled"), "cancelled", "cancelled None "),
+    ],
+)
+def test_A1_a_running_tool_can_ask_and_is_told_the_answer(
+    answer: Callable[[Event], Command | None], closed: str, output: str, tmp_path: Path
+) -> None:
+    talk = one_call(tmp_path, Curious(), host=answer, free=("Curious",))
+    assert talk.story[5:9] == [
+        "tool_started c1 Curious",
+        "ask ask-1 choice c1",
+        f"ask_closed ask-1 {closed}",
+        f"tool_finished c1 Curious {output}",
+    ]
+
+
+def test_L1_a_tool_that_was_left_behind_by_a_stop_can_ask_nobody(tmp_path: Path) -> None:
+    class Nagging(Stubborn):
+        async def work(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
+            await super().work(args, context)
+            asked.append(await context.ask(Ask("", kind="choice", title="Still there?")))
+            heard.set()
+            return ToolReturn("late")
+
+    async def conversation(talk: Talk) -> None:
+        talk.send(HELLO)
+        await tool.started.wait()
+        talk.send(Cancel())
+        await talk.engine.settled()
+        tool.released.set()
+        await heard.wait()
+
+    heard = asyncio.Event()
+    asked: list[Answer] = []
+    tool = Nagging()
+    model = Scripted.in_order([call("c1", "Nagging"), "ok"])
+    talk = run(conversation, tmp_path, model, tool, cancel_timeout=0.01, allow_list=("Nagging",))
+    assert talk.of(Ask) == []
+    assert asked[0].verdict != "allow"
+
+
+def test_A1_a_call_whose_arguments_were_cut_off_is_neither_asked_for_nor_run(tmp_path: Path) -> None:
+    tool = Run()
+    broken = BlockDone(ToolCall("c1", "Run", {}, {UNPARSED: '{"comm'}))
+    model = Played([broken, ReplyDone("length")], [ReplyDone("end")])
+    talk = converse(tmp_path, model, [HELLO], tool, mode="force")
+    assert talk.of(Ask) == []
+    assert tool.ran == []
+    assert talk.of(ToolFinished)[0].outcome == "error"
+
+
 # Tokens.
 
 
@@ -313,6 +382,28 @@ def test_P2_arguments_that_the_host_replaced_may_go_where_they_say_and_nowhere_e
     model = Scripted.in_order([call("c1", "Reach", path=f"{data}/a"), "ok"])
     talk = converse(workspace, model, [HELLO], Reach(), host=answering(args={"path": f"{data}/b"}))
     assert talk.of(ToolFinished)[0].output == f"{workspace} {data}/b"
+
+
+def test_P2_output_kept_in_a_file_can_be_read_back_and_nothing_beside_it(tmp_path: Path) -> None:
+    workspace, data = outside(tmp_path)
+
+    class Spill(Echo):
+        async def work(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
+            return ToolReturn(context.spill("long"))
+
+    store = MemoryStore(str(data))
+    steps = [call("c1", "Spill"), call("c2", "Look", path="{result}"), call("c3", "Look", path=f"{data}/other"), "ok"]
+    talk = converse(
+        workspace,
+        Scripted.in_order(steps),
+        [HELLO],
+        Spill(),
+        Echo("Look"),
+        mode="auto_edit",
+        host=answering(),
+        store=store,
+    )
+    assert [ask.call for ask in talk.of(Ask)] == ["c3"]
 
 
 def test_two_edits_of_one_step_do_not_run_at_the_same_time(tmp_path: Path) -> None:

@@ -113,7 +113,8 @@ def test_S1_a_session_read_back_is_the_session_that_was_written(tmp_path: Path) 
 
 def test_S1_a_log_cut_at_any_byte_can_be_read_and_gone_on_with(tmp_path: Path) -> None:
     """As a kill or a power cut leaves it. Where the same lines are whole, the same is known."""
-    messages = conversation_with_everything(tmp_path)
+    model = Played([BlockDone(ToolCall("c1", "Echo", {"text": "ä"})), ReplyDone("calls")], [ReplyDone("end", Usage(1))])
+    messages = converse(tmp_path, model, [HELLO], Echo(), store=opened(tmp_path)).messages
     whole = log_of(tmp_path).read_bytes()
     known: dict[int, list[Message]] = {}
     for size in range(len(whole) + 1):

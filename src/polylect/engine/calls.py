@@ -139,7 +139,9 @@ class Calls:
         self._say(finished)
 
     async def put(self, call: str, question: Ask) -> Answer:
-        """A question that a running call has for the person."""
+        """A question that a running call has for the person. A call left behind by a stop has none to ask."""
+        if call in self._results:
+            return Answer("", "cancelled", reason=STOPPED)
         settings = self._agent.settings
         whole = replace(question, ask=f"ask-{self._agent.new_id()}", call=call)
         return await self._agent.asks.ask(whole, self._say, settings.approval_timeout)
@@ -148,8 +150,9 @@ class Calls:
         if call not in self._results:
             self._say(ToolOutput(call, self._agent.asks.scrub(text)))
 
-    def plan(self, items: Sequence[PlanItem]) -> None:
-        self._say(PlanChanged(tuple(items)))
+    def plan(self, call: str, items: Sequence[PlanItem]) -> None:
+        if call not in self._results:
+            self._say(PlanChanged(tuple(items)))
 
     def _outside(self, tool: Tool, args: dict[str, Any]) -> tuple[str, ...]:
         """What the call would touch where it may not go yet."""
@@ -182,7 +185,7 @@ class Context:
         return await self._calls.put(self.call, question)
 
     def plan(self, items: Sequence[PlanItem]) -> None:
-        self._calls.plan(items)
+        self._calls.plan(self.call, items)
 
     def spill(self, text: str) -> str:
         """What the model is told of it may also read, wherever the session lives."""
