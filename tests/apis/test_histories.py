@@ -86,8 +86,10 @@ def check_responses(body: Json) -> None:
             assert following["type"] in ("reasoning", "message", "function_call")
             assert following.get("role") != "user"
         if item["type"] == "message":
-            assert item["content"]
-            assert all(part.get("text", "x").strip() for part in item["content"])
+            content = item["content"]
+            assert isinstance(content, str) == (item["role"] == "assistant")
+            assert content.strip() if isinstance(content, str) else content
+            assert isinstance(content, str) or all(part.get("text", "x").strip() for part in content)
     assert items[-1].get("role") == "user" or items[-1]["type"] == "function_call_output"
 
 

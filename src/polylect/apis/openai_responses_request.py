@@ -44,9 +44,8 @@ def _assistant(message: Message) -> list[Json]:
 
 def _said(block: Block) -> Iterator[Json]:
     match block:
-        case Text(text):
-            content = [{"type": "output_text", "text": text}]
-            yield {"type": "message", "role": "assistant", "content": content}
+        case Text(text):  # in parts it would need an id and a status that only the vendor gives
+            yield {"type": "message", "role": "assistant", "content": text}
         case ToolCall(call, name, args):
             text = msgspec.json.encode(args).decode()
             yield {"type": "function_call", "call_id": call, "name": name, "arguments": text}
@@ -77,7 +76,8 @@ def _part(block: Block) -> list[Json]:
         case Text(text):
             return [{"type": "input_text", "text": text}]
         case Image(media_type, data):
-            return [{"type": "input_image", "image_url": f"data:{media_type};base64,{data}"}]
+            url = f"data:{media_type};base64,{data}"
+            return [{"type": "input_image", "image_url": url, "detail": "auto"}]
         case Document(name, "application/pdf", _, data) if data:
             return [{"type": "input_file", "filename": name, "file_data": f"data:application/pdf;base64,{data}"}]
         case Document(name, media_type, text):
