@@ -14,7 +14,16 @@ from polylect.vocab.events import (
     TextDelta,
     ThinkingDelta,
 )
-from polylect.vocab.ports import ArgsChunk, BlockDone, Circuit, ModelEvent, ReplyDone, Retrying, TextChunk, ThinkingChunk
+from polylect.vocab.ports import (
+    ArgsChunk,
+    BlockDone,
+    Circuit,
+    ModelEvent,
+    ReplyDone,
+    Retrying,
+    TextChunk,
+    ThinkingChunk,
+)
 
 
 class Reply:
