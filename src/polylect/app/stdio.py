@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 HIGH = 1024 * 1024
 """Above this much unread output, producers wait: a slow host slows the model down."""
 LOW = HIGH // 4
-FLOOD = 8 * HIGH
+FLOOD = 4 * HIGH
 """Above this much, input is not read either: answers to it would have nowhere to go."""
-_READ = 64 * 1024
-"""As much as a pipe holds. Answers can be fifty times as long, and all of one read's are made at once."""
+_READ = 16 * 1024
+"""Little, because answers can be seventy times as long, and all to one read are made at once."""
 
 
 class Outgoing:
