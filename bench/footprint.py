@@ -39,4 +39,7 @@ def settle(pid: int) -> None:
 
 def _table(path: Path) -> dict[str, int]:
     rows = (line.split() for line in path.read_text().splitlines())
-    return {row[0].rstrip(":"): int(row[1]) for row in rows if len(row) == 3 and row[2] == "kB"}
+    found = {row[0].rstrip(":"): int(row[1]) for row in rows if len(row) == 3 and row[2] == "kB"}
+    if not found:
+        raise ProcessLookupError(f"{path}: the process has ended")
+    return found

@@ -90,7 +90,7 @@ def _measure(bench: Bench, candidates: list[Candidate], options: argparse.Namesp
 def _try(name: str, bench: Bench, candidate: Candidate) -> Figures:
     try:
         return MEASURES[name](bench, candidate)
-    except EngineFailed as error:
+    except (EngineFailed, OSError) as error:
         print(f"{name}: {error}", file=sys.stderr)
         return {}
 
