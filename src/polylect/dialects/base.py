@@ -13,7 +13,7 @@ from msgspec import Struct
 from polylect.vocab.commands import Command
 from polylect.vocab.events import Event
 
-In_co = TypeVar("In_co", covariant=True)
+In = TypeVar("In")
 Out_contra = TypeVar("Out_contra", contravariant=True)
 
 
@@ -24,20 +24,20 @@ class Env(Struct, frozen=True):
     new_id: Callable[[], str]
 
 
-class Codec(Protocol[In_co, Out_contra]):
-    def start(self) -> list[In_co]:
+class Codec(Protocol[In, Out_contra]):
+    def start(self) -> list[In]:
         """What the peer has said merely by connecting."""
         ...
 
-    def receive(self, data: bytes) -> list[In_co]:
+    def receive(self, data: bytes) -> list[In]:
         """Bytes from the peer, in any pieces."""
         ...
 
-    def receive_eof(self) -> list[In_co]:
+    def receive_eof(self) -> list[In]:
         """The peer will say no more."""
         ...
 
-    def send(self, item: Out_contra) -> list[In_co]:
+    def send(self, item: Out_contra) -> list[In]:
         """Say something; what follows from that on our own side comes back."""
         ...
 
@@ -45,7 +45,7 @@ class Codec(Protocol[In_co, Out_contra]):
         """What has to go to the peer now. To be asked for after every call above."""
         ...
 
-    def overhear(self, data: bytes) -> list[In_co]:
+    def overhear(self, data: bytes) -> list[In]:
         """Whole lines that our own end has said by other means: an early `ready`, a tape."""
         ...
 
