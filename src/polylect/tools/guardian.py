@@ -5,7 +5,7 @@ subreapers: an orphan below them becomes their child, wherever it hid (setsid, d
 children is a call without survivors. A warden holds the call's channel to the engine; when that closes, for whatever
 reason, it ends its tree. The guardian does the same for all of them, and for the orphans of a warden that was killed.
 
-    engine to guardian    a byte with three descriptors: the call's channel, its stdout, its stderr
+    engine to guardian    a byte with descriptors: the call's channel, its stdout, its stderr, perhaps its stdin
     engine to warden      the request; then INTERRUPT (ask, then insist) or nothing but its end (kill)
     warden to engine      lines: `failed ERRNO`, or `started PID REACH`, `ended CODE`, `clear`
 
@@ -165,7 +165,7 @@ def _receive(channel: socket.socket) -> bytes:
     return body if len(body) == size else b""
 
 
-def attend(channel: socket.socket, out: int, err: int) -> None:
+def attend(channel: socket.socket, out: int, err: int, stdin: int = -1) -> None:
     """One call, from its start to the end of the last process it left behind."""
     whole = adopt_orphans()
     bell = Bell(channel)
@@ -173,12 +173,13 @@ def attend(channel: socket.socket, out: int, err: int) -> None:
     if not request:
         return
     try:
-        child = _spawn(request, out, err)
+        child = _spawn(request, out, err, stdin)
     except (OSError, ValueError) as fault:
         _say(channel, f"failed {getattr(fault, 'errno', 0)}")
         return
-    os.close(out)
-    os.close(err)
+    for descriptor in (out, err, stdin):
+        if descriptor >= 0:
+            os.close(descriptor)
     _say(channel, f"started {child} {'tree' if whole else 'group'}")
     _say(channel, f"ended {_outlast(child, channel, bell)}")
     bell.ignore_peer()
@@ -187,15 +188,16 @@ def attend(channel: socket.socket, out: int, err: int) -> None:
     _say(channel, "clear")
 
 
-def _spawn(request: bytes, out: int, err: int) -> int:
+def _spawn(request: bytes, out: int, err: int, stdin: int) -> int:
     cwd, argv, env = unpack(request)
+    empty = (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)
     os.chdir(cwd)
     return os.posix_spawn(
         argv[0],
         argv,
         env,
         file_actions=[
-            (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+            empty if stdin < 0 else (os.POSIX_SPAWN_DUP2, stdin, 0),
             (os.POSIX_SPAWN_DUP2, out, 1),
             (os.POSIX_SPAWN_DUP2, err, 2),
         ],
@@ -284,7 +286,7 @@ def main() -> None:
 def _accept(engine: socket.socket) -> list[int]:
     """The descriptors of the next call; none once the engine is gone."""
     try:
-        _, descriptors, _, _ = socket.recv_fds(engine, 1, 3)
+        _, descriptors, _, _ = socket.recv_fds(engine, 1, 4)
     except OSError:
         return []
     for descriptor in descriptors:
@@ -292,17 +294,17 @@ def _accept(engine: socket.socket) -> list[int]:
     return descriptors
 
 
-def _appoint(engine: socket.socket, channel: int, out: int, err: int) -> int:
+def _appoint(engine: socket.socket, channel: int, *streams: int) -> int:
     warden = os.fork()
     if not warden:
         try:
             engine.close()
-            attend(socket.socket(fileno=channel), out, err)
+            attend(socket.socket(fileno=channel), *streams)
             os._exit(0)
         except BaseException:  # noqa: BLE001  a bug of ours; the guardian takes over what this warden leaves
             sys.excepthook(*sys.exc_info())
         finally:
             os._exit(1)
-    for descriptor in (channel, out, err):
+    for descriptor in (channel, *streams):
         os.close(descriptor)
     return warden
