@@ -64,7 +64,9 @@ class Calls:
             known = ", ".join(sorted(self._agent.tools))
             return self._refuse(call, f"Unknown tool: {call.name}. The tools are: {known}.")
         if UNPARSED in call.extra:
-            return self._refuse(call, "The arguments are cut off or not a JSON object, so nothing was done. Call it again.")
+            return self._refuse(
+                call, "The arguments are cut off or not a JSON object, so nothing was done. Call it again."
+            )
         args = deepcopy(call.args)  # what is judged here is what runs, whoever else holds the original
         outside = self._outside(tool, args)
         wanted = Wanted(call.name, tool.category, args, outside)

@@ -125,6 +125,10 @@ class Engine:
 
     def _prompt(self, command: Prompt) -> Failure | None:
         agent = self._agent
+        if not command.turn:
+            return Failure(
+                "no_turn", "the prompt has no id: give it one, and every event of its turn will carry it", "host"
+            )
         if command.turn in self._ids():
             return Failure("duplicate_turn", f"a prompt with the id {command.turn!r} is not finished yet", "host")
         if len(self._queue) >= agent.settings.queue:
@@ -265,9 +269,9 @@ class Engine:
         """Never cancelled itself: whatever becomes of the work, the turn ends here, once, and the next one begins."""
         pulse = asyncio.create_task(self._keep_alive(turn.id))
         await asyncio.wait([work])
-        pulse.cancel()
         ended = TurnEnded("cancelled", turn=turn.id) if work.cancelled() else work.result()
         await self._close_books(ended)
+        pulse.cancel()
         self._turn = self._work = None
         self._stopping = False
         self._drop_steers(turn.id)
