@@ -26,8 +26,12 @@ Tap = Callable[[Literal["in", "out"], bytes], None]
 """Sees the bytes of the wire: `in` to the engine, `out` from it."""
 
 
+_LAST_EVENTS = 1.0
+"""How long what an ended engine has said may take to be read: something it started may keep its stdout open."""
+
+
 class EngineDied(PolylectError):
-    """The engine is gone; the text has its exit code and its last words."""
+    """The engine could not be started, was never ready, or is gone; the text has its exit code and its last words."""
 
 
 class Client:
@@ -57,14 +61,20 @@ class Client:
 
     async def __aenter__(self) -> Self:
         self._ready = asyncio.get_running_loop().create_future()
-        self._process = await EngineProcess.start(self._argv, cwd=self._cwd, env=self._environment)
+        try:
+            self._process = await EngineProcess.start(self._argv, cwd=self._cwd, env=self._environment)
+        except OSError as error:
+            raise EngineDied(f"the engine cannot be started: {error.strerror}: {error.filename}") from None
         self._take(self._codec.start())
         self._reading = asyncio.create_task(self._read())
         try:
             async with asyncio.timeout(self._ready_within):
                 self.ready = await self._ready
+        except TimeoutError:
+            await self.close()
+            raise self._death(f"was not ready within {self._ready_within:g} s and was ended") from None
         except BaseException:
-            await self._process.close()
+            await self.close()
             raise
         return self
 
@@ -78,6 +88,7 @@ class Client:
     async def close(self) -> int:
         """Bounded: the engine has a few seconds to end by itself. Returns its exit code."""
         code = await self._process.close()
+        await asyncio.wait([self._reading], timeout=_LAST_EVENTS)
         self._reading.cancel()
         return code
 
@@ -107,6 +118,8 @@ class Client:
 
     async def send(self, command: Command) -> Reply:
         """Say it and wait for the engine's answer: accepted, or why not."""
+        if self._reading.done():
+            raise self._death()
         command = msgspec.structs.replace(command, ref=command.ref or _new_id())
         answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._replies[command.ref] = answer
@@ -116,11 +129,18 @@ class Client:
         return await answer
 
     async def _read(self) -> None:
-        while data := await self._process.read():
-            self._tap("out", data)
-            self._take(self._codec.receive(data))
-            self._flush()
-        self._take(self._codec.receive_eof())
+        try:
+            while data := await self._process.read():
+                self._tap("out", data)
+                self._take(self._codec.receive(data))
+                self._flush()
+            self._take(self._codec.receive_eof())
+            await self._process.last_breath()
+        finally:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """Nobody waits for an engine that is gone."""
         death = self._death()
         for waiting in (self._ready, *self._replies.values()):
             if waiting and not waiting.done():
@@ -142,12 +162,11 @@ class Client:
             self._tap("in", data)
             self._process.write(data)
 
-    def _death(self) -> EngineDied:
+    def _death(self, what: str = "has ended") -> EngineDied:
         code, words = self._process.code, self._process.last_words
+        exit_code = f" with exit code {code}" if code is not None else ""
         told = f"; it said: {words}" if words else ""
-        return EngineDied(
-            f"the engine {self._argv[0]} has ended" + (f" with exit code {code}" if code is not None else "") + told
-        )
+        return EngineDied(f"the engine {self._argv[0]} {what}{exit_code}{told}")
 
 
 def _new_id() -> str:

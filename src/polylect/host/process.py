@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 _LAST_WORDS = 4096
+_LAST_BREATH = 0.5
 _GRACE = 2.0
 """How long each step of ending an engine may take: its input closed, then TERM, then KILL."""
 
@@ -54,6 +55,12 @@ class EngineProcess:
     async def drain(self) -> None:
         with suppress(ConnectionError):
             await self._stdin.drain()
+
+    async def last_breath(self) -> None:
+        """After its last word: wait a moment for its exit code and the end of its stderr."""
+        dying = asyncio.create_task(self._child.wait())
+        await asyncio.wait([dying, self._listening], timeout=_LAST_BREATH)
+        dying.cancel()
 
     async def close(self) -> int:
         """End it politely, then less so. Whatever it started goes with it. Returns its exit code."""
