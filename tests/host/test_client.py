@@ -202,8 +202,11 @@ def alive_in_session(session: int) -> list[int]:
 
 def test_a_program_that_is_not_there(tmp_path: Path) -> None:
     async def work() -> None:
-        with pytest.raises((EngineDied, OSError)):
+        with pytest.raises(EngineDied, match="/no/such/engine"):
             async with Client(["/no/such/engine"], DIALECT, cwd=str(tmp_path)):
+                pass
+        with pytest.raises(EngineDied, match="/no/such/folder"):
+            async with Client([sys.executable], DIALECT, cwd="/no/such/folder"):
                 pass
 
     bounded(work())
@@ -212,7 +215,7 @@ def test_a_program_that_is_not_there(tmp_path: Path) -> None:
 def test_an_engine_that_dies_before_ready_leaves_its_last_words(tmp_path: Path) -> None:
     async def work() -> None:
         code = "import sys; print('no key: set ONE', file=sys.stderr); sys.exit(78)"
-        with pytest.raises(EngineDied, match="no key: set ONE"):
+        with pytest.raises(EngineDied, match="exit code 78; it said: no key: set ONE"):
             async with child(code, tmp_path):
                 pass
 
@@ -231,9 +234,11 @@ def test_a_missing_key_of_the_real_engine_is_told(place: Place) -> None:
 
 def test_an_engine_that_is_never_ready_is_given_up(tmp_path: Path) -> None:
     async def work() -> None:
-        with pytest.raises(TimeoutError):
-            async with child("import sys; sys.stdin.read()", tmp_path, ready_within=0.2):
+        code = "import sys; print('looking for a port', file=sys.stderr); sys.stdin.read()"
+        with pytest.raises(EngineDied, match=r"not ready within 0\.5 s") as caught:
+            async with child(code, tmp_path, ready_within=0.5):
                 pass
+        assert "looking for a port" in str(caught.value)
 
     bounded(work())
 
@@ -252,9 +257,10 @@ def test_an_engine_that_dies_in_a_turn_ends_it_with_a_reason(tmp_path: Path) -> 
             assert isinstance(ended, TurnEnded)
             assert ended.reason == "error"
             assert ended.failure
-            with pytest.raises(EngineDied):
-                async for _ in agent.prompt("Are you there?"):
-                    pass
+            for _ in range(3):
+                with pytest.raises(EngineDied, match="exit code 3; it said: dying"):
+                    async for _ in agent.prompt("Are you there?"):
+                        pass
 
     bounded(work())
 
