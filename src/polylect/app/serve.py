@@ -26,7 +26,9 @@ from polylect.providers.settings import ProviderSettings
 from polylect.tools.processes import Custody
 from polylect.tools.standard import standard_tools
 from polylect.vocab.commands import Command
-from polylect.vocab.events import Event
+from polylect.vocab.content import Failure
+from polylect.vocab.errors import PolylectError
+from polylect.vocab.events import Event, Failed
 from polylect.vocab.ports import Provider, Store
 from polylect.wire.jsonl import MAX_LINE
 
@@ -61,7 +63,10 @@ class _Conversation:
         start = self._start
         self._codec = _codec(start)
         self._out = stdio.Outgoing(start.stdout, self._codec.data_to_send, self._host_gone)
-        self._engine = Engine(self._agent, self._say)
+        try:
+            self._engine = Engine(self._agent, self._say)
+        except PolylectError as error:
+            return await self._refuse(str(error))
         asyncio.get_running_loop().add_reader(self._signals, self._signalled)
         reading = asyncio.create_task(self._read())
         ended = asyncio.create_task(self._end.wait())
@@ -73,6 +78,13 @@ class _Conversation:
         await self._engine.close()
         await self._out.drain(1.0 if self._signal else _PATIENCE)
         return 128 + self._signal if self._signal else 0
+
+    async def _refuse(self, why: str) -> int:
+        """The host has heard `ready`, so it is told here as well."""
+        print(f"polylect: {why}", file=sys.stderr)
+        self._say(Failed(Failure("start", why, "user")))
+        await self._out.drain(1.0)
+        return 1
 
     # In.
 
