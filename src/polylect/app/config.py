@@ -39,6 +39,7 @@ _PROVIDER_KEYS = {
     "project": str,
     "profile": str,
 }
+_TEXTS = ("allow_list", "effort_levels")
 _LATER = ("mcp", "budget", "provider_chain", "hooks", "compact", "models", "prices")
 _ENVIRONMENT = {"POLYLECT_PROVIDER": "provider", "POLYLECT_MODEL": "model", "POLYLECT_SCRIPT": "script"}
 
@@ -142,4 +143,8 @@ def _checked(path: str, key: str, value: object, known: dict[str, tuple[str, typ
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         wanted = " or ".join(one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,)))
         raise ConfigError(f"{path}: {key} takes a {wanted}, not {value!r}")
+    if isinstance(value, int | float) and value < 0:
+        raise ConfigError(f"{path}: {key} cannot be below zero, and is {value!r}")
+    if name in _TEXTS and isinstance(value, list) and not all(isinstance(one, str) for one in value):
+        raise ConfigError(f"{path}: {key} takes a list of texts, not {value!r}")
     return name
