@@ -182,3 +182,11 @@ def test_logging_goes_to_stderr_and_only_when_asked_for(place: Place) -> None:
     loud = place.run("--json-stream", "--log-level", "debug", given=HELLO)
     assert quiet.errors == ""
     assert [frame["type"] for frame in quiet.frames] == [frame["type"] for frame in loud.frames]
+
+
+def test_what_is_found_wrong_after_ready_is_told_on_both_streams(place: Place) -> None:
+    done = place.run("--json-stream", env={"POLYLECT_SCRIPT_PACE": "quick"}, given=HELLO)
+    ready, error = done.frames
+    assert (done.code, ready["type"], error["error"]["code"]) == (1, "ready", "config_error")
+    assert "POLYLECT_SCRIPT_PACE" in error["error"]["message"]
+    assert done.errors.count("\n") == 1
