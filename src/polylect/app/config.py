@@ -8,8 +8,10 @@ keys elsewhere is taken from it only with --trust-workspace.
 import os
 
 Values = dict[str, object]
+Keys = dict[str, tuple[str, type | tuple[type, ...]]]
+"""A setting's place in a file, what it is called among the values, and its type."""
 
-_KEYS: dict[str, tuple[str, type | tuple[type, ...]]] = {
+_KEYS: Keys = {
     "default.provider": ("provider", str),
     "default.model": ("model", str),
     "default.max_tokens": ("max_tokens", int),
@@ -26,21 +28,43 @@ _KEYS: dict[str, tuple[str, type | tuple[type, ...]]] = {
     "session.directory": ("sessions_root", str),
     "approval_timeout": ("approval_timeout", (int, float)),
     "stream_timeout": ("stream_timeout", (int, float)),
+    "provider_chain.enabled": ("chain_enabled", bool),
+    "provider_chain.failure_threshold": ("failure_threshold", int),
+    "provider_chain.recovery_timeout_secs": ("recovery_timeout", (int, float)),
+    "provider_chain.fallbacks": ("fallbacks", list),
     "heartbeat": ("heartbeat", (int, float)),
     "max_line": ("max_line", int),
 }
-_WIDENING = ("approval_mode", "force", "allow_list", "sessions_root", "api_key", "base_url")
-_PROVIDER_KEYS = {
-    "api_key": str,
-    "base_url": str,
-    "model": str,
-    "script": str,
-    "region": str,
-    "project": str,
-    "profile": str,
+_WIDENING = ("approval_mode", "force", "allow_list", "sessions_root", "api_key", "base_url", "ca_file")
+_NUMBER = (int, float)
+_TABLES: dict[str, dict[str, type | tuple[type, ...]]] = {
+    "providers": {
+        "api_key": str,
+        "base_url": str,
+        "model": str,
+        "script": str,
+        "region": str,
+        "project": str,
+        "profile": str,
+        "api": str,
+        "ca_file": str,
+        "prompt_caching": bool,
+        "max_retries": int,
+    },
+    "models": {
+        "window": int,
+        "max_output": int,
+        "thinking": bool,
+        "effort_levels": list,
+        "images": bool,
+        "api": str,
+    },
+    "prices": {"input": _NUMBER, "output": _NUMBER, "cache_read": _NUMBER, "cache_write": _NUMBER},
 }
+"""Sections with a table for each name: `[providers.openai]`, `[models."gpt-5"]`, `[prices."gpt-5"]`."""
+_CHOICES = {"api": ("chat", "responses")}
 _TEXTS = ("allow_list", "effort_levels")
-_LATER = ("mcp", "budget", "provider_chain", "hooks", "compact", "models", "prices")
+_LATER = ("mcp", "budget", "hooks", "compact")
 _ENVIRONMENT = {"POLYLECT_PROVIDER": "provider", "POLYLECT_MODEL": "model", "POLYLECT_SCRIPT": "script"}
 
 
@@ -49,7 +73,13 @@ class ConfigError(Exception):
 
 
 def load(flags: Values, env: dict[str, str], workspace: str, notes: list[str]) -> Values:
-    """All settings that were made anywhere. Remarks for the user are added to `notes`."""
+    """The settings for the provider that is to be used. Remarks for the user are added to `notes`."""
+    found = gather(flags, env, workspace, notes)
+    return choose(found, str(found["provider"]))
+
+
+def gather(flags: Values, env: dict[str, str], workspace: str, notes: list[str]) -> Values:
+    """All settings that were made anywhere; those of providers in `providers`, by name."""
     found: Values = {}
     for path in files(env, workspace):
         ours = path == _user_file(env) or bool(flags.get("trust_workspace"))
@@ -60,10 +90,16 @@ def load(flags: Values, env: dict[str, str], workspace: str, notes: list[str]) -
         found = _over(found, _read(named, True, notes))
     found |= {name: env[variable] for variable, name in _ENVIRONMENT.items() if env.get(variable)}
     found |= flags
-    provider = str(found.get("provider") or "scripted")
-    tables = found.pop("providers", {})
-    table = tables.get(provider, {}) if isinstance(tables, dict) else {}
-    return {**table, **found, "provider": provider}
+    return {**found, "provider": str(found.get("provider") or "scripted")}
+
+
+def choose(found: Values, provider: str) -> Values:
+    """The settings for one provider. A key or an address from a flag is meant for the provider that is to be used."""
+    tables = found.get("providers")
+    own = tables.get(provider, {}) if isinstance(tables, dict) else {}
+    others = () if provider == found["provider"] else _TABLES["providers"]
+    rest = {name: value for name, value in found.items() if name != "providers" and name not in others}
+    return {**own, **rest, "provider": provider}
 
 
 def _over(weaker: Values, stronger: Values) -> Values:
@@ -96,17 +132,16 @@ def _read(path: str, trusted: bool, notes: list[str]) -> Values:
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: {error}") from None
     found: Values = {}
-    providers: Values = {}
     for key, value in _flat(data):
         section, _, rest = key.partition(".")
         if section in _LATER:
             notes.append(f"{path}: [{section}] is not used by this version")
-        elif section == "providers":
-            _provider_key(path, rest, value, providers, trusted, notes)
+        elif section in _TABLES:
+            found = _over(found, {section: _table_key(path, section, rest, value, trusted, notes)})
         else:
             name = _checked(path, key, value, _KEYS)
             _take(path, key, name, value, found, trusted, notes)
-    return {**found, "providers": providers} if providers else found
+    return found
 
 
 def _flat(data: Values, prefix: str = "") -> list[tuple[str, object]]:
@@ -116,12 +151,15 @@ def _flat(data: Values, prefix: str = "") -> list[tuple[str, object]]:
     return pairs
 
 
-def _provider_key(path: str, key: str, value: object, found: Values, trusted: bool, notes: list[str]) -> None:
-    provider, _, name = key.partition(".")
-    _checked(path, name, value, {known: (known, kind) for known, kind in _PROVIDER_KEYS.items()})
-    table = found.setdefault(provider, {})
-    if isinstance(table, dict):
-        _take(path, f"providers.{key}", name, value, table, trusted, notes)
+def _table_key(path: str, section: str, rest: str, value: object, trusted: bool, notes: list[str]) -> Values:
+    """One setting of one name. The name of a model may hold dots; the last word is the setting."""
+    owner, _, name = rest.rpartition(".")
+    _checked(path, name, value, {known: (known, kind) for known, kind in _TABLES[section].items()})
+    if name in _CHOICES and value not in _CHOICES[name]:
+        raise ConfigError(f"{path}: {section}.{rest} is one of {', '.join(_CHOICES[name])}, not {value!r}")
+    taken: Values = {}
+    _take(path, f"{section}.{rest}", name, value, taken, trusted, notes)
+    return {owner: taken}
 
 
 def _take(path: str, key: str, name: str, value: object, found: Values, trusted: bool, notes: list[str]) -> None:
@@ -133,7 +171,7 @@ def _take(path: str, key: str, name: str, value: object, found: Values, trusted:
         found[name] = value
 
 
-def _checked(path: str, key: str, value: object, known: dict[str, tuple[str, type | tuple[type, ...]]]) -> str:
+def _checked(path: str, key: str, value: object, known: Keys) -> str:
     if key not in known:
         from difflib import get_close_matches  # 8 ms, and only for an error
 
@@ -147,4 +185,8 @@ def _checked(path: str, key: str, value: object, known: dict[str, tuple[str, typ
         raise ConfigError(f"{path}: {key} cannot be below zero, and is {value!r}")
     if name in _TEXTS and isinstance(value, list) and not all(isinstance(one, str) for one in value):
         raise ConfigError(f"{path}: {key} takes a list of texts, not {value!r}")
+    if isinstance(value, list) and not all(isinstance(item, str) for item in value):
+        raise ConfigError(f"{path}: {key} takes a list of texts, not {value!r}")
+    if isinstance(value, int | float) and value < 0:
+        raise ConfigError(f"{path}: {key} cannot be less than nothing")
     return name

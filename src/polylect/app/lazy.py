@@ -55,11 +55,6 @@ class _Later(ModuleType):
         return getattr(self, name)
 
 
-def load(name: str) -> None:
-    """Load what was put off, if it was."""
-    getattr(sys.modules.get(name), "__file__", None)
-
-
 def _load(module: ModuleType) -> None:
     spec = module.__spec__
     assert spec is not None

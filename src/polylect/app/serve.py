@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from polylect import plug
-from polylect.app import lazy, stdio
+from polylect.app import secrets, stdio
+from polylect.app.provider import keys, open_provider
 from polylect.app.start import Start
 from polylect.dialects.base import EngineSide, Env
 from polylect.dialects.jsonstream import engine_side
@@ -22,14 +22,13 @@ from polylect.engine.engine import Engine
 from polylect.engine.session import Session
 from polylect.engine.settings import Settings
 from polylect.engine.store import FileStore, MemoryStore
-from polylect.providers.settings import ProviderSettings
 from polylect.tools.processes import Custody
 from polylect.tools.standard import standard_tools
 from polylect.vocab.commands import Command
 from polylect.vocab.content import Failure
 from polylect.vocab.errors import PolylectError
 from polylect.vocab.events import Event, Failed
-from polylect.vocab.ports import Provider, Store
+from polylect.vocab.ports import Store
 from polylect.wire.jsonl import MAX_LINE
 
 _PATIENCE = 30.0
@@ -37,18 +36,17 @@ _PATIENCE = 30.0
 _LULL = 0.05
 """A host that has said nothing for so long after the start is thinking."""
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-_SECRET = ("_API_KEY", "_SECRET_ACCESS_KEY", "_SESSION_TOKEN", "_AUTH_TOKEN")
-_SECRETS = ("API_KEY", "GOOGLE_APPLICATION_CREDENTIALS")
 _log = logging.getLogger(__name__)
 
 
 def run(start: Start) -> int:
+    secrets.conceal(keys(start.values))
     _log_to_stderr(str(start.values.get("log_level", "")))
     signals = _hear_signals()
     with asyncio.Runner() as runner:
         code = runner.run(_Conversation(start, signals).run())
-    sys.stderr.flush()
-    os._exit(code)  # a thread that hangs in a system call must not keep us
+        sys.stderr.flush()
+        os._exit(code)  # before the runner waits for what ignores its end: a tool, a thread in a system call
 
 
 class _Conversation:
@@ -119,9 +117,8 @@ class _Conversation:
         self._end.set()
 
     def _warm_up(self) -> None:
-        """Every way to a model touches ssl: better now, while the host thinks, than when it asks."""
-        if self._start.values["provider"] != "scripted":
-            lazy.load("ssl")
+        """What the first request needs and `ready` did not: better now, while the host thinks, than when it asks."""
+        getattr(self._provider, "warm", lambda: None)()
 
     # Signals.
 
@@ -135,16 +132,17 @@ class _Conversation:
 
     def _agent(self, emit: Callable[[Event], None]) -> Agent:
         start, settings = self._start, _settings(self._start)
+        self._provider = open_provider(start.values, start.env)
         store: Store = MemoryStore("")
         if start.place:
             store = FileStore(start.place, cwd=settings.workspace, new_id=_new_id)
         return Agent(
             settings=settings,
-            provider=_provider(start),
+            provider=self._provider,
             tools=standard_tools(),
             session=Session(store),
-            processes=Custody(),
-            env={key: value for key, value in start.env.items() if not _secret(key)},
+            processes=Custody(before=secrets.seal),
+            env=secrets.public(start.env, keys(start.values)),
             emit=emit,
             room=self._out.room,
             new_id=_new_id,
@@ -167,15 +165,6 @@ def _settings(start: Start) -> Settings:
     return msgspec.convert({**told, "thinking": thinking}, Settings)
 
 
-def _provider(start: Start) -> Provider:
-    values = start.values
-    told = {name: values[name] for name in ProviderSettings.__struct_fields__ if values.get(name) is not None}
-    extra = {"script": values["script"]} if values.get("script") else {}
-    settings = msgspec.convert({**told, "env": start.env, "extra": extra}, ProviderSettings)
-    provider: Provider = plug.load("providers", str(values["provider"])).open_provider(settings)
-    return provider
-
-
 def _hear_signals() -> int:
     """Where the numbers of signals can be read. loop.add_signal_handler would load inspect: 6 ms and 2 MiB."""
     heard, told = os.pipe()
@@ -190,10 +179,6 @@ def _hear_signals() -> int:
 
 def _already_told(number: int, frame: object) -> None:
     """A signal reaches the wakeup descriptor only if it also has a handler."""
-
-
-def _secret(name: str) -> bool:
-    return name in _SECRETS or name.endswith(_SECRET)
 
 
 def _new_id() -> str:

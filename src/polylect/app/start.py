@@ -4,6 +4,8 @@
 they are.
 """
 
+from __future__ import annotations
+
 import gc
 import os
 import sys
@@ -12,11 +14,15 @@ from polylect.app import config
 from polylect.dialects.jsonstream.ready import ready_line
 from polylect.dialects.jsonstream.versions import MODES, VERSIONS
 from polylect.engine import folder
-from polylect.providers.check import check
+from polylect.providers.check import PROVIDERS, check
 
-_PROVIDERS = ("scripted", "anthropic", "openai", "bedrock", "vertex")
 _ON_EOF = ("finish", "stop")
 _LEVELS = ("debug", "info", "warning", "error")
+
+
+TYPE_CHECKING = False  # typing itself would cost 5 ms
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class CannotStart(Exception):
@@ -83,7 +89,8 @@ def _settle(options: config.Values, env: dict[str, str], notes: list[str]) -> co
         raise CannotStart("the current folder has been deleted; name another one with --workspace") from None
     if not os.path.isdir(workspace):
         raise CannotStart(f"--workspace {workspace}: there is no such folder")
-    values = config.load(options, env, workspace, notes)
+    found = config.gather(options, env, workspace, notes)
+    values = config.choose(found, str(found["provider"]))
     notes += [f"{flag} has no meaning here and is ignored" for flag in _list(options, "ignored")]
     _one_of(values, "protocol", VERSIONS)
     _one_of(values, "on_eof", _ON_EOF)
@@ -96,14 +103,32 @@ def _settle(options: config.Values, env: dict[str, str], notes: list[str]) -> co
     values["workspace"] = workspace
     values["folders"] = [os.path.realpath(path) for path in _list(values, "folders")]
     _check_provider(values, env)
+    values["chain"] = list(_chain(found, env)) if values.get("chain_enabled") else []
     return values
+
+
+def _chain(found: config.Values, env: dict[str, str]) -> Iterator[config.Values]:
+    """The settings of the models that answer where the first one fails."""
+    told = _list(found, "fallbacks")
+    if not told:
+        raise CannotStart('provider_chain is enabled and names nobody: set fallbacks = ["openai:gpt-5"]')
+    for text in told:
+        provider, _, model = text.partition(":")
+        if not model:
+            raise CannotStart(f'provider_chain.fallbacks: {text!r} is not like "openai:gpt-5", a provider and a model')
+        values = {**config.choose(found, provider), "model": model}
+        try:
+            _check_provider(values, env)
+        except CannotStart as error:
+            raise CannotStart(f"provider_chain.fallbacks: {text!r}: {error}") from None
+        yield values
 
 
 def _check_provider(values: config.Values, env: dict[str, str]) -> None:
     provider = str(values["provider"])
-    if provider not in _PROVIDERS:
-        raise CannotStart(f"there is no provider {provider!r}; providers are {', '.join(_PROVIDERS)}")
-    names = ("api_key", "base_url", "project", "profile")
+    if provider not in PROVIDERS:
+        raise CannotStart(f"there is no provider {provider!r}; providers are {', '.join(PROVIDERS)}")
+    names = ("api_key", "base_url", "project", "profile", "model")
     told = {name: str(values[name]) for name in names if values.get(name)}
     if reason := check(provider, **told, env=env):
         raise CannotStart(reason)

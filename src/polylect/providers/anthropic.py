@@ -34,7 +34,7 @@ class Anthropic:
             **({"authorization": f"Bearer {token}"} if token else {}),
         }
         self._client = Client.of(settings)
-        self._models = Catalogue(settings.extra.get("models"))
+        self._models = Catalogue.of(settings)
 
     def info(self, model: str) -> ModelInfo:
         return self._models.info(model)
@@ -43,6 +43,9 @@ class Anthropic:
         body = _encode(request_body(request, self.info(request.model)))
         question = Question(request.model, self._url, self._headers, body)
         return converse(self._client, self._service, question, sse.Parser(), StreamParser(), self._models.settled)
+
+    def warm(self) -> None:
+        self._client.warm(self._url)
 
     async def close(self) -> None:
         self._client.close()

@@ -40,7 +40,7 @@ class Bedrock:
         base = settings.base_url or f"https://bedrock-runtime.{self._region}.amazonaws.com"
         self._base = base.rstrip("/")
         self._client = Client.of(settings)
-        self._models = Catalogue(settings.extra.get("models"))
+        self._models = Catalogue.of(settings)
 
     def info(self, model: str) -> ModelInfo:
         return self._models.info(model)
@@ -53,6 +53,9 @@ class Bedrock:
         service = Service(self.name, _HELP, secrets)
         question = Question(request.model, url, headers, body)
         return converse(self._client, service, question, Frames(), StreamParser(), self._models.settled)
+
+    def warm(self) -> None:
+        self._client.warm(self._base)
 
     async def close(self) -> None:
         self._client.close()

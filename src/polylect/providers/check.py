@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     Credentials = Callable[[Mapping[str, str], str, str], str | None]
     Rule = tuple[tuple[str, ...], tuple[str, ...], Credentials]
 
+PROVIDERS = ("scripted", "anthropic", "openai", "bedrock", "vertex", "local")
 _OR_SCRIPTED = "or try without one: --provider scripted"
 
 
@@ -21,16 +22,19 @@ def check(
     base_url: str = "",
     project: str = "",
     profile: str = "",
+    model: str = "",
     env: Mapping[str, str] = {},
 ) -> str | None:
     """None, or one line that says what is wrong and what to do. Providers unknown here are not judged."""
+    if provider == "local":
+        return _local(model)
     rule = _RULES.get(provider)
     if rule is None:
         return None
     key_names, base_names, credentials = rule
     base = base_url or _first(env, base_names)
-    if base and not base.strip().lower().startswith(("http://", "https://")):
-        return f"--base-url {base!r} is not an address: it begins with http:// or https://"
+    if base and not _is_address(base):
+        return f"--base-url {base!r} is not an address: it looks like http://localhost:8080 or https://example.com/v1"
     key = api_key or _first(env, key_names)
     if key and (not key.isascii() or not key.isprintable() or " " in key):
         return f"the API key holds characters that no key has (spaces, line breaks?): set {key_names[0]} again"
@@ -67,6 +71,20 @@ def _google(env: Mapping[str, str], project: str, profile: str) -> str | None:
     if not (project or named or _first(env, ("VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT"))):
         return "no Google project: set VERTEX_PROJECT_ID"
     return None
+
+
+def _local(model: str) -> str | None:
+    from polylect.providers import gguf
+
+    return gguf.missing(model)
+
+
+def _is_address(text: str) -> bool:
+    scheme, mark, rest = text.strip().partition("://")
+    place = rest.partition("/")[0].rpartition("@")[2]
+    host, _, port = place.rpartition("]")[2].partition(":")
+    readable = bool(mark) and bool(host or place.startswith("[")) and not any(letter <= " " for letter in rest)
+    return readable and scheme.lower() in ("http", "https") and (not port or (port.isdigit() and int(port) < 65536))
 
 
 def _first(env: Mapping[str, str], names: tuple[str, ...]) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import time
 from binascii import b2a_base64
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Self, cast
 
 from msgspec import Struct
@@ -79,12 +80,19 @@ class Client:
         self._connect_timeout = connect_timeout
         self._env = env
         self._ca_file = ca_file
-        self._tls: SSLContext | None = None
+        self._tls: asyncio.Future[SSLContext] | None = None
         self._idle: dict[Route, list[Connection]] = {}
 
     @classmethod
     def of(cls, settings: ProviderSettings) -> Self:
         return cls(settings.env, stream_timeout=settings.stream_timeout, ca_file=settings.extra.get("ca_file", ""))
+
+    def warm(self, url: str) -> None:
+        """Prepare what the first request to this address will need, in a thread. Asks no network."""
+        if url.startswith("https:"):
+            self._trust()
+        else:  # asyncio touches ssl whenever it connects a socket
+            asyncio.get_running_loop().run_in_executor(None, import_module, "polylect.providers.tls")
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
         """Ask. Raises ProviderError if no answer comes; any status is an answer."""
@@ -148,7 +156,7 @@ class Client:
 
     async def _open(self, route: Route, place: str) -> Connection:
         loop = asyncio.get_running_loop()
-        tls = self._context() if route.scheme == "https" else None
+        tls = await asyncio.shield(self._trust()) if route.scheme == "https" else None
         connection = Connection(place)
         if route.proxy is None:
             name = route.host if tls else None
@@ -174,12 +182,17 @@ class Client:
             connection.drop()
             raise
 
-    def _context(self) -> "SSLContext":
-        if self._tls is None:
-            from polylect.providers import tls  # 17 ms for ssl
-
-            self._tls = tls.client_context(self._env, self._ca_file)
+    def _trust(self) -> "asyncio.Future[SSLContext]":
+        """Made once, and not on the loop: ssl takes 15 ms to load, and reading all certificates may take 20 more."""
+        if self._tls is None or (self._tls.done() and self._tls.exception()):
+            self._tls = asyncio.get_running_loop().run_in_executor(None, _context, self._env, self._ca_file)
         return self._tls
+
+
+def _context(env: Mapping[str, str], ca_file: str) -> "SSLContext":
+    from polylect.providers import tls  # loads ssl
+
+    return tls.client_context(env, ca_file)
 
 
 def _target(place: Url, proxy: Url | None) -> str:

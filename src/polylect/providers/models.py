@@ -3,26 +3,29 @@
 import os
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, Self, get_args
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
+from polylect.providers.settings import ProviderSettings
 from polylect.vocab.content import Usage
 from polylect.vocab.errors import StartError
 from polylect.vocab.ports import ModelInfo, ReplyDone
 
+Price = tuple[float | None, float | None, float | None, float | None]
+"""Dollars for a million tokens: input, output, read from cache, written to it. None is not known."""
+_Bucket = Literal["input", "output", "cache_read", "cache_write"]
+
 
 class Row(Struct, frozen=True, forbid_unknown_fields=True):
-    """`price` is dollars for a million tokens: input, output, read from cache, written to it. None is not known."""
-
     window: int = 0
     max_output: int = 0
     thinking: bool = False
     effort_levels: tuple[str, ...] = ()
     images: bool | None = None
-    price: tuple[float, float, float | None, float | None] | None = None
+    price: Price | None = None
     api: Literal["chat", "responses"] = "chat"
 
 
@@ -33,18 +36,39 @@ def _table() -> dict[str, Row]:
 
 
 class Catalogue:
-    """`own` is the user's `[models."name"]` tables. Names in the table are beginnings of models' names."""
+    """Names in the table are beginnings of models' names: the longest that fits counts.
 
-    def __init__(self, own: Mapping[str, Any] | None = None) -> None:
+    `own` is the user's `[models."name"]` tables, each of which changes what it says and nothing else; `prices` the
+    `[prices."name"]` tables.
+    """
+
+    def __init__(self, own: Mapping[str, Any] | None = None, prices: Mapping[str, Any] | None = None) -> None:
+        self._own: dict[str, Row] = {}
         try:
-            self._own = msgspec.convert(own or {}, dict[str, Row])
+            for name, told in (own or {}).items():
+                self._own[name] = msgspec.convert({**asdict(self._base(name)), **told}, Row)
+            for name, told in msgspec.convert(prices or {}, dict[str, dict[_Bucket, float]]).items():
+                price = tuple(told.get(bucket) for bucket in get_args(_Bucket))
+                self._own[name] = replace(self._base(name), price=price)
         except msgspec.ValidationError as error:
-            raise StartError(f"the configuration's [models] cannot be used: {error}", code=78) from None
+            raise StartError(f"the configuration's [models] and [prices] cannot be used: {error}", code=78) from None
+
+    @classmethod
+    def of(cls, settings: ProviderSettings) -> Self:
+        return cls(settings.extra.get("models"), settings.extra.get("prices"))
+
+    @property
+    def rows(self) -> Mapping[str, Row]:
+        return {**_table(), **self._own}
 
     def row(self, model: str) -> Row:
-        """The abilities of a model: those of the longest name that it begins with."""
-        name = _bare(model)
-        return self._own.get(model) or _longest(self._own, name) or _longest(_table(), name) or Row()
+        rows = self.rows
+        return rows.get(model) or _longest(rows, _bare(model)) or Row()
+
+    def _base(self, name: str) -> Row:
+        """What a user's row begins with. A price belongs to one model: it is not taken from a shorter name."""
+        rows = self.rows
+        return rows.get(name) or replace(_longest(rows, _bare(name)) or Row(), price=None)
 
     def info(self, model: str) -> ModelInfo:
         row = self.row(model)
@@ -56,7 +80,7 @@ class Catalogue:
 
     def _cost(self, model: str, usage: Usage) -> float | None:
         """A price belongs to one model and its dated versions only: `gpt-4o-audio` is not `gpt-4o`."""
-        rows = {**_table(), **self._own}
+        rows = self.rows
         row = rows.get(model) or next((rows[name] for name in rows if _is_version(model, name)), None)
         if row is None or row.price is None:
             return None

@@ -38,7 +38,7 @@ class OpenAI:
         self._api = settings.extra.get("api", "")
         self._seen: set[str] = set()
         self._client = Client.of(settings)
-        self._models = Catalogue(settings.extra.get("models"))
+        self._models = Catalogue.of(settings)
 
     def info(self, model: str) -> ModelInfo:
         return self._models.info(model)
@@ -68,6 +68,9 @@ class OpenAI:
     def _speaks_responses(self, model: str) -> bool:
         """As configured (`api = "responses"`); else chat, but for models that OpenAI itself serves no other way."""
         return (self._api or (self._models.row(model).api if self._own else "chat")) == "responses"
+
+    def warm(self) -> None:
+        self._client.warm(self._base)
 
     async def close(self) -> None:
         self._client.close()

@@ -44,6 +44,9 @@ class Retries:
             yield [Retrying(attempt, self._most, round(seconds * 1000), str(fault))]
             await asyncio.sleep(seconds)
 
+    def warm(self) -> None:
+        getattr(self._provider, "warm", lambda: None)()
+
     async def close(self) -> None:
         await self._provider.close()
 

@@ -2,6 +2,7 @@
 
 import os
 import ssl
+from asyncio import sslproto
 from collections.abc import Mapping
 
 
@@ -10,6 +11,7 @@ def client_context(env: Mapping[str, str], ca_file: str = "") -> ssl.SSLContext:
 
     Raises OSError if a file that was named cannot be read.
     """
+    getattr(sslproto, "SSLProtocol", None)  # the module may have been put off until somebody uses it
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.set_alpn_protocols(["http/1.1"])
     named_file, named_folder = env.get("SSL_CERT_FILE"), env.get("SSL_CERT_DIR")

@@ -32,7 +32,7 @@ class Vertex:
         host = "" if self._region == "global" else f"{self._region}-"
         self._base = (settings.base_url or f"https://{host}aiplatform.googleapis.com").rstrip("/").removesuffix("/v1")
         self._client = Client.of(settings)
-        self._models = Catalogue(settings.extra.get("models"))
+        self._models = Catalogue.of(settings)
         self._given = settings.api_key or settings.find("VERTEX_ACCESS_TOKEN")
         self._project = settings.project or settings.find("VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT")
         self._tokens: Tokens | None = None
@@ -53,6 +53,9 @@ class Vertex:
         async with aclosing(replies):
             async for events in replies:
                 yield events
+
+    def warm(self) -> None:
+        self._client.warm(self._base)
 
     async def close(self) -> None:
         self._client.close()

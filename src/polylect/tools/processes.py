@@ -22,10 +22,14 @@ CLOSE_BOUND = 1.2
 
 
 class Custody:
-    """The `Processes` and the `Children` of an engine. Costs nothing until the first command."""
+    """The `Processes` and the `Children` of an engine. Costs nothing until the first command.
 
-    def __init__(self, program: Sequence[str] = ()) -> None:
+    `before` is called before anything is started.
+    """
+
+    def __init__(self, program: Sequence[str] = (), *, before: Callable[[], None] = lambda: None) -> None:
         self._program = list(program)
+        self._before = before
         self._guardian: tuple[int, socket.socket] | None = None
         self.reach: Literal["", "tree", "group"] = ""
         """What ends with a call, known after the first: its whole tree, or only its process group."""
@@ -100,6 +104,7 @@ class Custody:
                 os.close(descriptor)
 
     def _appoint(self) -> socket.socket:
+        self._before()
         ours, theirs = socket.socketpair()
         program = self._program or own_program("guardian")
         # No more of the environment than the interpreter needs: what is not there cannot be read from it.
