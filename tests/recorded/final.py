@@ -189,7 +189,7 @@ def _responses(response: Json) -> Final:
     told = response["usage"]
     cached = told["input_tokens_details"]["cached_tokens"]
     usage = Usage(told["input_tokens"] - cached, told["output_tokens"], cached)
-    return Final(blocks, _responses_stop(response), usage, response["id"], response["model"])
+    return Final(_joined(blocks), _responses_stop(response), usage, response["id"], response["model"])
 
 
 def _item(item: Json) -> list[Block]:
