@@ -16,9 +16,9 @@ def cut(text: str, width: int) -> list[str]:
     return [text[at : at + width] for at in range(0, len(text), width)]
 
 
-def sse(payloads: Payloads, *, last: str = "", ascii: bool = True) -> list[bytes]:
+def sse(payloads: Payloads, *, last: str = "", escaped: bool = True) -> list[bytes]:
     """One piece for each event."""
-    texts = [json.dumps(payload, ensure_ascii=ascii) for payload in payloads]
+    texts = [json.dumps(payload, ensure_ascii=escaped) for payload in payloads]
     names = [f"event: {payload['type']}\n" if "type" in payload else "" for payload in payloads]
     pieces = [f"{name}data: {text}\n\n".encode() for name, text in zip(names, texts, strict=True)]
     return [*pieces, f"data: {last}\n\n".encode()] if last else pieces
@@ -110,7 +110,11 @@ def responses(blocks: list[Block], width: int, tokens: int) -> Payloads:
         items.append(item)
     read = {"cached_tokens": tokens // 2, "cache_write_tokens": 0}
     usage = {"input_tokens": tokens, "input_tokens_details": read, "output_tokens": 7, "total_tokens": tokens + 7}
-    done = {"status": "completed", "output": items, "usage": {**usage, "output_tokens_details": {"reasoning_tokens": 0}}}
+    done = {
+        "status": "completed",
+        "output": items,
+        "usage": {**usage, "output_tokens_details": {"reasoning_tokens": 0}},
+    }
     payloads.append({"type": "response.completed", "response": {**response, **done}})
     return [{**payload, "sequence_number": number} for number, payload in enumerate(payloads)]
 

@@ -1,6 +1,6 @@
 """The vendors' own clients, asked what they make of a stream that a server of ours sends them."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import anthropic
@@ -11,7 +11,14 @@ from recorded.final import Json
 
 _OPTIONS: Any = {"api_key": "sk-not-a-key", "max_retries": 0}
 MESSAGES: Any = [{"role": "user", "content": "hello"}]
-Ask = Callable[[str], Awaitable[Json]]
+
+
+def _anthropic(url: str) -> Any:
+    return anthropic.AsyncAnthropic(base_url=url, http_client=_plain(), **_OPTIONS)
+
+
+def _openai(url: str) -> Any:
+    return openai.AsyncOpenAI(base_url=f"{url}/v1", http_client=_plain(), **_OPTIONS)
 
 
 def _plain() -> Any:
@@ -19,42 +26,41 @@ def _plain() -> Any:
     return openai.DefaultAsyncHttpxClient(verify=False)
 
 
-async def anthropic_message(url: str, model: str = "m", messages: Any = MESSAGES, **more: Any) -> Json:
-    async with anthropic.AsyncAnthropic(base_url=url, http_client=_plain(), **_OPTIONS) as client:
-        asked = client.messages.stream(model=model, max_tokens=1000, messages=messages, **more)
-        async with asked as stream:
-            return (await stream.get_final_message()).to_dict(mode="json")
+async def anthropic_message(url: str, model: str = "m", messages: Any = MESSAGES) -> Json:
+    asked = {"model": model, "max_tokens": 1000, "messages": messages}
+    async with _anthropic(url) as client, client.messages.stream(**asked) as stream:
+        return _dict(await stream.get_final_message())
 
 
-async def chat_completion(url: str, model: str = "m", messages: Any = MESSAGES, **more: Any) -> Json:
-    async with openai.AsyncOpenAI(base_url=f"{url}/v1", http_client=_plain(), **_OPTIONS) as client:
-        usage: Any = {"include_usage": True}
-        asked = client.chat.completions.stream(model=model, messages=messages, stream_options=usage, **more)
-        async with asked as stream:
-            await stream.until_done()  # its final completion is refused for a reply that was cut off: it cannot be parsed
-            return stream.current_completion_snapshot.to_dict(mode="json")
+async def chat_completion(url: str, model: str = "m", messages: Any = MESSAGES) -> Json:
+    """What the SDK has put together. It refuses to call it final where a reply was cut off."""
+    asked = {"model": model, "messages": messages, "stream_options": {"include_usage": True}}
+    async with _openai(url) as client, client.chat.completions.stream(**asked) as stream:
+        await stream.until_done()
+        return _dict(stream.current_completion_snapshot)
 
 
-async def response(url: str, model: str = "m", messages: Any = MESSAGES, **more: Any) -> Json:
+async def response(url: str, model: str = "m", messages: Any = MESSAGES) -> Json:
     """The SDK's final response. It has none for a reply that stayed incomplete: then what came last."""
-    async with openai.AsyncOpenAI(base_url=f"{url}/v1", http_client=_plain(), **_OPTIONS) as client:
-        async with client.responses.stream(model=model, input=messages, **more) as stream:
-            last: Any = None
-            async for event in stream:
-                last = event
-            match last.type:
-                case "response.completed":
-                    return (await stream.get_final_response()).to_dict(mode="json")
-                case "response.incomplete":
-                    found: Json = last.response.to_dict(mode="json")
-                    return found
-                case "response.failed":
-                    raise openai.OpenAIError(last.response.error.message)
-                case _:
-                    raise openai.OpenAIError(last.message)
+    async with _openai(url) as client, client.responses.stream(model=model, input=messages) as stream:
+        last = [event async for event in stream][-1]
+        match last.type:
+            case "response.completed":
+                return _dict(await stream.get_final_response())
+            case "response.incomplete":
+                return _dict(last.response)
+            case "response.failed":
+                raise openai.OpenAIError(last.response.error.message)
+            case _:
+                raise openai.OpenAIError(last.message)
 
 
-ASK: dict[str, Callable[..., Awaitable[Json]]] = {
+def _dict(model: Any) -> Json:
+    found: Json = model.to_dict(mode="json")
+    return found
+
+
+ASK: dict[str, Callable[..., Coroutine[Any, Any, Json]]] = {
     "anthropic": anthropic_message,
     "chat": chat_completion,
     "responses": response,

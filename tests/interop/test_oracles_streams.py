@@ -68,7 +68,7 @@ def test_any_reply_is_understood_alike(wire: str, blocks: list[Block], width: in
     named = [replace(block, call=f"t{n}") if isinstance(block, ToolCall) else block for n, block in enumerate(blocks)]
     payloads = RENDER[wire](named, width, tokens)
     check_events(wire, payloads)
-    body = b"".join(sse(payloads, ascii=bool(size % 2)))
+    body = b"".join(sse(payloads, escaped=bool(size % 2)))
     ours = WIRES[wire].ours(body, size)
     assert isinstance(ours, Final)
     assert ours == WIRES[wire].theirs(asyncio.run(said(wire, body)))

@@ -80,7 +80,9 @@ def _of_events(events: list[ModelEvent]) -> Final:
     assert isinstance(done, ReplyDone)
     blocks = [event.block for event in events if isinstance(event, BlockDone)]
     _check_chunks(events, blocks)
-    shown = [ToolCall(b.call, b.name, CUT_OFF) if isinstance(b, ToolCall) and UNPARSED in b.extra else b for b in blocks]
+    shown = [
+        ToolCall(b.call, b.name, CUT_OFF) if isinstance(b, ToolCall) and UNPARSED in b.extra else b for b in blocks
+    ]
     return Final(_joined(shown), done.stop, done.usage, done.request, done.model)
 
 
