@@ -118,43 +118,61 @@ def chat_call(name: str, args: Json) -> Iterator[Event]:
 
 def responses_text(text: str) -> Event:
     kind = "response.output_text.delta"
-    return kind, {"type": kind, "item_id": "msg_1", "output_index": 0, "content_index": 0, "delta": text}
+    place = {"item_id": "msg_1", "output_index": 0, "content_index": 0, "sequence_number": 3}
+    return kind, {"type": kind, **place, "delta": text, "logprobs": []}
 
 
 def responses_reply(stop: str, middle: Iterable[Event]) -> Iterator[Event]:
     response: Json = {
         "id": new_id("resp_"),
         "object": "response",
+        "created_at": 1,
         "model": "bench",
         "status": "in_progress",
         "output": [],
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
     }
-    yield "response.created", {"type": "response.created", "response": response}
-    yield from responses_message(middle) if stop == "end" else middle
-    usage = {"input_tokens": 25, "input_tokens_details": {"cached_tokens": 0}, "output_tokens": 15, "total_tokens": 40}
-    done = {**response, "status": "completed", "usage": usage}
-    yield "response.completed", {"type": "response.completed", "response": done}
+    yield "response.created", {"type": "response.created", "sequence_number": 0, "response": response}
+    finished = []
+    for name, event in responses_message(middle) if stop == "end" else middle:
+        if name == "response.output_item.done":
+            finished.append(event["item"])
+        yield name, event
+    usage: Json = {"input_tokens": 25, "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0}}
+    usage |= {"output_tokens": 15, "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 40}
+    done = {**response, "status": "completed", "output": finished, "usage": usage}
+    yield "response.completed", {"type": "response.completed", "sequence_number": 5, "response": done}
 
 
 def responses_message(deltas: Iterable[Event]) -> Iterator[Event]:
-    """As the service does it, but for the whole text, which it repeats three times: clients have the deltas."""
-    item: Json = {"id": "msg_1", "type": "message", "role": "assistant", "content": []}
-    yield "response.output_item.added", {"type": "response.output_item.added", "output_index": 0, "item": item}
+    """As the service does it, but for what it says in other words once more before the item is done."""
+    item: Json = {"id": "msg_1", "type": "message", "role": "assistant", "status": "in_progress", "content": []}
+    yield responses_item("added", item)
     kind = "response.content_part.added"
-    part = {"type": "output_text", "text": "", "annotations": []}
-    yield kind, {"type": kind, "item_id": "msg_1", "output_index": 0, "content_index": 0, "part": part}
-    yield from deltas
-    yield "response.output_item.done", {"type": "response.output_item.done", "output_index": 0, "item": item}
+    part: Json = {"type": "output_text", "text": "", "annotations": []}
+    place = {"item_id": "msg_1", "output_index": 0, "content_index": 0, "sequence_number": 2}
+    yield kind, {"type": kind, **place, "part": part}
+    said = []
+    for name, event in deltas:
+        said.append(event["delta"])
+        yield name, event
+    yield responses_item("done", {**item, "status": "completed", "content": [{**part, "text": "".join(said)}]})
 
 
 def responses_call(name: str, args: Json) -> Iterator[Event]:
-    item = {"id": new_id("fc_"), "type": "function_call", "call_id": new_id("call_"), "name": name, "arguments": ""}
-    yield "response.output_item.added", {"type": "response.output_item.added", "output_index": 0, "item": item}
+    item: Json = {"id": new_id("fc_"), "type": "function_call", "call_id": new_id("call_"), "name": name}
+    yield responses_item("added", {**item, "status": "in_progress", "arguments": ""})
     text = json.dumps(args)
     kind = "response.function_call_arguments.delta"
-    yield kind, {"type": kind, "item_id": item["id"], "output_index": 0, "delta": text}
-    item = {**item, "arguments": text}
-    yield "response.output_item.done", {"type": "response.output_item.done", "output_index": 0, "item": item}
+    yield kind, {"type": kind, "item_id": item["id"], "output_index": 0, "sequence_number": 3, "delta": text}
+    yield responses_item("done", {**item, "status": "completed", "arguments": text})
+
+
+def responses_item(what: str, item: Json) -> Event:
+    kind, number = f"response.output_item.{what}", {"added": 1, "done": 4}[what]
+    return kind, {"type": kind, "output_index": 0, "sequence_number": number, "item": item}
 
 
 WIRES = {
@@ -196,10 +214,11 @@ def many(path: str, count: int) -> bytes:
 
 
 def deltas(path: str, count: int) -> bytes:
+    """Rendered for one long delta, which is then replaced by many short ones: the end may repeat the whole text."""
     wire = WIRES[path]
-    mark = frame(wire.text("MARK"))
-    frames = [frame(event) for event in wire.reply("end", [wire.text("MARK")])]
-    at = frames.index(mark)
+    whole = wire.text(TEXT * count)
+    frames = [frame(event) for event in wire.reply("end", [whole])]
+    at = frames.index(frame(whole))
     return b"".join([HEAD, *frames[:at], many(path, count), *frames[at + 1 :], tail(wire)])
 
 
