@@ -40,9 +40,10 @@ def test_the_same_for_programs(tmp_path: Path) -> None:
 def test_a_key_makes_a_provider_usable_and_is_never_shown(tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.configure('[providers.scripted]\napi_key = "sk-from-file"')
-    done = place.run("doctor", "--json", env={"ANTHROPIC_API_KEY": "sk-from-environment"})
+    done = place.run("doctor", "--json", env={"ANTHROPIC_API_KEY": "sk-ant-from-environment"})
     assert findings(done)["anthropic"] == [("ok", "can be used")]
     assert b"sk-from" not in done.out
+    assert b"sk-ant-from" not in done.out
 
 
 @pytest.mark.parametrize("broken", ["settings", "sessions"])

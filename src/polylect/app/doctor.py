@@ -8,22 +8,29 @@ from collections.abc import Iterator
 
 from polylect import __version__
 from polylect.app import config
+from polylect.app.models import obstacle
 from polylect.engine import folder
-from polylect.providers.check import check
+from polylect.providers.check import PROVIDERS
 from polylect.tools.programs import find_program
 
 _MARKS = {"ok": "✓", "note": "·", "bad": "✗"}
-_PROVIDERS = ("scripted", "anthropic", "openai", "bedrock", "vertex")
+_WORDS = ("--json", "--online")
+_LOOKS = {
+    "anthropic": ("ANTHROPIC_API_KEY", ("sk-ant-",)),
+    "openai": ("OPENAI_API_KEY", ("sk-",)),
+    "bedrock": ("AWS_ACCESS_KEY_ID", ("AKIA", "ASIA")),
+}
+"""How the keys of the services themselves begin."""
 Finding = tuple[str, str, str]
 """How it is, what it is about, and what to know."""
 
 
 def main(words: list[str]) -> int:
-    if words not in ([], ["--json"]):
-        print("usage: polylect doctor [--json]", file=sys.stderr)
+    if not set(words) <= set(_WORDS):
+        print("usage: polylect doctor [--online] [--json]", file=sys.stderr)
         return 2
-    findings = list(_findings(dict(os.environ), os.path.realpath(os.getcwd())))
-    if words:
+    findings = list(_findings(dict(os.environ), os.path.realpath(os.getcwd()), online="--online" in words))
+    if "--json" in words:
         import json
 
         print(
@@ -37,39 +44,63 @@ def main(words: list[str]) -> int:
     return 1 if any(state == "bad" for state, _, _ in findings) else 0
 
 
-def _findings(env: dict[str, str], workspace: str) -> Iterator[Finding]:
+def _findings(env: dict[str, str], workspace: str, *, online: bool) -> Iterator[Finding]:
     yield (
         "ok",
         "polylect",
         f"{__version__} on Python {platform.python_version()}, {platform.system()} {platform.machine()}",
     )
     yield "ok", "workspace", workspace
-    yield from _settings(env, workspace)
-    yield from _providers(env)
+    notes: list[str] = []
+    try:
+        found = config.gather({}, env, workspace, notes)
+    except config.ConfigError as error:
+        yield "bad", "settings", str(error)
+        found = {"provider": "scripted"}
+    else:
+        yield from _settings(found, config.files(env, workspace), notes)
+    yield from _providers(found, env, online=online)
     yield from _sessions(env)
     yield from _programs()
     yield from _custody()
 
 
-def _settings(env: dict[str, str], workspace: str) -> Iterator[Finding]:
-    notes: list[str] = []
-    try:
-        values = config.load({}, env, workspace, notes)
-    except config.ConfigError as error:
-        yield "bad", "settings", str(error)
-        return
-    for path in config.files(env, workspace):
+def _settings(found: config.Values, files: list[str], notes: list[str]) -> Iterator[Finding]:
+    for path in files:
         yield "ok", "settings", path
     for note in notes:
         yield "note", "settings", note
+    values = config.choose(found, str(found["provider"]))
     told = {name: value for name, value in values.items() if name != "api_key"}
     yield "ok", "settings", ", ".join(f"{name}={value}" for name, value in sorted(told.items()))
 
 
-def _providers(env: dict[str, str]) -> Iterator[Finding]:
-    for provider in _PROVIDERS:
-        reason = check(provider, env=env)
+def _providers(found: config.Values, env: dict[str, str], *, online: bool) -> Iterator[Finding]:
+    reasons = {provider: obstacle(found, provider, env) for provider in PROVIDERS}
+    usable = {provider: config.choose(found, provider) for provider, reason in reasons.items() if not reason}
+    for provider, reason in reasons.items():
         yield ("note", provider, reason) if reason else ("ok", provider, "can be used")
+        if not reason and (remark := _looks_wrong(provider, usable[provider], env)):
+            yield "note", provider, remark
+    if online:
+        import asyncio
+
+        from polylect.app.online import verdicts  # the providers and asyncio
+
+        asked = {provider: values for provider, values in usable.items() if provider not in ("scripted", "local")}
+        for provider, (state, detail) in asyncio.run(verdicts(asked, env)).items():
+            yield state, provider, detail
+
+
+def _looks_wrong(provider: str, values: config.Values, env: dict[str, str]) -> str:
+    """A remark if the key does not look like those that the service gives out; other services' keys look otherwise."""
+    if provider not in _LOOKS or values.get("base_url") or env.get(f"{provider.upper()}_BASE_URL"):
+        return ""
+    variable, beginnings = _LOOKS[provider]
+    key = str(values.get("api_key") or env.get(variable) or "")
+    if not key or key.startswith(beginnings):
+        return ""
+    return f"{variable} does not look like a key of this service: those begin with {' or '.join(beginnings)}"
 
 
 def _sessions(env: dict[str, str]) -> Iterator[Finding]:

@@ -9,13 +9,14 @@ from polylect.app.args import UsageError, parse
 
 _STAND_IN = {"aionrs": "0.1.0", "wayland-core": "0.2.0", "wcore": "0.2.0"}
 """Names of programs we stand in for, and the protocol their hosts speak."""
-_COMMANDS = ("demo", "doctor", "link")
+_COMMANDS = ("demo", "doctor", "link", "models")
 _HELP = """\
 polylect: a coding agent for host programs
 
   polylect --json-stream [flags]   serve one conversation on stdin and stdout
   polylect demo [--frames]         watch it do a small job; needs no key and no network
-  polylect doctor                  what is configured, found and missing
+  polylect doctor [--online]       what is configured, found and missing; --online also tries the keys
+  polylect models [--json]         which models can be used now, and what keeps the others from it
   polylect link NAME FOLDER        stand in for aionrs or wayland-core: makes FOLDER/NAME
   polylect --version
 
@@ -82,6 +83,8 @@ def _command(words: list[str]) -> int:
             from polylect.app.demo import main as run
         case "doctor":
             from polylect.app.doctor import main as run
+        case "models":
+            from polylect.app.models import main as run
         case _:
             from polylect.app.link import main as run
     return run(words[1:])

@@ -21,7 +21,7 @@ from polylect.vocab.ports import ModelEvent, ModelInfo, ModelRequest, Provider
 from polylect.wire.http1 import quoted
 
 REGION = "us-east-1"
-_HELP = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or --profile, and check that the model is enabled in the region"
+_HELP = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, and check that the model is enabled in the region"
 _encode = msgspec.json.Encoder().encode
 
 

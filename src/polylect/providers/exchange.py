@@ -46,6 +46,8 @@ async def converse(
     settled: Callable[[str, ReplyDone], ReplyDone],
 ) -> AsyncGenerator[Sequence[ModelEvent], None]:
     """Each batch is what arrived together. What came before a fault is given out before the fault is raised."""
+    if not question.model:
+        raise ProviderError("bad_request", f"{service.name}: no model is named: set --model; see polylect models")
     answer = await client.post(question.url, question.headers, question.body)
     try:
         await _accept(answer, service, question.model)
@@ -57,6 +59,8 @@ async def converse(
                 yield events
             if parser.fault:
                 raise parser.fault
+    except ProviderError as error:
+        raise service.discreet(error) from None
     finally:
         answer.close(finished=parser.done)
 

@@ -49,10 +49,18 @@ class Service(Struct, frozen=True):
     def __repr__(self) -> str:
         return f"Service({self.name!r})"
 
+    def discreet(self, error: ProviderError) -> ProviderError:
+        """The same without our credentials: some servers repeat what they were sent."""
+        text = str(error)
+        for secret in filter(None, self.secrets):
+            text = text.replace(secret, "[secret]")
+        error.args = (text,)
+        return error
+
 
 def refusal(service: Service, model: str, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
     """A status that is not 200, as the error it is."""
-    said = _scrubbed(message_in(body), service.secrets)
+    said = message_in(body)
     low = body.decode("utf-8", "replace").lower()
     kind, retryable = _BY_STATUS.get(status, ("server", True) if status >= 500 else ("bad_request", False))
     if kind == "bad_request" and any(phrase in low for phrase in _OVERFLOW):
@@ -114,13 +122,6 @@ def _sentence(found: Any) -> str:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())[:500]
-
-
-def _scrubbed(text: str, secrets: tuple[str, ...]) -> str:
-    for secret in secrets:
-        if secret:
-            text = text.replace(secret, "[secret]")
-    return text
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

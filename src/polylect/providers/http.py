@@ -1,6 +1,7 @@
 """A small HTTP/1.1 client for model servers: requests by POST, answers as a stream, connections kept alive."""
 
 import asyncio
+import os
 import time
 from binascii import b2a_base64
 from collections.abc import Callable, Mapping
@@ -149,7 +150,7 @@ class Client:
             async with asyncio.timeout(self._connect_timeout):
                 return await self._open(route, place)
         except TimeoutError:
-            text = f"cannot connect to {place} within {self._connect_timeout:g} s"
+            text = f"cannot connect to {place} within {self._connect_timeout:g} s: check the network and --base-url"
             raise ProviderError("timeout", text, retryable=True) from None
         except OSError as error:
             raise _cannot_connect(place, error) from None
@@ -213,11 +214,13 @@ def _proxy_login(proxy: Url) -> dict[str, str]:
 
 
 def _cannot_connect(place: str, error: OSError) -> ProviderError:
-    reason = error.strerror or str(error) or type(error).__name__
+    refused = isinstance(error, ConnectionError) and error.errno  # asyncio's own words repeat the address
+    reason = os.strerror(error.errno or 0) if refused else error.strerror or str(error) or type(error).__name__
     if "CERTIFICATE_VERIFY_FAILED" in reason or "CERTIFICATE_VERIFY_FAILED" in str(error):
         text = f"the certificate of {place} is not trusted: set SSL_CERT_FILE to the file of your certificate authority"
         return ProviderError("network", text)
-    return ProviderError("network", f"cannot connect to {place}: {reason}", retryable=True)
+    text = f"cannot connect to {place} ({reason}): check the network, HTTPS_PROXY and --base-url"
+    return ProviderError("network", text, retryable=True)
 
 
 def _unpacker(coding: str) -> Callable[[bytes], bytes]:
