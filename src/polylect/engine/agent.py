@@ -7,6 +7,7 @@ from msgspec.structs import force_setattr
 
 from polylect.engine.asks import Asks
 from polylect.engine.gate import opens
+from polylect.engine.compact import Compactor
 from polylect.engine.session import Session
 from polylect.engine.settings import Settings
 from polylect.vocab.commands import Steer
@@ -42,6 +43,7 @@ class Agent:
         self.emit = emit
         self.room = room
         self.new_id = new_id
+        self.compactor = Compactor(provider, session, lambda: self.settings)
         self.asks = Asks()
         self.rules: list[Rule] = []
         self.steers: list[tuple[Steer, Message]] = []

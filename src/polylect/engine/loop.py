@@ -67,11 +67,22 @@ class Turn:
         while self._query:
             if self._out_of_steps():
                 return "limit"
-            reply = await self._step()
+            reply = await self._step_that_fits()
             if not reply.calls and not self._take_steers(last=True):
                 return _REASONS.get(reply.stop, "error")
             self._take_steers(last=False)
         return "end"
+
+    async def _step_that_fits(self) -> Reply:
+        """Make room before the window is full; if the service says that it is full already, make room and ask again."""
+        compactor = self._agent.compactor
+        await compactor.make_room(self._say)
+        try:
+            return await self._step()
+        except ProviderError as error:
+            if error.kind != "overflow" or not await compactor.compact("overflow", self._say):
+                raise
+        return await self._step()
 
     async def _step(self) -> Reply:
         """One reply and the calls it asked for. What was said and done is stored, even if it broke off."""
@@ -130,7 +141,7 @@ class Turn:
         return ModelRequest(
             model=settings.model,
             system=system_prompt(settings.workspace, settings.system_prompt, session.contexts),
-            messages=tuple(session.messages),
+            messages=tuple(session.context()),
             tools=[tool.spec for tool in self._agent.tools.values()],
             max_tokens=settings.max_tokens,
             thinking=settings.thinking,
@@ -143,6 +154,7 @@ class Turn:
         if not session.counted(reply.request):
             self._usage += reply.usage
         session.say(self.id, reply.message(), request=reply.request)
+        self._agent.compactor.learn(reply.usage, self._say)
 
     def _take_steers(self, *, last: bool) -> bool:
         """What the host wants to add: now, or, when the turn would end, also what was meant for then."""

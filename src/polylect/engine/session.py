@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from polylect.vocab.content import Message, Stats, ToolCall, ToolResult, Usage
-from polylect.vocab.entries import Configured, ContextAdded, Entry, Said, TurnClosed, TurnOpened
+from polylect.vocab.content import Message, Stats, Text, ToolCall, ToolResult, Usage
+from polylect.vocab.entries import Compacted, Configured, ContextAdded, Entry, Said, TurnClosed, TurnOpened
 from polylect.vocab.ports import Store
 
 CUT_OFF = "This call was cut off before it finished. Its effects are unknown: look before you repeat it."
+
+SUMMARY = "The conversation so far was longer than fits. This is what matters of its beginning:\n\n"
 
 
 class Session:
@@ -20,6 +22,9 @@ class Session:
         self.contexts: list[str] = []
         self.settings: dict[str, Any] = {}
         self.usage = Usage()
+        self.summary = ""
+        self.kept = 0
+        """The model sees `summary` instead of the messages before this one."""
         self.calls: set[str] = set()
         """The ids of all calls so far: none of them may come again."""
         self._counted: set[str] = set()
@@ -61,11 +66,21 @@ class Session:
         self.store.append(ContextAdded(text))
         self.contexts.append(text)
 
+    def compact(self, summary: str, kept: int, before: int) -> None:
+        self.store.append(Compacted(summary, kept, before))
+        self.summary, self.kept = summary, kept
+
     def configure(self, settings: dict[str, Any]) -> None:
         self.store.append(Configured(settings))
         self.settings |= settings
 
     # Reading.
+
+    def context(self) -> list[Message]:
+        """The conversation as the model sees it."""
+        if not self.kept:
+            return list(self.messages)
+        return [Message("user", (Text(SUMMARY + self.summary),)), *self.messages[self.kept :]]
 
     def stats(self) -> Stats:
         blocks = [block for message in self.messages for block in message.content]
@@ -106,6 +121,8 @@ class Session:
                     self.contexts.append(text)
                 case Configured(settings):
                     self.settings |= settings
+                case Compacted(summary, kept) if kept <= len(self.messages):
+                    self.summary, self.kept = summary, kept
         if results := self._missing_results():
             self.say("", results)
         for turn in prompts:  # accepted, then the engine died: it was said, so it stays said

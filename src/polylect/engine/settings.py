@@ -23,6 +23,8 @@ class Settings(Struct, frozen=True):
     """Folders beside the workspace that tools may touch without asking."""
     allow_list: tuple[str, ...] = ("Read", "Glob", "Grep")
     """Tools that never ask."""
+    compact_at: float = 0.85
+    """How full the model's window may get before the conversation's beginning becomes a summary."""
     queue: int = 64
     """How many prompts may wait."""
     approval_timeout: float = 0.0

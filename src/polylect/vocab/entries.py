@@ -32,6 +32,14 @@ class Configured(Struct, frozen=True, tag="configured"):
     settings: dict[str, Any]
 
 
+class Compacted(Struct, frozen=True, omit_defaults=True, tag="compacted"):
+    """From here on the model sees this summary instead of all messages before number `kept`. They stay in the log."""
+
+    summary: str
+    kept: int
+    before: int = 0
+
+
 class TurnOpened(Struct, frozen=True, tag="turn_opened"):
     """The prompt with this id left the queue: its message takes its place in the conversation here."""
 
@@ -44,7 +52,7 @@ class TurnClosed(Struct, frozen=True, omit_defaults=True, tag="turn_closed"):
     usage: Usage = Usage()
 
 
-Body = Opened | Said | ContextAdded | Configured | TurnOpened | TurnClosed
+Body = Opened | Said | ContextAdded | Configured | Compacted | TurnOpened | TurnClosed
 
 
 class Entry(Struct, frozen=True, omit_defaults=True):

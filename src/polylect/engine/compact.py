@@ -1,0 +1,168 @@
+"""Keeping a conversation inside the model's window: its beginning becomes a summary, its end stays as it is.
+
+Nothing is thrown away: the log keeps every message, only what the model is sent gets shorter. Nothing is cleared by
+count or by age either, only when the window is nearly full.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from typing import Literal
+
+from polylect.engine.session import Session
+from polylect.engine.settings import Settings
+from polylect.vocab.content import Block, Document, Image, Message, Text, Thinking, ToolCall, ToolResult, Usage
+from polylect.vocab.errors import PolylectError, ProviderError
+from polylect.vocab.events import CompactionEnded, CompactionStarted, ContextUsed, Event
+from polylect.vocab.ports import ModelRequest, Provider, TextChunk
+
+Say = Callable[[Event], None]
+MOST_FAILURES = 3
+"""After so many in a row it is no longer tried by itself."""
+_KEPT_SHARE = 0.3
+"""How much of the window the untouched end may take."""
+_IMAGE_TOKENS = 1600
+_LONGEST_OUTPUT = 2000
+"""Characters of a tool's output that the summary is made from."""
+_INSTRUCTIONS = """\
+You are given the beginning of a conversation between a person and a coding agent. It has to be replaced by a summary, \
+and the agent will go on from your summary alone. Keep, in this order: what the person wants, in their own words where \
+they matter; decisions and why they were made; files that were read or changed and what was found or done there; \
+commands and their results; what failed; what is still to be done. Leave out what no longer matters. Write plain notes, \
+no preamble.\
+"""
+
+
+class Compactor:
+    """Watches how full the window is, and makes room."""
+
+    def __init__(self, provider: Provider, session: Session, settings: Callable[[], Settings]) -> None:
+        self._provider = provider
+        self._session = session
+        self._settings = settings
+        self._failures = 0
+        self._known = 0
+        self._known_at = 0
+        """The last reply told how many tokens the context had, when there were so many messages."""
+        self._overhead = 0
+        """What instructions and tools take, as far as can be told."""
+
+    def learn(self, usage: Usage, say: Say) -> None:
+        """A reply's usage is the best measure there is."""
+        if usage.tokens:
+            self._known, self._known_at = usage.tokens, len(self._session.messages)
+            self._overhead = max(0, usage.tokens - sum(map(estimate, self._session.context())))
+        if window := self._window():
+            say(ContextUsed(self.used(), window))
+
+    def used(self) -> int:
+        """Tokens in the context now: as told, plus an estimate for what has come since."""
+        session = self._session
+        if self._known and self._known_at > session.kept:
+            return self._known + sum(map(estimate, session.messages[self._known_at :]))
+        return self._overhead + sum(map(estimate, session.context()))
+
+    async def make_room(self, say: Say) -> None:
+        """Compact if the window is nearly full, unless that has failed too often."""
+        settings, window = self._settings(), self._window()
+        reserve = max(settings.max_tokens, int(window * (1 - settings.compact_at)))
+        if window and self.used() > window - reserve and self._failures < MOST_FAILURES:
+            await self.compact("threshold", say)
+
+    async def compact(
+        self, reason: Literal["threshold", "overflow", "manual"], say: Say, instructions: str = ""
+    ) -> bool:
+        """Replace the beginning by a summary. False if that was not possible: then nothing has changed."""
+        session, before = self._session, self.used()
+        kept = cut(session.messages, session.kept, int((self._window() or 4 * before) * _KEPT_SHARE))
+        if kept <= session.kept:
+            return False
+        say(CompactionStarted(reason))
+        try:
+            summary = await self._summarise(session.messages[session.kept : kept], instructions)
+            session.compact(summary, kept, before)
+        except PolylectError as error:
+            self._failures += 1
+            say(CompactionEnded(ok=False, before=before, error=str(error)))
+            return False
+        except BaseException:
+            say(CompactionEnded(ok=False, before=before, error="stopped"))
+            raise
+        self._failures = self._known = self._known_at = 0
+        say(CompactionEnded(summary=summary, before=before, after=self.used(), kept=str(kept)))
+        return True
+
+    async def _summarise(self, messages: Sequence[Message], instructions: str) -> str:
+        settings = self._settings()
+        limit = 2 * (self._window() or 200_000)  # characters: half the window at four a token
+        told = _clip("\n\n".join(map(_as_text, messages)), limit)
+        earlier = f"Summary of what came before:\n{self._session.summary}\n\n" if self._session.kept else ""
+        wish = f"\n\nThe person asks: {instructions}" if instructions else ""
+        request = ModelRequest(
+            model=settings.model,
+            system=_INSTRUCTIONS + wish,
+            messages=[Message("user", (Text(earlier + told),))],
+            session=self._session.id,
+        )
+        parts: list[str] = []
+        async with aclosing(self._provider.stream(request)) as stream:
+            async for batch in stream:
+                parts += [event.text for event in batch if isinstance(event, TextChunk)]
+        summary = "".join(parts).strip()
+        if not summary:
+            raise ProviderError("protocol", "the model gave no summary")
+        return summary
+
+    def _window(self) -> int:
+        return self._provider.info(self._settings().model).window
+
+
+def cut(messages: Sequence[Message], first: int, most: int) -> int:
+    """Where the untouched end begins: as early as `most` tokens allow, never between a call and its result."""
+    index, size = len(messages), 0
+    while index > first and size + estimate(messages[index - 1]) <= most:
+        index -= 1
+        size += estimate(messages[index])
+    while index < len(messages) and messages[index].role == "tool":
+        index += 1
+    if index == len(messages) and messages and messages[-1].role == "user":
+        return index - 1  # what the person has just said is never put in other words
+    return index
+
+
+def estimate(message: Message) -> int:
+    return 4 + sum(map(_block_tokens, message.content))
+
+
+def _block_tokens(block: Block) -> int:
+    if isinstance(block, Image):
+        return _IMAGE_TOKENS
+    pictures = len(block.images) * _IMAGE_TOKENS if isinstance(block, ToolResult) else 0
+    return pictures + len(_block_text(block)) // 4 + 1
+
+
+def _block_text(block: Block) -> str:
+    match block:
+        case Text(text) | Thinking(text):
+            return text
+        case Document(name, _, text):
+            return f"{name}\n{text}"
+        case ToolCall(_, name, args):
+            return f"{name} {args}"
+        case ToolResult(_, name, output):
+            return f"{name}: {output}"
+        case _:
+            return ""
+
+
+def _as_text(message: Message) -> str:
+    who = {"user": "Person", "assistant": "Agent", "tool": "Result"}[message.role]
+    blocks = [
+        _clip(_block_text(block), _LONGEST_OUTPUT) for block in message.content if not isinstance(block, Thinking)
+    ]
+    return f"{who}: " + "\n".join(blocks)
+
+
+def _clip(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    return f"{text[: most // 2]}\n[... {len(text) - most} characters left out ...]\n{text[-most // 2 :]}"
