@@ -23,7 +23,7 @@ from polylect.engine.reply import Reply
 from polylect.vocab.content import Failure, Message, Stop, Text, Usage
 from polylect.vocab.errors import PolylectError, ProviderError
 from polylect.vocab.events import Notice, StepEnded, StepStarted, TurnEnded, TurnStarted, UserMessage
-from polylect.vocab.ports import ModelEvent, ModelRequest
+from polylect.vocab.ports import ModelEvent, ModelRequest, Retrying
 
 Reason = Literal["end", "cancelled", "length", "refused", "limit", "error"]
 _REASONS: dict[Stop, Reason] = {"end": "end", "calls": "end", "length": "length", "refused": "refused"}
@@ -106,9 +106,11 @@ class Turn:
         """To the end of the reply, or to where it breaks off."""
         try:
             async with aclosing(self._agent.provider.stream(self._request())) as stream:
-                while batch := await self._next(stream):
+                pause = 0.0
+                while batch := await self._next(stream, pause):
                     for event in batch:
                         reply.take(event)
+                    pause = batch[-1].delay_ms / 1000 if isinstance(batch[-1], Retrying) else 0.0
                     await self._agent.room()
             if not reply.ended:
                 raise ProviderError("protocol", "the model's reply broke off in the middle", retryable=True)
@@ -125,11 +127,11 @@ class Turn:
         finally:
             self._say(StepEnded())
 
-    async def _next(self, stream: AsyncGenerator[Sequence[ModelEvent], None]) -> Sequence[ModelEvent]:
-        """A provider cuts a silent stream itself, and may try again; this is for one that does not."""
+    async def _next(self, stream: AsyncGenerator[Sequence[ModelEvent], None], pause: float) -> Sequence[ModelEvent]:
+        """A provider cuts a silent stream itself, and may try again after a pause; this is for one that does not."""
         limit = self._agent.settings.stream_timeout * 1.5
         try:
-            async with asyncio.timeout(limit or None):
+            async with asyncio.timeout(limit + pause if limit else None):
                 return await anext(stream)
         except StopAsyncIteration:
             return ()
