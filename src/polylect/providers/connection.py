@@ -91,13 +91,15 @@ class Connection(asyncio.Protocol):
         return piece
 
     async def _wait(self, timeout: float) -> None:
+        """A timeout of zero is none."""
         loop = asyncio.get_running_loop()
         self._waiter = loop.create_future()
-        timer = loop.call_later(timeout, self._expire, timeout)
+        timer = loop.call_later(timeout, self._expire, timeout) if timeout else None
         try:
             await self._waiter
         finally:
-            timer.cancel()
+            if timer:
+                timer.cancel()
             self._waiter = None
 
     def _expire(self, timeout: float) -> None:
