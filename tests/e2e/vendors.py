@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Any
 
 from polylect.vocab.content import Block, Text, Thinking, ToolCall
@@ -10,6 +11,8 @@ Json = dict[str, Any]
 Payloads = list[Json]
 Render = Callable[[list[Block], int, int], Payloads]
 """Blocks, the most characters of a delta, and how many tokens the prompt had: the data of every event."""
+
+_numbers = count(1)
 
 
 def cut(text: str, width: int) -> list[str]:
@@ -28,9 +31,17 @@ def sse(payloads: Payloads, *, last: str = "", escaped: bool = True) -> list[byt
 
 
 def anthropic(blocks: list[Block], width: int, tokens: int) -> Payloads:
-    usage = {"input_tokens": tokens, "output_tokens": 1, "cache_read_input_tokens": tokens // 2}
-    message: Json = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [], "usage": usage}
-    payloads: Payloads = [{"type": "message_start", "message": {**message, "stop_reason": None, "stop_sequence": None}}]
+    cached = tokens // 2
+    usage = {"input_tokens": tokens - cached, "output_tokens": 1, "cache_read_input_tokens": cached}
+    message: Json = {
+        "stop_sequence": None,
+        "id": f"msg_{next(_numbers)}",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [],
+    }
+    payloads: Payloads = [{"type": "message_start", "message": {**message, "stop_reason": None, "usage": usage}}]
     for index, block in enumerate(blocks):
         began, deltas = _anthropic_block(block, width)
         payloads.append({"type": "content_block_start", "index": index, "content_block": began})
@@ -67,17 +78,19 @@ def chat(blocks: list[Block], width: int, tokens: int) -> Payloads:
     deltas = [delta for kind in kinds for delta in _chat_deltas([b for b in blocks if isinstance(b, kind)], width)]
     calls = any(isinstance(block, ToolCall) for block in blocks)
     usage = {"prompt_tokens": tokens, "completion_tokens": 7, "total_tokens": tokens + 7}
-    return [
+    chunks = [
         _chunk({"role": "assistant", "content": ""}),
         *map(_chunk, deltas),
         _chunk({}, "tool_calls" if calls else "stop"),
         {**_chunk({}), "choices": [], "usage": {**usage, "prompt_tokens_details": {"cached_tokens": tokens // 2}}},
     ]
+    id = f"chatcmpl-{next(_numbers)}"
+    return [{**chunk, "id": id} for chunk in chunks]
 
 
 def _chunk(delta: Json, finish: str | None = None) -> Json:
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    return {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
+    return {"object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
 
 
 def _chat_deltas(blocks: list[Block], width: int) -> Iterator[Json]:
@@ -98,8 +111,14 @@ def _chat_deltas(blocks: list[Block], width: int) -> Iterator[Json]:
 
 
 def responses(blocks: list[Block], width: int, tokens: int) -> Payloads:
-    response: Json = {"id": "resp_1", "object": "response", "created_at": 1, "model": "m", "status": "in_progress"}
-    response |= {"output": [], "parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
+    response: Json = {"object": "response", "created_at": 1, "model": "m", "status": "in_progress"}
+    response |= {
+        "id": f"resp_{next(_numbers)}",
+        "output": [],
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+    }
     payloads: Payloads = [{"type": "response.created", "response": response}]
     items = []
     for index, block in enumerate(blocks):

@@ -12,6 +12,8 @@ STALL = "stall"
 """Send nothing more until the client hangs up."""
 CUT = "cut"
 """Close the connection here."""
+WAIT = "wait"
+"""Send nothing more until `go` is set."""
 
 Step = bytes | str
 
@@ -51,8 +53,11 @@ class Loopback:
     requests: list[Request] = field(default_factory=list)
     connections: int = 0
     sent: int = 0
+    left: int = 0
+    """How many clients hung up while they were kept waiting."""
     asked: asyncio.Event = field(default_factory=asyncio.Event)
     hung_up: asyncio.Event = field(default_factory=asyncio.Event)
+    go: asyncio.Event = field(default_factory=asyncio.Event)
     _open: dict[asyncio.Task[Any], asyncio.StreamWriter] = field(default_factory=dict)
 
     async def __aenter__(self) -> Self:
@@ -90,8 +95,12 @@ class Loopback:
             match step:
                 case "stall":
                     await reader.read()
+                    self.left += 1
                     self.hung_up.set()
                     return False
+                case "wait":
+                    await self.go.wait()
+                    self.go.clear()
                 case "cut":
                     return False
                 case bytes():
