@@ -139,7 +139,7 @@ def test_L2_what_cannot_be_done_is_answered_and_never_dropped(tmp_path: Path) ->
         "hello": "",
         "empty": "empty_prompt",
         "steer": "idle",
-        "compaction": "unsupported",
+        "compaction": "",
         "dance": "unknown_command",
         "quit": "unsupported",
     }

@@ -76,9 +76,9 @@ def test_a_turn_is_a_reply_its_calls_and_a_last_reply_and_all_of_it_is_remembere
     assert talk.events == whole
     assert talk.messages == [
         Message("user", (Text("Hello"),)),
-        Message("assistant", (Text("Hi"), ToolCall("c1", "Echo", {"text": "x"})), "calls", ONE, "m"),
+        Message("assistant", (Text("Hi"), ToolCall("c1", "Echo", {"text": "x"})), "calls", ONE, "m", "scripted"),
         Message("tool", (ToolResult("c1", "Echo", "x"),)),
-        Message("assistant", (Text("done"),), "end", ONE, "m"),
+        Message("assistant", (Text("done"),), "end", ONE, "m", "scripted"),
     ]
 
 

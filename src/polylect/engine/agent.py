@@ -7,6 +7,7 @@ from msgspec.structs import force_setattr
 
 from polylect.engine.asks import Asks
 from polylect.engine.gate import opens
+from polylect.engine.budget import Meter
 from polylect.engine.compact import Compactor
 from polylect.engine.session import Session
 from polylect.engine.settings import Settings
@@ -44,6 +45,7 @@ class Agent:
         self.room = room
         self.new_id = new_id
         self.compactor = Compactor(provider, session, lambda: self.settings)
+        self.meter = Meter(settings.budget, session.usage)
         self.asks = Asks()
         self.rules: list[Rule] = []
         self.steers: list[tuple[Steer, Message]] = []

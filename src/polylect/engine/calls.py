@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from polylect.engine.agent import Agent
+from polylect.engine.budget import Meter
 from polylect.engine.gate import Wanted, verdict
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import UNPARSED, Outcome, PlanItem, Rule, ToolCall, ToolResult
@@ -24,8 +25,9 @@ _log = logging.getLogger(__name__)
 class Calls:
     """The calls of one step. Each gets exactly one result, also when it is denied, cancelled or crashes."""
 
-    def __init__(self, agent: Agent, turn: str) -> None:
+    def __init__(self, agent: Agent, turn: str, meter: Meter) -> None:
         self._agent = agent
+        self._meters = (agent.meter, meter)
         self._say = agent.voice(turn)
         self._called: list[ToolCall] = []
         self._results: dict[str, ToolResult] = {}
@@ -104,6 +106,7 @@ class Calls:
     async def _execute(self, call: ToolCall, tool: Tool, args: dict[str, Any], roots: Sequence[str]) -> None:
         self._agent.running[call.call] = call.name
         self._say(ToolStarted(call.call, call.name))
+        began = asyncio.get_running_loop().time()
         try:
             if tool.category == "edit":
                 async with self._editing:  # two edits of one file in one step must not race
@@ -119,6 +122,10 @@ class Calls:
         except Exception as error:  # noqa: BLE001  (a tool's crash is a result, not the end of the turn)
             _log.exception("the tool %s crashed", call.name)
             returned = ToolReturn(f"The tool crashed: {type(error).__name__}: {error}", ok=False)
+        finally:
+            for meter in self._meters:
+                meter.tool_seconds += asyncio.get_running_loop().time() - began
+                meter.processes += tool.category == "exec"
         self._finish(call, returned, "ok" if returned.ok else "error")
 
     def _finish(self, call: ToolCall, returned: ToolReturn, outcome: Outcome, reason: str = "") -> None:

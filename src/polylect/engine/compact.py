@@ -72,8 +72,7 @@ class Compactor:
         self, reason: Literal["threshold", "overflow", "manual"], say: Say, instructions: str = ""
     ) -> bool:
         """Replace the beginning by a summary. False if that was not possible: then nothing has changed."""
-        session, before = self._session, self.used()
-        kept = cut(session.messages, session.kept, int((self._window() or 4 * before) * _KEPT_SHARE))
+        session, before, kept = self._session, self.used(), self._cut()
         if kept <= session.kept:
             return False
         say(CompactionStarted(reason))
@@ -90,6 +89,16 @@ class Compactor:
         self._failures = self._known = self._known_at = 0
         say(CompactionEnded(summary=summary, before=before, after=self.used(), kept=str(kept)))
         return True
+
+    def possible(self) -> bool:
+        return self._cut() > self._session.kept
+
+    async def by_hand(self, say: Say, instructions: str) -> None:
+        await self.compact("manual", say, instructions)
+
+    def _cut(self) -> int:
+        most = int((self._window() or 4 * self.used()) * _KEPT_SHARE)
+        return cut(self._session.messages, self._session.kept, min(most, self.used() // 2))
 
     async def _summarise(self, messages: Sequence[Message], instructions: str) -> str:
         settings = self._settings()

@@ -17,6 +17,7 @@ from contextlib import aclosing
 from typing import Literal
 
 from polylect.engine.agent import Agent
+from polylect.engine.budget import Meter
 from polylect.engine.calls import Calls
 from polylect.engine.prompt import system_prompt
 from polylect.engine.reply import Reply
@@ -39,6 +40,7 @@ class Turn:
         self._query = query
         self._say = agent.voice(id)
         self._usage = Usage()
+        self._meter = Meter(agent.settings.turn_budget)
         self._steps = 0
 
     async def run(self) -> TurnEnded:
@@ -65,7 +67,7 @@ class Turn:
 
     async def _converse(self) -> Reason:
         while self._query:
-            if self._out_of_steps():
+            if self._out_of_steps() or self._out_of_budget():
                 return "limit"
             reply = await self._step_that_fits()
             if not reply.calls and not self._take_steers(last=True):
@@ -86,7 +88,7 @@ class Turn:
 
     async def _step(self) -> Reply:
         """One reply and the calls it asked for. What was said and done is stored, even if it broke off."""
-        calls = Calls(self._agent, self.id)
+        calls = Calls(self._agent, self.id, self._meter)
         reply = Reply(self._say, calls.announce, self._agent.session.calls)
         self._steps += 1
         self._say(StepStarted())
@@ -155,7 +157,8 @@ class Turn:
         session = self._agent.session
         if not session.counted(reply.request):
             self._usage += reply.usage
-        session.say(self.id, reply.message(), request=reply.request)
+            self._agent.meter.usage += reply.usage
+        session.say(self.id, reply.message(self._agent.provider.name), request=reply.request)
         self._agent.compactor.learn(reply.usage, self._say)
 
     def _take_steers(self, *, last: bool) -> bool:
@@ -173,6 +176,19 @@ class Turn:
             return False
         self._say(Notice(f"Stopped after {most} model requests: that is the limit set by --max-turns."))
         return True
+
+    def _out_of_budget(self) -> bool:
+        """The session's caps and this turn's. Told once as such, and every time as a reason for the end."""
+        self._meter.usage = self._usage
+        for meter in (self._agent.meter, self._meter):
+            if (passed := meter.exceeded()) is None:
+                continue
+            if not meter.told:
+                meter.told = True
+                self._say(passed)
+            self._say(Notice(f"Stopped: the budget {passed.reason} of {passed.limit} is used up ({passed.observed})."))
+            return True
+        return False
 
 
 def _words(message: Message) -> str:

@@ -1,6 +1,7 @@
 """One reply of the model, as it comes in: chunks become events at once and a message at the end."""
 
 from collections.abc import Callable
+from io import StringIO
 
 from polylect.vocab.content import Block, Message, Stop, Text, Thinking, ToolCall, Usage
 from polylect.vocab.events import (
@@ -40,7 +41,7 @@ class Reply:
         self._used = used
         self._renamed: dict[str, str] = {}
         """What a call under way is called: the model's id to ours."""
-        self._open: list[str] = []
+        self._open = StringIO()  # a list would hold an object for every chunk, ten times the text itself
         self._thinking = False
         self._attempt = 0
         self._content: list[Block] = []
@@ -54,24 +55,24 @@ class Reply:
     def calls(self) -> list[ToolCall]:
         return [block for block in self._content if isinstance(block, ToolCall)]
 
-    def message(self) -> Message:
+    def message(self, provider: str) -> Message:
         """What goes into history. Empty texts are left out: vendors refuse them."""
         content = tuple(block for block in self._content if block != Text(""))
-        return Message("assistant", content, self.stop, self.usage, self.model)
+        return Message("assistant", content, self.stop, self.usage, self.model, provider)
 
     def take(self, event: ModelEvent) -> None:
         if type(event) is TextChunk and not self._attempt:  # by far the most frequent, and it matters
-            self._open.append(event.text)
+            self._open.write(event.text)
             self._say(TextDelta(event.text))
             return
         if self._attempt and not isinstance(event, Retrying | Circuit):
             self._retried(ok=True)
         match event:
             case TextChunk(text):
-                self._open.append(text)
+                self._open.write(text)
                 self._say(TextDelta(text))
             case ThinkingChunk(text):
-                self._open.append(text)
+                self._open.write(text)
                 self._thinking = True
                 self._say(ThinkingDelta(text))
             case ArgsChunk(call, name, text):
@@ -94,8 +95,7 @@ class Reply:
             return
         if self._attempt:
             self._retried(ok=False, error=why)
-        if self._open:
-            text = "".join(self._open)
+        if text := self._open.getvalue():
             self._end_block(Thinking(text) if self._thinking else Text(text))
         self._end(stop, why)
 
@@ -107,7 +107,7 @@ class Reply:
                 self._content.append(block)
                 self._announce(block)
             case Text(text) | Thinking(text):
-                if not self._open and text:  # it came whole
+                if text and not self._open.tell():  # it came whole
                     delta = ThinkingDelta if isinstance(block, Thinking) else TextDelta
                     self._say(delta(text))
                 self._content.append(block)
@@ -115,7 +115,7 @@ class Reply:
             case _:
                 self._content.append(block)
                 self._say(BlockEnded(block))
-        self._open.clear()
+        self._open = StringIO()
         self._thinking = False
 
     def _unique(self, call: str) -> str:

@@ -22,6 +22,8 @@ class Session:
         self.contexts: list[str] = []
         self.settings: dict[str, Any] = {}
         self.usage = Usage()
+        self.ledger: list[dict[str, Any]] = []
+        """One row for each model call."""
         self.summary = ""
         self.kept = 0
         """The model sees `summary` instead of the messages before this one."""
@@ -104,6 +106,8 @@ class Session:
         if message.usage and not self.counted(request):
             self._counted.add(request)
             self.usage += message.usage
+            row = {"turn": len(self.ledger), "model": message.model, "provider": message.provider}
+            self.ledger.append({**row, "usage": message.usage})
 
     def _read(self, entries: Sequence[Entry]) -> None:
         prompts: dict[str, Message] = {}

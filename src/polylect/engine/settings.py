@@ -4,6 +4,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from polylect.engine.budget import Budget
+
 Mode = Literal["default", "auto_edit", "force"]
 MODES: tuple[Mode, ...] = ("default", "auto_edit", "force")
 
@@ -19,6 +21,10 @@ class Settings(Struct, frozen=True):
     system_prompt: str = ""
     max_tokens: int = 0
     max_turns: int = 0
+    budget: Budget = Budget()
+    """For the whole session."""
+    turn_budget: Budget = Budget()
+    """For each turn of it."""
     folders: tuple[str, ...] = ()
     """Folders beside the workspace that tools may touch without asking."""
     allow_list: tuple[str, ...] = ("Read", "Glob", "Grep")

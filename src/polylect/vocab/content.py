@@ -129,6 +129,7 @@ class Message(Struct, frozen=True, omit_defaults=True):
     stop: Stop | None = None
     usage: Usage | None = None
     model: str = ""
+    provider: str = ""
 
 
 class Failure(Struct, frozen=True, omit_defaults=True):

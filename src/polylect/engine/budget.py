@@ -1,0 +1,68 @@
+"""What a session may cost, and what it has cost so far."""
+
+import asyncio
+
+from msgspec import Struct
+
+from polylect.vocab.content import Usage
+from polylect.vocab.events import BudgetExceeded
+
+
+class Budget(Struct, frozen=True):
+    """Caps; zero is none. Names follow the configuration's `[budget]`."""
+
+    max_cost_usd: float = 0.0
+    max_tokens_in: int = 0
+    max_tokens_out: int = 0
+    max_wall_time_secs: float = 0.0
+    max_tool_runtime_secs: float = 0.0
+    max_processes: int = 0
+    max_agent_depth: int = 0
+
+
+class Meter:
+    """What has been spent, by a session or by a turn of it. Time is counted while something runs."""
+
+    def __init__(self, budget: Budget, usage: Usage = Usage()) -> None:
+        self.budget = budget
+        self.usage = usage
+        self.tool_seconds = 0.0
+        self.processes = 0
+        self._began = _now()
+        self.told = False
+        """A cap that is passed is told of once."""
+
+    def exceeded(self) -> BudgetExceeded | None:
+        """The first cap that has been passed."""
+        usage, budget = self.usage, self.budget
+        seen = usage.input + usage.cache_read + usage.cache_write
+        rows = (
+            ("max_cost_usd", usage.cost or 0.0, budget.max_cost_usd, "${:.4f}"),
+            ("max_tokens_in", seen, budget.max_tokens_in, "{}"),
+            ("max_tokens_out", usage.output, budget.max_tokens_out, "{}"),
+            ("max_wall_time", _now() - self._began, budget.max_wall_time_secs, "{:.1f}s"),
+            ("max_tool_runtime", self.tool_seconds, budget.max_tool_runtime_secs, "{:.1f}s"),
+            ("max_processes", self.processes, budget.max_processes, "{}"),
+        )
+        for reason, observed, limit, form in rows:
+            if limit and observed >= limit:
+                return BudgetExceeded(reason, form.format(observed), form.format(limit))
+        return None
+
+    def grant(self, *, tokens: int, cost: float) -> None:
+        """More of what there is a cap for."""
+        budget = self.budget
+        self.budget = Budget(
+            max_cost_usd=budget.max_cost_usd and budget.max_cost_usd + cost,
+            max_tokens_in=budget.max_tokens_in and budget.max_tokens_in + tokens,
+            max_tokens_out=budget.max_tokens_out and budget.max_tokens_out + tokens,
+            max_wall_time_secs=budget.max_wall_time_secs,
+            max_tool_runtime_secs=budget.max_tool_runtime_secs,
+            max_processes=budget.max_processes,
+            max_agent_depth=budget.max_agent_depth,
+        )
+        self.told = False
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

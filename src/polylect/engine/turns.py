@@ -1,0 +1,143 @@
+"""One turn after another: prompts that wait, the one that runs, and how each of them ends."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+
+from polylect.engine.agent import Agent
+from polylect.engine.loop import Turn
+from polylect.engine.pulse import Pulse
+from polylect.vocab.commands import Prompt
+from polylect.vocab.errors import SessionError
+from polylect.vocab.events import CostChanged, Notice, Settled, TurnEnded
+
+_log = logging.getLogger(__name__)
+
+
+class Turns:
+    """Every prompt that is added ends exactly once, whatever happens to it."""
+
+    def __init__(self, agent: Agent, pulse: Pulse) -> None:
+        self._agent = agent
+        self._pulse = pulse
+        self._emit = pulse.emit
+        self._waiting: deque[Prompt] = deque()
+        self._dropped: list[Prompt] = []
+        self._afterwards: list[Callable[[], None]] = []
+        self._work: asyncio.Task[TurnEnded] | asyncio.Task[None] | None = None
+        self._stopping = False
+        self._settled = asyncio.Event()
+        self._settled.set()
+        self.running = ""
+        """The turn that runs."""
+
+    @property
+    def busy(self) -> bool:
+        return self._work is not None
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def ids(self) -> set[str]:
+        """Turns that have not ended."""
+        return {self.running, *(prompt.turn for prompt in (*self._waiting, *self._dropped))} - {""}
+
+    def add(self, prompt: Prompt) -> None:
+        self._settled.clear()
+        if prompt.busy == "interrupt":
+            self._waiting.appendleft(prompt)
+            self.stop()
+        else:
+            self._waiting.append(prompt)
+
+    def stop(self) -> None:
+        """End what runs; what waits is next."""
+        if self._work is not None and not self._stopping:
+            self._stopping = True
+            self._work.cancel()
+
+    def drop(self, turn: str = "") -> None:
+        """End what waits: one turn, or all."""
+        self._dropped += [prompt for prompt in self._waiting if turn in ("", prompt.turn)]
+        self._waiting = deque(prompt for prompt in self._waiting if turn not in ("", prompt.turn))
+
+    def afterwards(self, act: Callable[[], None]) -> None:
+        """Do this once what runs has ended, before the next turn begins."""
+        self._afterwards.append(act)
+
+    def occupy(self, work: Coroutine[None, None, None]) -> None:
+        """Work of another kind that has to be alone: turns wait for it, and `stop` ends it."""
+        self._settled.clear()
+        self._work = asyncio.create_task(work)
+        self._watcher = asyncio.create_task(self._see_off(self._work))
+
+    async def settled(self) -> None:
+        """Returns once nothing runs and nothing waits."""
+        await self._settled.wait()
+
+    def next(self) -> None:
+        """Start what waits, if nothing runs."""
+        if self.busy:
+            return
+        self._end_dropped()
+        if self._waiting:
+            prompt = self._waiting.popleft()
+            self.running = prompt.turn
+            self._work = work = asyncio.create_task(Turn(self._agent, prompt.turn, query=prompt.query).run())
+            self._watcher = asyncio.create_task(self._see_through(prompt.turn, work))
+        elif not self._settled.is_set():
+            self._settled.set()
+            self._emit(Settled())
+
+    async def _see_through(self, turn: str, work: asyncio.Task[TurnEnded]) -> None:
+        """Never cancelled itself: whatever becomes of the work, the turn ends here, once, and the next one begins."""
+        agent = self._agent
+        beating = asyncio.create_task(self._pulse.beat(turn, agent.settings.heartbeat, agent.running))
+        await asyncio.wait([work])
+        ended = TurnEnded("cancelled", turn=turn) if work.cancelled() else work.result()
+        await self._close_books(ended)
+        beating.cancel()
+        self._drop_steers(turn)
+        self.running = ""
+        self._emit(ended)
+        self._go_on()
+
+    async def _see_off(self, work: asyncio.Task[None]) -> None:
+        await asyncio.wait([work])
+        self._go_on()
+
+    def _go_on(self) -> None:
+        self._work = None
+        self._stopping = False
+        acts, self._afterwards = self._afterwards, []
+        for act in acts:
+            act()
+        self.next()
+
+    async def _close_books(self, ended: TurnEnded) -> None:
+        """On disk, whatever a power cut does, before the host hears that the turn has ended."""
+        session = self._agent.session
+        try:
+            session.end(ended.turn, ended.reason, ended.usage)
+            await asyncio.to_thread(session.store.sync)
+        except (SessionError, OSError) as error:
+            _log.error("%s", error)
+            self._emit(Notice(f"This turn could not be saved: {error}", "warning", turn=ended.turn))
+        if session.usage.cost is not None:
+            self._emit(CostChanged(session.usage, tuple(session.ledger), turn=ended.turn))
+
+    def _drop_steers(self, turn: str) -> None:
+        if count := len(self._agent.steers):
+            self._emit(Notice(f"{count} messages meant for this turn were dropped with it", "warning", turn=turn))
+            self._agent.steers.clear()
+
+    def _end_dropped(self) -> None:
+        for prompt in self._dropped:
+            with suppress(SessionError):
+                self._agent.session.forget(prompt.turn)
+            self._emit(TurnEnded("cancelled", turn=prompt.turn))
+        self._dropped.clear()
