@@ -1,0 +1,1 @@
+"""MCP servers as tools, on the official SDK, which is loaded only when a server is named."""

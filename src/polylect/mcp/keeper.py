@@ -1,0 +1,234 @@
+"""Keeps one server: connects it, restarts it once if it crashes, calls its tools, says when anything changes."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from polylect.mcp.place import Condition, Fault, Place, PromptCommand, Resource, ServerStatus
+from polylect.mcp.remarks import Remarks
+from polylect.mcp.results import prompt_blocks, returned
+from polylect.mcp.tool import Listed
+from polylect.vocab.commands import Answer
+from polylect.vocab.content import Block, Server
+from polylect.vocab.events import Ask
+from polylect.vocab.ports import ToolContext, ToolReturn
+
+if TYPE_CHECKING:  # it loads the SDK
+    from polylect.mcp.link import Link
+
+RESTARTS = 1
+STEADY = 60.0
+"""A server that was up for so many seconds may crash once more."""
+MOST_PROGRESS = 50_000
+_MISSING = "MCP needs the Python package mcp; install it with: pip install 'polylect[mcp]'"
+
+
+class Keeper:
+    """One server and what is known of it. `on_change` is called whenever a host should hear of it again."""
+
+    def __init__(self, server: Server, place: Place, on_change: Callable[["Keeper"], None]) -> None:
+        self.server = server
+        self.condition: Condition = "connecting"
+        self.reason = ""
+        self.listed: list[Listed] = []
+        self.prompts: tuple[PromptCommand, ...] = ()
+        self.resources: tuple[Resource, ...] = ()
+        self._place = place
+        self._on_change = on_change
+        self._remarks = Remarks(server)
+        self._version = ""
+        self._link: Link | None = None
+        self._decided = asyncio.Event()
+        self._callers: list[tuple[ToolContext, asyncio.Timeout]] = []
+        self._errands: set[asyncio.Task[Any]] = set()
+        self._stale: set[str] = set()
+        self._work = asyncio.create_task(self._keep())
+
+    def status(self, tools: tuple[str, ...]) -> ServerStatus:
+        transport = self.server.transport
+        facts = (self.reason, self._version, tools, self.prompts, self.resources)
+        return ServerStatus(self.server.name, transport, self.condition, *facts)
+
+    async def stop(self) -> None:
+        """Ends when the server has. Can be given up on: custody outlives it."""
+        self._work.cancel()
+        for errand in tuple(self._errands):
+            errand.cancel()
+        await asyncio.wait((self._work,))
+
+    # Keeping.
+
+    async def _keep(self) -> None:
+        chances = RESTARTS
+        while True:
+            began = monotonic()
+            fault = await self._live()
+            self._link = None
+            came_up = self.condition == "ready"
+            if came_up and monotonic() - began > STEADY:
+                chances = RESTARTS
+            if not came_up or not chances:
+                return self._fail(fault if came_up or chances else f"it crashed and did not come up again: {fault}")
+            chances -= 1
+            self._remarks.log(logging.WARNING, f"{fault}; starting it again")
+            self.condition = "connecting"
+            self._decided.clear()
+
+    async def _live(self) -> str:
+        """From connecting to the end of the connection, and why it ended."""
+        try:
+            link = await asyncio.to_thread(import_module, "polylect.mcp.link")  # see there what it costs
+        except ImportError as error:
+            return _MISSING if (error.name or "").split(".")[0] != "polylect" else str(error)
+        try:
+            async with asyncio.timeout(self._place.connect_timeout) as deadline:
+                async with link.connected(
+                    self.server, self._place, self._remarks, self._ask, self._refresh
+                ) as self._link:
+                    self.listed = await self._link.tools()
+                    deadline.reschedule(None)
+                    self._come_up()
+                    await self._link.lost.wait()
+            return self._explained("the server ended")
+        except TimeoutError:
+            return self._explained(f"no answer within {self._place.connect_timeout:g} s")
+        except Exception as error:  # noqa: BLE001  (whatever a server or the SDK does, it is that server's end only)
+            return self._explained(link.why(error))
+
+    def _come_up(self) -> None:
+        assert self._link
+        self._version = self._link.version
+        self.condition = "ready"
+        self._decided.set()
+        self._on_change(self)
+        self._refresh("prompts")
+        self._refresh("resources")
+
+    def _fail(self, reason: str) -> None:
+        self.condition, self.reason = "failed", reason
+        had_prompts = bool(self.prompts)
+        self.listed, self.prompts, self.resources = [], (), ()
+        if had_prompts:
+            self._place.on_commands()
+        self._decided.set()
+        self._on_change(self)
+
+    def _explained(self, fault: str) -> str:
+        summary = self._remarks.summary()
+        return self._remarks.clean(f"{fault} ({summary})" if summary else fault)
+
+    # Lists that change.
+
+    def _refresh(self, what: str) -> None:
+        """Ask again for what has changed; however often a server says so, one question is under way."""
+        if what in self._stale:
+            return
+        self._stale.add(what)
+        self._errand(self._ask_again(what))
+
+    async def _ask_again(self, what: str) -> None:
+        link = self._link
+        await asyncio.sleep(0)  # what else is said in the same breath
+        self._stale.discard(what)
+        if not link or link.lost.is_set():
+            return
+        try:
+            async with asyncio.timeout(self._place.connect_timeout):
+                match what:
+                    case "tools":
+                        await self._renew_tools(link)
+                    case "prompts":
+                        await self._renew_prompts(link)
+                    case _:
+                        self.resources = tuple(await link.resources())
+        except Exception as error:  # noqa: BLE001  (the old list stays)
+            self._remarks.log(logging.WARNING, f"cannot list its {what}: {str(error) or type(error).__name__}")
+
+    async def _renew_tools(self, link: "Link") -> None:
+        listed = await link.tools()
+        if listed != self.listed and self.condition == "ready":
+            self.listed = listed
+            self._on_change(self)
+
+    async def _renew_prompts(self, link: "Link") -> None:
+        prompts = tuple(await link.prompts())
+        if prompts != self.prompts and self.condition == "ready":
+            self.prompts = prompts
+            self._place.on_commands()
+
+    # Using.
+
+    async def call(self, tool: str, args: dict[str, Any], context: ToolContext) -> ToolReturn:
+        """One call. When it is cancelled or takes too long, the server is told, and nobody waits for its answer."""
+        work: asyncio.Task[Any] | None = None
+        try:
+            async with asyncio.timeout(self._place.call_timeout) as deadline:
+                link = await self._connected()
+                work = self._errand(link.call(tool, args, _bounded(context)))
+                self._callers.append((context, deadline))
+                try:
+                    return returned(await asyncio.shield(work), context)
+                finally:
+                    self._callers.remove((context, deadline))
+        except Fault as fault:
+            return ToolReturn(self._remarks.clean(f"MCP server {self.server.name}: {fault}"), ok=False)
+        except TimeoutError:
+            late = f"did not answer within {self._place.call_timeout:g} s, and the call was cancelled"
+            return ToolReturn(f"MCP server {self.server.name}: {tool} {late}", ok=False)
+        finally:
+            if work:
+                work.cancel()
+
+    async def prompt(self, name: str, args: dict[str, str]) -> tuple[Block, ...]:
+        """The words of a prompt. Raises Fault."""
+        try:
+            async with asyncio.timeout(self._place.call_timeout):
+                link = await self._connected()
+                return prompt_blocks(await link.prompt(name, args))
+        except TimeoutError:
+            raise Fault(f"no answer within {self._place.call_timeout:g} s") from None
+
+    async def _connected(self) -> "Link":
+        """The link, also if the server has to be started again first."""
+        if self._link and self._link.lost.is_set():
+            self._decided.clear()
+        await self._decided.wait()
+        if not self._link:
+            raise Fault(self.reason or "the server is gone")
+        return self._link
+
+    async def _ask(self, question: Ask) -> Answer:
+        """A question of the server's, asked on behalf of its latest call, whose time stands still meanwhile."""
+        if not self._callers:
+            return await self._place.ask(question) if self._place.ask else Answer(question.ask, "cancelled")
+        context, deadline = self._callers[-1]
+        deadline.reschedule(None)
+        try:
+            return await context.ask(question)
+        finally:
+            with suppress(RuntimeError):  # the call is over
+                deadline.reschedule(asyncio.get_running_loop().time() + self._place.call_timeout)
+
+    def _errand(self, work: Any) -> asyncio.Task[Any]:
+        task: asyncio.Task[Any] = asyncio.create_task(work)
+        self._errands.add(task)
+        task.add_done_callback(self._errands.discard)
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # looked at, also if nobody waits
+        return task
+
+
+def _bounded(context: ToolContext) -> Callable[[str], None]:
+    """A call's progress, up to a bound."""
+    left = MOST_PROGRESS
+
+    def show(text: str) -> None:
+        nonlocal left
+        if left > 0:
+            left -= len(text)
+            context.progress(text)
+
+    return show

@@ -1,0 +1,141 @@
+"""The SDK's two streams over a child's standard streams: one JSON-RPC message a line.
+
+Importing it loads the SDK.
+"""
+
+import asyncio
+from collections import deque
+from typing import Any
+
+import anyio
+import msgspec
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    RequestId,
+    jsonrpc_message_adapter,
+)
+
+from polylect.mcp.remarks import Remarks
+from polylect.vocab.ports import Child
+from polylect.wire.jsonl import Splitter, TooLong
+
+MOST_NOISE = 1000
+"""Lines that are no messages, after which it is not worth listening."""
+
+
+class _Answer(msgspec.Struct):
+    """As much of a message as is needed to see whose answer it is."""
+
+    id: int | str
+    method: str = ""
+
+
+class _Stream:
+    """What the SDK expects of both directions."""
+
+    async def aclose(self) -> None:
+        pass
+
+    async def __aenter__(self) -> Any:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()
+
+
+class Incoming(_Stream):
+    """Messages from the server. Lines that are none are remarked on and skipped; servers do print banners."""
+
+    def __init__(self, child: Child, asked: set[RequestId], remarks: Remarks, lost: asyncio.Event) -> None:
+        self._child = child
+        self._asked = asked
+        self._remarks = remarks
+        self._lost = lost
+        self._splitter = Splitter()
+        self._lines: deque[bytes | TooLong] = deque()
+
+    def __aiter__(self) -> "Incoming":
+        return self
+
+    async def __anext__(self) -> SessionMessage:
+        while not self._lost.is_set():
+            while self._lines:
+                if message := self._message(self._lines.popleft()):
+                    return message
+            data = await self._child.read()
+            self._lines.extend(self._splitter.feed(data))
+            if not data:
+                self._lost.set()
+        raise StopAsyncIteration
+
+    async def receive(self) -> SessionMessage:
+        try:
+            return await anext(self)
+        except StopAsyncIteration:
+            raise anyio.EndOfStream from None
+
+    def _message(self, line: bytes | TooLong) -> SessionMessage | None:
+        if isinstance(line, TooLong):
+            self._noise(line.start, f"longer than {line.limit} bytes")
+            return None
+        try:
+            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValueError:
+            return self._broken(line)
+        if isinstance(message, JSONRPCResponse | JSONRPCError):
+            if message.id not in self._asked:
+                self._remarks.stray(message.id)
+                return None
+            self._asked.discard(message.id)
+        return SessionMessage(message)
+
+    def _broken(self, line: bytes) -> SessionMessage | None:
+        """Noise; but if it has the form of an answer, whoever waits for that is told at once."""
+        self._noise(line, "no JSON-RPC message")
+        try:
+            answer = msgspec.json.decode(line, type=_Answer)
+        except msgspec.DecodeError:
+            return None
+        if answer.method or answer.id not in self._asked:
+            return None
+        self._asked.discard(answer.id)
+        error = ErrorData(code=PARSE_ERROR, message="the server's answer does not follow the protocol")
+        return SessionMessage(JSONRPCError(jsonrpc="2.0", id=answer.id, error=error))
+
+    def _noise(self, line: bytes, why: str) -> None:
+        if self._remarks.noise(line, why) >= MOST_NOISE:
+            self._lost.set()
+
+
+class Outgoing(_Stream):
+    """Messages to the server. Whoever sends does not wait, and so cannot leave half a line behind when cancelled."""
+
+    def __init__(self, child: Child, asked: set[RequestId], lost: asyncio.Event) -> None:
+        self._child = child
+        self._asked = asked
+        self._lost = lost
+        self._waiting: asyncio.Queue[bytes] = asyncio.Queue()
+        self._writing = asyncio.create_task(self._write())
+
+    async def send(self, item: SessionMessage) -> None:
+        if self._lost.is_set():
+            raise anyio.BrokenResourceError
+        if isinstance(item.message, JSONRPCRequest):
+            self._asked.add(item.message.id)
+        line = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+        self._waiting.put_nowait(line.encode() + b"\n")
+
+    async def aclose(self) -> None:
+        self._writing.cancel()
+
+    async def _write(self) -> None:
+        try:
+            while True:
+                await self._child.write(await self._waiting.get())
+        except OSError:
+            self._lost.set()

@@ -1,0 +1,56 @@
+"""The plain values that the parts of this folder hand to each other. None of them needs the SDK."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+from polylect.vocab.commands import Answer
+from polylect.vocab.events import Ask
+from polylect.vocab.ports import Children
+
+Condition = Literal["connecting", "ready", "failed", "disabled"]
+
+
+class Fault(Exception):
+    """A server could not do it; the text is for people and for the model."""
+
+
+class Place(Struct, frozen=True):
+    """Where servers are started, and with what."""
+
+    children: Children
+    env: Mapping[str, str]
+    workspace: str
+    connect_timeout: float
+    call_timeout: float
+    ask: Callable[[Ask], Awaitable[Answer]] | None
+    on_commands: Callable[[], None]
+
+
+class PromptCommand(Struct, frozen=True):
+    """A prompt that a server offers, to be used as a slash command."""
+
+    name: str
+    description: str
+    arguments: tuple[str, ...] = ()
+
+
+class Resource(Struct, frozen=True):
+    uri: str
+    name: str
+    media_type: str = ""
+    description: str = ""
+
+
+class ServerStatus(Struct, frozen=True):
+    """What is known of a server now."""
+
+    name: str
+    transport: str
+    status: Condition
+    reason: str = ""
+    version: str = ""
+    tools: tuple[str, ...] = ()
+    prompts: tuple[PromptCommand, ...] = ()
+    resources: tuple[Resource, ...] = ()

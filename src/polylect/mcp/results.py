@@ -1,0 +1,98 @@
+"""What a server gives back, as the model and the host see it. The SDK's objects are read by their attributes."""
+
+import base64
+import binascii
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from polylect.vocab.content import Block, Image, Text
+from polylect.vocab.ports import ToolContext, ToolReturn
+
+MOST = 50_000
+"""Characters of one answer that the model is shown."""
+MOST_IMAGE = 5 * 1024 * 1024
+MOST_IMAGES = 20
+_PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+
+
+def returned(result: Any, context: ToolContext) -> ToolReturn:
+    """A tool's result. Its structured form goes to the host, and to the model where there is no other."""
+    parts = blocks(result.content)
+    images = tuple(part for part in parts if isinstance(part, Image))
+    text = "\n".join(part.text for part in parts if isinstance(part, Text))
+    structured = result.structured_content
+    if not parts and structured is not None:
+        text = msgspec.json.encode(structured).decode()
+    return ToolReturn(
+        shortened(text or ("" if images else "(no output)"), context),
+        ok=not result.is_error,
+        form="image" if images and not text else "text",
+        metadata=None if structured is None else {"structured": structured},
+        images=images,
+    )
+
+
+def blocks(content: Iterable[Any]) -> list[Text | Image]:
+    found: list[Text | Image] = []
+    pictures = 0
+    for part in map(_block, content):
+        pictures += isinstance(part, Image)
+        found.append(part if pictures <= MOST_IMAGES or isinstance(part, Text) else Text("[image left out]"))
+    return found
+
+
+def prompt_blocks(messages: Iterable[Any]) -> tuple[Block, ...]:
+    """A prompt's messages as one message of the user: what another role says is marked."""
+    found: list[Block] = []
+    for message in messages:
+        for part in blocks([message.content]):
+            if isinstance(part, Text) and message.role != "user":
+                part = Text(f"[{message.role}] {part.text}")
+            found.append(part)
+    return tuple(found)
+
+
+def shortened(text: str, context: ToolContext) -> str:
+    """The head and the tail of what is too long; the whole is in a file."""
+    if len(text) <= MOST:
+        return text
+    half = MOST // 2
+    where = context.spill(text)
+    return f"{text[:half]}\n\n... [truncated {len(text) - MOST} chars; all of it is in {where}] ...\n\n{text[-half:]}"
+
+
+def _block(part: Any) -> Text | Image:
+    match part.type:
+        case "text":
+            return Text(part.text)
+        case "image":
+            return _picture(part.mime_type, part.data, "image")
+        case "resource":
+            return _resource(part.resource)
+        case "resource_link":
+            described = f": {part.description}" if part.description else ""
+            return Text(f"[resource {part.name} at {part.uri}{described}]")
+        case kind:
+            return Text(f"[{kind}: {getattr(part, 'mime_type', 'of unknown type')}, not shown]")
+
+
+def _resource(resource: Any) -> Text | Image:
+    if hasattr(resource, "text"):
+        return Text(f"[resource {resource.uri}]\n{resource.text}")
+    return _picture(resource.mime_type or "", resource.blob, f"resource {resource.uri}")
+
+
+def _picture(media_type: str, data: str, name: str) -> Text | Image:
+    """An image if every vendor can take it; else only its name, because one bad image makes a whole request fail."""
+    size = len(data) * 3 // 4
+    if media_type not in _PICTURES:
+        return Text(f"[{name}: {media_type or 'of unknown type'}, {size} bytes, not shown]")
+    if size > MOST_IMAGE:
+        return Text(f"[{name}: {media_type}, {size} bytes, too large to show]")
+    try:
+        whole = base64.b64encode(base64.b64decode(data, validate=True)).decode()
+    except binascii.Error:
+        return Text(f"[{name}: {media_type}, broken]")
+    return Image(media_type, whole)

@@ -1,0 +1,153 @@
+"""The MCP servers of one engine, and their tools among its tools."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from typing import Literal
+
+from msgspec.structs import replace
+
+from polylect.mcp.keeper import Keeper
+from polylect.mcp.names import long_name, name_for
+from polylect.mcp.place import Fault, Place, PromptCommand, ServerStatus
+from polylect.mcp.tool import ServerTool
+from polylect.vocab.commands import Answer
+from polylect.vocab.content import Block, Server
+from polylect.vocab.events import Ask, Event, ServerChanged
+from polylect.vocab.ports import Children, Tool
+
+CLOSE_BOUND = 0.7
+"""Seconds that servers have to leave by themselves. Custody ends those that stay."""
+Action = Literal["remove", "reconnect", "enable", "disable"]
+
+
+class Servers:
+    """Servers by name. Nothing here waits for one: each is reported when it is up or has failed (L5)."""
+
+    def __init__(
+        self,
+        tools: MutableMapping[str, Tool],
+        report: Callable[[Event], None],
+        children: Children,
+        env: Mapping[str, str],
+        workspace: str,
+        connect_timeout: float = 30.0,
+        call_timeout: float = 120.0,
+        ask: Callable[[Ask], Awaitable[Answer]] | None = None,
+        on_commands: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`ask` is for questions that belong to no call; `on_commands` hears that `commands` has others now."""
+        self._tools = tools
+        self._report = report
+        self._place = Place(children, env, workspace, connect_timeout, call_timeout, ask, on_commands)
+        self._known: dict[str, Server] = {}
+        self._kept: dict[str, Keeper] = {}
+        self._named: dict[str, dict[str, str]] = {}
+        """Of each server: its own name of a tool, and the name that the tool has here."""
+        self._leaving: set[asyncio.Task[None]] = set()
+
+    def add(self, server: Server) -> None:
+        """Connect it in the background. One of the same name is replaced."""
+        self._drop(server.name)
+        self._known[server.name] = server
+        if server.extras.get("disabled") is not True:
+            self._kept[server.name] = Keeper(server, self._place, self._changed)
+
+    def change(self, name: str, action: Action) -> None:
+        """Raises LookupError if there is no such server."""
+        if name not in self._known:
+            raise LookupError(f"there is no MCP server {name!r}")
+        server = self._known[name]
+        match action:
+            case "enable" if name in self._kept:
+                return
+            case "enable" | "reconnect":
+                extras = {key: value for key, value in server.extras.items() if key != "disabled"}
+                self.add(replace(server, extras=extras))
+            case "disable" | "remove":
+                self._drop(name)
+                if action == "remove":
+                    del self._known[name]
+                self._report(ServerChanged(name, "removed"))
+
+    def status(self) -> list[ServerStatus]:
+        return [
+            self._kept[name].status(self._names(name))
+            if name in self._kept
+            else ServerStatus(name, server.transport, "disabled")
+            for name, server in self._known.items()
+        ]
+
+    def commands(self) -> list[PromptCommand]:
+        """What servers offer as prompts, by the name to call them."""
+        return [
+            replace(prompt, name=long_name(name, prompt.name))
+            for name, keeper in self._kept.items()
+            for prompt in keeper.prompts
+        ]
+
+    async def expand(self, command: str, words: Sequence[str]) -> tuple[Block, ...]:
+        """What a command stands for; words fill its arguments in order. Raises LookupError, or Fault with a reason."""
+        for name, keeper in self._kept.items():
+            for prompt in keeper.prompts:
+                if long_name(name, prompt.name) == command:
+                    return await keeper.prompt(prompt.name, _filled(prompt, words))
+        raise LookupError(f"no MCP server has the prompt {command!r}")
+
+    async def close(self) -> None:
+        """Never takes longer than CLOSE_BOUND."""
+        for name in tuple(self._kept):
+            self._drop(name)
+        if self._leaving:
+            await asyncio.wait(self._leaving, timeout=CLOSE_BOUND)
+
+    def _drop(self, name: str) -> None:
+        self._withdraw(name)
+        if keeper := self._kept.pop(name, None):
+            leaving = asyncio.create_task(keeper.stop())
+            self._leaving.add(leaving)
+            leaving.add_done_callback(self._leaving.discard)
+
+    def _changed(self, keeper: Keeper) -> None:
+        name = keeper.server.name
+        if self._kept.get(name) is not keeper:
+            return
+        if keeper.condition == "ready":
+            self._offer(keeper)
+            self._report(ServerChanged(name, "ready", self._names(name)))
+        else:
+            self._withdraw(name)
+            self._report(ServerChanged(name, "failed", reason=keeper.reason))
+
+    def _offer(self, keeper: Keeper) -> None:
+        """Its tools as they are now. A tool that stays keeps its name, whatever comes and goes around it."""
+        name = keeper.server.name
+        before = self._named.get(name, {})
+        self._withdraw(name)
+        named: dict[str, str] = {}
+        reserved = {*self._tools, *before.values()}
+        for listed in keeper.listed:
+            if listed.name not in named:
+                here = before.get(listed.name) or name_for(name, listed.name, reserved)
+                named[listed.name] = here
+                reserved.add(here)
+                self._tools[here] = ServerTool(here, name, listed, keeper.call)
+        self._named[name] = named
+
+    def _withdraw(self, name: str) -> None:
+        for here in self._named.pop(name, {}).values():
+            self._tools.pop(here, None)
+
+    def _names(self, name: str) -> tuple[str, ...]:
+        return tuple(self._named.get(name, {}).values())
+
+
+def _filled(prompt: PromptCommand, words: Sequence[str]) -> dict[str, str]:
+    """The last argument takes all the words that are left."""
+    if not prompt.arguments:
+        return {}
+    last = len(prompt.arguments) - 1
+    values = [*words[:last], " ".join(words[last:])]
+    return {name: value for name, value in zip(prompt.arguments, values, strict=False) if value}
+
+
+__all__ = ["Fault", "PromptCommand", "ServerStatus", "Servers"]

@@ -1,0 +1,60 @@
+"""One tool of a server, as the engine knows tools."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from polylect.vocab.content import Category
+from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
+
+_MOST_DESCRIPTION = 4000
+_MOST_ARGUMENTS = 200
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """A tool as its server lists it."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+
+
+class ServerTool:
+    """A `Tool` that a server does the work of. What it touches cannot be known."""
+
+    category: Category = "mcp"
+
+    def __init__(
+        self,
+        name: str,
+        server: str,
+        listed: Listed,
+        call: Callable[[str, dict[str, Any], ToolContext], Awaitable[ToolReturn]],
+    ) -> None:
+        self.name = name
+        self.listed = listed
+        self.spec = ToolSpec(name, _description(server, listed), _schema(listed.schema))
+        self._server = server
+        self._call = call
+
+    def describe(self, args: dict[str, Any]) -> str:
+        told = msgspec.json.encode(args).decode()
+        cut = told if len(told) <= _MOST_ARGUMENTS else f"{told[:_MOST_ARGUMENTS]}..."
+        return f"MCP {self._server}/{self.listed.name}: {cut}"
+
+    def touches(self, args: dict[str, Any], workspace: str) -> tuple[str, ...]:
+        return ()
+
+    async def run(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
+        return await self._call(self.listed.name, args, context)
+
+
+def _description(server: str, listed: Listed) -> str:
+    text = listed.description.strip() or f"The tool {listed.name} of the MCP server {server}."
+    return text if len(text) <= _MOST_DESCRIPTION else f"{text[:_MOST_DESCRIPTION]} ..."
+
+
+def _schema(told: dict[str, Any]) -> dict[str, Any]:
+    """What every vendor insists on, also where a server leaves it out."""
+    return {**told, "type": "object", "properties": told.get("properties") or {}}

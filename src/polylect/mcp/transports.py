@@ -1,0 +1,95 @@
+"""The ways to a server: a child's pipes, SSE, streamable HTTP.
+
+Importing it loads the SDK.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import RequestId
+
+from polylect.mcp.environment import environment
+from polylect.mcp.pipes import Incoming, Outgoing
+from polylect.mcp.place import Fault, Place
+from polylect.mcp.remarks import Remarks
+from polylect.vocab.content import Server
+from polylect.wire.jsonl import MAX_LINE
+
+_ANSWER = 30.0
+_IDLE = 24 * 3600.0
+"""A stream may be silent for long; a call has a limit of its own."""
+
+for _name in ("httpx2", "httpcore2"):  # they log whole addresses, and those may hold keys
+    logging.getLogger(_name).setLevel(logging.WARNING)
+
+
+@asynccontextmanager
+async def streams(server: Server, place: Place, remarks: Remarks, lost: asyncio.Event) -> AsyncIterator[Any]:
+    """The SDK's two streams. `lost` is set when the one that comes in has ended."""
+    match server.transport:
+        case "stdio":
+            env = environment(place.env, server.env)
+            argv = (server.command, *server.args)
+            child = await place.children.open(argv, cwd=place.workspace, env=env, on_error_output=remarks.error_output)
+            try:
+                asked: set[RequestId] = set()
+                yield Incoming(child, asked, remarks, lost), Outgoing(child, asked, lost)
+            finally:
+                await child.close()
+        case "sse":
+            client = await asyncio.to_thread(_http_client, server, remarks, lost)
+            async with sse_client(server.url, httpx_client_factory=lambda *_, **__: client) as (incoming, outgoing):
+                yield _Watched(incoming, lost), outgoing
+        case "http":
+            client = await asyncio.to_thread(_http_client, server, remarks, lost)
+            http = streamable_http_client(server.url, http_client=client, max_sse_event_size=MAX_LINE)
+            async with client, http as (incoming, outgoing):
+                yield _Watched(incoming, lost), outgoing
+        case "host":
+            raise Fault("a server inside the host cannot be used here")
+
+
+def _http_client(server: Server, remarks: Remarks, lost: asyncio.Event) -> httpx2.AsyncClient:
+    """Reads certificates, which takes a while: not for the event loop's thread."""
+
+    async def hear(response: httpx2.Response) -> None:
+        if response.status_code >= 400:
+            remarks.refusal(response.status_code, response.reason_phrase)
+        if response.status_code == 404 and "mcp-session-id" in response.request.headers:
+            lost.set()  # the server has forgotten this session, and wants a new one
+
+    timeout = httpx2.Timeout(_ANSWER, read=_IDLE)
+    return httpx2.AsyncClient(headers=server.headers, timeout=timeout, event_hooks={"response": [hear]})
+
+
+class _Watched:
+    """A stream of the SDK that tells when it ends."""
+
+    def __init__(self, stream: Any, lost: asyncio.Event) -> None:
+        self._stream = stream
+        self._lost = lost
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def __aiter__(self) -> "_Watched":
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            return await anext(self._stream)
+        except StopAsyncIteration:
+            self._lost.set()
+            raise
+
+    async def __aenter__(self) -> Any:
+        return await self._stream.__aenter__()
+
+    async def __aexit__(self, *exc: Any) -> Any:
+        return await self._stream.__aexit__(*exc)

@@ -1,0 +1,118 @@
+"""A place for MCP servers in tests: real processes, ears for what is reported, and calls."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+from polylect.mcp.servers import Servers
+from polylect.tools.processes import Custody
+from polylect.vocab.commands import Answer
+from polylect.vocab.content import PlanItem, Server
+from polylect.vocab.events import Ask, Event, ServerChanged
+from polylect.vocab.ports import Processes, Tool, ToolReturn
+
+FOLDER = Path(__file__).parent / "mcp_servers"
+
+
+class CallContext:
+    """What one call is handed. `answers` are given to its questions, in turn."""
+
+    def __init__(self, workspace: Path, answers: Sequence[Answer] = ()) -> None:
+        self.call = "call-1"
+        self.workspace = os.path.realpath(workspace)
+        self.roots: Sequence[str] = (self.workspace,)
+        self.seen: dict[str, tuple[int, int]] = {}
+        self.env: Mapping[str, str] = {}
+        self.processes: Processes = Custody()
+        self.shown: list[str] = []
+        self.showing = asyncio.Event()
+        self.asked: list[Ask] = []
+        self.spilled: list[str] = []
+        self._answers = list(answers)
+
+    def progress(self, text: str) -> None:
+        self.shown.append(text)
+        self.showing.set()
+
+    async def ask(self, question: Ask) -> Answer:
+        self.asked.append(question)
+        return self._answers.pop(0)
+
+    def plan(self, items: Sequence[PlanItem]) -> None:
+        raise AssertionError("a server has no plan to show")
+
+    def spill(self, text: str) -> str:
+        self.spilled.append(text)
+        return "/spilled/1.txt"
+
+
+class Stage:
+    """Servers at work."""
+
+    def __init__(self, workspace: Path, tools: dict[str, Tool] | None = None, **options: Any) -> None:
+        self.workspace = workspace
+        self.custody = Custody()
+        self.tools: dict[str, Tool] = tools if tools is not None else {}
+        self.events: list[Event] = []
+        self._heard = asyncio.Event()
+        self.commands_changed = asyncio.Event()
+        options = {"on_commands": self.commands_changed.set, **options}
+        options = {"env": dict(os.environ), "workspace": os.path.realpath(workspace), **options}
+        self.servers = Servers(self.tools, self._report, self.custody, **options)
+
+    def _report(self, event: Event) -> None:
+        self.events.append(event)
+        self._heard.set()
+
+    def about(self, name: str) -> list[ServerChanged]:
+        return [event for event in self.events if isinstance(event, ServerChanged) and event.name == name]
+
+    async def heard(self, name: str, number: int = 1) -> ServerChanged:
+        """The so-manieth report about a server, once it is there."""
+        async with asyncio.timeout(30):
+            while len(self.about(name)) < number:
+                self._heard.clear()
+                await self._heard.wait()
+        return self.about(name)[number - 1]
+
+    async def call(
+        self, tool: str, args: dict[str, Any] | None = None, context: CallContext | None = None
+    ) -> ToolReturn:
+        context = context or CallContext(self.workspace)
+        return await self.tools[tool].run(args or {}, context)
+
+
+def on_stage(workspace: Path, work: Callable[[Stage], Awaitable[None]], **options: Any) -> None:
+    async def main() -> None:
+        stage = Stage(workspace, **options)
+        try:
+            await asyncio.wait_for(work(stage), 60)
+        finally:
+            await stage.servers.close()
+            await stage.custody.close()
+
+    asyncio.run(main())
+
+
+def script(name: str, *args: str, server: str = "", **more: Any) -> Server:
+    """A server of tests/mcp_servers over stdio."""
+    return Server(server or name, command=sys.executable, args=(str(FOLDER / f"{name}.py"), *args), **more)
+
+
+@contextmanager
+def honest_over(transport: Literal["sse", "http"], port: int = 0) -> Iterator[tuple[Server, subprocess.Popen[str]]]:
+    """The SDK's server in a process of its own."""
+    argv = (sys.executable, str(FOLDER / "honest.py"), transport, str(port))
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            port = int(process.stdout.readline())
+            path = "sse" if transport == "sse" else "mcp"
+            yield Server("honest", transport, url=f"http://127.0.0.1:{port}/{path}"), process
+        finally:
+            process.kill()

@@ -1,0 +1,288 @@
+"""Servers that behave badly, in plain Python so that they start fast: plain.py WAY [ARGUMENT].
+
+Each way of `WAYS` is a class that changes something of a server that works.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, ClassVar
+
+
+class Works:
+    """A small server that does what it should."""
+
+    def __init__(self, argument: str) -> None:
+        self.argument = argument
+        self.tools = ["echo"]
+
+    def run(self) -> None:
+        for line in sys.stdin:
+            self.take(json.loads(line))
+
+    def take(self, message: dict[str, Any]) -> None:
+        method = getattr(self, message.get("method", "").replace("/", "_"), None)
+        if "id" in message and "method" in message:
+            if method is None:
+                self.say({"id": message["id"], "error": {"code": -32601, "message": "Method not found"}})
+            elif (result := method(message)) is not None:
+                self.say({"id": message["id"], "result": result})
+        elif method:
+            method(message)
+
+    def say(self, message: dict[str, Any]) -> None:
+        sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        sys.stdout.flush()
+
+    def initialize(self, message: dict[str, Any]) -> Any:
+        return {
+            "protocolVersion": message["params"]["protocolVersion"],
+            "capabilities": {"tools": {"listChanged": True}},
+            "serverInfo": {"name": "plain", "version": "1"},
+        }
+
+    def tools_list(self, message: dict[str, Any]) -> Any:
+        return {
+            "tools": [{"name": name, "description": name, "inputSchema": {"type": "object"}} for name in self.tools]
+        }
+
+    def tools_call(self, message: dict[str, Any]) -> Any:
+        return self.text(json.dumps(message["params"].get("arguments")))
+
+    def text(self, text: str) -> Any:
+        return {"content": [{"type": "text", "text": text}]}
+
+
+class Silent(Works):
+    """Never answers."""
+
+    def take(self, message: dict[str, Any]) -> None:
+        pass
+
+
+class WrongId(Works):
+    """Answers, but to questions that nobody asked."""
+
+    def say(self, message: dict[str, Any]) -> None:
+        super().say({**message, "id": 4711})
+
+
+class WrongIdInCalls(Works):
+    """Comes up, and then answers calls with another id."""
+
+    def tools_call(self, message: dict[str, Any]) -> None:
+        self.say({"id": 4711, "result": self.text("for somebody else")})
+
+
+class Banner(Works):
+    """Prints a few words to stdout first, as careless servers do."""
+
+    def run(self) -> None:
+        print("Starting ...\n\n\x1b[1mversion 1\x1b[0m\n[1, 2]\nnull", flush=True)
+        super().run()
+
+
+class Garbage(Works):
+    """Writes nothing but noise, as fast as it can."""
+
+    def run(self) -> None:
+        while True:
+            os.write(1, b"garbage\n" * 8000)
+
+
+class Endless(Works):
+    """Writes one line that never ends."""
+
+    def run(self) -> None:
+        while True:
+            os.write(1, b"x" * 65536)
+
+
+class Dies(Works):
+    """Cannot start, and says why."""
+
+    def run(self) -> None:
+        print(f"Traceback ...\nKeyError: 'no database' {os.environ.get('THE_TOKEN', '')}", file=sys.stderr)
+        sys.exit(1)
+
+
+class Floods(Works):
+    """Talks on stderr without end while it works."""
+
+    def run(self) -> None:
+        threading.Thread(target=self.flood, daemon=True).start()
+        super().run()
+
+    def flood(self) -> None:
+        while True:
+            os.write(2, b"something is going on " * 2000 + b"\n")
+
+
+class Crashes(Works):
+    """Ends in the middle of a call, as often as the file it is given has letters."""
+
+    def tools_call(self, message: dict[str, Any]) -> Any:
+        path = Path(self.argument)
+        left = path.read_text()
+        if left:
+            path.write_text(left[1:])
+            print("out of memory", file=sys.stderr, flush=True)
+            os._exit(3)
+        return super().tools_call(message)
+
+
+class Deaf(Works):
+    """Comes up and then reads no more."""
+
+    def notifications_initialized(self, message: dict[str, Any]) -> None:
+        pass
+
+    def tools_list(self, message: dict[str, Any]) -> Any:
+        self.say({"id": message["id"], "result": super().tools_list(message)})
+        threading.Event().wait()
+
+
+class Slow(Works):
+    """Needs longer for a call than anybody waits; tells what it is told meanwhile."""
+
+    def __init__(self, argument: str) -> None:
+        super().__init__(argument)
+        self.tools = ["sleep", "told"]
+        self.told: list[Any] = []
+
+    def tools_call(self, message: dict[str, Any]) -> Any:
+        if message["params"]["name"] == "told":
+            return self.text(json.dumps(self.told))
+        token = message["params"]["_meta"]["progressToken"]
+        self.say({"method": "notifications/progress", "params": {"progressToken": token, "progress": 1}})
+        return None
+
+    def notifications_cancelled(self, message: dict[str, Any]) -> None:
+        self.told.append(message["params"]["requestId"])
+        self.say({"id": message["params"]["requestId"], "result": self.text("too late")})
+
+
+class Strange(Works):
+    """Its results are not what the protocol says."""
+
+    RESULTS: ClassVar[dict[str, Any]] = {
+        "number": 5,
+        "list": [1, 2],
+        "no_content": {},
+        "bad_content": {"content": "words"},
+        "bad_kind": {"content": [{"type": "hologram", "data": "x"}]},
+        "bad_image": {"content": [{"type": "image", "mimeType": "image/png", "data": "%%%"}]},
+        "drawing": {"content": [{"type": "image", "mimeType": "image/svg+xml", "data": "PHN2Zz4="}]},
+        "sound": {"content": [{"type": "audio", "mimeType": "audio/wav", "data": "AAAA"}]},
+        "empty": {"content": []},
+        "structured": {"content": [], "structuredContent": {"a": 1}},
+        "long": {"content": [{"type": "text", "text": "long " * 100_000}]},
+        "failed": {"content": [{"type": "text", "text": "no such row"}], "isError": True},
+    }
+
+    def __init__(self, argument: str) -> None:
+        super().__init__(argument)
+        self.tools = list(self.RESULTS)
+
+    def tools_call(self, message: dict[str, Any]) -> Any:
+        return self.RESULTS[message["params"]["name"]]
+
+
+class Names(Works):
+    """Tools with names that are taken or that vendors refuse."""
+
+    def __init__(self, argument: str) -> None:
+        super().__init__(argument)
+        self.tools = ["Read", "echo", "echo", "files.search", "a b", "x" * 90, "y" * 90 + "1", "y" * 90 + "2"]
+
+    def tools_call(self, message: dict[str, Any]) -> Any:
+        return self.text(message["params"]["name"])
+
+
+class Pages(Works):
+    """A list of tools that never ends."""
+
+    def tools_list(self, message: dict[str, Any]) -> Any:
+        page = int((message.get("params") or {}).get("cursor") or 0)
+        self.tools = [f"tool{page}"]
+        return {**super().tools_list(message), "nextCursor": str(page + 1)}
+
+
+class Restless(Works):
+    """Says a hundred times in one breath that its tools have changed."""
+
+    def tools_call(self, message: dict[str, Any]) -> Any:
+        self.tools = ["echo", "other"]
+        for _ in range(100):
+            self.say({"method": "notifications/tools/list_changed"})
+        return super().tools_call(message)
+
+
+class Asks(Works):
+    """Asks the person for something that takes them longer than a call may take."""
+
+    def tools_call(self, message: dict[str, Any]) -> Any:
+        self.call = message["id"]
+        schema = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
+        params = {"message": "Really?", "requestedSchema": schema}
+        self.say({"id": "q1", "method": "elicitation/create", "params": params})
+
+    def take(self, message: dict[str, Any]) -> None:
+        if message.get("id") == "q1":
+            return self.say({"id": self.call, "result": self.text(json.dumps(message["result"]))})
+        return super().take(message)
+
+
+class AsksAtOnce(Asks):
+    """Asks before anybody has called it."""
+
+    def notifications_initialized(self, message: dict[str, Any]) -> None:
+        self.tools_call({"id": "none"})
+
+    def say(self, message: dict[str, Any]) -> None:
+        if message.get("id") == "none":
+            self.tools = [json.loads(message["result"]["content"][0]["text"])["action"]]
+            return super().say({"method": "notifications/tools/list_changed"})
+        return super().say(message)
+
+
+class Stays(Works):
+    """Has children elsewhere, and does not leave."""
+
+    def run(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        for _ in range(3):
+            subprocess.Popen(["setsid", "sleep", self.argument])
+        super().run()
+        time.sleep(float(self.argument))
+
+
+class Modern(Works):
+    """Knows only the newest revision, which has no handshake."""
+
+    initialize = None  # type: ignore[assignment]
+
+    def server_discover(self, message: dict[str, Any]) -> Any:
+        return self.dated({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {"listChanged": True}}})
+
+    def tools_list(self, message: dict[str, Any]) -> Any:
+        return self.dated(super().tools_list(message))
+
+    def tools_call(self, message: dict[str, Any]) -> Any:
+        return {**super().tools_call(message), "resultType": "complete"}
+
+    def dated(self, result: dict[str, Any]) -> Any:
+        return {**result, "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+
+
+_ALL: list[type[Works]] = [Works, AsksAtOnce, *Works.__subclasses__()]
+WAYS = {way.__name__: way for way in _ALL}
+
+if __name__ == "__main__":
+    WAYS[sys.argv[1]](sys.argv[2] if len(sys.argv) > 2 else "").run()
