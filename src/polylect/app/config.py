@@ -63,7 +63,6 @@ _TABLES: dict[str, dict[str, type | tuple[type, ...]]] = {
 }
 """Sections with a table for each name: `[providers.openai]`, `[models."gpt-5"]`, `[prices."gpt-5"]`."""
 _CHOICES = {"api": ("chat", "responses")}
-_TEXTS = ("allow_list", "effort_levels")
 _LATER = ("mcp", "budget", "hooks", "compact")
 _ENVIRONMENT = {"POLYLECT_PROVIDER": "provider", "POLYLECT_MODEL": "model", "POLYLECT_SCRIPT": "script"}
 
@@ -183,10 +182,6 @@ def _checked(path: str, key: str, value: object, known: Keys) -> str:
         raise ConfigError(f"{path}: {key} takes a {wanted}, not {value!r}")
     if isinstance(value, int | float) and value < 0:
         raise ConfigError(f"{path}: {key} cannot be below zero, and is {value!r}")
-    if name in _TEXTS and isinstance(value, list) and not all(isinstance(one, str) for one in value):
+    if isinstance(value, list) and not all(isinstance(one, str) for one in value):
         raise ConfigError(f"{path}: {key} takes a list of texts, not {value!r}")
-    if isinstance(value, list) and not all(isinstance(item, str) for item in value):
-        raise ConfigError(f"{path}: {key} takes a list of texts, not {value!r}")
-    if isinstance(value, int | float) and value < 0:
-        raise ConfigError(f"{path}: {key} cannot be less than nothing")
     return name

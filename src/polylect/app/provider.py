@@ -1,12 +1,12 @@
 """Opens the model's service that the settings name, and those that stand behind it."""
 
 from collections.abc import Mapping
+from functools import partial
 
 import msgspec
 
 from polylect import plug
 from polylect.app.config import Values
-from polylect.providers.circuit import Breaker, Chain, Fallback
 from polylect.providers.settings import ProviderSettings
 from polylect.vocab.ports import Provider
 
@@ -18,16 +18,17 @@ def open_provider(values: Values, env: Mapping[str, str]) -> Provider:
     fallbacks = values.get("chain")
     if not isinstance(fallbacks, list) or not fallbacks:
         return primary
+    from polylect.providers.circuit import Breaker, Chain, Fallback  # few have fallbacks
+
     breaker = Breaker(
         msgspec.convert(values.get("failure_threshold", 3), int),
         msgspec.convert(values.get("recovery_timeout", 30.0), float),
     )
-    return Chain(primary, [_fallback(told, env) for told in fallbacks], breaker)
-
-
-def _fallback(values: Values, env: Mapping[str, str]) -> Fallback:
-    name = f"{values['provider']}:{values['model']}"
-    return Fallback(name, str(values["model"]), lambda: open_one(values, env))
+    behind = [
+        Fallback(f"{told['provider']}:{told['model']}", told["model"], partial(open_one, told, env))
+        for told in fallbacks
+    ]
+    return Chain(primary, behind, breaker)
 
 
 def open_one(values: Values, env: Mapping[str, str]) -> Provider:

@@ -33,7 +33,7 @@ from polylect.wire.jsonl import MAX_LINE
 
 _PATIENCE = 30.0
 """How long a host that reads nothing may keep an engine that has ended."""
-_LULL = 0.05
+_LULL = 0.01
 """A host that has said nothing for so long after the start is thinking."""
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _log = logging.getLogger(__name__)

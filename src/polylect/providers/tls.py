@@ -12,6 +12,7 @@ def client_context(env: Mapping[str, str], ca_file: str = "") -> ssl.SSLContext:
     Raises OSError if a file that was named cannot be read.
     """
     getattr(sslproto, "SSLProtocol", None)  # the module may have been put off until somebody uses it
+    "host".encode("idna")  # how names are looked up and compared; the first time takes 3 ms
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.set_alpn_protocols(["http/1.1"])
     named_file, named_folder = env.get("SSL_CERT_FILE"), env.get("SSL_CERT_DIR")
