@@ -164,7 +164,7 @@ class StreamParser:
 
     def _block_stop(self, event: _Event, events: list[ModelEvent]) -> None:
         block = self._whole_block()
-        self._block = _Block()
+        self._block, self._text = _Block(), StringIO()
         if block is not None:
             events.append(BlockDone(block))
 
