@@ -36,7 +36,7 @@ def main() -> int:
         to_read = workspace / "notes.txt"
         to_read.write_text("".join(f"line {number}\n" for number in range(40)))
         with ModelServer(to_read) as server:
-            bench = Bench(server, workspace, _environment(scratch))
+            bench = Bench(server, workspace, environment(scratch))
             engines, floors = _measure(bench, candidates, options)
     found, below = table.summarise(engines), table.summarise(floors)
     print(table.render(found, below))
@@ -62,7 +62,7 @@ def _peer(words: str) -> Candidate:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def _environment(scratch: str) -> dict[str, str]:
+def environment(scratch: str) -> dict[str, str]:
     """What every engine is given: nothing of ours, so that no setting of this machine has a say."""
     home = Path(scratch, "home")
     home.mkdir()
