@@ -24,6 +24,7 @@ class CallContext:
 
     def __init__(self, workspace: Path, answers: Sequence[Answer] = ()) -> None:
         self.call = "call-1"
+        self.turn = "turn-1"
         self.workspace = os.path.realpath(workspace)
         self.roots: Sequence[str] = (self.workspace,)
         self.seen: dict[str, tuple[int, int]] = {}
