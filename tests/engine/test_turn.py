@@ -96,7 +96,7 @@ def test_calls_of_a_step_run_together_and_are_answered_in_the_models_order(tmp_p
         "tool_finished c1 Show ab",
         "tool_started c2 Echo",
         "tool_finished c2 Echo x",
-        "tool_finished c3 No Unknown tool: No. The tools are: Echo, Show. error",
+        "tool_finished c3 No Unknown tool: No. The tools are: Echo, Show, Spawn. error",
     ]
     results = [block.call for block in talk.messages[2].content if isinstance(block, ToolResult)]
     assert results == ["c1", "c2", "c3"]

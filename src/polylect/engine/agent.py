@@ -1,18 +1,19 @@
 """One agent: a model, its tools, its conversation and its rights. Its events form one lane."""
 
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from polylect.engine.asks import Asks
-from polylect.engine.gate import opens
 from polylect.engine.budget import Meter
 from polylect.engine.compact import Compactor
+from polylect.engine.gate import opens
+from polylect.engine.rulebook import Rulebook, configured_rules
 from polylect.engine.session import Session
 from polylect.engine.settings import Settings
 from polylect.vocab.commands import Steer
-from polylect.vocab.content import Category, Message, Rule
+from polylect.vocab.content import Category, Message, Usage
 from polylect.vocab.events import Event
 from polylect.vocab.ports import Processes, Provider, Tool
 
@@ -25,7 +26,7 @@ class Agent:
         *,
         settings: Settings,
         provider: Provider,
-        tools: Mapping[str, Tool],
+        tools: MutableMapping[str, Tool],
         session: Session,
         processes: Processes,
         env: Mapping[str, str],
@@ -33,8 +34,13 @@ class Agent:
         room: Callable[[], Awaitable[None]],
         new_id: Callable[[], str],
         lane: str = "",
+        parent: "Agent | None" = None,
     ) -> None:
         self.lane = lane
+        self.parent = parent
+        self.depth: int = parent.depth + 1 if parent else 0
+        self.detached: bool = parent is not None and parent.detached
+        """It works in the background and may outlive the turn that started it."""
         self.settings = settings
         self.provider = provider
         self.tools = tools
@@ -45,9 +51,11 @@ class Agent:
         self.room = room
         self.new_id = new_id
         self.compactor = Compactor(provider, session, lambda: self.settings)
-        self.meter = Meter(settings.budget, session.usage)
-        self.asks = Asks()
-        self.rules: list[Rule] = []
+        self.spent = Usage()
+        """What this turn has cost so far, its agents included."""
+        self.meter: Meter = parent.meter if parent else Meter(settings.budget, session.usage)
+        self.asks: Asks = parent.asks if parent else Asks()
+        self.rules: Rulebook = parent.rules if parent else Rulebook(configured_rules(settings, _home()))
         self.steers: list[tuple[Steer, Message]] = []
         self.seen: dict[str, tuple[int, int]] = {}
         self.running: dict[str, str] = {}
@@ -61,9 +69,26 @@ class Agent:
     def voice(self, turn: str) -> Callable[[Event], None]:
         """Says new-made events of a turn in this agent's lane, filling in both."""
 
+        turn = "" if self.detached else turn
+
         def say(event: Event) -> None:
             force_setattr(event, "turn", turn)
             force_setattr(event, "agent", self.lane)
             self.emit(event)
 
         return say
+
+    def charge(self, reply: Message, request: str) -> None:
+        """A reply's price is a price of this turn, and of the turn of whoever asked for it."""
+        if reply.usage is None or self.session.counted(request):
+            return
+        self.spent += reply.usage
+        if self.parent is None:
+            self.meter.usage += reply.usage
+            return
+        self.parent.charge(reply, request)
+        self.parent.session.say("", replace(reply, content=(), stop=None), request=request)
+
+
+def _home() -> str:
+    return os.path.realpath(os.path.expanduser("~"))

@@ -23,7 +23,7 @@ class Budget(Struct, frozen=True):
 class Meter:
     """What has been spent, by a session or by a turn of it. Time is counted while something runs."""
 
-    def __init__(self, budget: Budget, usage: Usage = Usage()) -> None:
+    def __init__(self, budget: Budget, usage: Usage) -> None:
         self.budget = budget
         self.usage = usage
         self.tool_seconds = 0.0

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from polylect.engine.agent import Agent
 from polylect.engine.budget import Meter
-from polylect.engine.gate import Wanted, verdict
+from polylect.engine.gate import Verdict, Wanted, verdict
+from polylect.engine.rules import is_below
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import UNPARSED, Outcome, PlanItem, Rule, ToolCall, ToolResult
 from polylect.vocab.errors import ToolError
@@ -27,11 +28,13 @@ class Calls:
 
     def __init__(self, agent: Agent, turn: str, meter: Meter) -> None:
         self._agent = agent
+        self.turn = turn
         self._meters = (agent.meter, meter)
         self._say = agent.voice(turn)
         self._called: list[ToolCall] = []
         self._results: dict[str, ToolResult] = {}
         self._editing = asyncio.Lock()
+        self._turn_task: asyncio.Task[Any] | None = None
 
     def announce(self, call: ToolCall) -> None:
         tool = self._agent.tools.get(call.name)
@@ -42,6 +45,7 @@ class Calls:
 
     async def run(self) -> None:
         """Run them all. When cancelled, stop them all, and wait for that no longer than the settings say."""
+        self._turn_task = asyncio.current_task()
         tasks = [asyncio.create_task(self._run_one(call)) for call in self._called]
         try:
             if tasks:
@@ -70,17 +74,33 @@ class Calls:
                 call, "The arguments are cut off or not a JSON object, so nothing was done. Call it again."
             )
         args = deepcopy(call.args)  # what is judged here is what runs, whoever else holds the original
-        outside = self._outside(tool, args)
-        wanted = Wanted(call.name, tool.category, args, outside)
-        judged = verdict(wanted, self._agent.settings.mode, self._agent.settings.allow_list, self._agent.rules)
+        wanted, judged = self._judge(tool, args)
         if judged.decision == "ask":
             answer = await self._ask(call, tool, judged.why)
             if answer.verdict != "allow":
-                reason = answer.reason or "Denied"
-                return self._finish(call, ToolReturn(f"Tool denied: {reason}", ok=False), "denied", reason)
+                self._deny(call, answer.reason or "Denied")
+                return self._interrupt() if answer.interrupt else None
             if answer.args is not None:
-                args, outside = answer.args, self._outside(tool, answer.args)
-        await self._execute(call, tool, args, [*self._agent.roots(tool.category), *outside])
+                wanted, judged = self._judge(tool, answer.args)
+        if judged.decision == "deny":
+            return self._deny(call, judged.why)
+        await self._execute(call, tool, wanted.args, [*self._agent.roots(tool.category), *wanted.outside])
+
+    def _judge(self, tool: Tool, args: dict[str, Any]) -> tuple[Wanted, Verdict]:
+        settings = self._agent.settings
+        touched = self._touched(tool, args)
+        roots = self._agent.roots(tool.category)
+        outside = tuple(path for path in touched if not any(is_below(path, root) for root in roots))
+        wanted = Wanted(tool.name, tool.category, args, outside, touched, getattr(tool, "long_name", ""))
+        return wanted, verdict(wanted, settings.mode, settings.allow_list, self._agent.rules)
+
+    def _deny(self, call: ToolCall, reason: str) -> None:
+        self._finish(call, ToolReturn(f"Tool denied: {reason}", ok=False), "denied", reason)
+
+    def _interrupt(self) -> None:
+        """Whoever answered wants the turn to end here."""
+        if self._turn_task:
+            self._turn_task.cancel()
 
     def _refuse(self, call: ToolCall, why: str) -> None:
         """A call that makes no sense is answered without bothering anybody."""
@@ -99,8 +119,8 @@ class Calls:
             timeout_ms=int(agent.settings.approval_timeout * 1000),
         )
         answer = await agent.asks.ask(ask, self._say, agent.settings.approval_timeout)
-        if answer.verdict == "allow" and answer.always is not None:
-            agent.rules.append(answer.always)
+        if answer.always is not None and answer.always.effect == answer.verdict:
+            agent.rules.add(answer.always)
         return answer
 
     async def _execute(self, call: ToolCall, tool: Tool, args: dict[str, Any], roots: Sequence[str]) -> None:
@@ -163,15 +183,12 @@ class Calls:
         if call not in self._results:
             self._say(PlanChanged(tuple(items)))
 
-    def _outside(self, tool: Tool, args: dict[str, Any]) -> tuple[str, ...]:
-        """What the call would touch where it may not go yet."""
-        roots = self._agent.roots(tool.category)
+    def _touched(self, tool: Tool, args: dict[str, Any]) -> tuple[str, ...]:
         try:
-            touched = tool.touches(args, self._agent.settings.workspace)
+            return tuple(tool.touches(args, self._agent.settings.workspace))
         except Exception:  # noqa: BLE001  (it cannot be known; the tool will fail when it runs)
             _log.exception("the tool %s cannot say what it touches", tool.name)
             return ()
-        return tuple(path for path in touched if not any(_inside(path, root) for root in roots))
 
 
 class Context:
@@ -179,6 +196,7 @@ class Context:
 
     def __init__(self, agent: Agent, calls: Calls, call: str, roots: Sequence[str]) -> None:
         self.call = call
+        self.turn = calls.turn
         self.workspace = agent.settings.workspace
         self.roots = roots
         self.seen = agent.seen
@@ -200,8 +218,7 @@ class Context:
         """What the model is told of it may also read, wherever the session lives."""
         path = self._agent.session.store.spill(text)
         rule = Rule("path", os.path.dirname(path), write=False)
-        if rule not in self._agent.rules:
-            self._agent.rules.append(rule)
+        self._agent.rules.add(rule)
         return path
 
 
@@ -211,7 +228,3 @@ def _described(tool: Tool, args: dict[str, Any]) -> str:
     except Exception:  # noqa: BLE001  (the model may send anything; the tool will say so when it runs)
         _log.exception("the tool %s cannot describe a call", tool.name)
         return ""
-
-
-def _inside(path: str, root: str) -> bool:
-    return path == root or path.startswith(root.rstrip("/") + "/")

@@ -27,7 +27,7 @@ _INSTRUCTIONS = """\
 You are given the beginning of a conversation between a person and a coding agent. It has to be replaced by a summary, \
 and the agent will go on from your summary alone. Keep, in this order: what the person wants, in their own words where \
 they matter; decisions and why they were made; files that were read or changed and what was found or done there; \
-commands and their results; what failed; what is still to be done. Leave out what no longer matters. Write plain notes, \
+commands and their results; what failed; what is still to be done. Leave out what no longer matters. Plain notes, \
 no preamble.\
 """
 
@@ -97,8 +97,9 @@ class Compactor:
         await self.compact("manual", say, instructions)
 
     def _cut(self) -> int:
-        most = int((self._window() or 4 * self.used()) * _KEPT_SHARE)
-        return cut(self._session.messages, self._session.kept, min(most, self.used() // 2))
+        talk = self.used() - self._overhead
+        most = int(self._window() * _KEPT_SHARE) or talk
+        return cut(self._session.messages, self._session.kept, min(most, talk // 2))
 
     async def _summarise(self, messages: Sequence[Message], instructions: str) -> str:
         settings = self._settings()

@@ -3,13 +3,16 @@
 `handle` never waits: whatever runs, an answer, a cancel or a question gets through.
 """
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from polylect.engine import attach
 from polylect.engine.agent import Agent
+from polylect.engine.agents import Spawn
 from polylect.engine.configure import BadSetting, configured
+from polylect.engine.personas import find_personas
 from polylect.engine.pulse import Pulse
 from polylect.engine.settings import Settings
 from polylect.engine.turns import Turns
@@ -29,7 +32,7 @@ from polylect.vocab.commands import (
     Steer,
     UnknownCommand,
 )
-from polylect.vocab.content import Failure, Message, State
+from polylect.vocab.content import Failure, Message, State, Text
 from polylect.vocab.errors import SessionError
 from polylect.vocab.events import Event, Notice, Reply, SettingChanged
 
@@ -42,6 +45,8 @@ class Engine:
         self._emit = pulse.emit
         self._agent = make_agent(pulse.emit)
         self._turns = Turns(self._agent, pulse)
+        self._spawn = Spawn(self._agent, find_personas(_places(self.settings.workspace)), self._report)
+        self._agent.tools[self._spawn.name] = self._spawn
         self._later: list[dict[str, Any]] = []
 
     @property
@@ -73,18 +78,31 @@ class Engine:
             self._turns.next()
 
     async def settled(self) -> None:
-        """Returns once nothing runs and nothing waits."""
+        """Returns once nothing runs and nothing waits, in the background neither."""
         await self._turns.settled()
+        while await self._spawn.finished():
+            await self._turns.settled()
 
     async def close(self) -> None:
         """Stop everything and let go of everything."""
         self._cancel(Cancel())
         self._turns.next()
         await self._turns.settled()
+        for tool in self._agent.tools.values():
+            if close := getattr(tool, "close", None):
+                await close()
         await self._agent.processes.close()
         with suppress(Exception):
             await self._agent.provider.close()
         self._agent.session.store.close()
+
+    def _report(self, text: str) -> None:
+        """What a background agent has to say starts a turn that nobody asked for."""
+        prompt = Prompt(f"agent-{self._agent.new_id()}", text)
+        with suppress(SessionError):
+            self._agent.session.accept(prompt.turn, Message("user", (Text(text),)))
+            self._turns.add(prompt, cause="engine")
+            self._turns.next()
 
     # Commands: each is carried out, or the failure says why not.
 
@@ -197,14 +215,15 @@ class Engine:
         return None
 
     def _grant(self, command: Grant) -> Failure | None:
+        if command.revoke:
+            found = self._agent.rules.revoke(command.rule, command.id)
+            return None if found else Failure("unknown_grant", "no such permission was granted", "host")
         if command.rule is None and not command.tokens and not command.cost:
             return Failure("bad_grant", "a grant names a rule, tokens or dollars", "host")
         if command.tokens or command.cost:
             self._agent.meter.grant(tokens=command.tokens, cost=command.cost)
-        if command.rule is not None and command.revoke:
-            self._agent.rules = [rule for rule in self._agent.rules if rule != command.rule]
-        elif command.rule is not None:
-            self._agent.rules.append(command.rule)
+        if command.rule is not None:
+            self._agent.rules.add(command.rule, command.id, command.until_ms)
         return None
 
     def _query(self, command: Query) -> None:
@@ -236,6 +255,11 @@ class Engine:
     def _reply(self, command: Command, data: Any = None, failure: Failure | None = None) -> None:
         if command.ref:
             self._emit(Reply(command.ref, data, failure))
+
+
+def _places(workspace: str) -> tuple[str, ...]:
+    """Where agents are described: by the user, and, stronger, by the project."""
+    return (os.path.expanduser("~"), workspace)
 
 
 _COMMANDS: dict[type[Command], Callable[..., Failure | None]] = {

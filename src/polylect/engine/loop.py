@@ -34,13 +34,15 @@ _log = logging.getLogger(__name__)
 class Turn:
     """One prompt's turn of one agent."""
 
-    def __init__(self, agent: Agent, id: str, *, query: bool = True) -> None:
+    def __init__(
+        self, agent: Agent, id: str, *, query: bool = True, cause: Literal["prompt", "engine"] = "prompt"
+    ) -> None:
         self.id = id
         self._agent = agent
         self._query = query
+        self._cause = cause
         self._say = agent.voice(id)
-        self._usage = Usage()
-        self._meter = Meter(agent.settings.turn_budget)
+        self._meter = Meter(agent.settings.turn_budget, Usage())
         self._steps = 0
 
     async def run(self) -> TurnEnded:
@@ -58,12 +60,14 @@ class Turn:
             return self._ended("error", Failure("internal", message, "engine"))
 
     def _ended(self, reason: Reason, failure: Failure | None = None) -> TurnEnded:
-        return TurnEnded(reason, self._usage, self._steps, failure, turn=self.id, agent=self._agent.lane)
+        return TurnEnded(reason, self._agent.spent, self._steps, failure, turn=self.id, agent=self._agent.lane)
 
     def _begin(self) -> None:
         message = self._agent.session.begin(self.id)
-        self._say(TurnStarted())
-        self._say(UserMessage(_words(message)))
+        self._agent.spent = Usage()
+        if self._agent.parent is None:
+            self._say(TurnStarted(self._cause))
+        self._say(UserMessage(_words(message), self._cause))
 
     async def _converse(self) -> Reason:
         while self._query:
@@ -154,12 +158,10 @@ class Turn:
         )
 
     def _keep(self, reply: Reply) -> None:
-        session = self._agent.session
-        if not session.counted(reply.request):
-            self._usage += reply.usage
-            self._agent.meter.usage += reply.usage
-        session.say(self.id, reply.message(self._agent.provider.name), request=reply.request)
-        self._agent.compactor.learn(reply.usage, self._say)
+        agent, message = self._agent, reply.message(self._agent.provider.name)
+        agent.charge(message, reply.request)
+        agent.session.say(self.id, message, request=reply.request)
+        agent.compactor.learn(reply.usage, self._say)
 
     def _take_steers(self, *, last: bool) -> bool:
         """What the host wants to add: now, or, when the turn would end, also what was meant for then."""
@@ -179,7 +181,7 @@ class Turn:
 
     def _out_of_budget(self) -> bool:
         """The session's caps and this turn's. Told once as such, and every time as a reason for the end."""
-        self._meter.usage = self._usage
+        self._meter.usage = self._agent.spent
         for meter in (self._agent.meter, self._meter):
             if (passed := meter.exceeded()) is None:
                 continue

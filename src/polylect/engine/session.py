@@ -134,9 +134,11 @@ class Session:
             self.messages.append(prompts[turn])
 
     def _recall(self, message: Message, request: str) -> None:
+        if not message.content:
+            return self._remember(message, request)
         missing = self._missing_results()
         if message.role == "tool" and _calls(message) != _calls(missing):
-            return  # a damaged line in the middle of the log held the calls
+            return None  # a damaged line in the middle of the log held the calls
         if message.role != "tool" and missing:
             self.messages.append(missing)  # or it held the results
         self._remember(message, request)

@@ -5,6 +5,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from typing import Literal
 
 from polylect.engine.agent import Agent
 from polylect.engine.loop import Turn
@@ -23,6 +24,8 @@ class Turns:
         self._agent = agent
         self._pulse = pulse
         self._emit = pulse.emit
+        self._own: set[str] = set()
+        """Turns that nobody asked for."""
         self._waiting: deque[Prompt] = deque()
         self._dropped: list[Prompt] = []
         self._afterwards: list[Callable[[], None]] = []
@@ -46,8 +49,10 @@ class Turns:
         """Turns that have not ended."""
         return {self.running, *(prompt.turn for prompt in (*self._waiting, *self._dropped))} - {""}
 
-    def add(self, prompt: Prompt) -> None:
+    def add(self, prompt: Prompt, cause: Literal["prompt", "engine"] = "prompt") -> None:
         self._settled.clear()
+        if cause == "engine":
+            self._own.add(prompt.turn)
         if prompt.busy == "interrupt":
             self._waiting.appendleft(prompt)
             self.stop()
@@ -87,7 +92,9 @@ class Turns:
         if self._waiting:
             prompt = self._waiting.popleft()
             self.running = prompt.turn
-            self._work = work = asyncio.create_task(Turn(self._agent, prompt.turn, query=prompt.query).run())
+            cause: Literal["prompt", "engine"] = "engine" if prompt.turn in self._own else "prompt"
+            turn = Turn(self._agent, prompt.turn, query=prompt.query, cause=cause)
+            self._work = work = asyncio.create_task(turn.run())
             self._watcher = asyncio.create_task(self._see_through(prompt.turn, work))
         elif not self._settled.is_set():
             self._settled.set()

@@ -185,6 +185,7 @@ class ToolContext(Protocol):
     """What a call may use."""
 
     call: str
+    turn: str
     workspace: str
     """The folder the work is about: absolute, symlinks resolved."""
     roots: Sequence[str]

@@ -1,0 +1,218 @@
+"""Sub-agents: a call that hands tasks to agents of their own, and what they may do.
+
+A child has its own conversation and its own limits, and its parent's model, tools and rights, never more. What it
+says is heard in its own lane; what it has to ask goes to the parent's host.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from polylect.engine.agent import Agent
+from polylect.engine.loop import Turn
+from polylect.engine.personas import Persona
+from polylect.engine.session import Session
+from polylect.engine.store import MemoryStore
+from polylect.vocab.content import Category, Message, Text
+from polylect.vocab.events import AgentEnded, AgentStarted, TurnEnded
+from polylect.vocab.ports import Tool, ToolContext, ToolReturn, ToolSpec
+
+MOST_TASKS = 5
+MOST_DEPTH = 2
+_TEXT = """\
+Hand tasks to agents that work on them at the same time, each with its own conversation. Use it for work that can be \
+divided: searching in several places, changing unrelated files, checking something from a second side. An agent sees \
+nothing of this conversation, so its prompt has to say all it needs to know, and what it should report back.\
+"""
+
+
+class Task(Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    prompt: str
+    agent: str = ""
+
+
+class Tasks(Struct, frozen=True, forbid_unknown_fields=True):
+    tasks: tuple[Task, ...]
+    background: bool = False
+
+
+class Spawn:
+    """The tool. `report` takes what a background agent has to say after the turn that started it."""
+
+    name = "Spawn"
+    category: Category = "exec"
+
+    def __init__(self, agent: Agent, personas: Mapping[str, Persona], report: Callable[[str], None]) -> None:
+        self._agent = agent
+        self._personas = personas
+        self._report = report
+        self._background: set[asyncio.Task[None]] = set()
+        self.spec = ToolSpec(self.name, _described(personas), _SCHEMA)
+
+    def describe(self, args: dict[str, Any]) -> str:
+        tasks = args.get("tasks")
+        names = [str(task.get("name")) for task in tasks if isinstance(task, dict)] if isinstance(tasks, list) else []
+        return f"Spawn: {', '.join(names) or 'sub-agent'}"[:120]
+
+    def touches(self, args: dict[str, Any], workspace: str) -> tuple[str, ...]:
+        return ()
+
+    async def run(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
+        try:
+            wanted = msgspec.convert(args, Tasks)
+        except msgspec.ValidationError as error:
+            return ToolReturn(f"These are not tasks: {error}.", ok=False)
+        if problem := self._problem(wanted):
+            return ToolReturn(problem, ok=False)
+        children = [self._child(task, index, wanted, context) for index, task in enumerate(wanted.tasks)]
+        if wanted.background:
+            return self._leave(children)
+        working = [asyncio.create_task(child.work()) for child in children]
+        try:
+            await asyncio.wait(working)
+        except asyncio.CancelledError:
+            for task in working:
+                task.cancel()
+            await asyncio.wait(working)
+            raise
+        told = "\n\n---\n\n".join(child.told for child in children)
+        return ToolReturn(told, ok=any(child.ok for child in children))
+
+    async def finished(self) -> bool:
+        """Waits for what works in the background. False if there was nothing to wait for."""
+        working = set(self._background)
+        if working:
+            await asyncio.wait(working)
+        return bool(working)
+
+    async def close(self) -> None:
+        """End what works in the background."""
+        for task in self._background:
+            task.cancel()
+        if self._background:
+            await asyncio.wait(self._background)
+
+    def _problem(self, wanted: Tasks) -> str:
+        most = self._agent.settings.budget.max_agent_depth or MOST_DEPTH
+        if self._agent.depth >= most:
+            return f"Agents may not be nested deeper than {most}. Do it yourself."
+        if not 0 < len(wanted.tasks) <= MOST_TASKS:
+            return f"Give 1 to {MOST_TASKS} tasks, not {len(wanted.tasks)}."
+        unknown = sorted({task.agent for task in wanted.tasks if task.agent} - set(self._personas))
+        known = ", ".join(sorted(self._personas)) or "none"
+        return f"There is no agent {unknown[0]!r}. Known ones: {known}." if unknown else ""
+
+    def _child(self, task: Task, index: int, wanted: Tasks, context: ToolContext) -> "_Child":
+        lane = context.call if not index else f"{context.call}/{index + 1}"
+        persona = self._personas.get(task.agent, Persona(""))
+        agent = self._agent_for(lane, persona, background=wanted.background)
+        return _Child(agent, task, context.turn, context.call, self._agent.lane)
+
+    def _agent_for(self, lane: str, persona: Persona, *, background: bool) -> Agent:
+        parent = self._agent
+        settings = replace(
+            parent.settings,
+            model=persona.model or parent.settings.model,
+            system_prompt=persona.prompt or parent.settings.system_prompt,
+            cancel_timeout=parent.settings.cancel_timeout / 2,  # it has to end before its parent gives it up
+        )
+        tools: dict[str, Tool] = {
+            name: tool for name, tool in parent.tools.items() if name != self.name and persona.allows(name)
+        }
+        agent = Agent(
+            settings=settings,
+            provider=parent.provider,
+            tools=tools,
+            session=Session(MemoryStore("")),
+            processes=parent.processes,
+            env=parent.env,
+            emit=parent.emit,
+            room=parent.room,
+            new_id=parent.new_id,
+            lane=lane,
+            parent=parent,
+        )
+        agent.detached = agent.detached or background
+        if persona.allows(self.name):
+            tools[self.name] = Spawn(agent, self._personas, self._report)
+        return agent
+
+    def _leave(self, children: "list[_Child]") -> ToolReturn:
+        for child in children:
+            task = asyncio.create_task(self._see_through(child))
+            self._background.add(task)
+            task.add_done_callback(self._background.discard)
+        names = ", ".join(child.task.name for child in children)
+        return ToolReturn(f"At work in the background: {names}. You will be told what they report.")
+
+    async def _see_through(self, child: "_Child") -> None:
+        await child.work()
+        self._report(child.told)
+
+
+class _Child:
+    """One task under way."""
+
+    def __init__(self, agent: Agent, task: Task, turn: str, call: str, parent: str) -> None:
+        self.task = task
+        self.ok = False
+        self.told = ""
+        self._agent = agent
+        self._turn = turn
+        started = AgentStarted(parent, call, task.name, task.prompt, background=agent.detached)
+        self._say = agent.voice(turn)
+        self._say(started)
+        agent.session.accept(turn, Message("user", (Text(task.prompt),)))
+
+    async def work(self) -> None:
+        """Never raises: a cancelled agent has ended too, and says so."""
+        try:
+            ended = await Turn(self._agent, self._turn).run()
+        except asyncio.CancelledError:  # before it could begin
+            ended = TurnEnded("cancelled")
+        self.ok = ended.reason in ("end", "length")
+        text = self._last_words() or (ended.failure.message if ended.failure else ended.reason)
+        usage = self._agent.spent
+        tail = f"[turns: {ended.steps} | tokens: {usage.input} in / {usage.output} out]"
+        self.told = f"## {self.task.name} [{'OK' if self.ok else 'ERROR'}]\n{text}\n{tail}"
+        self._say(AgentEnded(self.ok, text))
+
+    def _last_words(self) -> str:
+        replies = [message for message in self._agent.session.messages if message.role == "assistant"]
+        blocks = replies[-1].content if replies else ()
+        return "\n".join(block.text for block in blocks if isinstance(block, Text))
+
+
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "tasks": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": MOST_TASKS,
+            "items": {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string", "description": "A few words a person recognises the task by."},
+                    "prompt": {"type": "string", "description": "All the agent needs to know."},
+                    "agent": {"type": "string", "description": "One of the named agents, if one fits."},
+                },
+                "required": ["name", "prompt"],
+            },
+        },
+        "background": {"type": "boolean", "description": "Do not wait for them: their reports come later."},
+    },
+    "required": ["tasks"],
+}
+
+
+def _described(personas: Mapping[str, Persona]) -> str:
+    if not personas:
+        return _TEXT
+    named = "\n".join(f"- {name}: {persona.description}" for name, persona in sorted(personas.items()))
+    return f"{_TEXT}\n\nNamed agents:\n{named}"

@@ -1,0 +1,68 @@
+"""Named agents that a project or a user describes: Markdown files with a few lines of front matter.
+
+    ---
+    name: reviewer
+    description: Looks for mistakes in a change.
+    tools: Read, Grep, Glob
+    model: some-model
+    ---
+    You review changes. ...
+
+They are looked for in `.polylect/agents` and `.claude/agents` of the workspace and of the user's home.
+"""
+
+import os
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+_FOLDERS = (".claude/agents", ".polylect/agents")
+_LARGEST = 64 * 1024
+
+
+class Persona(Struct, frozen=True):
+    """`tools` narrows what it may use; empty means all of its parent's."""
+
+    name: str
+    description: str = ""
+    prompt: str = ""
+    tools: tuple[str, ...] = ()
+    model: str = ""
+
+    def allows(self, tool: str) -> bool:
+        return not self.tools or tool in self.tools
+
+
+def find_personas(places: Sequence[str]) -> dict[str, Persona]:
+    """All that are described in these places; later ones win."""
+    found: dict[str, Persona] = {}
+    for folder in (os.path.join(place, name) for place in places for name in _FOLDERS):
+        for file in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+            if file.endswith(".md") and (persona := _read(os.path.join(folder, file))):
+                found[persona.name] = persona
+    return found
+
+
+def _read(path: str) -> Persona | None:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return parse(file.read(_LARGEST))
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def parse(text: str) -> Persona | None:
+    """None if it does not say who it is."""
+    head, fence, body = text.removeprefix("---\n").partition("\n---")
+    if not text.startswith("---\n") or not fence:
+        return None
+    fields = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in head.split("\n"))}
+    if not fields.get("name"):
+        return None
+    return Persona(
+        fields["name"],
+        fields.get("description", ""),
+        body.strip(),
+        tuple(tool.strip() for tool in fields.get("tools", "").split(",") if tool.strip()),
+        "" if fields.get("model") == "inherit" else fields.get("model", ""),
+    )

@@ -1,0 +1,181 @@
+"""Sub-agents: their lanes, their rights (A8), their end, what they cost."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from doubles import Echo, Hang, Run, Talk, converse, run
+from polylect.engine.personas import Persona, find_personas, parse
+from polylect.providers.scripted import Scripted
+from polylect.vocab.commands import Answer, Cancel, Command, Prompt
+from polylect.vocab.content import Usage
+from polylect.vocab.events import (
+    AgentEnded,
+    AgentStarted,
+    Ask,
+    Event,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+)
+
+
+def script(*replies: dict[str, Any]) -> Scripted:
+    return Scripted.from_values({"reply": replies})
+
+
+def spawn(*tasks: dict[str, str], **more: Any) -> dict[str, Any]:
+    return {"call": "Spawn", "id": "s1", "args": {"tasks": list(tasks), **more}}
+
+
+def task(name: str, **more: str) -> dict[str, str]:
+    return {"name": name, "prompt": f"do {name}", **more}
+
+
+def allow(event: Event) -> Command | None:
+    return Answer(event.ask, "allow") if isinstance(event, Ask) else None
+
+
+TWO = (
+    {"when": {"prompt": "both", "step": 1}, "say": [spawn(task("one"), task("two"))]},
+    {"when": {"prompt": "both"}, "say": ["done"]},
+)
+
+
+def lane(talk: Talk, agent: str) -> list[Event]:
+    return [event for event in talk.events if event.agent == agent]
+
+
+def test_two_agents_work_at_once_each_in_its_own_lane_and_report_in_order(tmp_path: Path) -> None:
+    model = script(
+        {"when": {"prompt": "do one"}, "say": ["I am one"], "usage": {"input": 10, "output": 1}},
+        {"when": {"prompt": "do two"}, "say": ["I am two"], "usage": {"input": 20, "output": 2}},
+        *TWO,
+    )
+    talk = converse(tmp_path, model, [Prompt("t1", "both")], mode="force")
+    assert [(event.agent, event.parent, event.call, event.name) for event in talk.of(AgentStarted)] == [
+        ("s1", "", "s1", "one"),
+        ("s1/2", "", "s1", "two"),
+    ]
+    assert [event.text for event in lane(talk, "s1") if isinstance(event, TextDelta)] == ["I am one"]
+    assert [event.text for event in lane(talk, "s1/2") if isinstance(event, TextDelta)] == ["I am two"]
+    [finished] = [event for event in talk.of(ToolFinished) if event.name == "Spawn"]
+    assert finished.output == (
+        "## one [OK]\nI am one\n[turns: 1 | tokens: 10 in / 1 out]\n\n---\n\n"
+        "## two [OK]\nI am two\n[turns: 1 | tokens: 20 in / 2 out]"
+    )
+
+
+def test_t5_what_agents_cost_is_part_of_the_turn_and_of_the_session_once(tmp_path: Path) -> None:
+    own = {"input": 100, "output": 10}
+    model = script(
+        {"when": {"prompt": "do"}, "say": ["x"], "usage": {"input": 1, "output": 1}},
+        *({**reply, "usage": own} for reply in TWO),
+    )
+    talk = converse(tmp_path, model, [Prompt("t1", "both")], mode="force")
+    assert talk.of(TurnEnded)[0].usage == Usage(202, 22)
+    assert talk.session.usage == Usage(202, 22)
+    assert len(talk.session.ledger) == 4
+
+
+def test_a8_an_agent_asks_through_its_parents_host_and_a_denial_is_its_own(tmp_path: Path) -> None:
+    model = script(
+        {"when": {"prompt": "do one", "step": 1}, "say": [{"call": "Run", "id": "r1", "args": {"command": "rm"}}]},
+        {"when": {"prompt": "do one", "result": {"outcome": "denied"}}, "say": ["was denied"]},
+        {"when": {"prompt": "do two"}, "say": ["fine"]},
+        *TWO,
+    )
+
+    def host(event: Event) -> Command | None:
+        if not isinstance(event, Ask):
+            return None
+        return Answer(event.ask, "allow" if event.name == "Spawn" else "deny", reason="no")
+
+    talk = converse(tmp_path, model, [Prompt("t1", "both")], Run(), host=host)
+    assert [(ask.name, ask.agent) for ask in talk.of(Ask)] == [("Spawn", ""), ("Run", "s1")]
+    assert [(ended.agent, ended.ok, ended.summary) for ended in talk.of(AgentEnded)] == [
+        ("s1/2", True, "fine"),
+        ("s1", True, "was denied"),
+    ]
+
+
+def test_a_stop_reaches_agents_and_their_calls(tmp_path: Path) -> None:
+    model = script(
+        {"when": {"prompt": "do one"}, "say": [{"call": "Hang", "id": "h1"}]},
+        {"when": {"prompt": "do two"}, "say": [{"hang": True}]},
+        *TWO,
+    )
+
+    async def conversation(talk: Talk) -> None:
+        talk.send(Prompt("t1", "both"))
+        while not any(event.call == "h1" for event in talk.of(ToolStarted)):
+            await talk.until(ToolStarted, len(talk.of(ToolStarted)) + 1)
+        talk.send(Cancel())
+
+    talk = run(conversation, tmp_path, model, Hang(), mode="force")
+    assert sorted((ended.agent, ended.ok) for ended in talk.of(AgentEnded)) == [("s1", False), ("s1/2", False)]
+    assert [(done.call, done.outcome) for done in talk.of(ToolFinished)] == [("h1", "cancelled"), ("s1", "cancelled")]
+    assert talk.of(TurnEnded)[0].reason == "cancelled"
+
+
+def test_an_agent_in_the_background_reports_in_a_turn_that_nobody_asked_for(tmp_path: Path) -> None:
+    model = script(
+        {"when": {"prompt": "do late"}, "say": ["late news"]},
+        {"when": {"prompt": "go", "step": 1}, "say": [spawn(task("late"), background=True)]},
+        {"when": {"prompt": "late news"}, "say": ["I see"]},
+        {"say": ["they are at work"]},
+    )
+    talk = converse(tmp_path, model, [Prompt("t1", "go")], mode="force")
+    first, second = talk.of(TurnStarted)
+    assert (first.cause, second.cause) == ("prompt", "engine")
+    assert [event.text for event in talk.of(TextDelta) if event.turn == second.turn] == ["I see"]
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        ({"tasks": []}, "Give 1 to 5 tasks, not 0."),
+        ({"tasks": [task(str(number)) for number in range(6)]}, "Give 1 to 5 tasks, not 6."),
+        ({"tasks": [task("x", agent="nobody")]}, "There is no agent 'nobody'. Known ones: none."),
+        ({"tasks": "x"}, "These are not tasks: Expected `array`, got `str` - at `$.tasks`."),
+    ],
+)
+def test_tasks_that_make_no_sense_are_answered(tmp_path: Path, args: dict[str, Any], told: str) -> None:
+    model = script({"when": {"step": 1}, "say": [{"call": "Spawn", "args": args}]}, {"say": ["well"]})
+    talk = converse(tmp_path, model, [Prompt("t1", "x")], mode="force")
+    assert talk.of(ToolFinished)[0].output == told
+
+
+def test_agents_nest_only_so_deep(tmp_path: Path) -> None:
+    model = script(
+        {"when": {"step": 1}, "say": [{"call": "Spawn", "args": {"tasks": [task("deeper")]}}]}, {"say": ["{result}"]}
+    )
+    talk = converse(tmp_path, model, [Prompt("t1", "x")], mode="force")
+    assert len(talk.of(AgentStarted)) == 2
+    assert any("may not be nested deeper than 2" in done.output for done in talk.of(ToolFinished))
+
+
+def test_a_named_agent_has_its_own_words_model_and_tools(tmp_path: Path) -> None:
+    folder = tmp_path / ".polylect" / "agents"
+    folder.mkdir(parents=True)
+    (folder / "critic.md").write_text(
+        "---\nname: critic\ndescription: Finds fault.\ntools: Echo\nmodel: sharp\n---\nBe strict."
+    )
+    model = script(
+        {"when": {"prompt": "do judge", "system": "Be strict.", "model": "sharp", "step": 1}, "say": [{"call": "Run"}]},
+        {"when": {"prompt": "do judge"}, "say": ["{result}"]},
+        {"when": {"step": 1}, "say": [spawn(task("judge", agent="critic"))]},
+        {"say": ["ok"]},
+    )
+    talk = converse(tmp_path, model, [Prompt("t1", "x")], Echo(), Run(), mode="force")
+    assert talk.of(AgentEnded)[0].summary == "Unknown tool: Run. The tools are: Echo."
+
+
+def test_a_file_that_does_not_say_who_it_is_describes_nobody(tmp_path: Path) -> None:
+    assert parse("no front matter") is None
+    assert parse("---\ndescription: x\n---\nbody") is None
+    assert parse("---\nname: a\nmodel: inherit\n---\n\nbody\n") == Persona("a", prompt="body")
+    assert find_personas([str(tmp_path / "nowhere")]) == {}

@@ -1,0 +1,79 @@
+"""Caps on what a session or a turn may cost: told once, then a clean end."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from doubles import Echo, Run, Talk, converse, run
+from polylect.engine.budget import Budget
+from polylect.providers.scripted import Scripted
+from polylect.vocab.commands import Grant, Prompt
+from polylect.vocab.content import Usage
+from polylect.vocab.events import BudgetExceeded, CostChanged, ToolStarted, TurnEnded
+
+
+def endless(tool: str = "Echo", **more: Any) -> Scripted:
+    usage = {"input": 1000, "output": 100}
+    price = {"price": {"input": 1000.0, "output": 0.0}}
+    return Scripted.from_values({**price, "reply": [{"say": [{"call": tool, **more}], "usage": usage}]})
+
+
+@pytest.mark.parametrize(
+    ("budget", "told"),
+    [
+        (Budget(max_cost_usd=2.5), BudgetExceeded("max_cost_usd", "$3.0000", "$2.5000", turn="t1")),
+        (Budget(max_tokens_in=2500), BudgetExceeded("max_tokens_in", "3000", "2500", turn="t1")),
+        (Budget(max_tokens_out=300), BudgetExceeded("max_tokens_out", "300", "300", turn="t1")),
+        (Budget(max_processes=3), BudgetExceeded("max_processes", "3", "3", turn="t1")),
+    ],
+)
+@pytest.mark.parametrize("whose", ["budget", "turn_budget"])
+def test_a_cap_ends_the_turn_after_the_step_that_passed_it(
+    tmp_path: Path, budget: Budget, told: BudgetExceeded, whose: str
+) -> None:
+    talk = converse(tmp_path, endless("Run"), [Prompt("t1", "go")], Run(), mode="force", **{whose: budget})
+    assert talk.of(BudgetExceeded) == [told]
+    assert [(ended.reason, ended.steps) for ended in talk.of(TurnEnded)] == [("limit", 3)]
+
+
+@pytest.mark.parametrize("cap", [Budget(max_wall_time_secs=0.001), Budget(max_tool_runtime_secs=0.000001)])
+def test_time_is_capped_too(tmp_path: Path, cap: Budget) -> None:
+    talk = converse(tmp_path, endless(), [Prompt("t1", "go")], Echo(), budget=cap)
+    assert talk.of(TurnEnded)[0].reason == "limit"
+
+
+def test_a_sessions_cap_is_told_once_and_ends_every_later_turn(tmp_path: Path) -> None:
+    prompts = [Prompt("t1", "go"), Prompt("t2", "more")]
+    talk = converse(tmp_path, endless(), prompts, Echo(), budget=Budget(max_tokens_in=2000))
+    assert len(talk.of(BudgetExceeded)) == 1
+    assert [(ended.reason, ended.steps) for ended in talk.of(TurnEnded)] == [("limit", 2), ("limit", 0)]
+    assert len(talk.of(ToolStarted)) == 2
+
+
+def test_a_turns_cap_starts_anew_with_each_turn(tmp_path: Path) -> None:
+    prompts = [Prompt("t1", "go"), Prompt("t2", "more")]
+    talk = converse(tmp_path, endless(), prompts, Echo(), turn_budget=Budget(max_tokens_in=2000))
+    assert [(ended.reason, ended.steps) for ended in talk.of(TurnEnded)] == [("limit", 2), ("limit", 2)]
+
+
+def test_more_can_be_granted(tmp_path: Path) -> None:
+    async def conversation(talk: Talk) -> None:
+        talk.send(Prompt("t1", "go"))
+        await talk.until(TurnEnded)
+        talk.send(Grant(tokens=1000), Prompt("t2", "more"))
+
+    talk = run(conversation, tmp_path, endless(), Echo(), budget=Budget(max_tokens_in=2000))
+    assert [(ended.reason, ended.steps) for ended in talk.of(TurnEnded)] == [("limit", 2), ("limit", 1)]
+
+
+def test_t6_the_ledger_is_told_where_prices_are_known_and_only_there(tmp_path: Path) -> None:
+    priced = converse(tmp_path, endless(), [Prompt("t1", "go")], Echo(), max_turns=2)
+    [told] = priced.of(CostChanged)
+    assert told.total == Usage(2000, 200, cost=2.0)
+    assert [(row["turn"], row["provider"], row["usage"].cost) for row in told.rows] == [
+        (0, "scripted", 1.0),
+        (1, "scripted", 1.0),
+    ]
+    unpriced = converse(tmp_path, Scripted.in_order(["hi"]), [Prompt("t1", "go")])
+    assert unpriced.of(CostChanged) == []

@@ -1,0 +1,147 @@
+"""Compaction: when, what stays, what the log keeps, what happens when it fails."""
+
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from doubles import Echo, Log, Talk, converse, run
+from polylect.engine.compact import cut, estimate
+from polylect.engine.session import Session
+from polylect.providers.scripted import Scripted
+from polylect.vocab.commands import Cancel, Compact, Prompt
+from polylect.vocab.content import Message, Text, ToolCall, ToolResult, Usage
+from polylect.vocab.errors import ProviderError
+from polylect.vocab.events import CompactionEnded, CompactionStarted, Reply, TurnEnded
+from polylect.vocab.ports import BlockDone, ModelEvent, ModelInfo, ModelRequest, ReplyDone, TextChunk
+
+SUMMARY = {"when": {"system": "replaced by a summary"}, "say": ["what mattered"]}
+
+
+def script(*replies: dict[str, Any], window: int = 0) -> Scripted:
+    return Scripted.from_values({"reply": [SUMMARY, *replies], "model": {"window": window}})
+
+
+class Window:
+    """A model that does `steps` calls in each turn, counts what it is sent, and refuses what does not fit."""
+
+    name = "window"
+
+    def __init__(self, size: int, steps: int, *, summary: str = "what mattered") -> None:
+        self.size = size
+        self.sent: list[int] = []
+        self._left = steps
+        self._summary = summary
+
+    def info(self, model: str) -> ModelInfo:
+        return ModelInfo(model, window=self.size)
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
+        text = "".join(str(message.content) for message in request.messages) + request.system
+        self.sent.append(len(text) // 4)
+        if self.sent[-1] > self.size:
+            raise ProviderError("overflow", "too long")
+        if "replaced by a summary" in request.system:
+            block: Text | ToolCall = Text(self._summary)
+            yield [TextChunk(self._summary)]
+        elif self._left:
+            self._left -= 1
+            block = ToolCall(f"c{self._left}", "Echo", {"text": "x" * 4000})
+        else:
+            block = Text("all done")
+        yield [BlockDone(block), ReplyDone("end", Usage(self.sent[-1], 10), f"r{len(self.sent)}", request.model)]
+
+    async def close(self) -> None:
+        pass
+
+
+def test_a_turn_of_two_hundred_steps_fits_a_small_window_and_finishes(tmp_path: Path) -> None:
+    model = Window(16_000, 200)
+    talk = converse(tmp_path, model, [Prompt("t1", "go")], Echo())
+    assert [(ended.reason, ended.steps) for ended in talk.of(TurnEnded)] == [("end", 201)]
+    assert len(talk.of(CompactionStarted)) > 10
+    assert all(event.ok and event.after < event.before < 16_000 for event in talk.of(CompactionEnded))
+    assert max(model.sent) < 16_000
+
+
+def test_nothing_is_compacted_while_there_is_room(tmp_path: Path) -> None:
+    steps = [{"when": {"step": number}, "say": [{"call": "Echo", "args": {"text": "x"}}]} for number in range(1, 40)]
+    talk = converse(tmp_path, script(*steps, {"say": ["done"]}, window=100_000), [Prompt("t1", "go")], Echo())
+    assert talk.of(CompactionStarted) == []
+
+
+def test_an_overflow_told_by_the_service_is_answered_by_making_room_and_asking_again(tmp_path: Path) -> None:
+    overflow = {"error": "overflow", "times": 1}
+    model = script({"when": {"turn": 3}, "say": [overflow, "at last"]}, {"say": ["word " * 200]})
+    talk = converse(tmp_path, model, [Prompt("t1", "a"), Prompt("t2", "b"), Prompt("t3", "c")])
+    assert [event.reason for event in talk.of(TurnEnded)] == ["end", "end", "end"]
+    assert [event.reason for event in talk.of(CompactionStarted)] == ["overflow"]
+
+
+def test_what_was_said_stays_in_the_log_and_a_resumed_session_goes_on_from_the_summary(tmp_path: Path) -> None:
+    log = Log()
+    model = script({"say": ["word " * 400]}, window=3000)
+    talk = converse(tmp_path, model, [Prompt(f"t{n}", "go on " * 50) for n in range(8)], store=log)
+    assert talk.of(CompactionEnded)
+    again = Session(log.read_back())
+    assert again.messages == talk.messages
+    assert len(again.messages) == 16
+    assert again.context() == talk.session.context()
+    assert "what mattered" in again.context()[0].content[0].text  # type: ignore[union-attr]
+
+
+def test_by_hand_it_is_refused_when_there_is_nothing_to_do_and_done_otherwise(tmp_path: Path) -> None:
+    async def conversation(talk: Talk) -> None:
+        talk.send(Compact(ref="early"))
+        talk.send(*(Prompt(f"t{n}", "go on " * 50) for n in range(4)))
+        await talk.engine.settled()
+        talk.send(Compact("keep names", ref="late"))
+
+    talk = run(conversation, tmp_path, script({"say": ["word " * 100]}))
+    replies = {reply.ref: reply.failure.code if reply.failure else "" for reply in talk.of(Reply)}
+    assert replies == {"early": "nothing", "late": ""}
+    assert [event.reason for event in talk.of(CompactionStarted)] == ["manual"]
+
+
+def test_by_hand_it_can_be_stopped_and_then_nothing_has_changed(tmp_path: Path) -> None:
+    hanging = {"when": {"system": "replaced by a summary"}, "say": [{"hang": True}]}
+    model = Scripted.from_values({"reply": [hanging, {"say": ["word " * 100]}]})
+
+    async def conversation(talk: Talk) -> None:
+        talk.send(*(Prompt(f"t{n}", "go on " * 50) for n in range(4)))
+        await talk.engine.settled()
+        talk.send(Compact())
+        await talk.until(CompactionStarted)
+        talk.send(Cancel("compaction"), Prompt("t9", "still there?"))
+
+    talk = run(conversation, tmp_path, model)
+    assert [(event.ok, event.error) for event in talk.of(CompactionEnded)] == [(False, "stopped")]
+    assert talk.session.kept == 0
+    assert talk.of(TurnEnded)[-1].turn == "t9"
+
+
+def test_after_three_failures_it_is_no_longer_tried(tmp_path: Path) -> None:
+    failing = {"when": {"system": "replaced by a summary"}, "say": [{"error": "server"}]}
+    steps = [{"when": {"step": n}, "say": [{"call": "Echo", "args": {"text": "x" * 4000}}]} for n in range(1, 12)]
+    model = Scripted.from_values({"reply": [failing, *steps, {"say": ["done"]}], "model": {"window": 8000}})
+    talk = converse(tmp_path, model, [Prompt("t1", "go")], Echo())
+    assert [event.ok for event in talk.of(CompactionEnded)] == [False, False, False]
+    assert talk.of(TurnEnded)[0].reason == "end"
+
+
+def said(role: Any, size: int, call: str = "") -> Message:
+    block: Any = {"assistant": ToolCall(call, "E", {}), "tool": ToolResult(call, "E", "x" * size)}.get(role)
+    return Message(role, (block if call else Text("x" * size),))
+
+
+@pytest.mark.parametrize("most", range(0, 4000, 100))
+def test_t4_the_cut_never_comes_between_a_call_and_its_result(most: int) -> None:
+    messages = [said("user", 400), *(said(role, 800, f"c{n}") for n in range(6) for role in ("assistant", "tool"))]
+    index = cut(messages, 0, most)
+    assert index == len(messages) or messages[index].role != "tool"
+    assert sum(map(estimate, messages[index:])) <= most
+
+
+def test_what_the_person_has_just_said_is_never_summarised() -> None:
+    assert cut([said("user", 40), said("assistant", 40), said("user", 90_000)], 0, 1000) == 2
