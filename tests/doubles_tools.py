@@ -9,6 +9,9 @@ from typing import Any
 
 from polylect.tools.processes import Custody
 from polylect.tools.standard import standard_tools
+from polylect.vocab.commands import Answer
+from polylect.vocab.content import PlanItem
+from polylect.vocab.events import Ask
 from polylect.vocab.ports import Processes, ToolReturn
 
 
@@ -17,20 +20,36 @@ class FolderContext:
 
     def __init__(self, workspace: Path, processes: Processes | None = None) -> None:
         self.call = "call-1"
+        self.turn = "turn-1"
         self.workspace = os.path.realpath(workspace)
         self.roots: Sequence[str] = (self.workspace,)
         self.seen: dict[str, tuple[int, int]] = {}
         self.env: Mapping[str, str] = dict(os.environ)
         self.processes: Processes = processes or Custody()
         self.shown: list[str] = []
-        self.spilled: list[str] = []
+        self.spilled: list[Path] = []
+        self.asked: list[Ask] = []
+        self.answers: list[Answer] = []
+        self.plans: list[list[PlanItem]] = []
 
     def progress(self, text: str) -> None:
         self.shown.append(text)
 
+    async def ask(self, question: Ask) -> Answer:
+        self.asked.append(question)
+        return self.answers.pop(0) if self.answers else Answer("", "deny", reason="nobody is there")
+
+    def plan(self, items: Sequence[PlanItem]) -> None:
+        self.plans.append(list(items))
+
     def spill(self, text: str) -> str:
-        self.spilled.append(text)
-        return "/spilled/1.txt"
+        """Beside the workspace, as a session's folder is."""
+        folder = Path(self.workspace + ".spilled")
+        folder.mkdir(exist_ok=True)
+        path = folder / f"{len(self.spilled) + 1}.txt"
+        path.write_text(text)
+        self.spilled.append(path)
+        return str(path)
 
 
 def use(context: FolderContext, name: str, **args: Any) -> ToolReturn:

@@ -1,13 +1,17 @@
 """Bash: what ran, how it ended, what it said."""
 
 import asyncio
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from doubles_tools import FolderContext, use
-from polylect.tools.bash import KEPT, MOST, PROGRESS_MOST
+from polylect.tools import spool
+from polylect.tools.bash import MOST, PROGRESS_MOST
 from polylect.tools.standard import standard_tools
 
 
@@ -64,21 +68,66 @@ def test_output_is_shown_while_it_comes_in_whole_lines(context: FolderContext, t
 def test_long_output_is_cut_in_the_middle_and_kept_whole_beside(context: FolderContext) -> None:
     result = use(context, "Bash", command="echo BEGIN; seq 20000; echo END; echo failed >&2; exit 1")
     assert not result.ok
-    assert len(result.output) < MOST + 200
+    assert len(result.output) < MOST + 300
     assert result.output.startswith("Exit code: 1\nSTDOUT:\nBEGIN\n1\n")
     assert result.output.endswith("20000\nEND\n\nSTDERR:\nfailed\n")
     (whole,) = context.spilled
-    left_out = len(whole) - MOST
-    assert f"\n\n... [truncated {left_out} chars; all of it is in /spilled/1.txt] ...\n\n" in result.output
-    assert "\n10000\n" in whole
+    assert whole.read_text() == "\n".join(["BEGIN", *map(str, range(1, 20001)), "END", ""])
+    left_out = whole.stat().st_size - (MOST - len("failed\n")) // 2 * 2
+    assert f"\n\n... [truncated {left_out} bytes; all of it is in {whole}] ...\n\n" in result.output
     assert sum(map(len, context.shown)) <= PROGRESS_MOST
 
 
-def test_endless_output_is_bounded_in_memory(context: FolderContext) -> None:
-    result = use(context, "Bash", command="head -c 30000000 /dev/zero | tr '\\0' 'z'; echo END")
+def test_two_long_streams_share_the_room(context: FolderContext) -> None:
+    result = use(context, "Bash", command="seq 1 10000; seq 50001 60000 >&2")
+    out, err = result.output.split("\nSTDERR:\n")
+    assert out.endswith("\n10000\n")
+    assert err.startswith("50001\n")
+    assert err.endswith("\n60000\n")
+    assert len(result.output) < MOST + 300
+    assert sorted(path.stat().st_size for path in context.spilled) == [48894, 60000]
+
+
+FLOOD = r"""
+import resource, sys
+from pathlib import Path
+from doubles_tools import FolderContext, use
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+before, context = peak(), FolderContext(Path(sys.argv[1]))
+result = use(context, "Bash", command="yes z | head -c 100000000; echo END")
+assert result.output.endswith("z\nEND\n\nSTDERR:\n"), result.output[-100:]
+(whole,) = context.spilled
+print(whole.stat().st_size, peak() - before)
+whole.unlink()
+"""
+
+
+def test_100_MB_of_output_are_whole_in_their_file_and_never_in_memory(tmp_path: Path) -> None:
+    """In a process of its own, whose memory can be looked at."""
+    argv = [sys.executable, "-c", FLOOD, str(tmp_path)]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=True)
+    size, grown = map(int, done.stdout.split())
+    assert size == 100_000_004
+    assert grown < 10_000, f"{grown} KiB"
+
+
+def test_what_does_not_fit_on_the_disk_is_said(context: FolderContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spool, "MOST_ON_DISK", 1_000_000)
+    output = use(context, "Bash", command="head -c 2000000 /dev/zero | tr '\\0' 'z'").output
+    assert f"; the first 1000000 bytes of it are in {context.spilled[0]}]" in output
+    assert context.spilled[0].stat().st_size == 1_000_000
+
+
+def test_a_full_disk_is_said_and_the_command_goes_on(context: FolderContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(context, "spill", lambda text: "/dev/full")
+    result = use(context, "Bash", command="seq 20000; echo END")
+    assert result.ok
+    assert "; it could not be kept: No space left on device]" in result.output
     assert result.output.endswith("END\n\nSTDERR:\n")
-    assert KEPT < len(context.spilled[0]) < KEPT + 3 * MOST
-    assert "bytes not kept" in context.spilled[0]
 
 
 def test_a_cancelled_command_is_gone(context: FolderContext, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What every tool owes the model and the person who is asked."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -8,36 +9,56 @@ import pytest
 from doubles_tools import FolderContext, use
 from polylect.tools.limits import Capture, cut_middle
 from polylect.tools.standard import standard_tools
+from polylect.vocab.ports import Tool
+
+REQUIRED = {
+    "Read": ["file_path"],
+    "Write": ["file_path", "content"],
+    "Edit": ["file_path", "old_string", "new_string"],
+    "MultiEdit": ["file_path", "edits"],
+    "Bash": ["command"],
+    "BashOutput": [],
+    "KillBash": ["bash_id"],
+    "Glob": ["pattern"],
+    "Grep": ["pattern"],
+    "WebFetch": ["url"],
+    "TodoWrite": ["todos"],
+    "AskUserQuestion": [],
+    "ToolSearch": ["query"],
+    "Skill": ["skill"],
+}
+CATEGORIES = {"Write": "edit", "Edit": "edit", "MultiEdit": "edit", "Bash": "exec", "WebFetch": "mcp"}
 
 
-def test_names_and_categories_are_those_of_the_catalogues() -> None:
-    assert {name: tool.category for name, tool in standard_tools().items()} == {
-        "Read": "info",
-        "Write": "edit",
-        "Edit": "edit",
-        "Bash": "exec",
-        "Glob": "info",
-        "Grep": "info",
-    }
+@pytest.fixture
+def all_tools(tmp_path: Path) -> dict[str, Tool]:
+    """Also those that are there only where there is something for them."""
+    (tmp_path / ".polylect" / "skills").mkdir(parents=True)
+    return standard_tools(str(tmp_path))
 
 
-def test_schemas_are_plain_and_complete() -> None:
-    required = {
-        "Read": ["file_path"],
-        "Write": ["file_path", "content"],
-        "Edit": ["file_path", "old_string", "new_string"],
-        "Bash": ["command"],
-        "Glob": ["pattern"],
-        "Grep": ["pattern"],
-    }
-    for name, tool in standard_tools().items():
+def test_names_and_categories_are_those_of_the_catalogues(all_tools: dict[str, Tool]) -> None:
+    expected = {name: CATEGORIES.get(name, "info") for name in REQUIRED}
+    assert {name: tool.category for name, tool in all_tools.items()} == expected
+    assert set(all_tools) - set(standard_tools()) == {"Skill"}
+
+
+def test_schemas_are_plain_and_complete(all_tools: dict[str, Tool]) -> None:
+    for name, tool in all_tools.items():
         assert tool.spec.name == name
         assert tool.spec.description
         assert tool.spec.schema["type"] == "object"
-        assert tool.spec.schema["required"] == required[name]
-        for field in tool.spec.schema["properties"].values():
-            assert field["type"] in ("string", "integer", "boolean")
-            assert field["description"]
+        assert tool.spec.schema["required"] == REQUIRED[name]
+        check_fields(tool.spec.schema)
+        assert "$" not in str(tool.spec.schema)
+
+
+def check_fields(schema: dict[str, Any]) -> None:
+    for name, field in schema["properties"].items():
+        assert field["type"] in ("string", "integer", "boolean", "array"), name
+        assert field["description"], name
+        if field["type"] == "array":
+            check_fields(field["items"])
 
 
 @pytest.mark.parametrize(
@@ -51,12 +72,42 @@ def test_schemas_are_plain_and_complete() -> None:
         ("Glob", {"pattern": "**/*.py"}, "Search for **/*.py"),
         ("Grep", {"pattern": "a", "path": "src"}, "Grep 'a' in src"),
         ("Grep", {"pattern": "a"}, "Grep 'a' in ."),
+        ("MultiEdit", {"file_path": "x", "edits": [{}, {}]}, "Edit x (2 changes)"),
+        ("BashOutput", {"bash_id": "bash_1"}, "Output of bash_1"),
+        ("KillBash", {"bash_id": "bash_1"}, "End bash_1"),
+        ("WebFetch", {"url": "https://x.org/a"}, "Fetch https://x.org/a"),
+        ("TodoWrite", {"todos": [{}]}, "Plan of 1 steps"),
+        ("ToolSearch", {"query": "issues"}, "Search tools: issues"),
+        ("AskUserQuestion", {"question": "Which\none?" + "x" * 99}, "ask_user: Which one?" + "x" * 70),
+        ("AskUserQuestion", {"questions": [{"question": "Why?"}]}, "ask_user: Why?"),
+        ("AskUserQuestion", {"questions": ["Why?"]}, "ask_user: "),
+        ("Skill", {"skill": "deploy", "args": "now"}, "Skill deploy now"),
         ("Read", {"file_path": 7}, "Read "),
         ("Bash", {}, "Execute: "),
     ],
 )
-def test_a_call_is_described_in_one_line(name: str, args: dict[str, Any], line: str) -> None:
-    assert standard_tools()[name].describe(args) == line
+def test_a_call_is_described_in_one_line(
+    all_tools: dict[str, Tool], name: str, args: dict[str, Any], line: str
+) -> None:
+    assert all_tools[name].describe(args) == line
+
+
+@pytest.mark.parametrize("name", REQUIRED)
+@pytest.mark.parametrize("value", [None, 3, "x", [], [3], {}, {"a": [{}]}, [{"question": 3}]])
+def test_whatever_a_model_sends_is_described_and_answered(
+    all_tools: dict[str, Tool], tmp_path: Path, name: str, value: Any
+) -> None:
+    tool = all_tools[name]
+    args = {field: value for field in tool.spec.schema["properties"] if field not in ("command", "url")}
+    assert "\n" not in tool.describe(args)
+    tool.touches(args, str(tmp_path))
+
+    async def run() -> None:
+        context = FolderContext(tmp_path)
+        await tool.run(args, context)
+        await context.processes.close()
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize(
@@ -67,9 +118,9 @@ def test_a_call_is_described_in_one_line(name: str, args: dict[str, Any], line: 
         ("Write", {"file_path": "x"}, "Missing required parameter: content"),
         ("Bash", {"timeout": 5}, "Missing required parameter: command"),
         ("Read", {"file_path": 3}, "Wrong parameter: Expected `str`, got `int` - at `$.file_path`"),
-        ("Read", {"file_path": "x", "offset": -1}, "Wrong parameter: Expected `int` >= 0 - at `$.offset`"),
+        ("Read", {"file_path": "x", "limit": -1}, "Wrong parameter: Expected `int` >= 0 - at `$.limit`"),
         ("Bash", {"command": "ls", "timeout": "5"}, "Wrong parameter: Expected `int`, got `str` - at `$.timeout`"),
-        ("Glob", {"pattern": "*", "root": "/"}, "Unknown parameter: root. Known ones: pattern, path"),
+        ("Glob", {"pattern": "*", "root": "/"}, "Unknown parameter: root. Known ones: pattern, path, head_limit"),
     ],
 )
 def test_wrong_arguments_are_answered_with_what_is_wrong(
@@ -90,13 +141,28 @@ def test_a_text_is_cut_in_the_middle_and_the_count_is_right() -> None:
     assert cut_middle("abcdefgh", 4, "f") == "ab\n\n... [truncated 4 chars; all of it is in f] ...\n\ngh"
 
 
-def test_a_capture_keeps_both_ends_of_any_chunking() -> None:
+@pytest.mark.parametrize("size", [1, 3, 7, 200])
+def test_a_capture_keeps_both_ends_of_any_chunking(size: int) -> None:
     data = bytes(range(97, 123)) * 4
-    for size in (1, 3, 7, 200):
-        capture = Capture(10, 5)
-        for at in range(0, len(data), size):
-            capture.add(data[at : at + size])
-        assert capture.text() == "abcdefghij\n\n... [89 bytes not kept] ...\n\nvwxyz"
-    short = Capture(3, 5)
-    short.add(b"abcdefg")
-    assert short.text() == "abcdefg"
+    capture = Capture(20)
+    for at in range(0, len(data), size):
+        capture.add(data[at : at + size])
+    assert capture.text() == "abcdefghij\n\n... [truncated 84 bytes] ...\n\nqrstuvwxyz"
+    assert capture.text(6, "see x") == "abc\n\n... [truncated 98 bytes; see x] ...\n\nxyz"
+    assert capture.text(1000) == capture.text(), "what was not kept cannot be shown"
+
+
+def test_a_short_capture_is_whole() -> None:
+    capture = Capture(8)
+    for data in (b"abcd", b"", b"efgh"):
+        capture.add(data)
+    assert capture.text() == "abcdefgh"
+    assert capture.text(4) == "ab\n\n... [truncated 4 bytes] ...\n\ngh"
+    capture.add(b"i")
+    assert capture.text() == "abcd\n\n... [truncated 1 bytes] ...\n\nfghi"
+
+
+def test_a_cut_never_shows_half_a_character() -> None:
+    capture = Capture(9)
+    capture.add("äöü€€€äöü".encode())
+    assert capture.text() == "äö\n\n... [truncated 13 bytes] ...\n\nöü"

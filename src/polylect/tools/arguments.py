@@ -45,16 +45,27 @@ class TypedTool(Generic[Arguments]):
 def schema(arguments: type[Struct]) -> dict[str, Any]:
     """JSON Schema of a Struct, as plain as vendors like it: no references, no titles."""
     whole = msgspec.json.schema(arguments)
-    shape: dict[str, Any] = whole["$defs"][arguments.__name__]
-    for field in shape["properties"].values():
-        field.setdefault("type", "string")  # of choices, which some vendors want to be told
-    return {key: value for key, value in shape.items() if key not in ("title", "description")}
+    return _plain(whole["$defs"][arguments.__name__], whole["$defs"])
+
+
+def _plain(shape: dict[str, Any], named: dict[str, Any]) -> dict[str, Any]:
+    if "$ref" in shape:
+        return _plain(named[shape["$ref"].rpartition("/")[2]], named)
+    shape = {key: value for key, value in shape.items() if key != "title"}
+    if "enum" in shape:
+        shape["type"] = "string"  # some vendors want to be told
+    if "items" in shape:
+        shape["items"] = _plain(shape["items"], named)
+    if "properties" in shape:
+        shape["properties"] = {name: _plain(field, named) for name, field in shape["properties"].items()}
+        shape.pop("description", "")  # a docstring is for us
+    return shape
 
 
 def checked(arguments: type[Arguments], args: dict[str, Any]) -> Arguments:
     """The arguments as their Struct, or a ToolError that says which one is wrong. Null means: not given."""
     given = {key: value for key, value in args.items() if value is not None}
-    fields = arguments.__struct_fields__
+    fields = arguments.__struct_encode_fields__
     for field in fields[: len(fields) - len(arguments.__struct_defaults__)]:
         if field not in given:
             raise ToolError(f"Missing required parameter: {field}")

@@ -2,28 +2,29 @@
 
 import asyncio
 import codecs
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
 from polylect.tools.arguments import TypedTool, shown
-from polylect.tools.limits import Capture, cut_middle
+from polylect.tools.background import Background, exit_code
 from polylect.tools.programs import find_program
+from polylect.tools.spool import Output, streams
 from polylect.vocab.content import Category
 from polylect.vocab.ports import Exit, ToolContext, ToolReturn
 
 TEXT = """\
 Runs a command in a shell, in the workspace folder, and shows its exit code and what it printed.
-Every call is a new shell with empty standard input; whatever still runs when the command ends is ended too, so do not
-start things in the background. Very long output is cut in the middle and kept whole in a file that is named there.
-To read, find or change files, the other tools are better."""
+Every call is a new shell with empty standard input; whatever still runs when the command ends is ended too. To let
+something run on (a server, a long build), set run_in_background: the answer is an id at once, BashOutput shows what it
+has printed since, KillBash ends it, and so does the end of the session. Very long output is cut in the middle and kept
+whole in a file that is named there. To read, find or change files, the other tools are better."""
 
 DEFAULT_TIMEOUT = 120_000
 MOST_TIMEOUT = 600_000
 MOST = 50_000
-"""Characters of output that the model is shown."""
-KEPT = 2 * 1024 * 1024
-"""Bytes of each stream that are kept for the file beside the answer."""
+"""Bytes of output that the model is shown."""
 PROGRESS_MOST = 50_000
 PROGRESS_PAUSE = 0.05
 
@@ -32,6 +33,7 @@ class Arguments(Struct, frozen=True):
     command: Annotated[str, Meta(description="What to run.")]
     timeout: Annotated[int, Meta(ge=1, description=f"Milliseconds; at most {MOST_TIMEOUT}.")] = DEFAULT_TIMEOUT
     description: Annotated[str, Meta(description="What it is for, in a few words.")] = ""
+    run_in_background: Annotated[bool, Meta(description="Let it run on; timeout does not count then.")] = False
 
 
 class Bash(TypedTool[Arguments]):
@@ -40,38 +42,50 @@ class Bash(TypedTool[Arguments]):
     text = TEXT
     arguments = Arguments
 
+    def __init__(self, background: Background) -> None:
+        super().__init__()
+        self._background = background
+
     def describe(self, args: dict[str, Any]) -> str:
         return f"Execute: {' '.join(shown(args, 'command').split())[:80]}"
 
     async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
-        shell = find_program("bash", context.env) or "/bin/sh"
-        captures = {"out": Capture(KEPT, MOST), "err": Capture(KEPT, MOST)}
-        progress = Progress(context)
+        argv = (find_program("bash", context.env) or "/bin/sh", "-c", args.command)
+        if args.run_in_background:
+            job = await self._background.start(args.command, argv, context)
+            words = f"Running in the background as {job.id}. BashOutput shows what it prints, KillBash ends it."
+            return ToolReturn(words, metadata={"bash_id": job.id, "pid": job.pid})
+        return await _run(argv, min(args.timeout, MOST_TIMEOUT), context)
 
-        def take(stream: str, data: bytes) -> None:
-            captures[stream].add(data)
-            progress.add(stream, data)
+    async def close(self) -> None:
+        """End what runs in the background."""
+        await self._background.close()
 
-        timeout = min(args.timeout, MOST_TIMEOUT)
-        try:
-            end = await context.processes.run(
-                (shell, "-c", args.command),
-                cwd=context.workspace,
-                env=context.env,
-                timeout=timeout / 1000,
-                on_output=take,
-            )
-        finally:
-            progress.end()
-        text = f"{_verdict(end, timeout)}\nSTDOUT:\n{captures['out'].text()}\nSTDERR:\n{captures['err'].text()}"
-        where = context.spill(text) if len(text) > MOST else ""
-        return ToolReturn(cut_middle(text, MOST, where), ok=not end.code and not end.timed_out)
+
+async def _run(argv: Sequence[str], timeout: int, context: ToolContext) -> ToolReturn:
+    out, err = Output(context.spill, MOST), Output(context.spill, MOST)
+    progress = Progress(context)
+
+    def take(stream: str, data: bytes) -> None:
+        (out if stream == "out" else err).add(data)
+        progress.add(stream, data)
+
+    try:
+        end = await context.processes.run(
+            argv, cwd=context.workspace, env=context.env, timeout=timeout / 1000, on_output=take
+        )
+        text = f"{_verdict(end, timeout)}\n{streams(out, err, MOST)}"
+    finally:
+        progress.end()
+        out.close()
+        err.close()
+    return ToolReturn(text, ok=not end.code and not end.timed_out)
 
 
 def _verdict(end: Exit, timeout: int) -> str:
     if end.timed_out:
         return f"Command timed out after {timeout}ms"
-    return f"Exit code: {end.code if end.code >= 0 else 128 - end.code}"  # a signal counts as shells count it
+    return f"Exit code: {exit_code(end)}"
 
 
 class Progress:

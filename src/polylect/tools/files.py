@@ -38,10 +38,11 @@ def regular(path: str, status: os.stat_result) -> os.stat_result:
 def opened_file(path: str, real: str) -> Iterator[int]:
     """A regular file, open for reading. `path` is how the model calls it."""
     with opened_parent(real) as (folder, name):
-        # Looked at first because merely opening some devices has effects; non-blocking in case it changes meanwhile.
+        # Looked at before, because merely opening some devices has effects, and after, because it may be another now.
         regular(path, os.stat(name, dir_fd=folder, follow_symlinks=False))
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     try:
+        regular(path, os.fstat(file))
         yield file
     finally:
         os.close(file)

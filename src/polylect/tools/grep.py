@@ -3,10 +3,11 @@
 import os
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from polylect.tools.arguments import TypedTool, shown
-from polylect.tools.limits import cut_line, cut_middle
+from polylect.tools.limits import cut_middle
+from polylect.tools.matches import Matches
 from polylect.tools.paths import admit, real_paths
 from polylect.tools.ripgrep import search
 from polylect.vocab.content import Category
@@ -15,10 +16,11 @@ from polylect.vocab.ports import ToolContext, ToolReturn
 
 TEXT = """\
 Searches the content of files with a regular expression and shows `file:line:text` for the first 250 matching lines.
-With output_mode it shows only the files that match, or how often each one does. Files that git ignores are left out."""
+-A, -B and -C add lines of context, as `file-line-text`. With output_mode it shows only the files that match, or how
+often each one does. Files that git ignores are left out."""
 
 MOST_LINES = 250
-MOST_COLUMNS = 500
+MOST_CONTEXT = 50
 MOST = 20_000
 
 Mode = Literal["content", "files_with_matches", "count"]
@@ -27,14 +29,23 @@ _MODES: dict[Mode, str] = {
     "files_with_matches": "--files-with-matches",
     "count": "--count",
 }
+Around = Annotated[int, Meta(ge=0, le=MOST_CONTEXT, description="Lines to show before and after each match.")]
+Before = Annotated[int, Meta(ge=0, le=MOST_CONTEXT, description="Lines to show before each match.")]
+After = Annotated[int, Meta(ge=0, le=MOST_CONTEXT, description="Lines to show after each match.")]
 
 
 class Arguments(Struct, frozen=True):
     pattern: Annotated[str, Meta(description="The regular expression.")]
     path: Annotated[str, Meta(description="The file or folder to search; the workspace if left out.")] = "."
     glob: Annotated[str, Meta(description="Only files like this: `*.py`, `src/**/*.{ts,tsx}`.")] = ""
+    type: Annotated[str, Meta(description="Only files of this kind: py, js, rust, go, java ...")] = ""
     case_insensitive: Annotated[bool, Meta(description="Take capital and small letters as equal.")] = False
+    multiline: Annotated[bool, Meta(description="Let a match go over several lines, and `.` match line ends.")] = False
     output_mode: Annotated[Mode, Meta(description="What to show for each match.")] = "content"
+    around: Around = field(default=0, name="-C")
+    before: Before = field(default=0, name="-B")
+    after: After = field(default=0, name="-A")
+    head_limit: Annotated[int, Meta(ge=1, description="How many lines or files to show at most.")] = MOST_LINES
 
 
 class Grep(TypedTool[Arguments]):
@@ -51,7 +62,9 @@ class Grep(TypedTool[Arguments]):
 
     async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
         root = _root(args.path, context)
-        matches = Matches(context.workspace)
+        matches = Matches(
+            context.workspace, args.head_limit, b"\0" if args.output_mode == "files_with_matches" else b"\n"
+        )
         complaint = await search(_options(args), root, context, matches.add)
         if complaint and not matches.total:
             raise ToolError(complaint)
@@ -66,34 +79,16 @@ def _root(path: str, context: ToolContext) -> str:
 
 
 def _options(args: Arguments) -> list[str]:
-    options = [_MODES[args.output_mode], "--no-heading", "--with-filename", "--sort=path", f"--regexp={args.pattern}"]
+    """Not sorted: ripgrep would work on one core only, and sorting the little that is shown is ours."""
+    options = [_MODES[args.output_mode], "--no-heading", "--with-filename", "--null", f"--regexp={args.pattern}"]
     if args.case_insensitive:
         options.append("--ignore-case")
+    if args.multiline:
+        options += ["--multiline", "--multiline-dotall"]
     if args.glob:
         options.append(f"--glob={args.glob}")
+    if args.type:
+        options.append(f"--type={args.type}")
+    if args.output_mode == "content":
+        options += [f"--before-context={args.before or args.around}", f"--after-context={args.after or args.around}"]
     return options
-
-
-class Matches:
-    """The first lines of a result that comes in pieces, and how many there are."""
-
-    def __init__(self, workspace: str) -> None:
-        self.total = 0
-        self._lines: list[str] = []
-        self._prefix = workspace.rstrip("/") + "/"
-        self._rest = b""
-
-    def add(self, data: bytes) -> None:
-        if self.total >= MOST_LINES:
-            self.total += data.count(b"\n")
-            return
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        self.total += len(lines)
-        for line in lines[: MOST_LINES - len(self._lines)]:
-            text = line.decode(errors="replace").removeprefix(self._prefix)
-            self._lines.append(cut_line(text.rstrip("\r"), MOST_COLUMNS))
-
-    def text(self) -> str:
-        more = self.total - len(self._lines)
-        note = [f"({more} more lines: search a smaller folder or a narrower pattern to see them)"] if more else []
-        return "\n".join((*self._lines, *note))

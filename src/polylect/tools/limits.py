@@ -1,5 +1,7 @@
 """How much of an output is kept, and what is said in the place of the rest."""
 
+import codecs
+
 
 def cut_middle(text: str, most: int, where: str = "") -> str:
     """At most about `most` characters: the head, a line that says how many are missing, the tail."""
@@ -10,32 +12,42 @@ def cut_middle(text: str, most: int, where: str = "") -> str:
     return f"{text[:half]}\n\n... [truncated {len(text) - 2 * half} chars{place}] ...\n\n{text[-half:]}"
 
 
-def cut_line(line: str, most: int) -> str:
-    return line if len(line) <= most else f"{line[:most]} ... [line cut, {len(line)} chars]"
-
-
 class Capture:
-    """The first and the last bytes of a stream of any length."""
+    """The first and the last `most` bytes of a stream of any length."""
 
-    def __init__(self, first: int, last: int) -> None:
-        self._first = first
-        self._last = last
+    def __init__(self, most: int) -> None:
+        self.total = 0
+        self._most = most
         self._head = bytearray()
         self._tail = bytearray()
-        self.total = 0
 
     def add(self, data: bytes) -> None:
         self.total += len(data)
-        room = self._first - len(self._head)
-        self._head += data[:room]
-        self._tail += data[room:]
-        if len(self._tail) > 2 * self._last:  # cut seldom, so that each byte is moved at most twice
-            del self._tail[: -self._last]
+        room = self._most - len(self._head)
+        if room:
+            self._head += data[:room]
+            data = data[room:]
+        self._tail += data[-self._most :]
+        if len(self._tail) > 2 * self._most:  # cut seldom, so that each byte is moved at most twice
+            del self._tail[: -self._most]
 
-    def text(self) -> str:
-        tail = self._tail[-self._last :]
-        lost = self.total - len(self._head) - len(tail)
-        if not lost:
-            return (self._head + tail).decode(errors="replace")
-        gap = f"\n\n... [{lost} bytes not kept] ...\n\n"
-        return self._head.decode(errors="replace") + gap + tail.decode(errors="replace")
+    def head(self, most: int) -> bytes:
+        return bytes(self._head[:most])
+
+    def tail(self, most: int) -> bytes:
+        return bytes((self._head + self._tail)[-most:]) if most else b""
+
+    def text(self, most: int = 0, remark: str = "") -> str:
+        """At most about `most` bytes of it; `remark` says what became of the others."""
+        most = min(most or self._most, self._most)
+        if self.total <= most:
+            return self.head(most).decode(errors="replace")
+        return joined_ends(self.head(most // 2), self.tail(most // 2), self.total, remark)
+
+
+def joined_ends(head: bytes, tail: bytes, total: int, remark: str = "") -> str:
+    """Both ends of something longer, cut between characters, and what is missing."""
+    start = next((at for at in range(min(4, len(tail))) if tail[at] & 0xC0 != 0x80), 0)
+    first = codecs.getincrementaldecoder("utf-8")("replace").decode(head)
+    missing = f"truncated {total - len(head) - len(tail)} bytes{'; ' if remark else ''}{remark}"
+    return f"{first}\n\n... [{missing}] ...\n\n{tail[start:].decode(errors='replace')}"

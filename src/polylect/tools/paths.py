@@ -8,6 +8,8 @@ from typing import Any
 from polylect.vocab.errors import ToolError
 from polylect.vocab.ports import ToolContext
 
+PROC = "/proc"
+
 # Only a place to start from: O_PATH needs no permission to list a folder that we merely pass through.
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -36,6 +38,9 @@ def is_inside(path: str, roots: Sequence[str]) -> bool:
 def admit(path: str, context: ToolContext) -> str:
     """The real path, if this call may touch it."""
     real = real_path(path, context.workspace)
+    if is_inside(real, (PROC,)):
+        # We would read it as ourselves: our environment, and the keys in it, whatever was granted (P5).
+        raise ToolError(f"{path} belongs to the system's processes and is no file. Look at it with Bash.")
     if not is_inside(real, context.roots):
         raise ToolError(
             f"{path} is outside the workspace ({context.workspace}) and nothing there was granted to this call. "

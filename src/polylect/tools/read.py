@@ -1,32 +1,37 @@
-"""Read: a text file, with line numbers."""
+"""Read: a text file with line numbers, a notebook, or a picture."""
 
 import asyncio
 import os
+from binascii import b2a_base64
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
 from polylect.tools.arguments import TypedTool, shown
-from polylect.tools.files import opened_file, stamp
+from polylect.tools.files import MOST_EDITED, opened_file, stamp
+from polylect.tools.pages import Page, find_last_lines
 from polylect.tools.paths import admit, real_paths
-from polylect.vocab.content import Category
+from polylect.vocab.content import Category, Image
 from polylect.vocab.errors import ToolError
 from polylect.vocab.ports import ToolContext, ToolReturn
 
 TEXT = """\
 Shows a text file of the workspace, each line with its number (from 1) and a tab before it.
-A long file is shown in parts: the answer then says which offset to go on with.
-Read a file before you change it with Edit. For a folder use Glob."""
+A long file is shown in parts: the answer then says which offset to go on with. A negative offset counts from the end:
+-100 shows the last 100 lines, numbered from the end, however large the file is. Pictures (PNG, JPEG, GIF, WebP) are
+shown as such, notebooks as their cells. Read a file before you change it with Edit. For a folder use Glob."""
 
-MOST = 100_000
-"""Bytes shown at a time."""
+MOST_IMAGE = 3_750_000
+"""Bytes of a picture; as base64 they are 5 MB, which is what vendors take."""
 _SNIFF = 8192
 _CHUNK = 256 * 1024
 
 
 class Arguments(Struct, frozen=True):
     file_path: Annotated[str, Meta(description="The file, absolute or relative to the workspace.")]
-    offset: Annotated[int, Meta(ge=0, description="How many lines to skip first.")] = 0
+    offset: Annotated[
+        int, Meta(description="How many lines to skip first; if negative, where to begin from the end.")
+    ] = 0
     limit: Annotated[int, Meta(ge=0, description="How many lines to show at most; 0 for as many as fit.")] = 0
 
 
@@ -47,87 +52,84 @@ class Read(TypedTool[Arguments]):
         try:
             with opened_file(args.file_path, real) as file:
                 status = os.fstat(file)
-                output = await _show(file, status.st_size, args)
+                returned = await _show(file, status.st_size, args)
         except (FileNotFoundError, NotADirectoryError):
             raise ToolError(f"Failed to read file {args.file_path}: there is none. {_nearby(real)}") from None
         except OSError as fault:
             raise ToolError(f"Failed to read file {args.file_path}: {fault.strerror}") from None
         context.seen[real] = stamp(status)
-        return ToolReturn(output)
+        return returned
 
 
-async def _show(file: int, size: int, args: Arguments) -> str:
-    if b"\0" in os.pread(file, _SNIFF, 0):
-        return f"(binary file, {size} bytes)"
-    page = Page(args.offset, args.limit)
-    while not page.full and (data := os.read(file, _CHUNK)):
+async def _show(file: int, size: int, args: Arguments) -> ToolReturn:
+    head = os.pread(file, _SNIFF, 0)
+    if media := _media_type(head):
+        return _picture(file, size, media, args.file_path)
+    if head.startswith(b"%PDF-"):
+        return ToolReturn(f"(binary file, {size} bytes: a PDF. Bash may have a program that shows its text.)")
+    if b"\0" in head:
+        return ToolReturn(f"(binary file, {size} bytes)")
+    if args.file_path.endswith(".ipynb") and size <= MOST_EDITED and (cells := _notebook(file, size)):
+        return ToolReturn(_page_of(cells, args))
+    return ToolReturn(await _text(file, size, args))
+
+
+def _media_type(head: bytes) -> str:
+    """By content: names lie, and a vendor refuses a whole conversation over a wrong type."""
+    if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
+        return "image/webp"
+    return next((media for mark, media in _MARKS if head.startswith(mark)), "")
+
+
+_MARKS = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+)
+
+
+def _picture(file: int, size: int, media: str, path: str) -> ToolReturn:
+    if size > MOST_IMAGE:
+        raise ToolError(
+            f"{path} is a picture of {size} bytes; at most {MOST_IMAGE} can be shown. Make it smaller first."
+        )
+    data = b2a_base64(os.pread(file, size, 0), newline=False).decode()
+    return ToolReturn(f"({media}, {size} bytes)", form="image", images=(Image(media, data),))
+
+
+def _notebook(file: int, size: int) -> str:
+    from polylect.tools.notebook import cells_as_text  # only for notebooks
+
+    return cells_as_text(os.pread(file, size, 0))
+
+
+async def _text(file: int, size: int, args: Arguments) -> str:
+    at, page = 0, Page(args.offset, args.limit)
+    if args.offset < 0:
+        at, count = await find_last_lines(file, size, -args.offset)
+        page = Page(0, args.limit, from_end=count)
+    while not page.full and (data := os.pread(file, min(_CHUNK, size - at), at)):
+        at += len(data)
         page.add(data)
         await asyncio.sleep(0)  # a file of any size, and the engine still hears its host
+    return _shown(page, args)
+
+
+def _page_of(text: str, args: Arguments) -> str:
+    lines = text.count("\n") + 1
+    page = Page(args.offset if args.offset >= 0 else max(0, lines + args.offset), args.limit)
+    page.add(text.encode(errors="replace"))
+    return _shown(page, args)
+
+
+def _shown(page: Page, args: Arguments) -> str:
     page.end()
     if page.lines:
         return "\n".join(page.lines) + page.note
-    if args.offset:
+    if args.offset > 0:
         raise ToolError(f"{args.file_path} has only {page.number} lines: offset {args.offset} is past its end.")
     return "(empty file)"
-
-
-class Page:
-    """The wanted lines of a text that comes in pieces."""
-
-    def __init__(self, offset: int, limit: int) -> None:
-        self.lines: list[str] = []
-        self.number = 0
-        """Lines passed so far, shown or not."""
-        self.note = ""
-        self.full = False
-        self._offset = offset
-        self._limit = limit
-        self._room = MOST
-        self._rest = b""
-
-    def add(self, data: bytes) -> None:
-        breaks = data.count(b"\n")
-        if breaks and self.number + breaks < self._offset:  # all of it is before the page
-            self.number += breaks
-            self._rest = data[data.rfind(b"\n") + 1 :]
-            return
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            self._take(line)
-        if len(self._rest) > self._room and self.number >= self._offset:
-            self._take(self._rest)
-        elif self.number < self._offset:
-            self._rest = self._rest[:1]  # of a line that is skipped only its being there matters
-
-    def end(self) -> None:
-        if self._rest:
-            self._take(self._rest)
-
-    def _take(self, line: bytes) -> None:
-        if self.full:
-            return
-        self.number += 1
-        if self.number <= self._offset:
-            return
-        if len(line) > self._room:
-            self._stop(line)
-            return
-        self._room -= len(line) + 8
-        self._show(line)
-        if len(self.lines) == self._limit:
-            self.full = True
-
-    def _stop(self, line: bytes) -> None:
-        self.full = True
-        if self.lines:
-            self.note = f"\n\n(There is more: go on with offset {self.number - 1}.)"
-        else:
-            self._show(line[: self._room])
-            self.note = f"\n\n(Line {self.number} is cut here. The next one is at offset {self.number}.)"
-
-    def _show(self, line: bytes) -> None:
-        text = line.removesuffix(b"\r").decode(errors="replace")
-        self.lines.append(f"{self.number:6d}\t{text.removeprefix(chr(0xFEFF)) if self.number == 1 else text}")
 
 
 def _nearby(real: str) -> str:

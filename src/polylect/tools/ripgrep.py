@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from polylect.tools.limits import Capture
+from polylect.tools.paths import PROC, is_inside
 from polylect.tools.programs import find_program, own_program
 from polylect.vocab.errors import ToolError
 from polylect.vocab.ports import ToolContext
@@ -16,7 +17,9 @@ async def search(options: Sequence[str], root: str, context: ToolContext, on_dat
     """Hand over what it prints as it comes. Gives its complaint, if it could not work at all."""
     program = find_program("rg", context.env)
     argv = [program] if program else own_program("search")
-    complaint = Capture(4000, 1000)
+    if is_inside(PROC, (root,)):
+        options = (*options, "--one-file-system")  # what `admit` does not let in by name does not come in from above
+    complaint = Capture(4000)
 
     def take(stream: Literal["out", "err"], data: bytes) -> None:
         if stream == "out":

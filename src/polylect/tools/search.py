@@ -14,7 +14,26 @@ from polylect.tools.patterns import compile_pattern
 Rule = tuple[re.Pattern[str], bool, bool]
 """What it matches below its folder, whether only folders, whether it takes back."""
 
+TYPES = {
+    "c": "c h",
+    "cpp": "cpp cc cxx hpp hh hxx h",
+    "css": "css scss",
+    "go": "go",
+    "html": "html htm",
+    "java": "java",
+    "js": "js jsx mjs cjs",
+    "json": "json",
+    "md": "md markdown",
+    "py": "py pyi",
+    "rust": "rs",
+    "sh": "sh bash zsh",
+    "toml": "toml",
+    "ts": "ts tsx mts cts",
+    "txt": "txt",
+    "yaml": "yaml yml",
+}
 _MOST_LINE = 100_000
+_MOST_FILE = 32 * 1024 * 1024
 
 
 def main() -> None:
@@ -33,57 +52,87 @@ def _complain(words: str) -> int:
 
 
 def _list(root: str) -> int:
-    found = sorted(walk(root), key=_age, reverse=True)
-    sys.stdout.buffer.write(b"".join(os.fsencode(path) + b"\0" for path in found))
-    sys.stdout.flush()
-    return 0 if found else 1
-
-
-def _age(path: str) -> int:
-    try:
-        return os.stat(path).st_mtime_ns
-    except OSError:
-        return 0
-
-
-def _search(root: str, options: Sequence[str]) -> int:
-    values = dict(option.split("=", 1) for option in options if "=" in option)
-    pattern = re.compile(values["--regexp"].encode(), re.IGNORECASE if "--ignore-case" in options else 0)
-    globs = [option.split("=", 1)[1] for option in options if option.startswith("--glob=") and "!" not in option]
-    wanted = compile_pattern(globs[0] if "/" in globs[0] else "**/" + globs[0]) if globs else None
     found = 1
-    for path in walk(root) if os.path.isdir(root) else (root,):
-        if wanted and not wanted.match(os.path.relpath(path, root) if path != root else os.path.basename(path)):
-            continue
-        lines = list(_matches(path, pattern))
-        if lines:
-            found = 0
-            sys.stdout.buffer.write(b"".join(_form(os.fsencode(path), lines, options)))
+    for path in walk(root):
+        found = 0
+        sys.stdout.buffer.write(os.fsencode(path) + b"\0")
     sys.stdout.flush()
     return found
 
 
-def _form(path: bytes, lines: Sequence[tuple[int, bytes]], options: Sequence[str]) -> Iterator[bytes]:
+def _search(root: str, options: Sequence[str]) -> int:
+    values = dict(option.split("=", 1) for option in options if "=" in option)
+    flags = re.IGNORECASE if "--ignore-case" in options else 0
+    multiline = "--multiline" in options
+    pattern = re.compile(values["--regexp"].encode(), flags | re.MULTILINE | re.DOTALL if multiline else flags)
+    around = int(values.get("--before-context", 0)), int(values.get("--after-context", 0))
+    found = 1
+    for path in _candidates(root, options, values):
+        lines = _lines(path)
+        if hits := _hits(lines, pattern, multiline=multiline):
+            found = 0
+            sys.stdout.buffer.write(b"".join(_form(os.fsencode(path), lines, hits, around, options)))
+    sys.stdout.flush()
+    return found
+
+
+def _candidates(root: str, options: Sequence[str], values: dict[str, str]) -> Iterator[str]:
+    globs = [option.split("=", 1)[1] for option in options if option.startswith("--glob=") and "!" not in option]
+    wanted = compile_pattern(globs[0] if "/" in globs[0] else "**/" + globs[0]) if globs else None
+    endings = _endings(values["--type"]) if "--type" in values else ("",)
+    for path in walk(root) if os.path.isdir(root) else (root,):
+        name = os.path.relpath(path, root) if path != root else os.path.basename(path)
+        if path.endswith(endings) and (not wanted or wanted.match(name)):
+            yield path
+
+
+def _endings(kind: str) -> tuple[str, ...]:
+    if kind not in TYPES:
+        sys.exit(_complain(f"unrecognized file type: {kind}"))
+    return tuple("." + ending for ending in TYPES[kind].split())
+
+
+def _form(
+    path: bytes, lines: Sequence[bytes], hits: set[int], around: tuple[int, int], options: Sequence[str]
+) -> Iterator[bytes]:
     if "--files-with-matches" in options:
-        yield path + b"\n"
+        yield path + b"\0"
     elif "--count" in options:
-        yield b"%s:%d\n" % (path, len(lines))
+        yield b"%s\0%d\n" % (path, len(hits))
     else:
-        for number, line in lines:
-            yield b"%s:%d:%s\n" % (path, number, line)
+        before, after = around
+        near = {at for hit in hits for at in range(hit - before, hit + after + 1) if 0 <= at < len(lines)}
+        last = min(near) - 1
+        for at in sorted(near):
+            if at > last + 1:
+                yield b"--\n"
+            last = at
+            yield b"%s\0%d%s%s\n" % (path, at + 1, b":" if at in hits else b"-", lines[at][:_MOST_LINE])
 
 
-def _matches(path: str, pattern: re.Pattern[bytes]) -> Iterator[tuple[int, bytes]]:
+def _lines(path: str) -> list[bytes]:
+    """None of a file that is binary or cannot be read, as ripgrep with --no-messages."""
     try:
         with open(path, "rb") as file:
-            if b"\0" in file.peek(8192)[:8192]:
-                return
-            for number, line in enumerate(file, 1):
-                text = line.rstrip(b"\r\n")[:_MOST_LINE]
-                if pattern.search(text):
-                    yield number, text
+            data = file.read(_MOST_FILE)
     except OSError:
-        return  # unreadable, as ripgrep with --no-messages
+        return []
+    if b"\0" in data[:8192]:
+        return []
+    lines = data.split(b"\n")
+    return lines if lines[-1] else lines[:-1]
+
+
+def _hits(lines: Sequence[bytes], pattern: re.Pattern[bytes], *, multiline: bool) -> set[int]:
+    """The numbers of the lines that match, from 0."""
+    if not multiline:
+        return {at for at, line in enumerate(lines) if pattern.search(line[:_MOST_LINE].rstrip(b"\r"))}
+    data = b"\n".join(lines)
+    found: set[int] = set()
+    for match in pattern.finditer(data):
+        first = data.count(b"\n", 0, match.start())
+        found.update(range(first, first + match[0].rstrip(b"\n").count(b"\n") + 1))
+    return found if lines else set()
 
 
 def walk(root: str, rules: Sequence[tuple[str, Rule]] = ()) -> Iterator[str]:
@@ -95,7 +144,7 @@ def walk(root: str, rules: Sequence[tuple[str, Rule]] = ()) -> Iterator[str]:
     rules = (*rules, *((root, rule) for rule in _rules(root)))
     for entry in entries:
         folder = entry.is_dir(follow_symlinks=False)
-        if entry.name == ".git" or _ignored(entry.path, folder, rules):
+        if entry.name == ".git" or entry.path == "/proc" or _ignored(entry.path, folder, rules):
             continue
         if folder:
             yield from walk(entry.path, rules)

@@ -1,0 +1,108 @@
+"""AskUserQuestion: a choice that only the person can make."""
+
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from polylect.tools.arguments import TypedTool, shown
+from polylect.vocab.commands import Answer
+from polylect.vocab.content import Category, Option
+from polylect.vocab.errors import ToolError
+from polylect.vocab.events import Ask
+from polylect.vocab.ports import ToolContext, ToolReturn
+
+TEXT = """\
+Asks the person a question and gives you the answer. Use it when what to do depends on a wish or a fact that only they
+can know, not for what the files tell. Offer two to four options; the person may also answer in their own words.
+Several questions can be asked in one call with `questions`, instead of `question` and `options`."""
+
+MOST_QUESTIONS = 8
+
+
+class Choice(Struct, frozen=True):
+    label: Annotated[str, Meta(min_length=1, description="The answer, in a few words.")]
+    description: Annotated[str, Meta(description="What choosing it means.")] = ""
+
+
+class Question(Struct, frozen=True):
+    question: Annotated[str, Meta(min_length=1, description="The question, in full.")]
+    options: Annotated[tuple[Choice, ...], Meta(description="What can be answered.")] = ()
+    header: Annotated[str, Meta(description="One or two words for it.")] = ""
+    multiSelect: Annotated[bool, Meta(description="Several options may be chosen.")] = False  # noqa: N815  (the wire's)
+
+
+class Arguments(Struct, frozen=True):
+    question: Annotated[str, Meta(description="The question, in full.")] = ""
+    options: Annotated[tuple[Choice, ...], Meta(description="What can be answered.")] = ()
+    header: Annotated[str, Meta(description="One or two words for it.")] = ""
+    multiSelect: Annotated[bool, Meta(description="Several options may be chosen.")] = False  # noqa: N815
+    questions: Annotated[tuple[Question, ...], Meta(max_length=MOST_QUESTIONS, description="Several, in order.")] = ()
+
+
+class AskUserQuestion(TypedTool[Arguments]):
+    name = "AskUserQuestion"
+    category: Category = "info"
+    text = TEXT
+    arguments = Arguments
+
+    def describe(self, args: dict[str, Any]) -> str:
+        return f"ask_user: {' '.join(_first(args).split())[:80]}"
+
+    async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
+        questions = args.questions
+        if args.question:
+            questions = (Question(args.question, args.options, args.header, args.multiSelect), *questions)
+        if not questions:
+            raise ToolError("Missing required parameter: question")
+        asks = [_ask(question) for question in questions]
+        answers: list[str] = []
+        for ask in asks:
+            answer = await context.ask(ask)
+            if answer.verdict != "allow":
+                return ToolReturn(_unanswered(answer, answers), ok=False)
+            words = _words(answer, ask)
+            answers.append(words if len(asks) == 1 else f"{ask.title}: {words}")
+        return ToolReturn("\n".join(answers))
+
+
+def _first(args: dict[str, Any]) -> str:
+    """What is asked, of arguments that nobody has checked."""
+    several = args.get("questions")
+    if not shown(args, "question") and isinstance(several, list) and several and isinstance(several[0], dict):
+        return shown(several[0], "question")
+    return shown(args, "question")
+
+
+def _ask(question: Question) -> Ask:
+    labels = [option.label for option in question.options]
+    if len(set(labels)) < len(labels):
+        raise ToolError(f"Two options of {question.question!r} have the same label: no answer could tell them apart.")
+    return Ask(
+        "",
+        kind="choice" if labels else "text",
+        name=AskUserQuestion.name,
+        args={
+            "question": question.question,
+            "options": [{"label": option.label, "description": option.description} for option in question.options],
+            "header": question.header,
+            "multiSelect": question.multiSelect,
+        },
+        category=AskUserQuestion.category,
+        title=question.question,
+        options=tuple(Option(option.label, option.label, option.description) for option in question.options),
+        multiple=question.multiSelect,
+    )
+
+
+def _words(answer: Answer, ask: Ask) -> str:
+    chosen = answer.value if isinstance(answer.value, list | tuple) else [answer.value]
+    words = ", ".join(str(value) for value in chosen if value not in (None, ""))
+    if not words:
+        raise ToolError(f"The question {ask.title!r} was answered without an answer. Ask in plain words instead.")
+    return words
+
+
+def _unanswered(answer: Answer, before: list[str]) -> str:
+    reason = f": {answer.reason}" if answer.reason else ""
+    known = "".join(f"{line}\n" for line in before)
+    return f"{known}The person did not answer{reason}. Go on with what you know, and say what you assumed."

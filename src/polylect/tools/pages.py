@@ -1,0 +1,97 @@
+"""The lines of a text that are shown at a time."""
+
+import asyncio
+import os
+
+MOST = 100_000
+"""Bytes shown at a time."""
+_CHUNK = 256 * 1024
+
+
+class Page:
+    """The wanted lines of a text that comes in pieces. The last `from_end` lines of one are numbered from its end."""
+
+    def __init__(self, offset: int, limit: int, *, from_end: int = 0) -> None:
+        self.lines: list[str] = []
+        self.number = 0
+        """Lines passed so far, shown or not."""
+        self.note = ""
+        self.full = False
+        self._offset = offset
+        self._limit = limit
+        self._from_end = from_end
+        self._room = MOST
+        self._rest = b""
+
+    def add(self, data: bytes) -> None:
+        breaks = data.count(b"\n")
+        if breaks and self.number + breaks < self._offset:  # all of it is before the page
+            self.number += breaks
+            self._rest = data[data.rfind(b"\n") + 1 :]
+            return
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._take(line)
+        if len(self._rest) > self._room and self.number >= self._offset:
+            self._take(self._rest)
+        elif self.number < self._offset:
+            self._rest = self._rest[:1]  # of a line that is skipped only its being there matters
+
+    def end(self) -> None:
+        if self._rest:
+            self._take(self._rest)
+
+    def _take(self, line: bytes) -> None:
+        if self.full:
+            return
+        self.number += 1
+        if self.number <= self._offset:
+            return
+        if len(line) > self._room:
+            self._stop(line)
+            return
+        self._room -= len(line) + 8
+        self._show(line)
+        if len(self.lines) == self._limit:
+            self.full = True
+
+    def _stop(self, line: bytes) -> None:
+        self.full = True
+        if self.lines:
+            self.note = f"\n\n(There is more: go on with offset {self._offset_of(self.number)}.)"
+            return
+        self._show(line[: self._room])
+        self.note = f"\n\n(Line {self._label()} is cut here."
+        if self.number != self._from_end:
+            self.note += f" The next one is at offset {self._offset_of(self.number + 1)}."
+        self.note += ")"
+
+    def _offset_of(self, number: int) -> int:
+        return number - 1 - self._from_end if self._from_end else number - 1
+
+    def _label(self) -> int:
+        return self.number - 1 - self._from_end if self._from_end else self.number
+
+    def _show(self, line: bytes) -> None:
+        text = line.removesuffix(b"\r").decode(errors="replace")
+        label = self._label()
+        self.lines.append(f"{label:6d}\t{text.removeprefix(chr(0xFEFF)) if label == 1 else text}")
+
+
+async def find_last_lines(file: int, size: int, count: int) -> tuple[int, int]:
+    """Where the last `count` lines of a file begin, and how many there are, from its end only."""
+    found, at = 0, size
+    while at > 0:
+        begin = max(0, at - _CHUNK)
+        data = os.pread(file, at - begin, begin)
+        if at == size:
+            data = data.removesuffix(b"\n")  # the end of the last line, not the beginning of another
+        breaks = data.count(b"\n")
+        if found + breaks >= count:
+            cut = len(data)
+            for _ in range(count - found):
+                cut = data.rfind(b"\n", 0, cut)
+            return begin + cut + 1, count
+        found, at = found + breaks, begin
+        await asyncio.sleep(0)
+    return 0, found + 1 if size else 0

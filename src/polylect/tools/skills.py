@@ -1,0 +1,118 @@
+"""Skills: folders with a SKILL.md, which says how some kind of work is done here."""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from polylect.tools.files import opened_file
+from polylect.tools.paths import PROC, is_inside
+from polylect.vocab.errors import ToolError
+
+MOST_FRONT = 16 * 1024
+MOST_BODY = 1024 * 1024
+MOST_SKILLS = 500
+_NAME = "SKILL.md"
+_PROJECT = (".polylect/skills", ".claude/skills")
+_KEY = re.compile(r"([A-Za-z][\w-]*):(?:\s+(.*))?$", re.ASCII)
+
+
+class SkillFile(Struct, frozen=True):
+    """One SKILL.md. What comes with a project has to lie in it: `bound` is that project's folder."""
+
+    name: str
+    description: str
+    path: str
+    bound: str = ""
+
+
+def skill_folders(workspace: str, env: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Folders that exist and may hold skills, the nearest first, and for each what it must not lead out of."""
+    root = _project_root(workspace)
+    found: list[tuple[str, str]] = []
+    folder = workspace
+    while True:
+        found += [(os.path.join(folder, name), root) for name in _PROJECT]
+        if folder == root:
+            break
+        folder = os.path.dirname(folder)
+    home = env.get("HOME") or os.path.expanduser("~")
+    config = env.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    found += [(os.path.join(config, "polylect", "skills"), ""), (os.path.join(home, ".claude", "skills"), "")]
+    return [(path, bound) for path, bound in found if os.path.isdir(path)]
+
+
+def _project_root(workspace: str) -> str:
+    """The repository's root; without a repository, the workspace is all there is of the project."""
+    folder = workspace
+    while not os.path.exists(os.path.join(folder, ".git")):
+        if (parent := os.path.dirname(folder)) == folder:
+            return workspace
+        folder = parent
+    return folder
+
+
+def find_skills(folders: Sequence[tuple[str, str]]) -> dict[str, SkillFile]:
+    """By name; of two with the same name, the nearer one."""
+    found: dict[str, SkillFile] = {}
+    for folder, bound in folders:
+        for name in _names(folder):
+            skill = _described(os.path.join(folder, name, _NAME), name, bound)
+            if skill and len(found) < MOST_SKILLS:
+                found.setdefault(skill.name, skill)
+    return found
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def _described(path: str, folder: str, bound: str) -> SkillFile | None:
+    """Nothing if it cannot be read, or is not meant for the model to choose."""
+    try:
+        front, _ = split_front(_read(path, bound, MOST_FRONT))
+    except (OSError, ToolError):
+        return None
+    if front.get("disable-model-invocation", "").lower() == "true":
+        return None
+    return SkillFile(front.get("name") or folder, front.get("description", ""), path, bound)
+
+
+def read_body(skill: SkillFile) -> str:
+    return split_front(_read(skill.path, skill.bound, MOST_BODY))[1]
+
+
+def _read(path: str, bound: str, most: int) -> str:
+    """A repository may hold a link to anything; what it links to outside of itself is not its skill."""
+    real = os.path.realpath(path)
+    if is_inside(real, (PROC,)) or (bound and not is_inside(real, (os.path.realpath(bound),))):
+        raise ToolError(f"{path} leads out of the project.")
+    with opened_file(path, real) as file:
+        return os.pread(file, most, 0).decode(errors="replace")
+
+
+def split_front(text: str) -> tuple[dict[str, str], str]:
+    """The fields between the two `---` lines, and what comes after them. Of YAML only what such fields use."""
+    lines = text.removeprefix("\ufeff").splitlines()
+    if not lines or lines[0].rstrip() != "---":
+        return {}, text
+    end = next((at for at in range(1, len(lines)) if lines[at].rstrip() == "---"), len(lines))
+    fields: dict[str, str] = {}
+    key = ""
+    for line in lines[1:end]:
+        if match := _KEY.match(line):
+            key, value = match[1], (match[2] or "").strip()
+            fields[key] = "" if value in (">", "|", ">-", "|-", ">+", "|+") else _unquoted(value)
+        elif key and line[:1] in (" ", "\t"):
+            fields[key] = f"{fields[key]} {line.strip()}".strip()
+    return fields, "\n".join(lines[end + 1 :]).strip()
+
+
+def _unquoted(value: str) -> str:
+    if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
+        return value[1:-1]
+    return value
