@@ -4,6 +4,7 @@
                          workspace   the folder it is about
                          lock        held by the one process that writes
                          spill/      output too long for the model
+                         blobs/      pictures, named by their hash
 
 This runs before `ready`, so it imports next to nothing.
 """
@@ -57,14 +58,16 @@ def new_id() -> str:
 
 def create(root: str, session: str, workspace: str) -> Folder:
     """A folder for a new session. An id that is in use is refused."""
-    path = _path(root, session)
-    try:
-        os.makedirs(path, mode=0o700, exist_ok=True)
-    except OSError as error:
-        raise FolderError(
-            f"cannot make the session folder {path}: {error.strerror}. Set POLYLECT_HOME to a folder you can write"
-        ) from None
-    folder = _lock(path)
+    path = path_of(root, session)
+    folder = None
+    while folder is None:  # whoever had it before may be removing it just now
+        try:
+            os.makedirs(path, mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise FolderError(
+                f"cannot make the session folder {path}: {error.strerror}. Set POLYLECT_HOME to a folder you can write"
+            ) from None
+        folder = _lock(path)
     if _said_something(folder.log):
         folder.close()
         raise FolderError(f"Session ID '{session}' already exists. Use --resume {session} to go on with it")
@@ -81,13 +84,14 @@ def resume(root: str, session: str, workspace: str) -> Folder:
     """The folder of a session that exists; `latest` is the most recently active one of this workspace."""
     if session == "latest":
         session = _latest(root, workspace)
-    path = _path(root, session)
-    if not _said_something(os.path.join(path, "log.jsonl")):
+    path = path_of(root, session)
+    folder = _lock(path) if _said_something(os.path.join(path, "log.jsonl")) else None
+    if folder is None:
         raise FolderError(f"Session '{session}' not found in {root}. Start it with --session-id {session}")
-    return _lock(path)
+    return folder
 
 
-def _path(root: str, session: str) -> str:
+def path_of(root: str, session: str) -> str:
     if not session or len(session) > _MAX_ID or not _SAFE.issuperset(session) or session.startswith("."):
         raise FolderError(
             f"bad session id {session!r}: use 1 to {_MAX_ID} letters, digits, '-', '_' or '.', not starting with '.'"
@@ -95,9 +99,13 @@ def _path(root: str, session: str) -> str:
     return os.path.join(root, session)
 
 
-def _lock(path: str) -> Folder:
+def _lock(path: str) -> Folder | None:
+    """None if the folder was removed while we took hold of it."""
+    lock = os.path.join(path, "lock")
     try:
-        descriptor = os.open(os.path.join(path, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except FileNotFoundError:
+        return None
     except OSError as error:
         raise FolderError(f"cannot lock the session folder {path}: {error.strerror}") from None
     try:
@@ -108,6 +116,13 @@ def _lock(path: str) -> Folder:
         raise FolderError(
             f"Session '{os.path.basename(path)}' is in use by process {holder}. End that one, or start another session"
         ) from None
+    try:
+        held = os.path.samestat(os.fstat(descriptor), os.stat(lock))
+    except FileNotFoundError:
+        held = False
+    if not held:  # of a file that is gone
+        os.close(descriptor)
+        return None
     os.ftruncate(descriptor, 0)
     os.write(descriptor, b"%d\n" % os.getpid())
     return Folder(path, descriptor)
@@ -121,14 +136,14 @@ def _latest(root: str, workspace: str) -> str:
         names = []
     for name in names:
         log = os.path.join(root, name, "log.jsonl")
-        if _said_something(log) and _workspace_of(os.path.join(root, name)) == workspace:
+        if _said_something(log) and workspace_of(os.path.join(root, name)) == workspace:
             found.append((os.stat(log).st_mtime_ns, name))
     if not found:
         raise FolderError(f"No sessions found for {workspace}. Start one without --resume")
     return max(found)[1]
 
 
-def _workspace_of(path: str) -> str:
+def workspace_of(path: str) -> str:
     try:
         with open(os.path.join(path, "workspace"), encoding="utf-8", errors="surrogateescape") as file:
             return file.read()

@@ -1,15 +1,23 @@
 """The conversation so far: what was said, what it cost, and how it is read back from a log."""
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
+from polylect.engine.blobs import is_empty
+from polylect.engine.recall import Recalled, missing_results
 from polylect.vocab.content import Message, Stats, Text, ToolCall, ToolResult, Usage
-from polylect.vocab.entries import Compacted, Configured, ContextAdded, Entry, Said, TurnClosed, TurnOpened
+from polylect.vocab.entries import Compacted, Configured, ContextAdded, Said, TurnClosed, TurnOpened
 from polylect.vocab.ports import Store
 
-CUT_OFF = "This call was cut off before it finished. Its effects are unknown: look before you repeat it."
-
 SUMMARY = "The conversation so far was longer than fits. This is what matters of its beginning:\n\n"
+
+
+@runtime_checkable
+class Album(Protocol):
+    """A store that keeps pictures beside its log."""
+
+    def fill(self, message: Message) -> Message:
+        """The message with its pictures in it."""
+        ...
 
 
 class Session:
@@ -31,7 +39,9 @@ class Session:
         """The ids of all calls so far: none of them may come again."""
         self._counted: set[str] = set()
         self._waiting: dict[str, Message] = {}
-        self._read(store.entries)
+        self._empty: list[int] = []
+        """Messages whose pictures are still on disk only."""
+        self._read(Recalled(store.entries))
 
     # Writing.
 
@@ -42,7 +52,7 @@ class Session:
 
     def begin(self, turn: str) -> Message:
         """A prompt's turn has come."""
-        if results := self._missing_results():  # the disk was full when they came
+        if results := missing_results(self.messages):  # the disk was full when they came
             self.say("", results)
         self.store.append(TurnOpened(turn))
         message = self._waiting.pop(turn)
@@ -78,8 +88,14 @@ class Session:
 
     # Reading.
 
+    @property
+    def name(self) -> str:
+        """What the person calls it."""
+        return str(self.settings.get("name") or "")
+
     def context(self) -> list[Message]:
         """The conversation as the model sees it."""
+        self._fill()
         if not self.kept:
             return list(self.messages)
         return [Message("user", (Text(SUMMARY + self.summary),)), *self.messages[self.kept :]]
@@ -103,59 +119,35 @@ class Session:
         """A reply without a word is no part of the conversation, but it has its price."""
         if message.content:
             self.messages.append(message)
+        self._count(message, request)
+
+    def _count(self, message: Message, request: str) -> None:
         if message.usage and not self.counted(request):
             self._counted.add(request)
             self.usage += message.usage
             row = {"turn": len(self.ledger), "model": message.model, "provider": message.provider}
             self.ledger.append({**row, "usage": message.usage})
 
-    def _read(self, entries: Sequence[Entry]) -> None:
-        prompts: dict[str, Message] = {}
-        for entry in entries:
-            match entry.body:
-                case Said(message, turn, request) if message.role != "user" or not turn:
-                    self._recall(message, request)
-                case Said(message, turn):
-                    prompts[turn] = message
-                case TurnOpened(turn) if turn in prompts:
-                    self._recall(prompts.pop(turn), "")
-                case TurnClosed(turn):
-                    prompts.pop(turn, None)
-                case ContextAdded(text):
-                    self.contexts.append(text)
-                case Configured(settings):
-                    self.settings |= settings
-                case Compacted(summary, kept) if kept <= len(self.messages):
-                    self.summary, self.kept = summary, kept
-        if results := self._missing_results():
+    def _fill(self) -> None:
+        """Pictures of a conversation that was read back are loaded once the model is to see them."""
+        if self._empty and isinstance(self.store, Album):
+            for number in self._empty:
+                if number >= self.kept:
+                    self.messages[number] = self.store.fill(self.messages[number])
+            self._empty.clear()
+
+    def _read(self, told: Recalled) -> None:
+        self.messages, self.contexts, self.settings = told.messages, told.contexts, told.settings
+        for reply in told.replies:
+            self._count(*reply)
+        if told.compactions:
+            _, last = told.compactions[-1]
+            self.summary, self.kept = last.summary, last.kept
+        if results := missing_results(self.messages):
             self.say("", results)
-        for turn in prompts:  # accepted, then the engine died: it was said, so it stays said
+        for turn, message in told.waiting.items():  # accepted, then the engine died: it was said, so it stays said
             self.store.append(TurnOpened(turn))
-            self.messages.append(prompts[turn])
-
-    def _recall(self, message: Message, request: str) -> None:
-        if not message.content:
-            return self._remember(message, request)
-        missing = self._missing_results()
-        if message.role == "tool" and _calls(message) != _calls(missing):
-            return None  # a damaged line in the middle of the log held the calls
-        if message.role != "tool" and missing:
-            self.messages.append(missing)  # or it held the results
-        self._remember(message, request)
-        self.calls.update(block.call for block in message.content if isinstance(block, ToolCall))
-
-    def _missing_results(self) -> Message | None:
-        """Every vendor wants a result for every call; a crash may have come between the two."""
-        if not self.messages or self.messages[-1].role != "assistant":
-            return None
-        calls = [block for block in self.messages[-1].content if isinstance(block, ToolCall)]
-        return Message("tool", tuple(cut_off(call) for call in calls)) if calls else None
-
-
-def _calls(message: Message | None) -> list[str]:
-    """The calls that these are the results of."""
-    return [block.call for block in message.content if isinstance(block, ToolResult)] if message else []
-
-
-def cut_off(call: ToolCall) -> ToolResult:
-    return ToolResult(call.call, call.name, CUT_OFF, "cancelled")
+            self.messages.append(message)
+        blocks = (block for message in self.messages for block in message.content)
+        self.calls.update(block.call for block in blocks if isinstance(block, ToolCall))
+        self._empty = [number for number, message in enumerate(self.messages) if is_empty(message)]

@@ -1,18 +1,23 @@
-"""A session's log on disk: append-only JSON Lines, and its repair after a crash."""
+"""A session's log on disk: append-only JSON Lines, and what a crash left of it put in order."""
 
+import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-import msgspec
+from msgspec.structs import replace
 
+from polylect.engine import log
+from polylect.engine.blobs import Blobs, named
 from polylect.engine.folder import Folder
-from polylect.vocab.entries import Body, Entry, Opened
+from polylect.engine.spills import Spills
+from polylect.vocab.content import Message
+from polylect.vocab.entries import Body, Entry, Opened, Said
 from polylect.vocab.errors import SessionError
 from polylect.wire import jsonl
 
 _sync = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
-_decode = msgspec.json.Decoder(Entry).decode
+_log = logging.getLogger(__name__)
 
 
 class FileStore:
@@ -24,21 +29,75 @@ class FileStore:
         self._cwd = cwd
         self._new_id = new_id
         self._file = _open(folder.log)
-        self.entries, self.damaged = _load(self._file)
-        self._last = self.entries[-1].id if self.entries else ""
         self._unsynced = False
+        self._spills = Spills(os.path.join(folder.path, "spill"), new_id)
+        try:
+            self._load()
+        except BaseException:
+            os.close(self._file)
+            folder.close()
+            raise
+
+    def _load(self) -> None:
+        found = log.read(self._file)
+        if why := log.unusable(found):
+            raise SessionError(f"Session '{self.session}' cannot be gone on with: {why}")
+        self._mend(found)
+        before, folders = log.ancestry(self._folder.path, found.first)
+        self._blobs = Blobs([os.path.join(path, "blobs") for path in (self._folder.path, *folders)])
+        self.entries: Sequence[Entry] = before + found.entries
+        self.damaged = len(found.faults)
+        self._last = found.entries[-1].id if found.entries else ""
+        if not found.faults:  # else they may be named by a line that we cannot read
+            self._blobs.sweep(named(found.entries))
+            self._spills.sweep(found.entries)
+        match found.first:
+            case Entry(body=Opened(cwd=cwd)) if cwd != self._cwd:
+                _log.warning("session %s was about %s and goes on in %s", self.session, cwd, self._cwd)
+
+    def _mend(self, found: log.Log) -> None:
+        """What stands after the last whole line was never acknowledged, unless only its newline is missing."""
+        if isinstance(last := log.entry_of(found.torn), Entry):
+            self._write(b"\n")
+            found.entries.append(last)
+        elif found.torn:
+            os.ftruncate(self._file, found.size)
+
+    # Writing.
 
     def append(self, *bodies: Body) -> None:
-        if not self._last:
-            bodies = (Opened(self.session, self._cwd), *bodies)
-        at = time.time_ns() // 1_000_000
+        now = _now()
+        self.append_at([(now, body) for body in bodies])
+
+    def append_at(self, bodies: Sequence[tuple[int, Body]]) -> None:
+        """Each with its time, in milliseconds since 1970: for what was said elsewhere."""
+        if not self._last and bodies:
+            bodies = [(bodies[0][0], Opened(self.session, self._cwd)), *bodies]
         last, lines = self._last, []
-        for body in bodies:
-            entry = Entry(self._new_id(), last, at, body)
+        for at, body in bodies:
+            entry = Entry(self._new_id(), last, at, self._stored(body))
             lines.append(jsonl.dump(entry))
             last = entry.id
         self._write(b"".join(lines))
         self._last = last
+
+    def fork(self, parent: str, entry: str) -> None:
+        """Begin as a branch: everything up to this entry of another session, read from there."""
+        assert not self._last, "a session is forked before anything is said in it"
+        opened = Entry(self._new_id(), entry, _now(), Opened(self.session, self._cwd, parent=parent))
+        log.ancestry(self._folder.path, opened)
+        self._write(jsonl.dump(opened))
+        self._load()
+
+    def _stored(self, body: Body) -> Body:
+        if not isinstance(body, Said):
+            return body
+        self._spills.told(body.message)
+        try:
+            message = self._blobs.keep(body.message)
+        except OSError as error:
+            raise SessionError(f"cannot keep a picture beside {self._folder.log}: {error.strerror}") from error
+        return body if message is body.message else replace(body, message=message)
 
     def _write(self, data: bytes) -> None:
         """All of it or none of it: what a full disk left half written is taken back."""
@@ -55,18 +114,22 @@ class FileStore:
     def sync(self) -> None:
         if self._unsynced:
             self._unsynced = False
+            self._blobs.sync()
             _sync(self._file)
 
+    # Beside the log.
+
+    def fill(self, message: Message) -> Message:
+        """The message with its pictures in it."""
+        return self._blobs.fill(message)
+
     def spill(self, text: str) -> str:
-        path = os.path.join(self._folder.path, "spill", self._new_id() + ".txt")
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        with open(path, "w", encoding="utf-8", errors="replace") as file:
-            file.write(text)
-        return path
+        return self._spills.keep(text)
 
     def close(self) -> None:
         empty = os.fstat(self._file).st_size == 0  # not: has no readable entries
         os.close(self._file)
+        self._spills.close()
         self._folder.close(discard=empty)
 
 
@@ -77,23 +140,8 @@ def _open(path: str) -> int:
         raise SessionError(f"cannot open the session log {path}: {error.strerror}") from error
 
 
-def _load(file: int) -> tuple[list[Entry], int]:
-    """All readable entries, and the number of lines that were not. A torn last line is cut off."""
-    data = b""
-    while piece := os.pread(file, 1 << 24, len(data)):
-        data += piece
-    whole = data.rfind(b"\n") + 1
-    if whole < len(data):
-        os.ftruncate(file, whole)
-    entries, damaged = [], 0
-    for line in data[:whole].split(b"\n"):
-        if not line:
-            continue
-        try:
-            entries.append(_decode(line))
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            damaged += 1
-    return entries, damaged
+def _now() -> int:
+    return time.time_ns() // 1_000_000
 
 
 class MemoryStore:

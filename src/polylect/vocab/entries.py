@@ -1,4 +1,8 @@
-"""What a session's log is made of. Each line of it is one entry; each entry names the one before it."""
+"""What a session's log is made of. Each line of it is one entry; each entry names the one before it.
+
+A log is one line of history. A branch is a log of its own: its first entry names the session it left, and as its parent
+the entry there after which it goes its own way. So all logs together are a tree, and forking writes one line.
+"""
 
 from typing import Any
 
@@ -7,12 +11,16 @@ from msgspec import Struct
 from polylect.vocab.content import Message, Usage
 
 
+VERSION = 1
+"""A log of a later version is read as far as it can be, and never written to."""
+
+
 class Opened(Struct, frozen=True, omit_defaults=True, tag="opened"):
-    """The first entry of every log."""
+    """The first entry of every log. `parent` is the session that this one was forked from."""
 
     session: str
     cwd: str
-    version: int = 1
+    version: int = VERSION
     parent: str = ""
 
 
@@ -29,6 +37,8 @@ class ContextAdded(Struct, frozen=True, tag="context_added"):
 
 
 class Configured(Struct, frozen=True, tag="configured"):
+    """What was set about the session: its `name`, the `model` ... The last one counts."""
+
     settings: dict[str, Any]
 
 

@@ -1,0 +1,158 @@
+"""Pictures beside a log: each is a file named by the hash of its content, so that none is kept twice.
+
+A picture is on disk before the line that names it. A crash between the two leaves a file that nobody names; the next
+process that opens the session removes it.
+"""
+
+import base64
+import binascii
+import os
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec.structs import replace
+
+from polylect.vocab.content import Block, Image, Message, ToolResult
+from polylect.vocab.entries import Entry, Said
+
+_PREFIX = "sha256:"
+_HEX = frozenset("0123456789abcdef")
+_DRAFT = ".draft"
+
+
+class Blobs:
+    """The pictures of a session: in its own folder, which is the first, or in those of the sessions it came from."""
+
+    def __init__(self, folders: Sequence[str]) -> None:
+        self._folders = folders
+        self._unsynced: list[str] = []
+
+    def keep(self, message: Message) -> Message:
+        """The message as the log holds it: with names instead of pictures. Raises OSError."""
+        return _mapped(message, self._kept)
+
+    def fill(self, message: Message) -> Message:
+        """The message as the model sees it. A picture that is gone stays empty."""
+        return _mapped(message, self._filled)
+
+    def read(self, blob: str) -> bytes:
+        """A picture; empty if it is gone."""
+        for path in self._paths(blob):
+            try:
+                with open(path, "rb") as file:
+                    return file.read()
+            except FileNotFoundError:
+                continue
+        return b""
+
+    def sync(self) -> None:
+        """Make everything kept so far outlive a power cut."""
+        while self._unsynced:
+            file = os.open(self._unsynced.pop(), os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(file)
+            finally:
+                os.close(file)
+
+    def sweep(self, named: set[str]) -> list[str]:
+        """Remove our own pictures that are not among these names. Returns what was removed."""
+        folder = self._folders[0]
+        known = {name.removeprefix(_PREFIX) for name in named}
+        orphans = [os.path.join(folder, name) for name in _names(folder) if name not in known]
+        for path in orphans:
+            os.unlink(path)
+        return orphans
+
+    def _kept(self, image: Image) -> Image:
+        if not image.data:
+            return image
+        try:
+            data = base64.b64decode(image.data, validate=True)
+        except binascii.Error:
+            return image  # not ours to judge: the vendor will
+        blob = _PREFIX + _sha256(data)
+        paths = self._paths(blob)
+        if not any(_size(path) == len(data) for path in paths):
+            _write(paths[0], data)
+            self._unsynced.append(paths[0])
+        return Image(image.media_type, blob=blob)
+
+    def _filled(self, image: Image) -> Image:
+        if image.data or not image.blob:
+            return image
+        return replace(image, data=base64.b64encode(self.read(image.blob)).decode())
+
+    def _paths(self, blob: str) -> list[str]:
+        name = blob.removeprefix(_PREFIX)
+        if len(name) != 64 or not _HEX.issuperset(name):  # it could lead elsewhere (P6)
+            return []
+        return [os.path.join(folder, name) for folder in self._folders]
+
+
+def is_empty(message: Message) -> bool:
+    """It names a picture and does not hold it."""
+    return any(image.blob and not image.data for image in images(message))
+
+
+def images(message: Message) -> Iterable[Image]:
+    for block in message.content:
+        if isinstance(block, Image):
+            yield block
+        elif isinstance(block, ToolResult):
+            yield from block.images
+
+
+def named(entries: Iterable[Entry]) -> set[str]:
+    """The pictures that these entries name."""
+    said = (entry.body.message for entry in entries if isinstance(entry.body, Said))
+    return {image.blob for message in said for image in images(message) if image.blob}
+
+
+def _mapped(message: Message, change: Callable[[Image], Image]) -> Message:
+    """The very same message, if there is no picture in it."""
+    if not any(True for _ in images(message)):
+        return message
+    return replace(message, content=tuple(_mapped_block(block, change) for block in message.content))
+
+
+def _mapped_block(block: Block, change: Callable[[Image], Image]) -> Block:
+    match block:
+        case Image():
+            return change(block)
+        case ToolResult() if block.images:
+            return replace(block, images=tuple(map(change, block.images)))
+        case _:
+            return block
+
+
+def _write(path: str, data: bytes) -> None:
+    """Whole or not at all."""
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    draft = path + _DRAFT
+    try:
+        with open(draft, "wb") as file:
+            file.write(data)
+        os.rename(draft, path)
+    except BaseException:
+        if os.path.exists(draft):
+            os.unlink(draft)
+        raise
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return -1
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except FileNotFoundError:
+        return []
+
+
+def _sha256(data: bytes) -> str:
+    from hashlib import sha256  # OpenSSL: 3 ms and 2 MiB, and only for pictures
+
+    return sha256(data).hexdigest()

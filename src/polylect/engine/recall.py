@@ -1,0 +1,89 @@
+"""What a log says: its entries folded into the conversation they tell of. Pure."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from polylect.vocab.content import Message, Text, ToolCall, ToolResult
+from polylect.vocab.entries import Compacted, Configured, ContextAdded, Entry, Opened, Said, TurnClosed, TurnOpened
+
+CUT_OFF = "This call was cut off before it finished. Its effects are unknown: look before you repeat it."
+
+
+class Recalled:
+    """A conversation read back. History is valid for every vendor up to its last message, whatever the log has lost."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self.messages: list[Message] = []
+        self.marks: list[Entry | None] = []
+        """For each message the entry that put it there; None for results that had to be made up."""
+        self.replies: list[tuple[Message, str]] = []
+        """What has a price, and the request it was an answer to."""
+        self.contexts: list[str] = []
+        self.settings: dict[str, Any] = {}
+        self.compactions: list[tuple[int, Compacted]] = []
+        """Each with the number of messages there were."""
+        self.waiting: dict[str, Message] = {}
+        """Prompts that were accepted and whose turn never came."""
+        for entry in entries:
+            self._take(entry)
+
+    def _take(self, entry: Entry) -> None:
+        match entry.body:
+            case Said(message, turn, request) if message.role != "user" or not turn:
+                self._add(entry, message, request)
+            case Said(message, turn):
+                self.waiting[turn] = message
+            case TurnOpened(turn) if turn in self.waiting:
+                self._add(entry, self.waiting.pop(turn), "")
+            case TurnClosed(turn):
+                self.waiting.pop(turn, None)
+            case ContextAdded(text):
+                self.contexts.append(text)
+            case Configured(settings):
+                self.settings |= settings
+            case Compacted() as compacted if compacted.kept <= len(self.messages):
+                self.compactions.append((len(self.messages), compacted))
+            case Opened():
+                self.waiting.clear()  # forked here: what waited in the other session is answered there
+
+    def _add(self, entry: Entry, message: Message, request: str) -> None:
+        if message.usage:
+            self.replies.append((message, request))
+        if not message.content:
+            return
+        missing = missing_results(self.messages)
+        if message.role == "tool" and _calls(message) != _calls(missing):
+            return  # a damaged line in the middle of the log held the calls
+        if message.role != "tool" and missing:
+            self._append(None, missing)  # or it held the results
+        self._append(entry, message)
+
+    def _append(self, entry: Entry | None, message: Message) -> None:
+        self.messages.append(message)
+        self.marks.append(entry)
+
+    def fork_points(self) -> list[tuple[str, str]]:
+        """What the person said, and for each the entry just before it: a fork there goes on without it."""
+        told = zip(self.messages, self.marks, strict=True)
+        return [(entry.parent, words(message)) for message, entry in told if entry and message.role == "user"]
+
+
+def missing_results(messages: Sequence[Message]) -> Message | None:
+    """Every vendor wants a result for every call; a crash may have come between the two."""
+    if not messages or messages[-1].role != "assistant":
+        return None
+    calls = [block for block in messages[-1].content if isinstance(block, ToolCall)]
+    return Message("tool", tuple(map(cut_off, calls))) if calls else None
+
+
+def cut_off(call: ToolCall) -> ToolResult:
+    return ToolResult(call.call, call.name, CUT_OFF, "cancelled")
+
+
+def words(message: Message) -> str:
+    return "\n".join(block.text for block in message.content if isinstance(block, Text))
+
+
+def _calls(message: Message | None) -> list[str]:
+    """The calls that these are the results of."""
+    return [block.call for block in message.content if isinstance(block, ToolResult)] if message else []

@@ -1,0 +1,65 @@
+"""Long outputs beside a log. The model is told where they are; one that it was never told of is removed."""
+
+import os
+from collections.abc import Callable, Iterable
+
+from polylect.vocab.content import Message, ToolResult
+from polylect.vocab.entries import Entry, Said
+
+_FOLDER, _END = "/spill/", ".txt"
+
+
+class Spills:
+    """The folder of one session's long outputs."""
+
+    def __init__(self, folder: str, new_id: Callable[[], str]) -> None:
+        self._folder = folder
+        self._new_id = new_id
+        self._untold: set[str] = set()
+        """Made by this process, and not yet in the log."""
+
+    def keep(self, text: str) -> str:
+        name = self._new_id() + _END
+        path = os.path.join(self._folder, name)
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        self._untold.add(name)
+        with open(path, "w", encoding="utf-8", errors="replace") as file:
+            file.write(text)
+        return path
+
+    def told(self, message: Message) -> None:
+        if self._untold:
+            self._untold -= _named(message)
+
+    def sweep(self, entries: Iterable[Entry]) -> list[str]:
+        """Remove what these entries do not name. Returns what was removed."""
+        names = set(self._names())
+        for entry in entries if names else ():
+            if isinstance(entry.body, Said):
+                names -= _named(entry.body.message)
+        return self._remove(names)
+
+    def close(self) -> None:
+        self._remove(self._untold)
+
+    def _remove(self, names: Iterable[str]) -> list[str]:
+        paths = [os.path.join(self._folder, name) for name in names]
+        for path in paths:
+            try:
+                os.unlink(path)
+            except FileNotFoundError:
+                pass
+        return paths
+
+    def _names(self) -> list[str]:
+        try:
+            return os.listdir(self._folder)
+        except FileNotFoundError:
+            return []
+
+
+def _named(message: Message) -> set[str]:
+    """By their last part: the folder may have been moved since."""
+    outputs = (block.output for block in message.content if isinstance(block, ToolResult))
+    parts = (part for output in outputs if _FOLDER in output for part in output.split(_FOLDER)[1:])
+    return {part.partition(_END)[0] + _END for part in parts}
