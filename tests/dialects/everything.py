@@ -22,9 +22,14 @@ T: dict[str, Any] = {"turn": "t1"}
 IMAGE = content.Image("image/gif", "R0lG")
 RULE = content.Rule("prefix", "git status")
 SERVER = content.Server("team", "http", "node", ("x",), {"A": "1"}, "http://127.0.0.1/", {"B": "2"}, {"deferred": True})
+FLAGS = (
+    "streaming_tools", "sub_agent_traces", "cost_attribution", "hitl_suspend", "non_destructive_compact",
+    "structured_traces", "browser_suite", "computer_use", "plugins", "online_evolution",
+)  # fmt: skip
 ABILITIES = content.Abilities(
-    thinking=True, effort_levels=("low",), modes=("default",), mcp=True, images=True, extras={"plugins": True}
+    thinking=True, effort_levels=("low",), modes=("default",), mcp=True, images=True, extras=dict.fromkeys(FLAGS, True)
 )
+ROW = {"turn": 1, "model": "m", "provider": "p", "cost_usd": 0.5}
 FAILURE = content.Failure("rate_limit", "slow down", "provider", retryable=True)
 USAGE = content.Usage(1, 2, 3, 4, 0.5)
 
@@ -60,8 +65,8 @@ EVENTS: list[e.Event] = [
     e.AskClosed("a1", "allowed", "fine", **T),
     e.ToolStarted("c1", "Bash", 4711, **T),
     e.Alive("c1", "Bash", **T),
-    e.ToolOutput("c1", "par", **T),
-    e.ToolOutput("c1", "all", True, **T),
+    e.ToolOutput("c1", "one line\n", **T),
+    e.ToolOutput("c1", "another\n", True, **T),
     e.ToolFinished("c1", "Bash", "all", metadata={"exit": 0}, **T),
     e.ToolStarted("c2", "Read", **T),
     e.ToolFinished("c2", "Read", "", form="image", images=(IMAGE,), **T),
@@ -90,7 +95,7 @@ EVENTS: list[e.Event] = [
     e.CompactionStarted("overflow", **T),
     e.CompactionEnded(False, "short", 9, 3, "k", "no room", **T),
     e.ContextUsed(5, 9, **T),
-    e.CostChanged(USAGE, ({"turn": 1},), **T),
+    e.CostChanged(USAGE, (ROW,), **T),
     e.BudgetExceeded("max_tokens_out", "9", "8", **T),
     e.PlanChanged((content.PlanItem("first"),), **T),
     e.Display("notify", {"text": "x"}, **T),
@@ -98,7 +103,8 @@ EVENTS: list[e.Event] = [
     e.HostCallEnded("h1", **T),
     e.Notice("careful", "warning", session="s", **T),
     e.Failed(FAILURE, **T),
-    e.Extra("tool_panicked", {"msg_id": "t1", "call_id": "c", "tool_name": "Bash", "panic_message": "!"}, **T),
+    e.Extra("tool_panicked", {"call_id": "c", "tool_name": "Bash", "panic_message": "!"}, **T),
+    e.Extra("trace_event", {"turn": 1}, **T),
     e.UnknownEvent("weather", b"{}", **T),
     e.MalformedEvent(b"x", "what?", **T),
     e.TurnEnded("limit", USAGE, 2, FAILURE, **T),

@@ -5,8 +5,10 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from conversations import CONVERSATIONS
+from conversations import CONVERSATIONS, READY
+from dialects.everything import ABILITIES
 from dialects.pair import DIALECTS, ENDS, NAMES, Pair, env
 from polylect.dialects.base import Dialect
 from polylect.vocab.commands import (
@@ -39,7 +41,13 @@ from polylect.vocab.events import (
 from polylect.vocab.grammar import Grammar
 
 every_end = pytest.mark.parametrize(("dialect", "version"), ENDS, ids=NAMES)
-every_conversation = pytest.mark.parametrize("conversation", CONVERSATIONS.values(), ids=CONVERSATIONS)
+FLAGGED = {
+    f"{name}, with all it may say": [replace(READY, abilities=ABILITIES), *CONVERSATIONS[name][1:]]
+    for name in ("two calls, one denied", "a sub-agent with a call of its own", "an agent in the background")
+}
+every_conversation = pytest.mark.parametrize(
+    "conversation", [*CONVERSATIONS.values(), *FLAGGED.values()], ids=[*CONVERSATIONS, *FLAGGED]
+)
 quick = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 
 COMMANDS: list[Command] = [

@@ -62,7 +62,9 @@ def start(options: config.Values) -> int:
         return 1
     streams = _take_streams()
     session = place.session if place else ""
-    first = ready_line(str(values["protocol"]), session, thinking=True, mode=str(values["mode"]))
+    first = ready_line(
+        str(values["protocol"]), session, thinking=True, mode=str(values["mode"]), extras={"streaming_tools": True}
+    )
     try:
         _write(streams[1], first)
     except OSError as error:

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from dialects.pair import env
-from polylect.dialects.jsonstream import shapes
+from polylect.dialects.jsonstream import frames
 from polylect.dialects.jsonstream.dialect import DIALECT
 from polylect.vocab.commands import MalformedCommand, UnknownCommand
 from polylect.vocab.events import MalformedEvent, UnknownEvent
@@ -30,4 +30,4 @@ def test_the_example_conversation_is_understood_and_said_as_it_stands_there() ->
 @pytest.mark.parametrize("version", DIALECT.versions)
 def test_every_word_of_the_wire_has_its_row(version: str) -> None:
     rows = [line.split("`")[1] for line in DOCS.splitlines() if line.startswith("| `")]
-    assert set(shapes.EVENTS[version]) | set(shapes.COMMANDS[version]) <= set(rows)
+    assert set(frames.EVENTS[version]) | set(frames.COMMANDS[version]) <= set(rows)

@@ -99,12 +99,24 @@ def said(side: EngineSide) -> list[dict[str, Any]]:
             b'{"type":"approval_resume","resume_token":"x","approved":true}',
             "Invalid approval_resume command: no approval",
         ),
+        (b'{"type":"approval_resume","resume_token":"x"}', "Invalid approval_resume command: Object missing required"),
+        (
+            b'{"type":"approval_resume","resume_token":"x","approved":null}',
+            "Invalid approval_resume command: approved: Expected bool, got null",
+        ),
+        (b'{"type":"tool_approve","call_id":"x","scope":null}', "Invalid tool_approve command: scope: Expected"),
+        (b'{"type":"tool_deny","call_id":"x","reason":null}', "Invalid tool_deny command: reason: Expected str"),
+        (b'{"type":"Stop"}', "Unknown command type: Stop. Did you mean stop?"),
+        (b'"stop"', "Invalid command: expected a JSON object."),
+        (b'{"type":"init_history","text":["a"]}', "Invalid init_history command: text: Expected str, got array"),
+        (b'{"type":"set_config","thinking_budget":-1}', "Invalid set_config command: thinking_budget: Expected int"),
     ],
 )
 def test_i2_a_bad_line_is_answered_once_and_the_next_one_counts(line: bytes, message: str) -> None:
     side = engine()
     told = side.receive(line + b'\r\n \n{"type":"stop"}\n')
-    assert [type(command) for command in told] == [MalformedCommand, Cancel]
+    refused = UnknownCommand if message.startswith("Unknown") else MalformedCommand
+    assert [type(command) for command in told] == [refused, Cancel]
     [answer] = said(side)
     assert answer["type"] == "error"
     assert "msg_id" not in answer
@@ -154,6 +166,26 @@ def test_a7_every_word_for_force_is_understood(version: str, word: str) -> None:
     assert hear(engine(version), f'{{"type":"set_mode","mode":"{word}"}}') == [Configure({"mode": "force"}, ref="id-1")]
 
 
+def test_an_explicit_null_is_nothing_where_a_value_may_be_left_out() -> None:
+    nothing = '"command":null,"args":null,"env":null,"url":null,"headers":null'
+    side = engine("0.2.0", *ASKED)
+    assert hear(side, '{"type":"set_config","model":null,"thinking":null,"effort":null,"compaction":null}') == [
+        Configure({}, ref="id-1")
+    ]
+    assert hear(side, f'{{"type":"add_mcp_server","name":"x","transport":"stdio",{nothing}}}') == [
+        AddServer(Server("x"), ref="id-2")
+    ]
+    assert hear(side, '{"type":"tool_approve","call_id":"c1","answer":null}') == [
+        Answer("ask-secret", "allow", ref="id-3")
+    ]
+
+
+def test_set_config_can_change_the_compaction() -> None:
+    assert hear(engine(), '{"type":"set_config","compaction":"full"}') == [
+        Configure({"compaction": "full"}, ref="id-1")
+    ]
+
+
 def test_set_config_names_only_what_was_named() -> None:
     told = hear(engine(), '{"type":"set_config","model":"m","thinking":"enabled","thinking_budget":5,"effort":null}')
     assert told == [Configure({"model": "m", "thinking": "enabled", "thinking_budget": 5}, ref="id-1")]
@@ -200,11 +232,47 @@ def test_a1_a_scope_that_is_no_clear_yes_allows_nothing_and_can_be_mended(scope:
     assert hear(side, '{"type":"tool_deny","call_id":"c1"}') == [Answer("ask-secret", "deny", ref="id-2")]
 
 
+DENY, APPROVE = '{"type":"tool_deny","call_id":"c1","reason":"no"}', '{"type":"tool_approve","call_id":"c1"}'
+
+
 def test_a1_a_second_answer_is_an_error() -> None:
     side = engine("0.1.0", *ASKED)
-    told = hear(side, '{"type":"tool_deny","call_id":"c1","reason":"no"}', '{"type":"tool_approve","call_id":"c1"}')
+    told = hear(side, DENY, APPROVE)
     assert [type(command) for command in told] == [Answer, MalformedCommand]
     assert [frame["error"]["code"] for frame in said(side)] == ["protocol_error"]
+
+
+def test_a1_in_0_2_0_a_late_answer_during_a_turn_is_an_info_because_an_error_would_end_it() -> None:
+    side = engine("0.2.0", *ASKED)
+    assert [type(command) for command in hear(side, DENY, APPROVE)] == [Answer, MalformedCommand]
+    why = "Invalid tool_approve command: no call with the call_id 'c1' waits for an answer"
+    assert said(side) == [{"type": "info", "msg_id": "", "message": why}]
+    say(side, TurnEnded("end", turn="m"))
+    assert [type(command) for command in hear(side, APPROVE)] == [MalformedCommand]
+    assert [(frame["type"], frame["error"]["message"]) for frame in said(side)] == [("error", why)]
+
+
+@pytest.mark.parametrize(("version", "word"), [("0.1.0", "error"), ("0.2.0", "info")])
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ('{"type":"set_config","effort":"max"}', "bad_setting"),
+        ('{"type":"message","msg_id":"m","content":"again"}', "duplicate_turn"),
+        (APPROVE, "unknown_ask"),
+    ],
+)
+def test_a_refusal_during_a_turn_does_not_look_like_its_end(version: str, word: str, line: str, code: str) -> None:
+    side = engine(version, *ASKED)
+    [command] = hear(side, line)
+    assert [frame["type"] for frame in say(side, Reply(command.ref, failure=Failure(code, "no", "host")))] == [word]
+
+
+@pytest.mark.parametrize("line", ["{", '{"type":"foo"}', '{"type":"set_mode","mode":"x"}', '{"type":"message"}'])
+@BOTH
+def test_a_line_that_is_no_command_is_an_error_even_during_a_turn(version: str, line: str) -> None:
+    side = engine(version, TurnStarted(turn="m"))
+    hear(side, line)
+    assert [frame["type"] for frame in said(side)] == ["error"]
 
 
 def test_an_ask_that_was_closed_takes_no_answer() -> None:
@@ -279,11 +347,24 @@ def test_a_duplicate_prompt_does_not_end_the_first_one() -> None:
     ]
 
 
-@pytest.mark.parametrize(("version", "words"), [("0.1.0", ["error"]), ("0.2.0", ["error", "mcp_failed"])])
-def test_a_server_that_came_too_late_is_refused_by_name(version: str, words: list[str]) -> None:
-    side = engine(version)
+@pytest.mark.parametrize(
+    ("version", "code", "words"),
+    [
+        ("0.1.0", "late_server", ["error"]),
+        ("0.2.0", "late_server", ["error", "mcp_failed"]),
+        ("0.1.0", "mcp", ["error", "mcp_ready"]),
+        ("0.2.0", "mcp", ["error", "mcp_failed"]),
+    ],
+)
+def test_a_server_that_is_refused_is_refused_by_name_and_releases_a_host_that_waits(
+    version: str, code: str, words: list[str]
+) -> None:
+    side = engine(version, TurnStarted(turn="m"))
     [command] = hear(side, '{"type":"add_mcp_server","name":"x","transport":"stdio","command":"node"}')
-    assert [frame["type"] for frame in say(side, Reply(command.ref, failure=NOT_MINE))] == words
+    frames = say(side, Reply(command.ref, failure=Failure(code, "no", "host")))
+    assert [frame["type"] for frame in frames] == words
+    assert [frame.get("tools", []) for frame in frames if frame["type"] == "mcp_ready"] in ([], [[]])
+    assert all(frame.get("name", "x") == "x" for frame in frames)
 
 
 @BOTH

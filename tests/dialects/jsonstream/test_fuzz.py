@@ -7,16 +7,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dialects.pair import env
-from polylect.dialects.jsonstream import shapes
+from polylect.dialects.jsonstream import frames, later, shapes
 from polylect.dialects.jsonstream.dialect import DIALECT
 from polylect.vocab.commands import MalformedCommand
 from polylect.vocab.grammar import Grammar
 
-WORDS = sorted({*shapes.EVENTS["0.2.0"], *shapes.COMMANDS["0.1.0"], *shapes.COMMANDS["0.2.0"], "foo"})
+WORDS = sorted({*frames.EVENTS["0.2.0"], *frames.COMMANDS["0.1.0"], *frames.COMMANDS["0.2.0"], *later.MEANINGS, "foo"})
 FIELDS = sorted(
     {
         field
-        for shape in (*shapes.EVENTS["0.2.0"].values(), *shapes.COMMANDS["0.2.0"].values(), shapes.OldMessage)
+        for shape in (*frames.EVENTS["0.2.0"].values(), *frames.COMMANDS["0.2.0"].values(), shapes.OldMessage)
         for field in shape.__struct_fields__
     }
 )

@@ -5,10 +5,20 @@ from pathlib import Path
 import pytest
 
 from dialects.pair import Pair, env
-from polylect.dialects.jsonstream import shapes
+from polylect.dialects.jsonstream import frames
 from polylect.dialects.jsonstream.dialect import DIALECT
-from polylect.vocab.commands import AddContext, Answer, Cancel, Command, Configure, Prompt
-from polylect.vocab.content import Abilities, Failure, File, Usage
+from polylect.vocab.commands import (
+    AddContext,
+    AddServer,
+    Answer,
+    Cancel,
+    Command,
+    Configure,
+    MalformedCommand,
+    Prompt,
+    UnknownCommand,
+)
+from polylect.vocab.content import Abilities, Failure, File, Rule, Server, Usage
 from polylect.vocab.events import (
     Ask,
     Event,
@@ -81,6 +91,36 @@ def test_the_host_says_what_the_seed_shows() -> None:
     assert pair.to_engine == (GOLDEN / "commands-0.1.0.jsonl").read_bytes()
 
 
+def test_the_host_says_every_command_of_0_2_0() -> None:
+    pair = Pair(DIALECT, "0.2.0")
+    pair.say(Ready(session="s", abilities=Abilities(extras={"hitl_suspend": True})))
+    for command in (
+        AddServer(Server("team-tools", "stdio", "node", ("bridge.js",), {"TOKEN": "abc"})),
+        AddContext("Be brief."),
+        Configure({"mode": "force"}),
+        Configure({"model": "m", "thinking": 500, "effort": "high", "compaction": "safe"}),
+        Prompt("m1", "Go", (File("/a.png"),)),
+    ):
+        pair.ask(command)
+    pair.say(TurnStarted(turn="m1"))
+    for call in ("t1", "t2", "t3"):
+        pair.say(Ask(call, call=call, name="Edit", category="edit", turn="m1"))
+    pair.say(ToolStarted("s", "Script", turn="m1"))
+    for token in ("apr-1", "apr-2"):
+        pair.say(Ask(token, call="s", name="Bash", turn="m1"))
+    for answer in (
+        Answer("t1", "allow"),
+        Answer("t2", "allow", always=Rule("path", "/p")),
+        Answer("t3", "deny", reason="no"),
+        Answer("apr-1", "allow", args={"command": "ls"}),
+        Answer("apr-2", "deny"),
+        Cancel(),
+    ):
+        pair.ask(answer)
+    assert pair.to_engine == (GOLDEN / "commands-0.2.0.jsonl").read_bytes()
+    assert not [command for command in pair.told if isinstance(command, MalformedCommand | UnknownCommand)]
+
+
 @pytest.mark.parametrize("name", CONVERSATIONS)
 def test_a_conversation_is_understood_and_can_be_said_again(name: str) -> None:
     """Each event of the tape, decoded by a host and said by an engine, is the same line again."""
@@ -88,7 +128,7 @@ def test_a_conversation_is_understood_and_can_be_said_again(name: str) -> None:
     engine, host = DIALECT.engine_side(env(), version=version), DIALECT.host_side(env(), version=version)
     events, said = b"", b""
     for line in (GOLDEN / name).read_bytes().splitlines(keepends=True):
-        if jsonl.parse(line)["type"] not in shapes.EVENTS[version]:
+        if jsonl.parse(line)["type"] not in frames.EVENTS[version]:
             engine.receive(line)
             host.overhear(line)
             continue

@@ -24,7 +24,6 @@ from polylect.vocab.events import (
     AskClosed,
     Event,
     Failed,
-    MalformedEvent,
     Notice,
     Ready,
     Reply,
@@ -36,7 +35,6 @@ from polylect.vocab.events import (
     ToolStarted,
     TurnEnded,
     TurnStarted,
-    UnknownEvent,
     UserMessage,
 )
 from polylect.wire import jsonl
@@ -67,20 +65,7 @@ def say(side: HostSide, *commands: Command) -> tuple[list[Event], list[dict[str,
     return follows, [jsonl.parse(line) for line in side.data_to_send().splitlines()]
 
 
-# The four rules (seed 003).
-
-
-def test_a_line_is_known_unknown_or_malformed() -> None:
-    lines = ('{"type":"pong","new":1}', '{"type":"tool_chunk"}', '{"type":"text_delta"}', "Loading...", "[]", "{}")
-    heard = hear(host(READY), *lines)
-    assert [type(event) for event in heard] == [
-        UnknownEvent,
-        MalformedEvent,
-        MalformedEvent,
-        MalformedEvent,
-        MalformedEvent,
-    ]
-    assert heard[0] == UnknownEvent("tool_chunk", b'{"type":"tool_chunk"}')
+# What the engine is and can do. The four rules of seed 003 have a file of their own.
 
 
 def test_a_ready_with_two_capabilities_is_enough() -> None:

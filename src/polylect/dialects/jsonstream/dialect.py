@@ -2,10 +2,10 @@
 
 from polylect.dialects.base import Dialect
 from polylect.dialects.jsonstream.engine_side import EngineSide
+from polylect.dialects.jsonstream.frames import COMMANDS, EVENTS
 from polylect.dialects.jsonstream.host_side import HostSide
-from polylect.dialects.jsonstream.shapes import COMMANDS, EVENTS
+from polylect.dialects.jsonstream.pen import MAX_FRAME
 from polylect.dialects.jsonstream.versions import VERSIONS
-from polylect.dialects.jsonstream.writer import MAX_FRAME
 
 DIALECT = Dialect(
     name="jsonstream",

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from polylect.dialects.base import Env
-from polylect.dialects.jsonstream import events, questions, shapes
+from polylect.dialects.jsonstream import events, frames, questions, shapes
 from polylect.dialects.jsonstream.commands import COMMANDS
 from polylect.dialects.jsonstream.reading import Bad, Unknown, read_command, read_event
 from polylect.dialects.jsonstream.versions import ERROR_CODES, MODES, SAYS_MCP_FAILED, VERSIONS
@@ -94,6 +94,9 @@ class EngineSide:
             case frame, found:
                 try:
                     return self._command(frame)
+                except questions.NotAsked as error:
+                    self._writer.refuse(shapes.Fault(ERROR_CODES["host"], f"Invalid {found['type']} command: {error}"))
+                    return [MalformedCommand(raw, str(error))]
                 except ValueError as error:
                     return [self._malformed(raw, str(error), found["type"], found.get("name", ""))]
 
@@ -105,7 +108,7 @@ class EngineSide:
             case shapes.ToolApprove() | shapes.ToolDeny():
                 command: Command = self._answer(frame)
             case shapes.ApprovalResume():
-                raise ValueError("no approval waits for this resume_token")
+                command = self._resume(frame)
             case _:
                 command = COMMANDS[type(frame)](frame, self._env.new_id())
         self._commands[command.ref] = command
@@ -115,9 +118,17 @@ class EngineSide:
         """Only a call that waits can be answered, and only once (A1)."""
         ask = self._writer.asks.get(frame.call_id)
         if ask is None:
-            raise ValueError(f"no call with the call_id {frame.call_id[:80]!r} waits for an answer")
+            raise questions.NotAsked(f"no call with the call_id {frame.call_id[:80]!r} waits for an answer")
         answer = questions.answer_of(frame, ask, self._env.new_id())
         del self._writer.asks[frame.call_id]
+        return answer
+
+    def _resume(self, frame: shapes.ApprovalResume) -> Answer:
+        ask = self._writer.suspended.get(frame.resume_token)
+        if ask is None:
+            raise questions.NotAsked("no approval waits for this resume_token")
+        answer = questions.resume_of(frame, ask, self._env.new_id())
+        self._writer.suspended[frame.resume_token] = None
         return answer
 
     def _malformed(self, raw: bytes, why: str, kind: str, name: str) -> Command:
@@ -125,8 +136,8 @@ class EngineSide:
             self._complain(f"Invalid {kind} command: {why}")
         else:
             self._complain(f'Invalid command: {why}. Send one JSON object with a "type" on each line.')
-        if kind == "add_mcp_server" and name and SAYS_MCP_FAILED[self._version]:
-            self._writer.server_failed(name, why)
+        if kind == "add_mcp_server" and name:
+            self._writer.server_failed(name, why, explained=True)
         return MalformedCommand(raw, why)
 
     def _complain(self, message: str) -> None:
@@ -147,15 +158,15 @@ class EngineSide:
                 self._writer.stream_end(turn, "error", Usage())
             case AddServer(server):
                 self._writer.error(fault)
-                if SAYS_MCP_FAILED[self._version]:
-                    self._writer.server_failed(server.name, failure.message)
+                if SAYS_MCP_FAILED[self._version] or failure.code != "late_server":
+                    self._writer.server_failed(server.name, failure.message, explained=True)
             case _:
-                self._writer.error(fault)
+                self._writer.refuse(fault)
 
 
 def _unknown(kind: str, version: str) -> str:
     """The words of the seed, and the nearest command if there is one."""
     from difflib import get_close_matches  # 3 ms, and only for hosts that misspell
 
-    near = get_close_matches(kind[:80], shapes.COMMANDS[version], n=1)
+    near = get_close_matches(kind[:80], frames.COMMANDS[version], n=1)
     return f"Unknown command type: {kind[:80]}" + (f". Did you mean {near[0]}?" if near else "")

@@ -2,10 +2,13 @@
 
 from typing import Any, Literal
 
-from polylect.dialects.jsonstream import shapes
+import msgspec
+
+from polylect.dialects.jsonstream import families, shapes
+from polylect.dialects.jsonstream.frames import EXTRAS
 from polylect.dialects.jsonstream.versions import ALL_CAPABILITIES, ERROR_CODES, MODES
 from polylect.vocab.content import Abilities, Failure, Form, Image, Usage
-from polylect.vocab.events import CompactionEnded, RetryStarted, ToolFinished
+from polylect.vocab.events import CompactionEnded, CompactionStarted, CostChanged, Extra, RetryStarted, ToolFinished
 
 Owner = Literal["host", "user", "provider", "tool", "engine"]
 
@@ -19,6 +22,7 @@ _OWNERS: dict[str, Owner] = {
 }
 _FORMS: dict[str, Form] = {"text": "text", "diff": "diff", "image": "image"}
 _IMAGE_WORDS = {"supported": True, "unsupported": False}
+_OFFLOADS = {"threshold": "window_pressure", "overflow": "window_pressure"}
 
 
 def fault(failure: Failure) -> shapes.Fault:
@@ -37,6 +41,14 @@ def usage_of(usage: shapes.Usage | None) -> Usage:
     if usage is None:
         return Usage()
     return Usage(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
+
+
+def spent(frame: shapes.StreamEnd, found: dict[str, Any]) -> Usage:
+    """Later engines also tell what this turn alone has used."""
+    try:
+        return usage_of(msgspec.convert(found["usage_delta"], shapes.Usage))
+    except (KeyError, msgspec.ValidationError):
+        return usage_of(frame.usage)
 
 
 def result(event: ToolFinished, msg_id: str) -> shapes.ToolResult:
@@ -81,6 +93,45 @@ def abilities_of(offered: dict[str, Any]) -> Abilities:
         images=_IMAGE_WORDS.get(str(offered.get("image_input"))),
         extras={key: value for key, value in offered.items() if key not in known},
     )
+
+
+def cost(event: CostChanged, session: str) -> families.SessionCost:
+    """Raises ValueError if the sum is not known (T6) or a row lacks what the wire wants."""
+    if event.total.cost is None:
+        raise ValueError("what this session cost is not known")
+    rows = [_priced(row) for row in event.rows]
+    frame = {"session_id": event.session or session, "total_cost_usd": event.total.cost, "per_turn": rows}
+    return msgspec.convert({**frame, "type": "session_cost"}, families.SessionCost)
+
+
+def _priced(row: dict[str, Any]) -> dict[str, Any]:
+    return row if row.get("cost_usd") is not None else {**row, "cost_usd": 0.0, "priced": False}
+
+
+def cost_of(frame: families.SessionCost) -> CostChanged:
+    rows = tuple(msgspec.to_builtins(row) for row in frame.per_turn)
+    return CostChanged(Usage(cost=frame.total_cost_usd), rows)
+
+
+def offload(event: CompactionEnded, why: CompactionStarted, msg_id: str, window: int) -> families.CompactOffload:
+    freed = max(0, event.before - event.after)
+    percent = round(100 * event.after / window) if window and event.after else None
+    return families.CompactOffload(msg_id, _OFFLOADS.get(why.reason, why.reason), freed, percent)
+
+
+def extra(event: Extra, msg_id: str) -> shapes.Frame:
+    """Raises ValueError for what is no word of this wire, or lacks something."""
+    if event.kind not in EXTRAS:
+        raise ValueError(f"there is no event {event.kind}")
+    data = {"trace": event.data} if event.kind == "trace_event" else event.data
+    return msgspec.convert({**data, "msg_id": msg_id, "type": event.kind}, EXTRAS[event.kind])
+
+
+def extra_of(found: dict[str, Any]) -> Extra:
+    """All it says, also what nobody has a field for. Whose turn it was is in the event."""
+    kind, turn = str(found["type"]), str(found.get("msg_id") or "")
+    data = {key: value for key, value in found.items() if key not in ("type", "msg_id")}
+    return Extra(kind, found["trace"] if kind == "trace_event" else data, turn=turn)
 
 
 def retry_text(event: RetryStarted) -> str:

@@ -4,19 +4,21 @@ The four rules for hosts (seed 003): generic JSON first; a line is known, unknow
 ignored; what an engine says it can do is never a reason to refuse what it does.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
 from polylect.dialects.base import Env
 from polylect.dialects.hold import Hold
-from polylect.dialects.jsonstream import questions, shapes
+from polylect.dialects.jsonstream import later, questions, shapes
 from polylect.dialects.jsonstream.commands import COMMANDS, Refusal, configure_frames, message_frame, server_frame
+from polylect.dialects.jsonstream.pen import MAX_FRAME
 from polylect.dialects.jsonstream.reader import EventReader
 from polylect.dialects.jsonstream.reading import Bad, Unknown, read_command, read_event
 from polylect.dialects.jsonstream.versions import VERSIONS
-from polylect.dialects.jsonstream.writer import MAX_FRAME
+from polylect.dialects.ration import Ration
 from polylect.vocab import events as e
 from polylect.vocab.commands import AddContext, AddServer, Answer, Cancel, Command, Configure, Prompt, Steer
 from polylect.vocab.complete import Completer
@@ -42,6 +44,10 @@ class HostSide:
         self._hold = Hold(hold=hold)
         self._steers: set[str] = set()
         """Turns that stand for a steer."""
+        self.outcomes: Counter[str] = Counter()
+        """How many lines were known, unknown and malformed."""
+        self._ration = Ration(env.now)
+        self._log: list[str] = []
 
     # The hinge.
 
@@ -74,6 +80,11 @@ class HostSide:
         self._out.clear()
         return data
 
+    def to_log(self) -> list[str]:
+        """What is worth logging since the last time: malformed lines, a few a minute. Never an unknown one."""
+        lines, self._log = self._log, []
+        return lines
+
     def overhear(self, data: bytes) -> list[e.Event]:
         frames = [read_command(line, self._version) for line in self._own_lines.feed(data)]
         return [event for frame in frames if isinstance(frame, tuple) for event in self._complete(self._note(frame[0]))]
@@ -83,12 +94,29 @@ class HostSide:
     def _hear(self, line: bytes | jsonl.TooLong) -> list[e.Event]:
         raw = line.start if isinstance(line, jsonl.TooLong) else line
         match read_event(line):
-            case Unknown(kind):
-                return self._complete([e.UnknownEvent(kind, raw)])
+            case Unknown(kind, found):
+                return self._complete(self._later(kind, found, raw))
             case Bad(why):
-                return self._complete([e.MalformedEvent(raw, why)])
+                return self._complete(self._malformed(raw, why))
             case frame, found:
+                self.outcomes["known"] += 1
                 return self._complete(self._follow(self._reader.read(frame, found)))
+
+    def _later(self, kind: str, found: dict[str, Any], raw: bytes) -> list[e.Event]:
+        """From engines that are newer than the protocol as it was written down."""
+        try:
+            meaning = later.meaning(kind, found)
+        except ValueError as error:
+            return self._malformed(raw, str(error))
+        self.outcomes["unknown" if meaning is None else "known"] += 1
+        return [e.UnknownEvent(kind, raw)] if meaning is None else meaning
+
+    def _malformed(self, raw: bytes, why: str) -> list[e.Event]:
+        self.outcomes["malformed"] += 1
+        if (passed_over := self._ration.take()) is not None:
+            more = f" ({passed_over} like it were passed over)" if passed_over else ""
+            self._log.append(f"not an event: {why}: {raw[:200]!r}{more}")
+        return [e.MalformedEvent(raw, why)]
 
     def _follow(self, events: list[e.Event]) -> Iterator[e.Event]:
         """A prompt comes back as what was said in its turn, and the next one goes out when its time has come."""
@@ -135,6 +163,9 @@ class HostSide:
                 self._reader.stopped.update(self._hold.running)
             case shapes.ToolApprove() | shapes.ToolDeny():
                 return self._note_answer(frame)
+            case shapes.ApprovalResume(token, approved):
+                ask = self._reader.suspended.pop(token, None)
+                return [_closed(ask, "allowed" if approved else "denied")] if ask else []
         return []
 
     def _note_answer(self, frame: shapes.ToolApprove | shapes.ToolDeny) -> list[e.Event]:
@@ -143,8 +174,8 @@ class HostSide:
             return []
         if isinstance(frame, shapes.ToolDeny):
             self._reader.denied.add(frame.call_id)
-            return [e.AskClosed(ask.ask, "denied", frame.reason, turn=ask.turn)]
-        return [e.AskClosed(ask.ask, "allowed" if ask.kind == "permission" else "answered", turn=ask.turn)]
+            return [_closed(ask, "denied", frame.reason)]
+        return [_closed(ask, "allowed" if ask.kind == "permission" else "answered")]
 
     def _release(self, prompts: list[Prompt]) -> list[e.Event]:
         return [event for prompt in prompts for event in self._say(message_frame(prompt, self._version))]
@@ -180,12 +211,14 @@ class HostSide:
         return self._say(shapes.Stop()) if self._hold.running else []
 
     def _answer(self, command: Answer) -> list[e.Event]:
-        ask = self._reader.asks.get(command.ask)
-        if ask is None:
+        if suspended := self._reader.suspended.get(command.ask):
+            follows = self._say(questions.resume_frame(command, suspended))
+        elif ask := self._reader.asks.get(command.ask):
+            if command.args not in (None, ask.args):
+                raise Refusal("json-stream has no word for allowing a call with other arguments")
+            follows = self._say(questions.answer_frame(command, ask))
+        else:
             raise Refusal(f"no ask {command.ask!r} waits for an answer", "unknown_ask")
-        if command.args not in (None, ask.args):
-            raise Refusal("json-stream has no word for allowing a call with other arguments")
-        follows = self._say(questions.answer_frame(command, ask))
         return [*follows, *self._stop()] if command.interrupt and command.verdict != "allow" else follows
 
     def _configure(self, command: Configure) -> list[e.Event]:
@@ -207,6 +240,10 @@ _WORDS: dict[type[Command], Callable[[HostSide, Any], list[e.Event]]] = {
     AddContext: HostSide._add_context,
     AddServer: HostSide._add_server,
 }
+
+
+def _closed(ask: e.Ask, how: Literal["allowed", "denied", "answered"], reason: str = "") -> e.AskClosed:
+    return e.AskClosed(ask.ask, how, reason, turn=ask.turn, agent=ask.agent)
 
 
 def _line(frame: shapes.Frame) -> bytes:

@@ -3,10 +3,11 @@
 
 from typing import Any
 
-from polylect.dialects.jsonstream import shapes
+from polylect.dialects.jsonstream import families, shapes
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Category, Option, Rule
 from polylect.vocab.events import Ask, ToolCalled
+from polylect.wire import jsonl
 
 QUESTION = "AskUserQuestion"
 YES, NO = Option("yes", "Yes"), Option("no", "No")
@@ -30,6 +31,16 @@ def tool_of(ask: Ask, called: ToolCalled | None) -> shapes.Tool:
         "question": ask.title,
     }
     return shapes.Tool(QUESTION, "info", args, f"Ask: {ask.title}"[:80])
+
+
+def approval_required(ask: Ask) -> families.ApprovalRequired:
+    """The token is the ask's own id: random, used once, and nothing the model has seen (A6)."""
+    context = ask.title or jsonl.dump(ask.args).decode().rstrip()
+    return families.ApprovalRequired(call_id=ask.call, resume_token=ask.ask, reason=ask.reason, context=context)
+
+
+def suspended_of(frame: families.ApprovalRequired) -> Ask:
+    return Ask(frame.resume_token, call=frame.call_id, title=frame.context, reason=frame.reason)
 
 
 def ask_of(frame: shapes.ToolRequest) -> Ask:
@@ -71,6 +82,16 @@ def _options(found: Any) -> tuple[Option, ...]:
 # Answers, as the engine reads them.
 
 
+class NotAsked(ValueError):
+    """Nobody waits for this answer: it comes too late, a second time, or out of nowhere (A1)."""
+
+
+def resume_of(frame: shapes.ApprovalResume, ask: Ask, ref: str) -> Answer:
+    if frame.modifications is not None and not isinstance(frame.modifications, dict):
+        raise ValueError("modifications: expected the whole arguments as an object, or null")
+    return Answer(ask.ask, "allow" if frame.approved else "deny", args=frame.modifications, ref=ref)
+
+
 def answer_of(frame: shapes.ToolApprove | shapes.ToolDeny, ask: Ask, ref: str) -> Answer:
     """Raises ValueError for a scope that nobody knows: anything but a clear yes is a no (A1)."""
     if isinstance(frame, shapes.ToolDeny):
@@ -108,6 +129,10 @@ def _value(text: str, ask: Ask) -> Any:
 
 
 # Answers, as the host writes them.
+
+
+def resume_frame(answer: Answer, ask: Ask) -> shapes.ApprovalResume:
+    return shapes.ApprovalResume(ask.ask, answer.verdict == "allow", answer.args)
 
 
 def answer_frame(answer: Answer, ask: Ask) -> shapes.ToolApprove | shapes.ToolDeny:

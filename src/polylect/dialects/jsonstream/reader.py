@@ -5,7 +5,9 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from polylect.dialects.jsonstream import events, questions, shapes
+from polylect.dialects.jsonstream import events, families, questions, shapes
+from polylect.dialects.jsonstream.agents import Lanes
+from polylect.dialects.jsonstream.frames import EXTRAS
 from polylect.dialects.jsonstream.versions import MODES
 from polylect.vocab.content import Abilities, Failure
 from polylect.vocab.events import (
@@ -14,7 +16,6 @@ from polylect.vocab.events import (
     AskClosed,
     BudgetExceeded,
     Event,
-    Extra,
     Failed,
     Notice,
     Ready,
@@ -24,6 +25,7 @@ from polylect.vocab.events import (
     ThinkingDelta,
     ToolCalled,
     ToolFinished,
+    ToolOutput,
     ToolStarted,
     TurnEnded,
     TurnStarted,
@@ -32,13 +34,18 @@ from polylect.vocab.events import (
 Reason = Literal["end", "cancelled", "length", "refused", "limit", "error"]
 
 _REASONS: dict[str, Reason] = {"length": "length", "max_turns": "limit", "error": "error"}
+_BETWEEN = (shapes.StreamEnd, shapes.Pong, families.SessionCost, families.TraceEvent)
+"""What may stand between an error and the end of the turn that failed by it."""
+_READY_EXTRAS = ("session_persistence", "contract", "execution_policy")
 
 
 class EventReader:
-    def __init__(self) -> None:
-        self.asks: dict[str, Ask] = {}
-        """Asks that nobody has answered, by id."""
-        self.denied: set[str] = set()
+    def __init__(self, parent: "EventReader | None" = None) -> None:
+        self.asks: dict[str, Ask] = parent.asks if parent else {}
+        """Asks that nobody has answered, by id. Those of sub-agents are answered like all others."""
+        self.suspended: dict[str, Ask] = {}
+        """Asks that are answered by `approval_resume`, by its token."""
+        self.denied: set[str] = parent.denied if parent else set()
         """Calls that the host said no to."""
         self.stopped: set[str] = set()
         """Turns that the host stopped."""
@@ -49,6 +56,7 @@ class EventReader:
         self._started: set[str] = set()
         self._lone: set[str] = set()
         """Requests outside any turn: questions without a call."""
+        self._lanes = Lanes(lambda: EventReader(self))
         self._failure: tuple[str, Failure] | None = None
         """An error during a turn: the next frame tells whether it ended the turn."""
         self._abilities = Abilities()
@@ -56,7 +64,7 @@ class EventReader:
         self._model = ""
 
     def read(self, frame: shapes.Frame, found: dict[str, Any]) -> list[Event]:
-        before = [] if isinstance(frame, shapes.StreamEnd | shapes.Pong) else self.flush()
+        before = [] if isinstance(frame, _BETWEEN) else self.flush()
         return before + _MEANINGS[type(frame)](self, frame, found)
 
     def flush(self) -> list[Event]:
@@ -64,12 +72,16 @@ class EventReader:
         held, self._failure = self._failure, None
         return [Failed(held[1], turn=held[0])] if held else []
 
+    def knows(self, call: str) -> bool:
+        return call in self._names
+
     # The connection and its settings.
 
     def _ready(self, frame: shapes.Ready, found: dict[str, Any]) -> list[Event]:
         self._abilities, self._mode = self._offered(frame, found)
-        session = frame.session_id or ""
-        return [Ready(version=frame.version, mode=self._mode, abilities=self._abilities, session=session)]
+        extras = self._abilities.extras | {key: found[key] for key in _READY_EXTRAS if key in found}
+        abilities, session = replace(self._abilities, extras=extras), frame.session_id or ""
+        return [Ready(version=frame.version, mode=self._mode, abilities=abilities, session=session)]
 
     def _config_changed(self, frame: shapes.ConfigChanged, found: dict[str, Any]) -> list[Event]:
         changed: list[Event] = []
@@ -113,13 +125,13 @@ class EventReader:
 
     def _stream_end(self, frame: shapes.StreamEnd, found: dict[str, Any]) -> list[Event]:
         turn, finish = frame.msg_id, frame.finish_reason
-        failure = self._cause(turn, finish)
+        failure, spent = self._cause(turn, finish), events.spent(frame, found)
         reason = _REASONS.get(finish) or ("error" if failure and not finish else self._quiet_end(turn))
         if reason == "error" and failure is None:
             failure = Failure("error", "the engine did not say why the turn failed", "engine")
         before = self.flush()
         self._forget(turn)
-        return [*before, TurnEnded(reason, events.usage_of(frame.usage), failure=failure, turn=turn)]
+        return [*before, TurnEnded(reason, spent, failure=failure, turn=turn)]
 
     def _cause(self, turn: str, finish: str) -> Failure | None:
         """The error just before the end, if it belongs to this turn: aionrs and wayland send it without an id."""
@@ -140,7 +152,10 @@ class EventReader:
         self.turns.discard(turn)
         self._begun.discard(turn)
         self.stopped.discard(turn)
-        self.asks = {ask.ask: ask for ask in self.asks.values() if ask.turn != turn}
+        for waiting in (self.asks, self.suspended):
+            for ask in [ask for ask in waiting.values() if ask.turn == turn]:
+                del waiting[ask.ask]
+        self._lanes.clear()
         if not self.turns:
             self._names.clear()
             self._started.clear()
@@ -150,6 +165,8 @@ class EventReader:
 
     def _tool_request(self, frame: shapes.ToolRequest, found: dict[str, Any]) -> list[Event]:
         ask, tool = questions.ask_of(frame), frame.tool
+        if isinstance(why := found["tool"].get("escalation"), str):  # later engines say why they ask
+            ask = replace(ask, reason=why)
         self.asks[ask.ask] = ask
         if not frame.msg_id:
             self._lone.add(frame.call_id)
@@ -168,6 +185,9 @@ class EventReader:
         self._names.setdefault(frame.call_id, frame.tool_name)
         started = ToolStarted(frame.call_id, frame.tool_name, turn=frame.msg_id)
         return [*self._close_ask(frame.call_id, "allowed"), started]
+
+    def _tool_chunk(self, frame: families.ToolChunk, found: dict[str, Any]) -> list[Event]:
+        return [ToolOutput(frame.call_id, f"{frame.chunk}\n", turn=frame.msg_id)]
 
     def _tool_result(self, frame: shapes.ToolResult, found: dict[str, Any]) -> list[Event]:
         return self._finish(frame.call_id, "allowed", events.finished_of(frame))
@@ -193,6 +213,27 @@ class EventReader:
         answered = how == "allowed" and ask.kind != "permission"
         return [AskClosed(ask.ask, "answered" if answered else how, turn=ask.turn)]
 
+    def _approval_required(self, frame: families.ApprovalRequired, found: dict[str, Any]) -> list[Event]:
+        """Without a token of its own it only repeats a `tool_request`."""
+        if frame.resume_token in ("", frame.call_id):
+            return []
+        ask = questions.suspended_of(frame)
+        plan = {"plan": found["plan"]} if "plan" in found else {}
+        ask = replace(ask, call=ask.call if self.knows(ask.call) else "", args=plan, turn=next(iter(self._begun), ""))
+        self.suspended[ask.ask] = ask
+        return [ask]
+
+    def _suspend(self, frame: families.Suspend, found: dict[str, Any]) -> list[Event]:
+        return []
+
+    def _approval_resumed(self, frame: families.ApprovalResumed, found: dict[str, Any]) -> list[Event]:
+        """The echo of our own answer, or somebody else's."""
+        ask = self.suspended.pop(frame.resume_token, None)
+        return [AskClosed(ask.ask, "allowed" if frame.approved else "denied", turn=ask.turn)] if ask else []
+
+    def _sub_agent_event(self, frame: families.SubAgentEvent, found: dict[str, Any]) -> list[Event]:
+        return self._lanes.read(frame, found, next(iter(self._begun), ""))
+
     # What happens around a turn.
 
     def _error(self, frame: shapes.Error, found: dict[str, Any]) -> list[Event]:
@@ -205,11 +246,14 @@ class EventReader:
     def _info(self, frame: shapes.Info, found: dict[str, Any]) -> list[Event]:
         return [Notice(frame.message, turn=frame.msg_id)]
 
-    def _budget_exceeded(self, frame: shapes.BudgetExceeded, found: dict[str, Any]) -> list[Event]:
+    def _budget_exceeded(self, frame: families.BudgetExceeded, found: dict[str, Any]) -> list[Event]:
         return [BudgetExceeded(frame.reason, frame.observed, frame.limit)]
 
-    def _diagnostic(self, frame: shapes.Frame, found: dict[str, Any]) -> list[Event]:
-        return [Extra(found["type"], {key: value for key, value in found.items() if key != "type"})]
+    def _session_cost(self, frame: families.SessionCost, found: dict[str, Any]) -> list[Event]:
+        return [events.cost_of(frame)]
+
+    def _extra(self, frame: shapes.Frame, found: dict[str, Any]) -> list[Event]:
+        return [events.extra_of(found)]
 
 
 _MEANINGS: dict[type[shapes.Frame], Callable[[EventReader, Any, dict[str, Any]], list[Event]]] = {
@@ -228,6 +272,12 @@ _MEANINGS: dict[type[shapes.Frame], Callable[[EventReader, Any, dict[str, Any]],
     shapes.ToolCancelled: EventReader._tool_cancelled,
     shapes.Error: EventReader._error,
     shapes.Info: EventReader._info,
-    shapes.BudgetExceeded: EventReader._budget_exceeded,
-    **dict.fromkeys(shapes.DIAGNOSTICS.values(), EventReader._diagnostic),
+    families.ToolChunk: EventReader._tool_chunk,
+    families.SubAgentEvent: EventReader._sub_agent_event,
+    families.ApprovalRequired: EventReader._approval_required,
+    families.Suspend: EventReader._suspend,
+    families.ApprovalResumed: EventReader._approval_resumed,
+    families.SessionCost: EventReader._session_cost,
+    families.BudgetExceeded: EventReader._budget_exceeded,
+    **dict.fromkeys(EXTRAS.values(), EventReader._extra),
 }

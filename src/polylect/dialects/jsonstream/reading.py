@@ -4,9 +4,10 @@ from typing import Any
 
 import msgspec
 
+from polylect.dialects.jsonstream.frames import COMMANDS, EVENTS
 from polylect.dialects.jsonstream.ready import capabilities
-from polylect.dialects.jsonstream.shapes import COMMANDS, EVENTS, Frame
-from polylect.dialects.jsonstream.versions import TEXT_KEY, VERSIONS
+from polylect.dialects.jsonstream.shapes import Frame
+from polylect.dialects.jsonstream.versions import FLAGS, TEXT_KEY, VERSIONS
 from polylect.wire.jsonl import TooLong, parse
 
 _NEWEST = VERSIONS[0]
@@ -23,6 +24,7 @@ class Bad(msgspec.Struct, frozen=True):
 
 class Unknown(msgspec.Struct, frozen=True):
     kind: str
+    found: dict[str, Any] = {}
 
 
 Heard = tuple[Frame, dict[str, Any]] | Unknown | Bad
@@ -38,6 +40,11 @@ def read_event(line: bytes | TooLong) -> Heard:
     return _read(line, EVENTS[_NEWEST], "")
 
 
+def read_inner(found: dict[str, Any]) -> Heard:
+    """An event inside another one."""
+    return _shape(found, EVENTS[_NEWEST], "")
+
+
 def _read(line: bytes | TooLong, known: dict[str, type[Frame]], text_key: str) -> Heard:
     if isinstance(line, TooLong):
         return Bad(f"the line is longer than {line.limit} bytes")
@@ -45,11 +52,15 @@ def _read(line: bytes | TooLong, known: dict[str, type[Frame]], text_key: str) -
         found = parse(line)
     except ValueError as error:
         return Bad(str(error))
+    return _shape(found, known, text_key)
+
+
+def _shape(found: dict[str, Any], known: dict[str, type[Frame]], text_key: str) -> Heard:
     kind = found.get("type")
     if not isinstance(kind, str) or not kind:
         return Bad('the object has no "type" that is a string')
     if kind not in known:
-        return Unknown(kind)
+        return Unknown(kind, found)
     try:
         return msgspec.convert(_forgive(kind, found, text_key), known[kind]), found
     except RecursionError:
@@ -67,7 +78,8 @@ def _forgive(kind: str, found: dict[str, Any], text_key: str) -> dict[str, Any]:
         case "stream_end":
             return {"finish_reason": "", **found}
         case "ready" | "config_changed" if isinstance(offered := found.get("capabilities", {}), dict):
-            return {"version": "", **found, "capabilities": _NOTHING_OFFERED | offered}
+            baseline = {key: value for key, value in offered.items() if key not in FLAGS[_NEWEST]}
+            return {"version": "", **found, "capabilities": _NOTHING_OFFERED | baseline}
         case "info":
             return {**found, "msg_id": found.get("msg_id") or ""}
         case _:

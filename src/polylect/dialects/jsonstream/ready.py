@@ -2,7 +2,7 @@
 
 from _json import encode_basestring
 
-from polylect.dialects.jsonstream.versions import ALL_CAPABILITIES, FLAGS, MODE_WORDS, READY_CAPABILITIES
+from polylect.dialects.jsonstream.versions import ALL_CAPABILITIES, FLAGS, MODE_WORDS, READY_CAPABILITIES, TEXT_FLAG
 
 
 def ready_line(
@@ -13,9 +13,10 @@ def ready_line(
     effort_levels: tuple[str, ...] = (),
     mode: str = "default",
     mcp: bool = False,
+    extras: dict[str, object] | None = None,
 ) -> bytes:
-    """`ready` as an EngineSide would write it, which has to overhear it later."""
-    found = capabilities(version, thinking=thinking, effort_levels=effort_levels, mode=mode, mcp=mcp)
+    """`ready` as an EngineSide would write it, which has to overhear it later. `extras` are the flags that are on."""
+    found = capabilities(version, thinking=thinking, effort_levels=effort_levels, mode=mode, mcp=mcp, extras=extras)
     frame: dict[str, object] = {"type": "ready", "version": version}
     if session:
         frame["session_id"] = session
@@ -48,8 +49,15 @@ def capabilities(
         "mcp": mcp,
     }
     found = {key: told[key] for key in (ALL_CAPABILITIES if complete else READY_CAPABILITIES[version])}
-    found |= {flag: extras[flag] for flag in FLAGS[version] if extras and extras.get(flag)}
-    return found | ({"current_model": model} if model else {})
+    return found | _flags(version, extras or {}) | ({"current_model": model} if model else {})
+
+
+def _flags(version: str, extras: dict[str, object]) -> dict[str, object]:
+    """Those that are on. Only one of them is a text; whatever else another engine may have said, on is true."""
+    on = {flag: extras[flag] for flag in FLAGS[version] if extras.get(flag)}
+    if not isinstance(on.get(TEXT_FLAG), str):
+        on.pop(TEXT_FLAG, None)
+    return {flag: value if flag == TEXT_FLAG else True for flag, value in on.items()}
 
 
 def _render(value: object) -> str:

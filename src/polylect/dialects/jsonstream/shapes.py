@@ -1,7 +1,7 @@
 """The wire's words. A struct's fields stand in the order of the wire; what may be left out has a default.
 
 Where the two versions differ there are two structs, the one of 0.1.0 called `Old...`. Readers forgive more than these
-shapes allow: see `reading.py`.
+shapes allow: see `reading.py`. What only 0.2.0 says beside its baseline is in `families.py`; `frames.py` lists all.
 """
 
 from typing import Annotated, Any
@@ -14,17 +14,17 @@ Opaque = dict[str, Any]
 """Its keys are sorted on the wire, but for 0.1.0."""
 
 
-def _one_of(*words: str) -> Meta:
+def one_of(*words: str) -> Meta:
     """The words of today: a schema lists them, a reader takes any."""
     return Meta(extra_json_schema={"enum": list(words)})
 
 
-Category = Annotated[str, _one_of("info", "edit", "exec", "mcp")]
-Status = Annotated[str, _one_of("success", "error")]
-OutputType = Annotated[str, _one_of("text", "diff", "image")]
-FinishReason = Annotated[str, _one_of("stop", "length", "error", "max_turns")]
-Mode = Annotated[str, _one_of("default", "auto_edit", "force", "yolo")]
-Transport = Annotated[str, _one_of("stdio", "sse", "streamable-http", "streamable_http")]
+Category = Annotated[str, one_of("info", "edit", "exec", "mcp")]
+Status = Annotated[str, one_of("success", "error")]
+OutputType = Annotated[str, one_of("text", "diff", "image")]
+FinishReason = Annotated[str, one_of("stop", "length", "error", "max_turns")]
+Mode = Annotated[str, one_of("default", "auto_edit", "force", "yolo")]
+Transport = Annotated[str, one_of("stdio", "sse", "streamable-http", "streamable_http")]
 
 
 class Frame(Struct, frozen=True, omit_defaults=True, tag_field="type"):
@@ -48,6 +48,8 @@ class OldCapabilities(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Capabilities(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Seven that are always told, then flags that are told when they are on."""
+
     tool_approval: bool
     thinking: bool
     effort: bool
@@ -55,6 +57,20 @@ class Capabilities(Struct, frozen=True, omit_defaults=True, kw_only=True):
     modes: list[Mode]
     current_mode: Mode
     mcp: bool
+    streaming_tools: bool = False
+    sub_agent_traces: bool = False
+    cost_attribution: bool = False
+    hitl_suspend: bool = False
+    non_destructive_compact: bool = False
+    structured_traces: bool = False
+    rpc_tool_script: bool = False
+    browser_suite: bool = False
+    computer_use: bool = False
+    plugins: bool = False
+    gepa_enabled: bool = False
+    user_model_backend: str = ""
+    online_evolution: bool = False
+    memory_enabled: bool = False
     current_model: str | UnsetType = UNSET
 
 
@@ -182,33 +198,6 @@ class Pong(Frame, frozen=True, tag="pong"):
     pass
 
 
-class ProviderCircuitEvent(Frame, frozen=True, kw_only=True, tag="provider_circuit_event"):
-    primary: str
-    fallback: str | None = None
-    state: Annotated[str, _one_of("closed", "open", "half_open")]
-    error: str | None = None
-
-
-class BudgetExceeded(Frame, frozen=True, tag="budget_exceeded"):
-    reason: str
-    observed: str
-    limit: str
-
-
-class ToolPanicked(Frame, frozen=True, tag="tool_panicked"):
-    msg_id: str
-    call_id: str
-    tool_name: str
-    panic_message: str
-
-
-class PluginRegistrationFailed(Frame, frozen=True, tag="plugin_registration_failed"):
-    plugin_name: str
-    surface: str
-    error_kind: str
-    message: str
-
-
 # Commands, host to engine.
 
 
@@ -244,7 +233,7 @@ class Standing(Struct, frozen=True, omit_defaults=True):
     always_path: Path | None = None
 
 
-Scope = Annotated[str, _one_of("once", "always")] | Standing
+Scope = Annotated[str, one_of("once", "always")] | Standing
 
 
 class ToolApprove(Frame, frozen=True, omit_defaults=False, tag="tool_approve"):
@@ -274,10 +263,10 @@ class SetMode(Frame, frozen=True, tag="set_mode"):
 
 class SetConfig(Frame, frozen=True, tag="set_config"):
     model: str | None = None
-    thinking: Annotated[str, _one_of("enabled", "disabled")] | None = None
+    thinking: Annotated[str, one_of("enabled", "disabled")] | None = None
     thinking_budget: Count | None = None
     effort: str | None = None
-    compaction: Annotated[str, _one_of("off", "safe", "full")] | None = None
+    compaction: Annotated[str, one_of("off", "safe", "full")] | None = None
 
 
 class AddMcpServer(Frame, frozen=True, tag="add_mcp_server"):
@@ -292,34 +281,3 @@ class AddMcpServer(Frame, frozen=True, tag="add_mcp_server"):
 
 class Ping(Frame, frozen=True, tag="ping"):
     pass
-
-
-def _by_name(*shapes: type[Frame]) -> dict[str, type[Frame]]:
-    return {str(shape.__struct_config__.tag): shape for shape in shapes}
-
-
-_SHARED_EVENTS = (
-    StreamStart,
-    TextDelta,
-    Thinking,
-    ToolRequest,
-    ToolRunning,
-    ToolResult,
-    ToolCancelled,
-    Info,
-    McpReady,
-    Pong,
-)
-_ALWAYS_ON = (ProviderCircuitEvent, BudgetExceeded, ToolPanicked, PluginRegistrationFailed)
-_SHARED_COMMANDS = (Stop, ToolApprove, ToolDeny, InitHistory, SetMode, SetConfig, AddMcpServer, Ping)
-
-EVENTS = {
-    "0.1.0": _by_name(OldReady, *_SHARED_EVENTS, OldStreamEnd, OldError, OldConfigChanged),
-    "0.2.0": _by_name(Ready, *_SHARED_EVENTS, StreamEnd, Error, ConfigChanged, McpFailed, *_ALWAYS_ON),
-}
-COMMANDS = {
-    "0.1.0": _by_name(OldMessage, *_SHARED_COMMANDS),
-    "0.2.0": _by_name(Message, *_SHARED_COMMANDS, ApprovalResume),
-}
-DIAGNOSTICS = _by_name(ProviderCircuitEvent, ToolPanicked, PluginRegistrationFailed)
-"""Events that nobody else has: inside they are an `Extra` of the same kind."""

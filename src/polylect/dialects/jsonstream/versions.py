@@ -28,8 +28,48 @@ ALL_CAPABILITIES = ("tool_approval", "thinking", "effort", "effort_levels", "mod
 READY_CAPABILITIES = {"0.1.0": ("tool_approval", "thinking", "mcp"), "0.2.0": ALL_CAPABILITIES}
 """What `ready` tells, in this order. `config_changed` tells all in both versions: who knows the event knows them."""
 
-FLAGS: dict[str, tuple[str, ...]] = {"0.1.0": (), "0.2.0": ()}
-"""Capabilities that are written only when they are on, after the others: one for each family of events we can say."""
+FLAGS: dict[str, tuple[str, ...]] = {
+    "0.1.0": (),
+    "0.2.0": (
+        "streaming_tools",
+        "sub_agent_traces",
+        "cost_attribution",
+        "hitl_suspend",
+        "non_destructive_compact",
+        "structured_traces",
+        "rpc_tool_script",
+        "browser_suite",
+        "computer_use",
+        "plugins",
+        "gepa_enabled",
+        "user_model_backend",
+        "online_evolution",
+        "memory_enabled",
+    ),
+}
+"""Capabilities that are written only when they are on, after the others and in this order. They come from the engine's
+`Abilities.extras`; with none of them on, the object has the bytes of the baseline."""
+
+TEXT_FLAG = "user_model_backend"
+"""The one flag that is a text."""
+
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "tool_chunk": ("streaming_tools",),
+    "sub_agent_event": ("sub_agent_traces",),
+    "session_cost": ("cost_attribution",),
+    "approval_required": ("hitl_suspend",),
+    "suspend": ("hitl_suspend",),
+    "approval_resume": ("hitl_suspend",),
+    "compact_offload": ("non_destructive_compact",),
+    "trace_event": ("structured_traces",),
+    "browser_event": ("browser_suite",),
+    "browser_policy_denied": ("browser_suite",),
+    "cua_event": ("computer_use",),
+    "cua_policy_denied": ("computer_use",),
+    "plugin_event": ("plugins",),
+    "evolution_event": ("gepa_enabled", "online_evolution"),
+}
+"""Events that are written only while one of these flags is on. They are read whatever the flags say."""
 
 FINISH_REASONS: dict[str, dict[str, str]] = {
     "0.1.0": {},

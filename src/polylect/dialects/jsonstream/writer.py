@@ -1,26 +1,21 @@
-"""Events to lines. Keeps what has been said, because that decides what may still be said.
+"""Events to lines.
 
 A turn is what the wire calls a stream, from `stream_start` to `stream_end`; a step has no word here.
 """
 
-from collections import Counter
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from polylect.dialects import fit
-from polylect.dialects.jsonstream import events, questions, shapes
-from polylect.dialects.jsonstream.ready import capabilities
-from polylect.dialects.jsonstream.versions import (
-    ERRORS_END_TURNS,
-    FINISH_REASONS,
-    MODES,
-    NULL_MSG_ID,
-    SAYS_MCP_FAILED,
-    SORTS_MAPS,
-)
-from polylect.vocab.content import Abilities, Failure, Usage
+from polylect.dialects.jsonstream import events, families, questions, shapes
+from polylect.dialects.jsonstream.agents import Relay
+from polylect.dialects.jsonstream.chunks import Lines
+from polylect.dialects.jsonstream.frames import EVENTS
+from polylect.dialects.jsonstream.pen import Pen, quote
+from polylect.dialects.jsonstream.versions import MODES
+from polylect.vocab.content import Abilities, Failure
 from polylect.vocab.events import (
     Alive,
     Ask,
@@ -28,6 +23,9 @@ from polylect.vocab.events import (
     BlockEnded,
     BudgetExceeded,
     CompactionEnded,
+    CompactionStarted,
+    ContextUsed,
+    CostChanged,
     Event,
     Extra,
     Failed,
@@ -43,14 +41,11 @@ from polylect.vocab.events import (
     ThinkingDelta,
     ToolCalled,
     ToolFinished,
+    ToolOutput,
     ToolStarted,
     TurnEnded,
     TurnStarted,
 )
-from polylect.wire import jsonl
-
-MAX_FRAME = 8 * 1024 * 1024
-"""Deployed readers drop longer lines, or end the engine for one."""
 
 _PIECE = 256 * 1024
 _TEXT = b'{"type":"text_delta","text":'
@@ -58,88 +53,52 @@ _THINKING = b'{"type":"thinking","text":'
 _encode = msgspec.json.Encoder().encode
 
 
-class EventWriter:
-    def __init__(self, version: str) -> None:
-        self.lost: Counter[str] = Counter()
-        """What this wire has no word for, by the name of the event."""
-        self.asks: dict[str, Ask] = {}
-        """Asks that wait for their answer, by the call id that went over the wire."""
-        self._version = version
-        self._out: list[bytes] = []
-        self._turns: dict[str, bytes] = {}
-        """Turns that were accepted and have not ended, each with the end of its text frames."""
-        self._ended: set[str] = set()
+class EventWriter(Pen):
+    def __init__(self, version: str, abilities: Abilities | None = None) -> None:
+        super().__init__(version, abilities)
         self._called: dict[str, ToolCalled] = {}
-        self._running: dict[str, str] = {}
         self._lone_asks: dict[str, tuple[str, str]] = {}
         """Asks without a call, which are calls of their own on the wire: their call id and tool name."""
-        self._ready = False
-        self._abilities = Abilities()
-        self._mode = "default"
-        self._model = ""
-
-    def take(self) -> bytes:
-        """The bytes written since the last time."""
-        data = b"".join(self._out)
-        self._out.clear()
-        return data
+        self._relay = Relay(lambda: EventWriter(version, self._abilities))
+        self._inside: set[str] = set()
+        """Calls of sub-agents that run inside `sub_agent_event`."""
+        self._shown: set[str] = set()
+        """Calls of sub-agents that somebody was asked about: they are shown like calls of the turn."""
+        self._chunks = Lines()
+        self._compaction = CompactionStarted()
+        self._window = 0
 
     def write(self, event: Event) -> None:
+        if event.agent and self.says("sub_agent_event") and not self._concerns_a_person(event):
+            self._pass_on(event)
+            return
         word = _WORDS.get(type(event))
         if word is None:
             self.lost[type(event).__name__] += 1
         else:
             word(self, event)
 
-    def say(self, frame: shapes.Frame) -> None:
-        self.note(frame)
-        sort: Literal["deterministic"] | None = "deterministic" if SORTS_MAPS[self._version] else None
-        self._out.append(fit.line(msgspec.to_builtins(frame, order=sort), MAX_FRAME))
+    # Sub-agents.
 
-    def note(self, frame: shapes.Frame) -> None:
-        """Our end says this, here or by other means."""
-        match frame:
-            case shapes.Ready() | shapes.OldReady():
-                self._ready = True
-            case shapes.StreamStart(msg_id):
-                self.open(msg_id)
-            case shapes.StreamEnd(msg_id) | shapes.OldStreamEnd(msg_id):
-                self._turns.pop(msg_id, None)
-                self._ended.add(msg_id)
-            case shapes.ToolRequest(call_id=call_id):
-                self.asks.setdefault(call_id, questions.ask_of(frame))
-            case shapes.ToolRunning(call_id=call_id, tool_name=name):
-                self._running[call_id] = name
-            case shapes.ToolResult(call_id=call_id) | shapes.ToolCancelled(call_id=call_id):
-                self._running.pop(call_id, None)
-                self.asks.pop(call_id, None)
+    def _concerns_a_person(self, event: Event) -> bool:
+        """An ask is put to the host like any other (A8), and its call is then shown to the end."""
+        match event:
+            case Ask() | AskClosed() | ToolCalled():
+                return True
+            case ToolStarted(call) | ToolOutput(call) | ToolFinished(call):
+                return call in self._shown
+            case _:
+                return False
 
-    def note_abilities(self, abilities: Abilities, mode: str) -> None:
-        self._abilities = abilities
-        self._mode = mode
-
-    # What is also said in answer to commands.
-
-    def open(self, turn: str) -> None:
-        """From now on there may be frames with this msg_id."""
-        self._turns.setdefault(turn, b',"msg_id":' + _quote(turn) + b"}\n")
-        self._ended.discard(turn)
-
-    def error(self, fault: shapes.Fault, msg_id: str | None = None) -> None:
-        shape = shapes.OldError if NULL_MSG_ID[self._version] else shapes.Error
-        self.say(shape(msg_id=msg_id, error=fault))
-
-    def stream_end(self, turn: str, reason: str, usage: Usage) -> None:
-        said = events.usage(usage)
-        finish = FINISH_REASONS[self._version].get(reason)
-        self.say(shapes.StreamEnd(turn, finish, said) if finish else shapes.OldStreamEnd(turn, said))
-
-    def server_failed(self, name: str, reason: str) -> None:
-        if SAYS_MCP_FAILED[self._version]:
-            self.say(shapes.McpFailed(name, reason))
-        else:
-            self.say(shapes.Info("", f"The MCP server {name} could not be used: {reason}"))
-            self.say(shapes.McpReady(name, []))
+    def _pass_on(self, event: Event) -> None:
+        match event:
+            case ToolStarted(call):
+                self._inside.add(call)
+            case ToolFinished(call):
+                self._inside.discard(call)
+                self._called.pop(call, None)
+        for frame in self._relay.frames(event):
+            self.say(frame)
 
     # The connection and its settings.
 
@@ -174,20 +133,6 @@ class EventWriter:
         else:
             self.say(shapes.ConfigChanged(msgspec.convert(offered, shapes.Capabilities)))
 
-    def _capabilities(self, *, complete: bool) -> dict[str, object]:
-        return capabilities(
-            self._version,
-            approval=self._abilities.approval,
-            thinking=self._abilities.thinking,
-            effort_levels=self._abilities.effort_levels,
-            modes=self._abilities.modes,
-            mode=self._mode,
-            mcp=self._abilities.mcp,
-            model=self._model if complete else "",
-            extras=self._abilities.extras,
-            complete=complete,
-        )
-
     def _server_changed(self, event: ServerChanged) -> None:
         match event.status:
             case "ready":
@@ -206,9 +151,12 @@ class EventWriter:
         """Nearly all that is ever said, so the plain case is written out: 0.3 us instead of 0.6."""
         text, tail = event.text, self._turns.get(event.turn)
         if tail and not event.agent and len(text) <= _PIECE:
-            self._out.append(_TEXT + (_encode(text) if text.isascii() else _quote(text)) + tail)
+            self._out.append(_TEXT + (_encode(text) if text.isascii() else quote(text)) + tail)
         else:
-            self._delta(_TEXT, event)
+            self.write(event)
+
+    def _text(self, event: TextDelta) -> None:
+        self._delta(_TEXT, event)
 
     def _thinking(self, event: ThinkingDelta) -> None:
         self._delta(_THINKING, event)
@@ -218,7 +166,7 @@ class EventWriter:
         if tail is None or event.agent:
             self.lost[type(event).__name__] += 1
             return
-        self._out += [head + _quote(piece) + tail for piece in fit.pieces(event.text, _PIECE)]
+        self._out += [head + quote(piece) + tail for piece in fit.pieces(event.text, _PIECE)]
 
     def _turn_ended(self, event: TurnEnded) -> None:
         if event.turn in self._ended:
@@ -238,21 +186,38 @@ class EventWriter:
         self._called[event.call] = event
 
     def _ask(self, event: Ask) -> None:
-        call_id = event.call if event.call and event.call not in self.asks else event.ask
+        if self._suspends(event):
+            self.suspended[event.ask] = event
+            self.say(questions.approval_required(event))
+            self.say(families.Suspend("awaiting_approval", event.ask))
+            return
+        taken = event.call in self.asks or event.call in self._inside
+        call_id = event.call if event.call and not taken else event.ask
         called = self._called.get(event.call)
         tool = questions.tool_of(event, called)
         if called is None or call_id != event.call:
             self._lone_asks[event.ask] = (call_id, tool.name)
+        elif event.agent:
+            self._shown.add(event.call)
         self.asks[call_id] = event  # before it is written (A3)
         self.say(shapes.ToolRequest(self._turn(event), call_id, tool))
 
+    def _suspends(self, event: Ask) -> bool:
+        """A running call needs permission for one of its steps."""
+        running = event.call in self._running or event.call in self._inside
+        return running and event.kind == "permission" and self.says("approval_required")
+
     def _ask_closed(self, event: AskClosed) -> None:
+        allowed = event.how in ("allowed", "answered")
+        if event.ask in self.suspended:
+            del self.suspended[event.ask]
+            self.say(families.ApprovalResumed(event.ask, allowed))
         for call_id in [call_id for call_id, ask in self.asks.items() if ask.ask == event.ask]:
             del self.asks[call_id]
         call_id, name = self._lone_asks.pop(event.ask, ("", ""))
         if not call_id:
             return
-        if event.how in ("allowed", "answered"):
+        if allowed:
             self.say(shapes.ToolResult(self._turn(event), call_id, name, "success", event.reason, "text"))
         else:
             self.say(shapes.ToolCancelled(self._turn(event), call_id, event.reason or event.how))
@@ -260,8 +225,21 @@ class EventWriter:
     def _tool_started(self, event: ToolStarted) -> None:
         self.say(shapes.ToolRunning(self._turn(event), event.call, event.name))
 
+    def _tool_output(self, event: ToolOutput) -> None:
+        if event.call in self._running and self.says("tool_chunk"):
+            self._say_chunks(event, self._chunks.add(event.call, event.text, replace=event.replace))
+        else:
+            self.lost["ToolOutput"] += 1
+
+    def _say_chunks(self, event: ToolOutput | ToolFinished, lines: list[str]) -> None:
+        name = self._running.get(event.call, "")
+        for line in lines:
+            self.say(families.ToolChunk(self._turn(event), event.call, name, line))
+
     def _tool_finished(self, event: ToolFinished) -> None:
         self._called.pop(event.call, None)
+        self._shown.discard(event.call)
+        self._say_chunks(event, self._chunks.end(event.call))
         if event.outcome in ("ok", "error"):
             self.say(events.result(event, self._turn(event)))
         else:
@@ -283,39 +261,47 @@ class EventWriter:
     def _retry_started(self, event: RetryStarted) -> None:
         self._info(event, events.retry_text(event))
 
+    def _compaction_started(self, event: CompactionStarted) -> None:
+        """Not said: its end tells."""
+        self._compaction = event
+        self.lost["CompactionStarted"] += 1
+
+    def _context_used(self, event: ContextUsed) -> None:
+        self._window = event.size
+        self.lost["ContextUsed"] += 1
+
     def _compaction_ended(self, event: CompactionEnded) -> None:
-        self._info(event, events.compaction_text(event))
+        if event.ok and self.says("compact_offload"):
+            self.say(events.offload(event, self._compaction, self._turn(event), self._window))
+        else:
+            self._info(event, events.compaction_text(event))
 
     def _budget_exceeded(self, event: BudgetExceeded) -> None:
         if self._version == "0.1.0":
             self._info(event, f"Budget {event.reason} exceeded: {event.observed} of {event.limit}")
         else:
-            self.say(shapes.BudgetExceeded(event.reason, event.observed, event.limit))
+            self.say(families.BudgetExceeded(event.reason, event.observed, event.limit))
 
     def _failed(self, event: Failed) -> None:
-        if self._turns and ERRORS_END_TURNS[self._version]:
-            self._info(event, event.failure.message)
-        else:
-            self.error(events.fault(event.failure), self._turn(event) or None)
+        self.refuse(events.fault(event.failure), self._turn(event))
+
+    def _cost_changed(self, event: CostChanged) -> None:
+        self._if_it_can("session_cost", "CostChanged", lambda: events.cost(event, self._session))
 
     def _extra(self, event: Extra) -> None:
-        shape = shapes.EVENTS[self._version].get(event.kind)
+        self._if_it_can(event.kind, f"Extra {event.kind}", lambda: events.extra(event, self._turn(event)))
+
+    def _if_it_can(self, kind: str, name: str, frame: Callable[[], shapes.Frame]) -> None:
+        """Said if this version has the word, its flag is on and nothing is missing in it."""
         try:
-            if shape is None or event.kind not in shapes.DIAGNOSTICS:
-                raise ValueError(event.kind)
-            self.say(msgspec.convert({**event.data, "type": event.kind}, shape))
+            if kind not in EVENTS[self._version] or not self.says(kind):
+                raise ValueError(kind)
+            self.say(frame())
         except ValueError:
-            self.lost[f"Extra {event.kind}"] += 1
+            self.lost[name] += 1
 
     def _rebuilt(self, event: Event) -> None:
         """Not said: the other end finds it out by itself."""
-
-    def _info(self, event: Event, message: str) -> None:
-        self.say(shapes.Info(self._turn(event), message))
-
-    def _turn(self, event: Event) -> str:
-        """Nothing carries the msg_id of a turn that has ended: hosts would take it for a new beginning."""
-        return event.turn if event.turn in self._turns else ""
 
 
 _WORDS: dict[type[Event], Callable[[EventWriter, Any], None]] = {
@@ -323,18 +309,22 @@ _WORDS: dict[type[Event], Callable[[EventWriter, Any], None]] = {
     SettingChanged: EventWriter._setting_changed,
     ServerChanged: EventWriter._server_changed,
     TurnStarted: EventWriter._turn_started,
-    TextDelta: EventWriter.text,
+    TextDelta: EventWriter._text,
     ThinkingDelta: EventWriter._thinking,
     TurnEnded: EventWriter._turn_ended,
     ToolCalled: EventWriter._tool_called,
     Ask: EventWriter._ask,
     AskClosed: EventWriter._ask_closed,
     ToolStarted: EventWriter._tool_started,
+    ToolOutput: EventWriter._tool_output,
     ToolFinished: EventWriter._tool_finished,
     Alive: EventWriter._alive,
     Notice: EventWriter._notice,
     RetryStarted: EventWriter._retry_started,
+    CompactionStarted: EventWriter._compaction_started,
     CompactionEnded: EventWriter._compaction_ended,
+    ContextUsed: EventWriter._context_used,
+    CostChanged: EventWriter._cost_changed,
     BudgetExceeded: EventWriter._budget_exceeded,
     Failed: EventWriter._failed,
     Extra: EventWriter._extra,
@@ -343,10 +333,3 @@ _WORDS: dict[type[Event], Callable[[EventWriter, Any], None]] = {
     ReplyEnded: EventWriter._rebuilt,
     StepEnded: EventWriter._rebuilt,
 }
-
-
-def _quote(text: str) -> bytes:
-    try:
-        return jsonl.armour(_encode(text))
-    except UnicodeEncodeError:  # a lone surrogate
-        return jsonl.dump(text)[:-1]

@@ -1,0 +1,24 @@
+"""Output of running calls, cut into lines for `tool_chunk`."""
+
+_MOST = 64 * 1024
+"""A line that is longer than this is not waited for."""
+
+
+class Lines:
+    """The last line of each call is kept until it is whole, or the call ends."""
+
+    def __init__(self) -> None:
+        self._partial: dict[str, str] = {}
+
+    def add(self, call: str, text: str, *, replace: bool) -> list[str]:
+        """The lines that are whole now, without their ends. With `replace`, an unfinished one is forgotten."""
+        before = "" if replace else self._partial.get(call, "")
+        *lines, rest = (before + text).split("\n")
+        if len(rest) > _MOST:
+            lines, rest = [*lines, rest], ""
+        self._partial[call] = rest
+        return lines
+
+    def end(self, call: str) -> list[str]:
+        rest = self._partial.pop(call, "")
+        return [rest] if rest else []
