@@ -123,6 +123,21 @@ class Floods(Works):
             os.write(2, b"something is going on " * 2000 + b"\n")
 
 
+class Chatters(Works):
+    """Sends proper notifications without end while it works."""
+
+    def run(self) -> None:
+        threading.Thread(target=self.chatter, daemon=True).start()
+        super().run()
+
+    def chatter(self) -> None:
+        params = {"level": "info", "data": "something is going on"}
+        line = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": params}) + "\n"
+        while True:
+            sys.stdout.write(line)  # whole lines, because both threads write through one lock
+            sys.stdout.flush()
+
+
 class Crashes(Works):
     """Ends in the middle of a call, as often as the file it is given has letters."""
 
@@ -158,12 +173,13 @@ class Slow(Works):
     def tools_call(self, message: dict[str, Any]) -> Any:
         if message["params"]["name"] == "told":
             return self.text(json.dumps(self.told))
+        self.sleeping = message["id"]
         token = message["params"]["_meta"]["progressToken"]
         self.say({"method": "notifications/progress", "params": {"progressToken": token, "progress": 1}})
         return None
 
     def notifications_cancelled(self, message: dict[str, Any]) -> None:
-        self.told.append(message["params"]["requestId"])
+        self.told.append(message["params"]["requestId"] == self.sleeping)
         self.say({"id": message["params"]["requestId"], "result": self.text("too late")})
 
 
@@ -238,6 +254,25 @@ class Asks(Works):
         return super().take(message)
 
 
+class AsksTooOften(Asks):
+    """Asks ten things at once, and tells how it was answered."""
+
+    def tools_call(self, message: dict[str, Any]) -> Any:
+        self.call = message["id"]
+        self.actions: list[str] = []
+        params = {"message": "Really?", "requestedSchema": {"type": "object", "properties": {}}}
+        for number in range(10):
+            self.say({"id": f"q{number}", "method": "elicitation/create", "params": params})
+
+    def take(self, message: dict[str, Any]) -> None:
+        if not str(message.get("id")).startswith("q"):
+            return super().take(message)
+        self.actions.append(message["result"]["action"])
+        if len(self.actions) == 10:
+            self.say({"id": self.call, "result": self.text(" ".join(sorted(self.actions)))})
+        return None
+
+
 class AsksAtOnce(Asks):
     """Asks before anybody has called it."""
 
@@ -281,7 +316,7 @@ class Modern(Works):
         return {**result, "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 
 
-_ALL: list[type[Works]] = [Works, AsksAtOnce, *Works.__subclasses__()]
+_ALL: list[type[Works]] = [Works, AsksAtOnce, AsksTooOften, *Works.__subclasses__()]
 WAYS = {way.__name__: way for way in _ALL}
 
 if __name__ == "__main__":

@@ -99,6 +99,19 @@ def test_L4_a_flood_on_stderr_holds_nobody_up(tmp_path: Path, caplog: pytest.Log
     assert any("the rest is not shown" in line for line in said)
 
 
+def test_L4_a_server_that_never_stops_talking_leaves_the_others_their_turn(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        stage.servers.add(plain("Chatters"))
+        await stage.heard("plain")
+        assert (await stage.call("echo")).ok
+        began = time.monotonic()
+        for _ in range(20):
+            await asyncio.sleep(0.001)
+        assert time.monotonic() - began < 3
+
+    on_stage(tmp_path, work)
+
+
 def test_P5_what_a_server_was_given_as_a_secret_does_not_come_back_in_a_reason(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
         stage.servers.add(plain("Dies", env={"THE_TOKEN": "hunter2hunter2"}))
@@ -171,7 +184,7 @@ def test_a_cancelled_call_is_over_at_once_and_the_server_is_told(tmp_path: Path)
         with pytest.raises(asyncio.CancelledError):
             await call
         assert time.monotonic() - began < 0.2
-        assert (await stage.call("told")).output == "[5]"  # after initialize and the lists of three kinds
+        assert (await stage.call("told")).output == "[true]"
         assert context.shown == ["1\n"]
 
     on_stage(tmp_path, work)
@@ -277,6 +290,51 @@ def test_the_time_of_a_call_stands_still_while_a_person_thinks(tmp_path: Path) -
         assert (await stage.call("echo", {}, context)).output == '{"action": "decline"}'
 
     on_stage(tmp_path, work, call_timeout=0.3)
+
+
+def test_a_question_ends_with_the_call_that_it_was_for(tmp_path: Path) -> None:
+    asked, ended = asyncio.Event(), asyncio.Event()
+
+    class Undecided(CallContext):
+        async def ask(self, question: Ask) -> Answer:
+            asked.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
+            return Answer("", "allow")
+
+    async def work(stage: Stage) -> None:
+        stage.servers.add(plain("Asks"))
+        await stage.heard("plain")
+        call = asyncio.ensure_future(stage.call("echo", {}, Undecided(tmp_path)))
+        await asked.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        await ended.wait()
+
+    on_stage(tmp_path, work)
+
+
+def test_nobody_is_drowned_in_questions(tmp_path: Path) -> None:
+    class Slow(CallContext):
+        async def ask(self, question: Ask) -> Answer:
+            await super().ask(question)
+            while len(self.asked) < 5:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            await asyncio.sleep(0.2)
+            return Answer("", "allow")
+
+    async def work(stage: Stage) -> None:
+        stage.servers.add(plain("AsksTooOften"))
+        await stage.heard("plain")
+        context = Slow(tmp_path, [Answer("", "allow")] * 10)
+        answered = (await stage.call("echo", {}, context)).output.split()
+        assert answered.count("decline") >= 3
+        assert len(context.asked) == answered.count("accept")
+
+    on_stage(tmp_path, work)
 
 
 @pytest.mark.parametrize(("someone", "action"), [(False, "cancel"), (True, "accept")])

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 from importlib import import_module
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,12 @@ if TYPE_CHECKING:  # it loads the SDK
 RESTARTS = 1
 STEADY = 60.0
 """A server that was up for so many seconds may crash once more."""
+REFRESH_PAUSE = 0.05
+"""What is said again and again within this time is heard once."""
 MOST_PROGRESS = 50_000
+MOST_FAULT = 2000
+MOST_QUESTIONS = 5
+"""Questions of one server that may wait for a person at the same time."""
 _MISSING = "MCP needs the Python package mcp; install it with: pip install 'polylect[mcp]'"
 
 
@@ -43,7 +47,8 @@ class Keeper:
         self._version = ""
         self._link: Link | None = None
         self._decided = asyncio.Event()
-        self._callers: list[tuple[ToolContext, asyncio.Timeout]] = []
+        self._callers: list[_Caller] = []
+        self._questions = 0
         self._errands: set[asyncio.Task[Any]] = set()
         self._stale: set[str] = set()
         self._work = asyncio.create_task(self._keep())
@@ -55,9 +60,9 @@ class Keeper:
 
     async def stop(self) -> None:
         """Ends when the server has. Can be given up on: custody outlives it."""
+        self._link, self.reason = None, "the server was removed"
+        self._decided.set()
         self._work.cancel()
-        for errand in tuple(self._errands):
-            errand.cancel()
         await asyncio.wait((self._work,))
 
     # Keeping.
@@ -81,7 +86,8 @@ class Keeper:
     async def _live(self) -> str:
         """From connecting to the end of the connection, and why it ended."""
         try:
-            link = await asyncio.to_thread(import_module, "polylect.mcp.link")  # see there what it costs
+            async with self._place.loading:
+                link = await asyncio.to_thread(import_module, "polylect.mcp.link")  # see there what it costs
         except ImportError as error:
             return _MISSING if (error.name or "").split(".")[0] != "polylect" else str(error)
         try:
@@ -132,7 +138,7 @@ class Keeper:
 
     async def _ask_again(self, what: str) -> None:
         link = self._link
-        await asyncio.sleep(0)  # what else is said in the same breath
+        await asyncio.sleep(REFRESH_PAUSE)
         self._stale.discard(what)
         if not link or link.lost.is_set():
             return
@@ -146,7 +152,8 @@ class Keeper:
                     case _:
                         self.resources = tuple(await link.resources())
         except Exception as error:  # noqa: BLE001  (the old list stays)
-            self._remarks.log(logging.WARNING, f"cannot list its {what}: {str(error) or type(error).__name__}")
+            if self._link is link:
+                self._remarks.log(logging.WARNING, f"cannot list its {what}: {str(error) or type(error).__name__}")
 
     async def _renew_tools(self, link: "Link") -> None:
         listed = await link.tools()
@@ -169,13 +176,10 @@ class Keeper:
             async with asyncio.timeout(self._place.call_timeout) as deadline:
                 link = await self._connected()
                 work = self._errand(link.call(tool, args, _bounded(context)))
-                self._callers.append((context, deadline))
-                try:
+                with _Caller(context, deadline, self._callers):
                     return returned(await asyncio.shield(work), context)
-                finally:
-                    self._callers.remove((context, deadline))
         except Fault as fault:
-            return ToolReturn(self._remarks.clean(f"MCP server {self.server.name}: {fault}"), ok=False)
+            return ToolReturn(self._remarks.clean(f"MCP server {self.server.name}: {fault}", MOST_FAULT), ok=False)
         except TimeoutError:
             late = f"did not answer within {self._place.call_timeout:g} s, and the call was cancelled"
             return ToolReturn(f"MCP server {self.server.name}: {tool} {late}", ok=False)
@@ -202,16 +206,16 @@ class Keeper:
         return self._link
 
     async def _ask(self, question: Ask) -> Answer:
-        """A question of the server's, asked on behalf of its latest call, whose time stands still meanwhile."""
-        if not self._callers:
-            return await self._place.ask(question) if self._place.ask else Answer(question.ask, "cancelled")
-        context, deadline = self._callers[-1]
-        deadline.reschedule(None)
+        """A question of the server's, asked on behalf of its latest call if it has any."""
+        if self._questions >= MOST_QUESTIONS:
+            return Answer(question.ask, "deny", reason="too many questions at once")
+        self._questions += 1
         try:
-            return await context.ask(question)
+            if self._callers:
+                return await self._callers[-1].ask(question, self._place.call_timeout)
+            return await self._place.ask(question) if self._place.ask else Answer(question.ask, "cancelled")
         finally:
-            with suppress(RuntimeError):  # the call is over
-                deadline.reschedule(asyncio.get_running_loop().time() + self._place.call_timeout)
+            self._questions -= 1
 
     def _errand(self, work: Any) -> asyncio.Task[Any]:
         task: asyncio.Task[Any] = asyncio.create_task(work)
@@ -219,6 +223,45 @@ class Keeper:
         task.add_done_callback(self._errands.discard)
         task.add_done_callback(lambda done: done.cancelled() or done.exception())  # looked at, also if nobody waits
         return task
+
+
+class _Caller:
+    """A call under way, among those of its server. What a server asks meanwhile ends with it."""
+
+    def __init__(self, context: ToolContext, deadline: asyncio.Timeout, among: list["_Caller"]) -> None:
+        self._context = context
+        self._deadline = deadline
+        self._among = among
+        self._asking: set[asyncio.Task[Answer]] = set()
+        self._over = False
+
+    def __enter__(self) -> None:
+        self._among.append(self)
+
+    def __exit__(self, *exc: object) -> None:
+        self._among.remove(self)
+        self._over = True
+        for asking in self._asking:
+            asking.cancel()
+
+    async def ask(self, question: Ask, time_left: float) -> Answer:
+        """The call's time stands still while a person thinks."""
+        asking = asyncio.create_task(self._put(question))
+        self._asking.add(asking)
+        self._deadline.reschedule(None)
+        try:
+            return await asking
+        except asyncio.CancelledError:
+            if self._over:
+                return Answer(question.ask, "cancelled")
+            raise
+        finally:
+            self._asking.discard(asking)
+            if not self._over and not self._asking:
+                self._deadline.reschedule(asyncio.get_running_loop().time() + time_left)
+
+    async def _put(self, question: Ask) -> Answer:
+        return await self._context.ask(question)
 
 
 def _bounded(context: ToolContext) -> Callable[[str], None]:

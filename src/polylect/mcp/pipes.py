@@ -64,6 +64,7 @@ class Incoming(_Stream):
 
     async def __anext__(self) -> SessionMessage:
         while not self._lost.is_set():
+            await asyncio.sleep(0)  # however fast it talks, others have their turn (L4)
             while self._lines:
                 if message := self._message(self._lines.popleft()):
                     return message

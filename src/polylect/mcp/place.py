@@ -1,5 +1,6 @@
 """The plain values that the parts of this folder hand to each other. None of them needs the SDK."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Literal
 
@@ -26,6 +27,8 @@ class Place(Struct, frozen=True):
     call_timeout: float
     ask: Callable[[Ask], Awaitable[Answer]] | None
     on_commands: Callable[[], None]
+    loading: asyncio.Lock
+    """Held by whoever loads the SDK, so that a dozen servers do not take a dozen threads for it."""
 
 
 class PromptCommand(Struct, frozen=True):

@@ -9,7 +9,7 @@ from polylect.vocab.content import Server
 _TAIL = 4096
 _LINE = 500
 _BURST = 64 * 1024
-"""Bytes of a server's stderr that are logged within one span of time."""
+"""How much of what a server says is logged within one span of time."""
 _SPAN = 10.0
 _SECRET = ("KEY", "TOKEN", "SECRET", "PASSW", "AUTH", "COOKIE", "CREDENTIAL")
 _log = logging.getLogger(__name__)
@@ -34,28 +34,32 @@ class Remarks:
         """Standard error, as it comes. A flood costs next to nothing."""
         self._tail += data[-_TAIL:]
         del self._tail[:-_TAIL]
-        if not _log.isEnabledFor(logging.INFO):
-            return
+        if _log.isEnabledFor(logging.INFO) and self._may_speak(len(data)):
+            for line in data.decode(errors="replace").splitlines():
+                self._log(logging.INFO, line)
+
+    def log(self, level: int, text: str) -> None:
+        if _log.isEnabledFor(level) and self._may_speak(len(text)):
+            self._log(level, text)
+
+    def _log(self, level: int, text: str) -> None:
+        if text.strip():
+            _log.log(level, "MCP server %s: %s", self._name, self.clean(text))
+
+    def _may_speak(self, size: int) -> bool:
         now = self._loop.time()
         if now - self._span_began > _SPAN:
             self._span_began, self._span_size = now, 0
-        if self._span_size <= _BURST:
-            for line in data[:_BURST].decode(errors="replace").splitlines():
-                self.log(logging.INFO, line)
-            if self._span_size + len(data) > _BURST:
-                self.log(logging.WARNING, "says too much on stderr; the rest is not shown for a while")
-        self._span_size += len(data)
-
-    def log(self, level: int, text: str) -> None:
-        if _log.isEnabledFor(level) and text.strip():
-            _log.log(level, "MCP server %s: %s", self._name, self.clean(text))
+        before, self._span_size = self._span_size, self._span_size + size
+        if before <= _BURST < self._span_size:
+            self._log(logging.WARNING, "says too much; the rest is not shown for a while")
+        return self._span_size <= _BURST
 
     def noise(self, line: bytes, why: str) -> int:
         """A line on its standard output that is no message. How many there were."""
         self._noise += 1
         self._sample = line[:100].decode(errors="replace")
-        if self._noise <= 20:
-            self.log(logging.WARNING, f"wrote to stdout what is not MCP ({why}): {self._sample}")
+        self.log(logging.WARNING, f"wrote to stdout what is not MCP ({why}): {self._sample}")
         return self._noise
 
     def stray(self, id: object) -> None:
@@ -78,12 +82,12 @@ class Remarks:
             said.append(f"its last words on stderr: {lines[-1].strip()}")
         return self.clean("; ".join(filter(None, said)))
 
-    def clean(self, text: str) -> str:
+    def clean(self, text: str, most: int = _LINE) -> str:
         """One printable line without secrets."""
         for secret in self._secrets:
             text = text.replace(secret, "[removed]")
-        text = "".join(letter if letter.isprintable() else " " for letter in text[: 4 * _LINE])
-        return text if len(text) <= _LINE else f"{text[:_LINE]} ..."
+        text = "".join(letter if letter.isprintable() else " " for letter in text[: most + 1])
+        return text if len(text) <= most else f"{text[:most]} ..."
 
 
 def _secrets(pairs: Iterable[tuple[str, str]]) -> set[str]:

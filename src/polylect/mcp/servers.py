@@ -15,7 +15,7 @@ from polylect.vocab.content import Block, Server
 from polylect.vocab.events import Ask, Event, ServerChanged
 from polylect.vocab.ports import Children, Tool
 
-CLOSE_BOUND = 0.7
+CLOSE_BOUND = 0.6
 """Seconds that servers have to leave by themselves. Custody ends those that stay."""
 Action = Literal["remove", "reconnect", "enable", "disable"]
 
@@ -38,7 +38,8 @@ class Servers:
         """`ask` is for questions that belong to no call; `on_commands` hears that `commands` has others now."""
         self._tools = tools
         self._report = report
-        self._place = Place(children, env, workspace, connect_timeout, call_timeout, ask, on_commands)
+        told = (children, env, workspace, connect_timeout, call_timeout, ask, on_commands)
+        self._place = Place(*told, asyncio.Lock())
         self._known: dict[str, Server] = {}
         self._kept: dict[str, Keeper] = {}
         self._named: dict[str, dict[str, str]] = {}

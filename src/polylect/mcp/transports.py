@@ -32,6 +32,9 @@ for _name in ("httpx2", "httpcore2"):  # they log whole addresses, and those may
 @asynccontextmanager
 async def streams(server: Server, place: Place, remarks: Remarks, lost: asyncio.Event) -> AsyncIterator[Any]:
     """The SDK's two streams. `lost` is set when the one that comes in has ended."""
+    needed = "command" if server.transport == "stdio" else "url"
+    if server.transport != "host" and not getattr(server, needed):
+        raise Fault(f"the transport {server.transport} needs a {needed}")
     match server.transport:
         case "stdio":
             env = environment(place.env, server.env)

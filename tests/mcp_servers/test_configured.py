@@ -1,0 +1,84 @@
+"""What a configuration says of servers is read whole or refused by name."""
+
+import tomllib
+from typing import Any
+
+import pytest
+
+from polylect.mcp.configured import ServerError, servers_from
+from polylect.mcp.environment import environment
+from polylect.vocab.content import Server
+
+TEXT = """
+[files]
+command = "npx"
+args = ["-y", "@example/server-files", "${HOME}/notes"]
+env = { TOKEN = "${FILES_TOKEN}" }
+
+[search]
+transport = "streamable-http"
+url = "https://search.example/mcp"
+headers = { Authorization = "Bearer ${FILES_TOKEN}" }
+deferred = true
+
+[old]
+transport = "sse"
+url = "http://127.0.0.1:8000/sse"
+
+[short]
+url = "https://short.example/mcp"
+disabled = true
+"""
+
+
+def test_servers_are_read_with_variables_filled_in() -> None:
+    assert servers_from(tomllib.loads(TEXT), {"HOME": "/home/ada", "FILES_TOKEN": "t0p"}) == [
+        Server("files", "stdio", "npx", ("-y", "@example/server-files", "/home/ada/notes"), {"TOKEN": "t0p"}),
+        Server(
+            "search",
+            "http",
+            url="https://search.example/mcp",
+            headers={"Authorization": "Bearer t0p"},
+            extras={"deferred": True},
+        ),
+        Server("old", "sse", url="http://127.0.0.1:8000/sse"),
+        Server("short", "http", url="https://short.example/mcp", extras={"disabled": True}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        ({"a": 5}, "mcp.servers.a is a table"),
+        ({" ": {"command": "x"}}, "a server needs a name"),
+        ({"a": {}}, "mcp.servers.a has the transport http and needs a url"),
+        ({"a": {"transport": "stdio"}}, "mcp.servers.a has the transport stdio and needs a command"),
+        ({"a": {"transport": "sse", "command": "x"}}, "mcp.servers.a has the transport sse and needs a url"),
+        ({"a": {"transport": "carrier-pigeon"}}, "there is no 'carrier-pigeon'; choose stdio, sse or streamable-http"),
+        ({"a": {"url": "ftp://x"}}, "mcp.servers.a.url has to begin with http:// or https://"),
+        ({"a": {"comand": "x"}}, "mcp.servers.a has no setting comand"),
+        ({"a": {"command": ["x"]}}, r"mcp.servers.a.command takes a str, not \['x'\]"),
+        ({"a": {"command": "x", "args": [1]}}, "mcp.servers.a.args takes strings only"),
+        ({"a": {"command": "x", "env": {"A": 1}}}, "mcp.servers.a.env takes strings only"),
+        ({"a": {"command": "x", "env": {"A": "${NOPE}"}}}, r"env.A wants \$\{NOPE\}, and the environment has no NOPE"),
+    ],
+)
+def test_what_is_wrong_is_named(table: dict[str, Any], told: str) -> None:
+    with pytest.raises(ServerError, match=told):
+        servers_from(table)
+
+
+def test_P5_a_server_gets_little_of_our_environment_and_all_of_its_own() -> None:
+    ours = {
+        "PATH": "/bin",
+        "HOME": "/home/ada",
+        "DATABASE_URL": "postgres://ada:secret@db",
+        "HTTPS_PROXY": "http://ada:secret@proxy",
+        "http_proxy": "http://proxy",
+    }
+    assert environment(ours, {"TOKEN": "x", "PATH": "/opt/bin"}) == {
+        "PATH": "/opt/bin",
+        "HOME": "/home/ada",
+        "http_proxy": "http://proxy",
+        "TOKEN": "x",
+    }

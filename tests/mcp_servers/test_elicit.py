@@ -1,0 +1,62 @@
+"""A server's question is asked in the plainest form that holds it, and only a whole yes is a yes (A1)."""
+
+from typing import Any
+
+import pytest
+
+from polylect.mcp.elicit import Action, action, address, question
+from polylect.vocab.commands import Answer
+from polylect.vocab.content import Option
+
+
+def form(**fields: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": fields, "required": list(fields)}
+
+
+TEXT = form(name={"type": "string"})
+COLOUR = form(colour={"type": "string", "enum": ["r", "g"], "enumNames": ["Red", "Green"]})
+TWO = form(name={"type": "string"}, age={"type": "integer"})
+MAIL = form(mail={"type": "string", "format": "email"})
+NOTHING: dict[str, Any] = {"type": "object", "properties": {}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "kind"), [(TEXT, "text"), (COLOUR, "choice"), (TWO, "form"), (MAIL, "form"), (NOTHING, "confirm")]
+)
+def test_a_question_has_the_plainest_kind(schema: dict[str, Any], kind: str) -> None:
+    ask = question("shop", "Well?", schema)
+    assert (ask.kind, ask.title, ask.category) == (kind, "shop: Well?", "mcp")
+    assert ask.args == (schema if kind == "form" else {})
+
+
+def test_a_choice_has_ids_and_labels() -> None:
+    assert question("shop", "Well?", COLOUR).options == (Option("r", "Red"), Option("g", "Green"))
+
+
+@pytest.mark.parametrize(
+    ("schema", "answer", "told"),
+    [
+        (TEXT, Answer("", "allow", "Ada"), ("accept", {"name": "Ada"})),
+        (COLOUR, Answer("", "allow", "g"), ("accept", {"colour": "g"})),
+        (COLOUR, Answer("", "allow", "Green"), ("accept", {"colour": "g"})),
+        (COLOUR, Answer("", "allow", ["Red"]), ("accept", {"colour": "r"})),
+        (TWO, Answer("", "allow", {"name": "Ada", "age": 36, "x": 1}), ("accept", {"name": "Ada", "age": 36})),
+        (TWO, Answer("", "allow", '{"name": "Ada", "age": 36}'), ("accept", {"name": "Ada", "age": 36})),
+        (TWO, Answer("", "allow", {"name": "Ada"}), ("decline", None)),
+        (TWO, Answer("", "allow", "yes"), ("decline", None)),
+        (TWO, Answer("", "allow"), ("decline", None)),
+        (TEXT, Answer("", "deny", "Ada"), ("decline", None)),
+        (TEXT, Answer("", "cancelled"), ("cancel", None)),
+        (NOTHING, Answer("", "allow"), ("accept", {})),
+    ],
+)
+def test_an_answer_is_told_as_the_protocol_wants_it(schema: dict[str, Any], answer: Answer, told: Action) -> None:
+    assert action(question("shop", "Well?", schema), schema, answer) == told
+
+
+def test_a_page_to_open_is_shown_whole_and_has_no_content() -> None:
+    url = "https://login.example/?state=" + "x" * 300
+    ask = address("shop", "Log in", url)
+    assert (ask.kind, ask.args) == ("url", {"url": url})
+    assert url in ask.reason
+    assert action(ask, {}, Answer("", "allow", {"a": 1})) == ("accept", None)
