@@ -109,7 +109,7 @@ def test_a_change_is_judged_by_what_the_settings_will_be_when_its_time_comes(tmp
     ("changes", "told"),
     [
         ({"colour": "red"}, "there is no setting 'colour'; settings are model, mode, thinking"),
-        ({"mode": "wild"}, "mode 'wild' does not exist; modes are default, auto_edit, force"),
+        ({"mode": "wild"}, "mode 'wild' does not exist; modes are default, auto_edit, force, plan, dont_ask"),
         ({"mode": ["force"]}, "mode ['force'] does not exist"),
         ({"effort": "high"}, "effort 'high' is not offered; levels are none for this model"),
         ({"thinking": "enabled"}, "the model plain does not offer thinking"),

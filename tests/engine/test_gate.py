@@ -3,6 +3,7 @@
 import pytest
 
 from polylect.engine.gate import Wanted, verdict
+from polylect.engine.rules import written
 from polylect.engine.settings import MODES, Mode
 from polylect.vocab.content import Category, Rule
 
@@ -30,6 +31,10 @@ RUNS: dict[tuple[Mode, str], set[str]] = {
     ("auto_edit", "outside"): set(),
     ("force", "inside"): set(TOOLS),
     ("force", "outside"): set(TOOLS),
+    ("plan", "inside"): {"Read", "Look"},
+    ("plan", "outside"): set(),
+    ("dont_ask", "inside"): {"Read"},
+    ("dont_ask", "outside"): set(),
 }
 
 
@@ -39,7 +44,8 @@ RUNS: dict[tuple[Mode, str], set[str]] = {
 def test_A7_P2_a_mode_lets_run_what_the_table_says_and_outside_the_workspace_everything_is_asked_for(
     mode: Mode, where: str, name: str
 ) -> None:
-    expected = "allow" if name in RUNS[mode, where] else "ask"
+    refused = mode == "dont_ask" or (mode == "plan" and TOOLS[name] != "info")
+    expected = "allow" if name in RUNS[mode, where] else "deny" if refused else "ask"
     assert decided(name, mode, outside=OUTSIDE if where == "outside" else "") == expected
 
 
@@ -48,6 +54,17 @@ def test_the_reason_says_what_a_person_has_to_know() -> None:
     outside = Wanted("Read", "info", {}, ("/w/a", OUTSIDE))
     assert verdict(outside, "default", ("Read",), [Rule("path", "/w")]).why == (
         "it touches /etc/passwd, which is outside the workspace"
+    )
+    command = Wanted("Bash", "exec", {"command": "git log > out"})
+    assert verdict(command, "default", (), [Rule("prefix", "git log")]).why == (
+        "exec calls are asked for in mode default: it writes to out"
+    )
+    assert verdict(command, "dont_ask", (), ()).why == (
+        "exec calls are asked for in mode dont_ask, and the mode dont_ask denies what would be asked for"
+    )
+    assert "nothing can be changed or run" in verdict(command, "plan", ("Bash",), ()).why
+    assert verdict(Wanted("Bash", "exec", {"command": "ls"}), "default", (), [Rule("tool", "Bash")]).why == (
+        "the rule Bash allows it"
     )
 
 
@@ -62,7 +79,6 @@ def test_the_reason_says_what_a_person_has_to_know() -> None:
         (Rule("tool", "Ed"), set()),
         (Rule("category", ""), set()),
         (Rule("path", "/"), set()),
-        (Rule("category", "exec", effect="deny"), set()),
         (Rule("category", "exec", effect="ask"), set()),
     ],
 )
@@ -100,6 +116,8 @@ GIT = (Rule("prefix", "git log"), Rule("prefix", "git status:*"), Rule("prefix",
         ("git log `rm x`", "ask"),
         ("git log > ~/.bashrc", "ask"),
         ("git log <(rm x)", "ask"),
+        ("git log $(git status)", "allow"),
+        ("git log > /dev/null 2>&1", "allow"),
         ("git log << END", "ask"),
         ("", "ask"),
         (";;", "ask"),
@@ -118,7 +136,41 @@ def test_A4_a_prefix_speaks_of_shell_commands_only_and_a_denied_one_allows_nothi
     assert decided("mcp__x__y", "default", Rule("prefix", "ls"), command="ls") == "ask"
     assert decided("Edit", "default", Rule("prefix", "ls"), command="ls") == "ask"
     denied = Rule("prefix", "rm", effect="deny")
-    assert decided("Bash", "default", Rule("prefix", "ls"), denied, command="ls; rm x") == "ask"
+    assert decided("Bash", "default", denied, command="ls") == "ask"
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Rule("category", "exec", effect="deny"),
+        Rule("tool", "Bash", effect="deny"),
+        Rule("prefix", "rm", effect="deny"),
+        Rule("command", "rm x", effect="deny", tool="Bash"),
+        Rule("path", "/etc", effect="deny"),
+    ],
+)
+def test_a_deny_rule_wins_over_every_mode_and_every_other_rule(mode: Mode, rule: Rule) -> None:
+    allowing = (Rule("category", "exec"), Rule("tool", "Bash"), Rule("prefix", "rm"), Rule("path", "/"))
+    wanted = Wanted("Bash", "exec", {"command": "rm x"}, (), ("/etc/passwd",))
+    judged = verdict(wanted, mode, ("Bash",), [*allowing, rule])
+    assert judged.decision == "deny"
+    assert judged.why == f"the rule {written(rule)} denies it"
+
+
+@pytest.mark.parametrize("mode", ["default", "auto_edit", "force"])
+def test_an_ask_rule_wins_over_whatever_allows(mode: Mode) -> None:
+    allowing = (Rule("tool", "Bash"), Rule("prefix", "git"))
+    asking = Rule("prefix", "git push", effect="ask")
+    assert decided("Bash", mode, *allowing, asking, command="git push") == "ask"
+    assert decided("Bash", mode, *allowing, asking, command="git log") == "allow"
+
+
+def test_a_rule_for_one_tool_says_nothing_about_another() -> None:
+    rule = Rule("prefix", "ls", tool="Bash")
+    assert verdict(Wanted("Shell", "exec", {"command": "ls"}), "default", (), [rule]).decision == "ask"
+    denied = Rule("prefix", "ls", effect="deny", tool="Bash")
+    assert verdict(Wanted("Shell", "exec", {"command": "ls"}), "force", (), [denied]).decision == "allow"
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,15 @@
-"""May this call run? A pure verdict from the mode, the standing rules and what the call would touch."""
+"""May this call run? A pure verdict from the mode, the standing rules and what the call would touch.
 
-import re
-from collections.abc import Sequence
+Deny rules win over everything, also over the mode `force`. Ask rules win over whatever allows.
+"""
+
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
 
+from polylect.engine import command_rules
+from polylect.engine.rules import covers, in_family, is_pattern, names_host, names_tool, written
 from polylect.engine.settings import Mode
 from polylect.vocab.content import Category, Rule
 
@@ -13,12 +17,9 @@ _MODE_ALLOWS: dict[Mode, frozenset[str]] = {
     "default": frozenset(),
     "auto_edit": frozenset({"info", "edit"}),
     "force": frozenset({"info", "edit", "exec", "mcp"}),
+    "plan": frozenset({"info"}),
+    "dont_ask": frozenset(),
 }
-
-# What can hide a second command from a look at the first word: substitutions, and a here-document or redirection that
-# writes where no rule looked.
-_HIDING = re.compile(r"\$\(|`|[<>]\(|[<>]")
-_SEPARATORS = re.compile(r"&&|\|\||[;|&\n]")
 
 
 class Wanted(Struct, frozen=True):
@@ -28,20 +29,77 @@ class Wanted(Struct, frozen=True):
     category: Category
     args: dict[str, Any]
     outside: tuple[str, ...] = ()
+    touched: tuple[str, ...] = ()
+    """All paths it would touch."""
+    long_name: str = ""
+    """Of a server's tool: `mcp__server__tool`, whatever it is called here."""
+
+    @property
+    def command(self) -> str | None:
+        command = self.args.get("command")
+        return command if self.category == "exec" and isinstance(command, str) else None
 
 
 class Verdict(Struct, frozen=True):
     """What to do, and why in words a host can show."""
 
-    decision: Literal["allow", "ask"]
+    decision: Literal["allow", "ask", "deny"]
     why: str
 
 
-def verdict(call: Wanted, mode: Mode, allow_list: Sequence[str], rules: Sequence[Rule]) -> Verdict:
+def verdict(call: Wanted, mode: Mode, allow_list: Sequence[str], rules: Iterable[Rule]) -> Verdict:
+    by_effect: dict[str, list[Rule]] = {"deny": [], "ask": [], "allow": []}
+    for rule in rules:
+        by_effect[rule.effect].append(rule)
+    judged = _stopped(call, mode, by_effect) or _let_run(call, mode, allow_list, by_effect["allow"])
+    if judged.decision == "ask" and mode == "dont_ask":
+        return Verdict("deny", f"{judged.why}, and the mode dont_ask denies what would be asked for")
+    return judged
+
+
+# What stands against it.
+
+
+def _stopped(call: Wanted, mode: Mode, rules: dict[str, list[Rule]]) -> Verdict | None:
+    found = [(rule, _speaks_of(rule, call)) for rule in (*rules["deny"], *rules["ask"])]
+    denying = [rule for rule, caught in found if caught and rule.effect == "deny"]
+    if denying:
+        return Verdict("deny", f"the rule {written(denying[0])} denies it")
+    if mode == "plan" and call.category not in _MODE_ALLOWS[mode]:
+        return Verdict("deny", "the mode is plan: files can be read, nothing can be changed or run")
+    for rule, caught in found:
+        if caught:
+            return Verdict("ask", f"the rule {written(rule)} wants it to be asked for")
+        if caught is None:
+            return Verdict("ask", f"it cannot be told whether the rule {written(rule)} speaks of it")
+    return None
+
+
+def _speaks_of(rule: Rule, call: Wanted) -> bool | None:
+    """None if that cannot be told."""
+    match rule.kind:
+        case "category":
+            return rule.value == call.category
+        case "tool":
+            return names_tool(rule.value, call.name) or names_tool(rule.value, call.long_name)
+        case "path":
+            return in_family(rule, call.name, call.category) and any(covers(rule, path) for path in call.touched)
+        case "domain":
+            url = call.args.get("url")
+            return rule.tool == call.name and (names_host(rule, url) if isinstance(url, str) else False)
+        case "prefix" | "command":
+            if call.command is None or rule.tool not in ("", call.name):
+                return False
+            return command_rules.catches(rule, command_rules.commands_in(call.command))
+
+
+# What speaks for it.
+
+
+def _let_run(call: Wanted, mode: Mode, allow_list: Sequence[str], rules: Sequence[Rule]) -> Verdict:
     if mode == "force":
         return Verdict("allow", "the mode is force")
-    rules = [rule for rule in rules if rule.effect == "allow"]
-    unruled = [path for path in call.outside if not any(_covers(rule, path, call.category) for rule in rules)]
+    unruled = [path for path in call.outside if not any(_opens_to(rule, path, call) for rule in rules)]
     if unruled:
         return Verdict("ask", f"it touches {unruled[0]}, which is outside the workspace")
     if call.category in _MODE_ALLOWS[mode]:
@@ -49,48 +107,38 @@ def verdict(call: Wanted, mode: Mode, allow_list: Sequence[str], rules: Sequence
     if call.name in allow_list:
         return Verdict("allow", f"{call.name} is on the allow list")
     for rule in rules:
-        if _permits(rule, call, rules):
-            return Verdict("allow", f"{rule.kind} {rule.value or call.category} was always allowed")
-    return Verdict("ask", f"{call.category} calls are asked for in mode {mode}")
+        if _permits(rule, call):
+            return Verdict("allow", f"the rule {written(rule)} allows it")
+    if call.touched and all(any(_grants(rule, path, call) for rule in rules) for path in call.touched):
+        return Verdict("allow", "rules allow the files it touches")
+    return _by_command(call, mode, rules)
 
 
-def _permits(rule: Rule, call: Wanted, rules: Sequence[Rule]) -> bool:
-    match rule.kind:
-        case "category":
-            return rule.value == call.category
-        case "tool":
-            return rule.value == call.name
-        case "prefix":
-            command = call.args.get("command")
-            return call.category == "exec" and isinstance(command, str) and _every_part_allowed(command, rules)
-        case "path":
-            return False  # widens what may be touched, not what may be done
+def _by_command(call: Wanted, mode: Mode, rules: Sequence[Rule]) -> Verdict:
+    asked = f"{call.category} calls are asked for in mode {mode}"
+    kinds = ("prefix", "command")
+    rules = [rule for rule in rules if rule.kind in kinds and rule.tool in ("", call.name)]
+    if call.command is None or not rules:
+        return Verdict("ask", asked)
+    why = command_rules.why_not(call.command, command_rules.commands_in(call.command), rules)
+    return Verdict("ask", f"{asked}: {why}") if why else Verdict("allow", "rules allow every command in it")
 
 
-def _every_part_allowed(command: str, rules: Sequence[Rule]) -> bool:
-    if _HIDING.search(command):
-        return False
-    parts = [part.strip() for part in _SEPARATORS.split(command)]
-    prefixes = [prefix for rule in rules if rule.kind == "prefix" and (prefix := _prefix(rule.value))]
-    return all(any(_starts(part, prefix) for prefix in prefixes) for part in parts if part) and any(parts)
+def _permits(rule: Rule, call: Wanted) -> bool:
+    return rule.kind in ("category", "tool", "domain") and _speaks_of(rule, call) is True
 
 
-def _prefix(value: str) -> str:
-    """`git log:*`, `git log *` and `git log ` all mean the words `git log`."""
-    return re.split(r"[{*:]", value, maxsplit=1)[0].strip()
+def _grants(rule: Rule, path: str, call: Wanted) -> bool:
+    """A path with a tool says what may be done there; without one it only widens what may be touched."""
+    return rule.kind == "path" and bool(rule.tool) and in_family(rule, call.name, call.category) and covers(rule, path)
 
 
-def _starts(part: str, prefix: str) -> bool:
-    """At a word boundary: `cargo` does not allow `cargo-evil`."""
-    return part == prefix or part.startswith(prefix + " ")
+def _opens_to(rule: Rule, path: str, call: Wanted) -> bool:
+    return _grants(rule, path, call) or (opens(rule, call.category) and covers(rule, path))
 
 
 def opens(rule: Rule, category: Category) -> bool:
     """Is this a folder or file that calls of this category may touch?"""
     named = rule.kind == "path" and rule.effect == "allow" and rule.value.startswith("/")
-    return named and (rule.write or category == "info")
-
-
-def _covers(rule: Rule, path: str, category: Category) -> bool:
-    root = rule.value.rstrip("/")
-    return opens(rule, category) and (path == root or path.startswith(root + "/"))
+    plain = not rule.tool and not is_pattern(rule.value)
+    return named and plain and (rule.write or category == "info")

@@ -6,8 +6,8 @@ from msgspec import Struct
 
 from polylect.engine.budget import Budget
 
-Mode = Literal["default", "auto_edit", "force"]
-MODES: tuple[Mode, ...] = ("default", "auto_edit", "force")
+Mode = Literal["default", "auto_edit", "force", "plan", "dont_ask"]
+MODES: tuple[Mode, ...] = ("default", "auto_edit", "force", "plan", "dont_ask")
 
 
 class Settings(Struct, frozen=True):
@@ -29,6 +29,10 @@ class Settings(Struct, frozen=True):
     """Folders beside the workspace that tools may touch without asking."""
     allow_list: tuple[str, ...] = ("Read", "Glob", "Grep")
     """Tools that never ask."""
+    allow: tuple[str, ...] = ()
+    """Rules as `Bash(git log:*)`; see rules.py."""
+    deny: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
     compact_at: float = 0.85
     """How full the model's window may get before the conversation's beginning becomes a summary."""
     queue: int = 64

@@ -186,7 +186,7 @@ class Words:
             if found := form.match(self.text, self.at):
                 self.at = found.end()
                 return Word(found.group(), literal=False)
-        if self.comes("${") or self.comes("$[") or self.comes('$"') and not quoted:
+        if self.comes("${") or self.comes("$[") or (self.comes('$"') and not quoted):
             raise NotUnderstood(f"{self.text[self.at : self.at + 12]!r} can hide a command")
         self.at += 1
         return Word("$")

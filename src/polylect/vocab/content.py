@@ -154,12 +154,14 @@ class Abilities(Struct, frozen=True, omit_defaults=True):
 
 
 class Rule(Struct, frozen=True, omit_defaults=True):
-    """A standing decision: on this category, this tool, commands with this prefix, or files below this path."""
+    """A standing decision: on this category, this tool, exactly this command or those with this prefix, files at or
+    below this path (a pattern where it has `*`), or this domain. With a `tool`, on calls of that tool only."""
 
-    kind: Literal["category", "tool", "prefix", "path"]
+    kind: Literal["category", "tool", "prefix", "command", "path", "domain"]
     value: str = ""
     write: bool = True
     effect: Literal["allow", "deny", "ask"] = "allow"
+    tool: str = ""
 
 
 class Server(Struct, frozen=True, omit_defaults=True):

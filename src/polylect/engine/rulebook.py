@@ -1,0 +1,66 @@
+"""The standing rules of one conversation: those it began with, and those that are added, expire or are taken back."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from msgspec import Struct
+
+from polylect.engine.rules import BadRule, Effect, parse
+from polylect.engine.settings import Settings
+from polylect.vocab.content import Rule
+
+
+class _Grant(Struct, frozen=True):
+    rule: Rule
+    id: str
+    until_ms: int
+
+
+class Rulebook:
+    """Iterates over the rules that hold now."""
+
+    def __init__(self, fixed: Sequence[Rule] = (), now: Callable[[], float] = time.time) -> None:
+        self._fixed = tuple(fixed)
+        self._granted: list[_Grant] = []
+        self._now = now
+
+    def __iter__(self) -> Iterator[Rule]:
+        now = self._now() * 1000
+        self._granted = [grant for grant in self._granted if not grant.until_ms or now < grant.until_ms]
+        yield from self._fixed
+        yield from [grant.rule for grant in self._granted]
+
+    def add(self, rule: Rule, id: str = "", until_ms: int = 0) -> None:
+        """One with an id that is known takes the place of the other. `until_ms` counts from 1970; 0 is for ever."""
+        if id:
+            self.revoke(id=id)
+        grant = _Grant(rule, id, until_ms)
+        if grant not in self._granted:
+            self._granted.append(grant)
+
+    def revoke(self, rule: Rule | None = None, id: str = "") -> bool:
+        """False if there was none. What the conversation began with cannot be taken back."""
+        left = [grant for grant in self._granted if not (grant.id == id if id else grant.rule == rule)]
+        found = len(left) < len(self._granted)
+        self._granted = left
+        return found
+
+
+def configured_rules(settings: Settings, home: str) -> list[Rule]:
+    """Raises BadRule; the program checks that before it starts."""
+    told: tuple[tuple[Effect, tuple[str, ...]], ...] = (
+        ("deny", settings.deny),
+        ("ask", settings.ask),
+        ("allow", settings.allow),
+    )
+    return [rule for effect, texts in told for text in texts for rule in parse(text, effect, settings.workspace, home)]
+
+
+def fault_in(texts: Sequence[str]) -> str:
+    """What is wrong with rules as someone wrote them; empty if nothing is."""
+    try:
+        for text in texts:
+            parse(text, "deny", "/", "/")
+    except BadRule as error:
+        return str(error)
+    return ""
