@@ -7,6 +7,7 @@ import pytest
 
 from doubles_tools import FolderContext, use
 from polylect.tools import ripgrep
+from polylect.tools.matches import Matches
 from polylect.tools.programs import find_program
 
 SEARCHERS = ["ours", *(["ripgrep"] if find_program("rg", os.environ) else [])]
@@ -140,3 +141,104 @@ def test_a_pattern_that_never_ends_is_ended(
     (tmp_path / "evil.txt").write_text("a" * 5000 + "!\n")
     result = use(context, "Grep", pattern="(a|aa)+$", path="evil.txt")
     assert "took longer" in result.output or result.output == "No matches found"  # ripgrep cannot be lured
+
+
+def test_grep_shows_lines_around_a_match(context: FolderContext, tmp_path: Path) -> None:
+    (tmp_path / "n.txt").write_text("".join(f"n{number}\n" for number in range(1, 21)))
+    assert use(context, "Grep", pattern="^n10$", path="n.txt", **{"-C": 1}).output == (
+        "n.txt-9-n9\nn.txt:10:n10\nn.txt-11-n11"
+    )
+    apart = use(context, "Grep", pattern="^n(3|4|18)$", path="n.txt", **{"-B": 1, "-A": 2}).output
+    assert apart.split("\n") == [
+        *("n.txt-2-n2", "n.txt:3:n3", "n.txt:4:n4", "n.txt-5-n5", "n.txt-6-n6"),
+        "--",
+        *("n.txt-17-n17", "n.txt:18:n18", "n.txt-19-n19", "n.txt-20-n20"),
+    ]
+
+
+def test_grep_can_match_over_several_lines(context: FolderContext, tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text("def f(\n    a,\n):\n    pass\nf(1)\n")
+    assert use(context, "Grep", pattern=r"f\(.a").output == "No matches found"
+    found = use(context, "Grep", pattern=r"def f\(.*?\):", multiline=True).output
+    assert found == "m.py:1:def f(\nm.py:2:    a,\nm.py:3:):"
+    counted = use(context, "Grep", pattern=r"^f\(1\)$", multiline=True, path="m.py", output_mode="count").output
+    assert counted == "m.py:1"
+
+
+def test_grep_can_keep_to_a_kind_of_file(context: FolderContext) -> None:
+    assert use(context, "Grep", pattern="hello", type="py").output == "src/c.py:1:hello = 1"
+    assert use(context, "Grep", pattern="y", type="ts").output == "src/deep/e.tsx:1:y"
+    wrong = use(context, "Grep", pattern="y", type="klingon")
+    assert not wrong.ok
+    assert "unrecognized file type: klingon" in wrong.output
+
+
+def test_grep_shows_as_many_as_it_is_asked_for_and_always_the_same(context: FolderContext, tmp_path: Path) -> None:
+    """Several files are searched at once and come in any order; what is shown does not depend on it."""
+    for folder in ("a", "a-b", "a.b", "b"):
+        (tmp_path / "w" / folder).mkdir(parents=True)
+        for name in ("x", "y"):
+            (tmp_path / "w" / folder / name).write_text("word\n" * 300)
+    whole = [
+        f"w/{folder}/{name}:{line}:word"
+        for folder in ("a", "a-b", "a.b", "b")
+        for name in "xy"
+        for line in range(1, 301)
+    ]
+    for limit in (1, 299, 301, 700):
+        lines = use(context, "Grep", pattern="word", path="w", head_limit=limit).output.split("\n")
+        shown = [line for line in lines if not line.startswith(("(", "\n")) and "truncated" not in line and line]
+        assert lines[0] == whole[0]
+        if limit < 700:
+            assert shown == whole[:limit]
+            assert lines[-1].startswith(f"({2400 - limit} more lines")
+    named = use(context, "Grep", pattern="word", path="w", head_limit=3, output_mode="files_with_matches").output
+    assert named.split("\n")[:3] == ["w/a/x", "w/a/y", "w/a-b/x"]
+    assert named.split("\n")[3].startswith("(5 more lines")
+
+
+def test_glob_lists_as_many_as_it_is_asked_for(context: FolderContext, tmp_path: Path) -> None:
+    (tmp_path / "many").mkdir()
+    for number in range(130):
+        (tmp_path / "many" / f"{number}.x").touch()
+        os.utime(tmp_path / "many" / f"{number}.x", (number, number))
+    assert use(context, "Glob", pattern="many/*.x", head_limit=2).output.split("\n")[:2] == ["many/129.x", "many/128.x"]
+    assert len(use(context, "Glob", pattern="many/*.x", head_limit=1000).output.split("\n")) == 130
+
+
+def test_P5_a_search_from_above_does_not_look_at_processes(
+    context: FolderContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What Read may not read does not come in with the rest. A folder stands for /proc, and its parent for /."""
+    (tmp_path / "proc" / "1").mkdir(parents=True)
+    (tmp_path / "proc" / "1" / "environ").write_text("KEY=secret\n")
+    (tmp_path / "src" / "proc").mkdir()
+    (tmp_path / "src" / "proc" / "mine").write_text("KEY=mine\n")
+    assert "environ" in use(context, "Glob", pattern="**/*").output
+    monkeypatch.setattr(ripgrep, "PROC", str(tmp_path / "proc"))
+    assert "environ" not in use(context, "Glob", pattern="**/*").output
+    assert use(context, "Grep", pattern="KEY").output == "src/proc/mine:1:KEY=mine"
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, 100_000])
+def test_a_result_may_come_in_any_pieces(size: int) -> None:
+    data = b"/w/b\0001:one\n--\n/w/b\0009-nine\n/w/a\0002:two\r\n/w/c\0003:" + b"z" * 50_000 + b"\n"
+    matches = Matches("/w", 10)
+    for at in range(0, len(data), size):
+        matches.add(data[at : at + size])
+    lines = matches.text().split("\n")
+    assert lines[:4] == ["a:2:two", "b:1:one", "--", "b-9-nine"]
+    assert lines[4] == f"c:3:{'z' * 498} ... [line cut]"
+    assert matches.total == 4
+
+
+def test_a_flood_of_matches_is_counted_and_not_kept() -> None:
+    matches = Matches("/w", 5)
+    files = [b"/w/%03d" % number for number in range(200)]
+    for path in reversed(files):
+        matches.add(b"".join(b"%s\0%d:x\n" % (path, line) for line in range(1, 51)))
+    assert matches.text().split("\n") == [
+        *(f"000:{line}:x" for line in range(1, 6)),
+        "(9995 more lines: search a smaller folder or a narrower pattern to see them)",
+    ]
+    assert sum(map(len, matches._files.values())) < 1100

@@ -66,8 +66,6 @@ def parse(url: str) -> Place:
 
 async def fetch(url: str, *, private: bool = False) -> Page:
     """Follows redirects, each of them checked like the first address. Raises ToolError."""
-    from urllib.parse import urljoin
-
     try:
         async with asyncio.timeout(TIMEOUT):
             for _ in range(MOST_REDIRECTS + 1):
@@ -75,10 +73,19 @@ async def fetch(url: str, *, private: bool = False) -> Page:
                 location = page.headers.get("location")
                 if page.status not in _REDIRECTS or not location:
                     return page
-                url = urljoin(url, location)
+                url = _joined(url, location)
     except TimeoutError:
         raise ToolError(f"{url} took longer than {TIMEOUT:.0f} s.") from None
     raise ToolError(f"{url} was the end of {MOST_REDIRECTS} redirects, and another one followed.")
+
+
+def _joined(url: str, location: str) -> str:
+    from urllib.parse import urljoin
+
+    try:
+        return urljoin(url, location)
+    except ValueError:
+        raise ToolError(f"{url} leads to {location!r}, which is no address.") from None
 
 
 async def _get(url: str, private: bool) -> Page:

@@ -210,8 +210,9 @@ class _Writer:
             self._plain -= 1
             self._out.append("\n```")
 
-    def _end_cell(self) -> None:
-        self._out.append(" | ")
+    def _cell(self, attributes: dict[str, str]) -> None:
+        if self._out and not self._out[-1].endswith("\n"):
+            self._out.append(" | ")
 
 
 def _unescaped(text: str) -> str:
@@ -237,6 +238,8 @@ _OPENERS: dict[str, Callable[[_Writer, dict[str, str]], None]] = {
     "img": _Writer._image,
     "code": _Writer._code,
     "pre": _Writer._verbatim,
+    "td": _Writer._cell,
+    "th": _Writer._cell,
 }
 _CLOSERS: dict[str, Callable[[_Writer], None]] = {
     "ul": _Writer._end_list,
@@ -244,6 +247,4 @@ _CLOSERS: dict[str, Callable[[_Writer], None]] = {
     "a": _Writer._end_anchor,
     "code": _Writer._end_code,
     "pre": _Writer._end_verbatim,
-    "td": _Writer._end_cell,
-    "th": _Writer._end_cell,
 }

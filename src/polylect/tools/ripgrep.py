@@ -17,8 +17,9 @@ async def search(options: Sequence[str], root: str, context: ToolContext, on_dat
     """Hand over what it prints as it comes. Gives its complaint, if it could not work at all."""
     program = find_program("rg", context.env)
     argv = [program] if program else own_program("search")
-    if is_inside(PROC, (root,)):
-        options = (*options, "--one-file-system")  # what `admit` does not let in by name does not come in from above
+    cwd = context.workspace
+    if is_inside(PROC, (root,)):  # what `admit` does not let in by name does not come in from above
+        cwd, options = "/", (*options, f"--glob=!{PROC}")
     complaint = Capture(4000)
 
     def take(stream: Literal["out", "err"], data: bytes) -> None:
@@ -28,7 +29,7 @@ async def search(options: Sequence[str], root: str, context: ToolContext, on_dat
             complaint.add(data)
 
     end = await context.processes.run(
-        (*argv, *_ALWAYS, *options, "--", root), cwd=context.workspace, env=context.env, timeout=TIMEOUT, on_output=take
+        (*argv, *_ALWAYS, *options, "--", root), cwd=cwd, env=context.env, timeout=TIMEOUT, on_output=take
     )
     if end.timed_out:
         raise ToolError(f"The search took longer than {TIMEOUT:.0f} s. Search a smaller folder or a simpler pattern.")

@@ -39,7 +39,7 @@ _MOST_FILE = 32 * 1024 * 1024
 def main() -> None:
     options, (root,) = sys.argv[1 : sys.argv.index("--")], sys.argv[sys.argv.index("--") + 1 :]
     try:
-        sys.exit(_list(root) if "--files" in options else _search(root, options))
+        sys.exit(_list(root, options) if "--files" in options else _search(root, options))
     except re.error as fault:
         sys.exit(_complain(f"regex parse error: {fault}"))
     except (BrokenPipeError, KeyboardInterrupt):
@@ -51,9 +51,9 @@ def _complain(words: str) -> int:
     return 2
 
 
-def _list(root: str) -> int:
+def _list(root: str, options: Sequence[str]) -> int:
     found = 1
-    for path in walk(root):
+    for path in walk(root, _hidden(options)):
         found = 0
         sys.stdout.buffer.write(os.fsencode(path) + b"\0")
     sys.stdout.flush()
@@ -80,10 +80,16 @@ def _candidates(root: str, options: Sequence[str], values: dict[str, str]) -> It
     globs = [option.split("=", 1)[1] for option in options if option.startswith("--glob=") and "!" not in option]
     wanted = compile_pattern(globs[0] if "/" in globs[0] else "**/" + globs[0]) if globs else None
     endings = _endings(values["--type"]) if "--type" in values else ("",)
-    for path in walk(root) if os.path.isdir(root) else (root,):
+    for path in walk(root, _hidden(options)) if os.path.isdir(root) else (root,):
         name = os.path.relpath(path, root) if path != root else os.path.basename(path)
         if path.endswith(endings) and (not wanted or wanted.match(name)):
             yield path
+
+
+def _hidden(options: Sequence[str]) -> list[tuple[str, Rule]]:
+    """Whole paths that are not looked at."""
+    paths = [option.removeprefix("--glob=!/") for option in options if option.startswith("--glob=!/")]
+    return [("/", (re.compile(re.escape(path) + r"\Z"), False, False)) for path in paths]
 
 
 def _endings(kind: str) -> tuple[str, ...]:
@@ -144,7 +150,7 @@ def walk(root: str, rules: Sequence[tuple[str, Rule]] = ()) -> Iterator[str]:
     rules = (*rules, *((root, rule) for rule in _rules(root)))
     for entry in entries:
         folder = entry.is_dir(follow_symlinks=False)
-        if entry.name == ".git" or entry.path == "/proc" or _ignored(entry.path, folder, rules):
+        if entry.name == ".git" or _ignored(entry.path, folder, rules):
             continue
         if folder:
             yield from walk(entry.path, rules)
