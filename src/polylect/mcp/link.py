@@ -49,7 +49,12 @@ class Link:
 
     async def tools(self) -> list[Listed]:
         pages = await _all(self._client.list_tools)
-        return [Listed(tool.name, tool.description or "", tool.input_schema) for page in pages for tool in page.tools]
+        return [
+            Listed(tool.name, tool.description or "", tool.input_schema)
+            for page in pages
+            for tool in page.tools
+            if not (tool.execution and tool.execution.task_support == "required")  # a way of calling we do not have
+        ]
 
     async def prompts(self) -> list[PromptCommand]:
         pages = await _all(self._client.list_prompts)
