@@ -37,27 +37,28 @@ def ask(engine: Engine, text: str, *files: str) -> None:
 
 
 def heard(engine: Engine) -> list[tuple[str, str]]:
-    """A turn in short: the kind of each frame and what matters in it; deltas that follow each other are one."""
-    frames: list[tuple[str, str]] = []
-    for kind, text in map(short, engine.until("stream_end")[1:]):
-        if frames and kind in ("text_delta", "thinking") and frames[-1][0] == kind:
-            text = frames.pop()[1] + text
-        frames.append((kind, text))
-    return frames
+    """A turn in short: the frames that every host reads, and what matters in each; deltas in a row are one."""
+    found: list[tuple[str, str]] = []
+    for frame in engine.until("stream_end"):
+        kind = frame["type"]
+        if kind not in SAYS:
+            continue
+        text = SAYS[kind](frame)
+        if found and kind in ("text_delta", "thinking") and found[-1][0] == kind:
+            text = found.pop()[1] + text
+        found.append((kind, text))
+    return found
 
 
-def short(frame: Frame) -> tuple[str, str]:
-    match frame["type"]:
-        case "text_delta" | "thinking" as kind:
-            return kind, frame["text"]
-        case "tool_result" | "tool_running" as kind:
-            return kind, frame["call_id"]
-        case "error":
-            return "error", frame["error"]["message"]
-        case "stream_end":
-            return "stream_end", frame["finish_reason"]
-        case kind:
-            return kind, frame.get("message", "")
+SAYS: dict[str, Callable[[Frame], str]] = {
+    "thinking": lambda frame: frame["text"],
+    "text_delta": lambda frame: frame["text"],
+    "tool_running": lambda frame: frame["call_id"],
+    "tool_result": lambda frame: frame["call_id"],
+    "info": lambda frame: frame["message"],
+    "error": lambda frame: frame["error"]["message"],
+    "stream_end": lambda frame: frame["finish_reason"],
+}
 
 
 def refused(status: int, text: str = "no", **headers: str) -> list[Step]:
@@ -101,7 +102,7 @@ def test_a_whole_conversation(vendor: Vendor, service: Service, place: Place) ->
     asked = time.monotonic()
     assert engine.until("stream_end")
     eventually(lambda: service.left == 1)
-    assert time.monotonic() - asked < 1.0
+    assert time.monotonic() - asked < 3.0
 
     service.give(vendor.says(HELLO))
     ask(engine, "Again")
@@ -191,10 +192,6 @@ ANYWHERE = {
         then_well(refused(401)), [("error", "the credentials were refused (401): set "), ("stream_end", "error")]
     ),
     "404": Trial(then_well(refused(404)), [("error", "--model"), ("stream_end", "error")]),
-    "too long": Trial(
-        then_well(refused(400, "prompt is too long: 9 tokens > 8")),
-        [("error", "too long for the model"), ("stream_end", "error")],
-    ),
     "closed while it was idle": Trial(then_well([CUT]), GREETED),
     "closed before the headers": Trial(then_well([CUT], [CUT]), RETRIED),
     "cut after half a frame": Trial(cut(CUT, shown=False), RETRIED),
@@ -269,17 +266,25 @@ def test_a_slow_first_byte_is_waited_for(vendor: Vendor, service: Service, place
 
 def test_l6_silence_is_cut_and_said(vendor: Vendor, service: Service, place: Place) -> None:
     """Before anything was shown it is tried again; afterwards the turn ends with an error."""
-    engine = vendor.engine(place, service.url, "--stream-timeout", "0.2")
+    engine = vendor.engine(place, service.url, "--stream-timeout", "0.6")
     service.give([STALL], vendor.says(HELLO))
     ask(engine, "Hello")
     retried, *rest = heard(engine)
     assert retried[0] == "info"
-    assert "0.2 s (stream_timeout)" in retried[1]
+    assert "0.6 s (stream_timeout)" in retried[1]
     assert rest[-2:] == GREETED
     service.give(cut(STALL, shown=True)(vendor)[0])
     ask(engine, "Stall")
     text, error, end = heard(engine)
     assert text == ("text_delta", "Hell")
-    assert "0.2 s (stream_timeout)" in error[1]
+    assert "0.6 s (stream_timeout)" in error[1]
     assert end == ("stream_end", "error")
     eventually(lambda: service.left == 2)
+
+
+def test_a_pause_that_the_service_asked_for_is_not_its_silence(service: Service, place: Place) -> None:
+    vendor = VENDORS["anthropic"]
+    engine = vendor.engine(place, service.url, "--stream-timeout", "0.5")
+    service.give(refused(429, retry_after="1"), vendor.says(HELLO))
+    ask(engine, "Hello")
+    assert heard(engine)[-2:] == GREETED
