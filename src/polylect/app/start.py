@@ -16,6 +16,8 @@ from polylect.dialects.jsonstream.versions import MODES, VERSIONS
 from polylect.engine import folder
 from polylect.providers.check import PROVIDERS, check
 
+_FLAGS: dict[str, object] = {"streaming_tools": True, "sub_agent_traces": True, "non_destructive_compact": True}
+"""Capabilities of wayland's wire that this engine has."""
 _ON_EOF = ("finish", "stop")
 _LEVELS = ("debug", "info", "warning", "error")
 
@@ -62,9 +64,7 @@ def start(options: config.Values) -> int:
         return 1
     streams = _take_streams()
     session = place.session if place else ""
-    first = ready_line(
-        str(values["protocol"]), session, thinking=True, mode=str(values["mode"]), extras={"streaming_tools": True}
-    )
+    first = ready_line(str(values["protocol"]), session, thinking=True, mode=str(values["mode"]), extras=_FLAGS)
     try:
         _write(streams[1], first)
     except OSError as error:

@@ -136,8 +136,8 @@ class EngineSide:
             self._complain(f"Invalid {kind} command: {why}")
         else:
             self._complain(f'Invalid command: {why}. Send one JSON object with a "type" on each line.')
-        if kind == "add_mcp_server" and name:
-            self._writer.server_failed(name, why, explained=True)
+        if kind == "add_mcp_server" and name and SAYS_MCP_FAILED[self._version]:
+            self._writer.server_failed(name, why)
         return MalformedCommand(raw, why)
 
     def _complain(self, message: str) -> None:
