@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, field
 
 from polylect.tools.arguments import TypedTool, shown
+from polylect.tools.files import regular
 from polylect.tools.limits import cut_middle
 from polylect.tools.matches import Matches
 from polylect.tools.paths import admit, real_paths
@@ -75,6 +76,8 @@ def _root(path: str, context: ToolContext) -> str:
     root = admit(path, context)
     if not os.path.exists(root):
         raise ToolError(f"{path} does not exist.")
+    if not os.path.isdir(root):
+        regular(path, os.lstat(root))  # a pipe or a device would hold up the search
     return root
 
 
