@@ -12,7 +12,7 @@ import pytest
 
 from e2e.vendors import RENDER
 from e2e.vendors import sse as stream
-from engine_process import PATIENCE, Engine, Frame, Place, message
+from engine_process import PATIENCE, Engine, Frame, Place, eventually, message
 from polylect.vocab.content import ToolCall
 from providers.loopback import CUT, Loopback, Step, reply
 from providers.wires import WIRES, Wire
@@ -236,3 +236,23 @@ def test_p5_commands_cannot_read_the_memory_of_the_engine(place: Place) -> None:
         engine.end()
     assert "--json-stream" in result["output"], "this is the engine"
     assert result["output"].count("Permission denied") == 2
+
+
+# Speed.
+
+
+def test_the_first_request_loads_nothing_that_could_be_loaded_before(place: Place) -> None:
+    """What it needs was prepared while the host was thinking."""
+    with serving(WIRES["anthropic"].answer()) as server:
+        flags = ("--provider", "anthropic", "--model", "m", "--base-url", server.url, "--api-key", "k")
+        python, *rest = place.argv(*flags)
+        engine = Engine([python, "-X", "importtime", *rest], place.workspace, place.env)
+        try:
+            assert engine.frame()["type"] == "ready"
+            eventually(lambda: "_ssl\n" in engine.errors)
+            before = len(engine.errors)
+            assert said(ask(engine, "m1")) == "Hello"
+            late = [line.rpartition("|")[2].strip() for line in engine.errors[before:].splitlines()]
+        finally:
+            engine.end()
+    assert not [name for name in late if name.startswith(("polylect", "httptools", "_ssl", "ssl", "asyncio"))]
