@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
 import pytest
 from anthropic.types.message_create_params import MessageCreateParamsStreaming
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
@@ -28,11 +29,13 @@ MODELS = {
 
 
 def bodies(request: ModelRequest, info: ModelInfo) -> dict[str, dict[str, Any]]:
-    return {
+    """As they go over the wire."""
+    found = {
         "anthropic": anthropic_messages.request_body(request, info),
         "chat": openai_chat.request_body(request, max_tokens_field="max_completion_tokens"),
         "responses": openai_responses.request_body(request, info),
     }
+    return {wire: msgspec.json.decode(msgspec.json.encode(body)) for wire, body in found.items()}
 
 
 def all_of(value: Any) -> Any:
