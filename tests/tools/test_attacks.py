@@ -121,21 +121,20 @@ def test_a_file_swapped_for_a_pipe_when_it_is_opened_is_refused_at_once(
 def test_P2_a_folder_that_changes_all_the_time_never_leads_out(context: FolderContext, tmp_path: Path) -> None:
     """A folder and a link to the secret's folder change places as fast as they can, while it is read."""
     work = tmp_path / "work"
-    (work / "real").mkdir()
-    (work / "real" / "secret.txt").write_text("harmless\n")
-    (work / "now").symlink_to("real")
+    (work / "now").mkdir()
+    (work / "now" / "secret.txt").write_text("harmless\n")
+    (work / "link").symlink_to(tmp_path)
     over = threading.Event()
 
     def change() -> None:
         while not over.is_set():
-            for target in ("real", str(tmp_path)):
-                (work / "next").symlink_to(target)
-                os.rename(work / "next", work / "now")
+            for old, new in (("now", "folder"), ("link", "now"), ("now", "link"), ("folder", "now")):
+                os.rename(work / old, work / new)
 
     changer = threading.Thread(target=change)
     changer.start()
     try:
-        outputs = asyncio.run(_read_often(context, "now/secret.txt", 300))
+        outputs = asyncio.run(_read_often(context, "now/secret.txt", 2000))
     finally:
         over.set()
         changer.join()

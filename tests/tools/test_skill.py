@@ -90,8 +90,8 @@ def test_P2_a_repository_cannot_make_a_skill_of_a_file_outside(home: Home, tmp_p
     (folder / "file" / "SKILL.md").symlink_to(tmp_path / "key")
     home.skill(tmp_path / "elsewhere", "folder", "---\nname: folder\n---\nsecret")
     (folder / "folder").symlink_to(tmp_path / "elsewhere" / "folder")
-    (folder / "process").mkdir()
-    (folder / "process" / "SKILL.md").symlink_to("/proc/self/environ")
+    (home.user / ".claude" / "skills" / "process").mkdir(parents=True)
+    (home.user / ".claude" / "skills" / "process" / "SKILL.md").symlink_to("/proc/self/environ")
     (folder / "pipe").mkdir()
     os.mkfifo(folder / "pipe" / "SKILL.md")
     assert home.listed() == []

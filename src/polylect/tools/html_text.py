@@ -9,51 +9,17 @@ from collections.abc import Callable
 from html import unescape
 from urllib.parse import urljoin
 
-_DROPPED = frozenset(
-    {"script", "style", "noscript", "template", "svg", "iframe", "object", "canvas", "math", "textarea", "select"}
-)
-_PARAGRAPHS = frozenset(
-    {
-        "p",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "table",
-        "ul",
-        "ol",
-        "dl",
-        "blockquote",
-        "pre",
-        "section",
-        "article",
-        "figure",
-        "hr",
-    }
-)
-_LINES = frozenset(
-    {
-        "div",
-        "tr",
-        "li",
-        "dt",
-        "dd",
-        "br",
-        "header",
-        "footer",
-        "main",
-        "nav",
-        "aside",
-        "form",
-        "fieldset",
-        "details",
-        "summary",
-        "figcaption",
-        "option",
-    }
-)
+_DROPPED = frozenset({
+    "script", "style", "noscript", "template", "svg", "iframe", "object", "canvas", "math", "textarea", "select",
+})  # fmt: skip
+_PARAGRAPHS = frozenset({
+    "p", "h1", "h2", "h3", "h4", "h5", "h6", "table", "ul", "ol", "dl", "blockquote", "pre", "section", "article",
+    "figure", "hr",
+})  # fmt: skip
+_LINES = frozenset({
+    "div", "tr", "li", "dt", "dd", "br", "header", "footer", "main", "nav", "aside", "form", "fieldset", "details",
+    "summary", "figcaption", "option",
+})  # fmt: skip
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 # Possessive, and tried only where a name begins: a long run of letters is looked at once.
 _ATTRIBUTE = re.compile(r"""(?<![a-zA-Z-])([a-zA-Z-]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s"'>]++))""")
