@@ -1,6 +1,7 @@
 """What a configuration says of servers is read whole or refused by name."""
 
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -66,6 +67,17 @@ def test_servers_are_read_with_variables_filled_in() -> None:
 def test_what_is_wrong_is_named(table: dict[str, Any], told: str) -> None:
     with pytest.raises(ServerError, match=told):
         servers_from(table)
+
+
+def test_the_example_of_the_guide_is_right() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "mcp.md").read_text()
+    table = tomllib.loads(guide.split("```toml\n")[1].split("```")[0])["mcp"]["servers"]
+    found = servers_from(table, {"HOME": "/home/ada", "TRACKER_TOKEN": "t0p"})
+    assert [(server.name, server.transport) for server in found] == [
+        ("files", "stdio"),
+        ("tracker", "http"),
+        ("old", "sse"),
+    ]
 
 
 def test_P5_a_server_gets_little_of_our_environment_and_all_of_its_own() -> None:
