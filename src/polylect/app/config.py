@@ -81,7 +81,7 @@ def gather(flags: Values, env: dict[str, str], workspace: str, notes: list[str])
     """All settings that were made anywhere; those of providers in `providers`, by name."""
     found: Values = {}
     for path in files(env, workspace):
-        ours = path == _user_file(env) or bool(flags.get("trust_workspace"))
+        ours = path == user_file(env) or bool(flags.get("trust_workspace"))
         found = _over(found, _read(path, ours, notes))
     if isinstance(named := flags.get("config"), str):
         if not os.path.isfile(named):
@@ -113,11 +113,11 @@ def _over(weaker: Values, stronger: Values) -> Values:
 
 def files(env: dict[str, str], workspace: str) -> list[str]:
     """The configuration files there are, the weaker first."""
-    places = (_user_file(env), os.path.join(workspace, ".polylect", "config.toml"))
+    places = (user_file(env), os.path.join(workspace, ".polylect", "config.toml"))
     return [path for path in places if os.path.isfile(path)]
 
 
-def _user_file(env: dict[str, str]) -> str:
+def user_file(env: dict[str, str]) -> str:
     folder = env.get("XDG_CONFIG_HOME") or os.path.join(env.get("HOME") or os.path.expanduser("~"), ".config")
     return os.path.join(folder, "polylect", "config.toml")
 

@@ -51,6 +51,10 @@ def main() -> int:
         if options.get("help"):
             print(_HELP, end="")
             return 0
+        if told := next((name for name in ("config_path", "init_config", "list_sessions") if options.get(name)), ""):
+            from polylect.app.tell import tell
+
+            return tell(told, dict(os.environ))
         if not options.get("json_stream"):
             raise UsageError("say what to do: --json-stream, demo or doctor; see polylect --help")
         if rest:

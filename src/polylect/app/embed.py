@@ -1,0 +1,110 @@
+"""An engine inside another Python program: no child process, no pipes. What it says goes to any function you name."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from polylect.app.secrets import public
+from polylect.dialects.base import EngineSide, Env
+from polylect.engine.agent import Agent
+from polylect.engine.engine import Engine
+from polylect.engine.session import Session
+from polylect.engine.settings import Settings
+from polylect.engine.store import MemoryStore
+from polylect.tools.processes import Custody
+from polylect.tools.standard import standard_tools
+from polylect.vocab.commands import Command
+from polylect.vocab.events import Event
+from polylect.vocab.ports import Provider, Store, Tool
+
+Say = Callable[[Event], None]
+
+
+async def _plenty() -> None:
+    """There is always room for more."""
+
+
+def new_id() -> str:
+    return os.urandom(8).hex()
+
+
+ENV = Env(now=lambda: time.time_ns() // 1_000_000, new_id=new_id)
+"""What a codec may not find out by itself."""
+
+
+@asynccontextmanager
+async def open_engine(
+    say: Say,
+    provider: Provider,
+    *,
+    workspace: str = ".",
+    tools: MutableMapping[str, Tool] | None = None,
+    store: Store | None = None,
+    env: Mapping[str, str] | None = None,
+    room: Callable[[], Awaitable[None]] = _plenty,
+    **settings: Any,
+) -> AsyncIterator[Engine]:
+    """`handle` takes commands; `say` is called with every event, at once and in order, and must not wait.
+
+    `room` is awaited between batches of the model's words: a sink that is full makes the model wait there. Further
+    settings are those of `engine/settings.py`. On leaving, what runs is stopped and every process is gone.
+    """
+
+    def agent(emit: Say) -> Agent:
+        return Agent(
+            settings=Settings(workspace=os.path.realpath(workspace), **settings),
+            provider=provider,
+            tools=standard_tools() if tools is None else tools,
+            session=Session(store or MemoryStore("")),
+            processes=Custody(),
+            env=public(os.environ if env is None else env),
+            emit=emit,
+            room=room,
+            new_id=new_id,
+        )
+
+    engine = Engine(agent, say)
+    try:
+        yield engine
+    finally:
+        await engine.close()
+
+
+class Wire:
+    """A codec and a function that writes bytes: a sink that speaks a dialect, and its other direction."""
+
+    def __init__(self, codec: EngineSide, write: Callable[[bytes], None]) -> None:
+        self._codec = codec
+        self._write = write
+        self._engine: Engine | None = None
+
+    def connect(self, engine: Engine) -> None:
+        self._engine = engine
+        self._take(self._codec.start())
+
+    def say(self, event: Event) -> None:
+        if follows := self._codec.send(event):
+            asyncio.get_running_loop().call_soon(self._take, follows)  # never inside of what is being said
+        self._flush()
+
+    def receive(self, data: bytes) -> None:
+        """Bytes from the host, in any pieces."""
+        self._take(self._codec.receive(data))
+
+    def receive_eof(self) -> None:
+        self._take(self._codec.receive_eof())
+        if self._engine:
+            self._engine.input_closed(stop=False)
+
+    def _take(self, commands: list[Command]) -> None:
+        assert self._engine, "connect it to its engine first"
+        for command in commands:
+            self._engine.handle(command)
+        self._flush()
+
+    def _flush(self) -> None:
+        if data := self._codec.data_to_send():
+            self._write(data)
