@@ -84,6 +84,8 @@ def check_fields(schema: dict[str, Any]) -> None:
         ("Skill", {"skill": "deploy", "args": "now"}, "Skill deploy now"),
         ("Read", {"file_path": 7}, "Read "),
         ("Bash", {}, "Execute: "),
+        ("Read", {"file_path": "a\nb\u202ec\t "}, "Read a\\nb\\u202ec\\t "),
+        ("Read", {"file_path": "x" * 600}, "Read " + "x" * 500 + "..."),
     ],
 )
 def test_a_call_is_described_in_one_line(

@@ -10,6 +10,7 @@ from polylect.vocab.errors import ToolError
 from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
 
 Arguments = TypeVar("Arguments", bound=Struct)
+MOST_SHOWN = 500
 
 
 class TypedTool(Generic[Arguments]):
@@ -78,7 +79,18 @@ def checked(arguments: type[Arguments], args: dict[str, Any]) -> Arguments:
         raise ToolError(f"Wrong parameter: {fault}") from None
 
 
-def shown(args: dict[str, Any], key: str, default: str = "") -> str:
-    """An unchecked argument, for a person to read: `describe` must work on whatever the model sent."""
+def given(args: dict[str, Any], key: str, default: str = "") -> str:
+    """A text among arguments that nobody has checked: the model may have sent anything."""
     value = args.get(key)
     return value if isinstance(value, str) else default
+
+
+def shown(args: dict[str, Any], key: str, default: str = "") -> str:
+    """The same for a person to read, who decides by it: in one line, with nothing invisible, and not without end."""
+    value = given(args, key, default)
+    line = value if value.isprintable() else "".join(map(_visible, value[:MOST_SHOWN]))
+    return line if len(line) <= MOST_SHOWN else line[:MOST_SHOWN] + "..."
+
+
+def _visible(character: str) -> str:
+    return character if character.isprintable() else repr(character)[1:-1]

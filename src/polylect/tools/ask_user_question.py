@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from polylect.tools.arguments import TypedTool, shown
+from polylect.tools.arguments import TypedTool, given
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Category, Option
 from polylect.vocab.errors import ToolError
@@ -68,9 +68,9 @@ class AskUserQuestion(TypedTool[Arguments]):
 def _first(args: dict[str, Any]) -> str:
     """What is asked, of arguments that nobody has checked."""
     several = args.get("questions")
-    if not shown(args, "question") and isinstance(several, list) and several and isinstance(several[0], dict):
-        return shown(several[0], "question")
-    return shown(args, "question")
+    if not given(args, "question") and isinstance(several, list) and several and isinstance(several[0], dict):
+        return given(several[0], "question")
+    return given(args, "question")
 
 
 def _ask(question: Question) -> Ask:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from polylect.tools.arguments import TypedTool, shown
+from polylect.tools.arguments import TypedTool, given
 from polylect.tools.background import Background, exit_code
 from polylect.tools.programs import find_program
 from polylect.tools.spool import Output, streams
@@ -47,7 +47,7 @@ class Bash(TypedTool[Arguments]):
         self._background = background
 
     def describe(self, args: dict[str, Any]) -> str:
-        return f"Execute: {' '.join(shown(args, 'command').split())[:80]}"
+        return f"Execute: {' '.join(given(args, 'command').split())[:80]}"
 
     async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
         argv = (find_program("bash", context.env) or "/bin/sh", "-c", args.command)
@@ -89,7 +89,7 @@ def _verdict(end: Exit, timeout: int) -> str:
 
 
 class Progress:
-    """Shows output while it comes: whole lines, a few times a second, up to a bound."""
+    """Shows output while it comes: whole lines, a few times a second, up to a bound and not a piece of a line more."""
 
     def __init__(self, context: ToolContext) -> None:
         self._context = context
@@ -97,10 +97,12 @@ class Progress:
         self._partial = {"out": "", "err": ""}
         self._ready = ""
         self._left = PROGRESS_MOST
+        self._cut = False
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, stream: str, data: bytes) -> None:
-        data = data[: self._left]
+        if len(data) > self._left:
+            data, self._cut = data[: self._left], True
         if not data:
             return
         self._left -= len(data)
@@ -114,7 +116,7 @@ class Progress:
     def end(self) -> None:
         if self._timer:
             self._timer.cancel()
-        self._ready += self._partial["out"] + self._partial["err"]
+        self._ready += "(more than can be shown while it runs)\n" if self._cut else "".join(self._partial.values())
         self._show()
 
     def _tick(self) -> None:

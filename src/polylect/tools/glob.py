@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from polylect.tools.arguments import TypedTool, shown
+from polylect.tools.arguments import TypedTool, given, shown
 from polylect.tools.paths import admit, real_path, real_paths, relative
 from polylect.tools.patterns import compile_pattern, fixed_folder
 from polylect.tools.ripgrep import search
@@ -40,7 +40,7 @@ class Glob(TypedTool[Arguments]):
         return f"Search for {shown(args, 'pattern')}"
 
     def touches(self, args: dict[str, Any], workspace: str) -> tuple[str, ...]:
-        start = os.path.join(shown(args, "path") or ".", fixed_folder(shown(args, "pattern")))
+        start = os.path.join(given(args, "path") or ".", fixed_folder(given(args, "pattern")))
         return real_paths({"path": start}, "path", workspace)
 
     async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:

@@ -40,7 +40,7 @@ class Skill(TypedTool[Arguments]):
         super().__init__()
 
     def describe(self, args: dict[str, Any]) -> str:
-        return f"Skill {shown(args, 'skill')} {shown(args, 'args')}".rstrip()[:200]
+        return f"Skill {shown(args, 'skill')} {shown(args, 'args')}".rstrip()
 
     async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
         skills = find_skills(self._folders)

@@ -52,7 +52,7 @@ class ToolSearch(TypedTool[Arguments]):
         return not self._hidden()
 
     def describe(self, args: dict[str, Any]) -> str:
-        return f"Search tools: {shown(args, 'query')[:80]}"
+        return f"Search tools: {shown(args, 'query')}"
 
     async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
         found = self._selected(args.query) if args.query.startswith("select:") else self._like(args.query)

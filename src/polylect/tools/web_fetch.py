@@ -43,7 +43,7 @@ class WebFetch(TypedTool[Arguments]):
         self._private = private
 
     def describe(self, args: dict[str, Any]) -> str:
-        return f"Fetch {shown(args, 'url')[:200]}"
+        return f"Fetch {shown(args, 'url')}"
 
     async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
         from polylect.tools.fetch import MOST_BODY, fetch  # HTTP, and what it needs: 15 ms
