@@ -5,6 +5,7 @@ import gzip
 import socket
 import ssl
 import subprocess
+import tracemalloc
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -250,6 +251,16 @@ def test_what_is_no_address_of_a_page_is_refused(url: str) -> None:
     assert refused(url, private=True)
 
 
+def test_an_address_with_a_password_is_not_asked(context: FolderContext) -> None:
+    async def main() -> ToolReturn:
+        async with Site({"/": page(b"x")}) as site:
+            result = await WebFetch(private=True).run({"url": f"http://u:p@127.0.0.1:{site.port}/"}, context)
+            assert not site.asked
+            return result
+
+    assert "user name or password" in asyncio.run(asyncio.wait_for(main(), 30)).output
+
+
 def test_a_certificate_nobody_vouches_for_is_refused(context: FolderContext, tmp_path: Path) -> None:
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-days", "2",
@@ -273,7 +284,24 @@ def test_a_certificate_nobody_vouches_for_is_refused(context: FolderContext, tmp
 
 def test_a_page_without_end_is_cut(context: FolderContext, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch, "MOST_BODY", 100_000)
-    result = get(context, {"/": b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 1_000_000})
+
+    async def main() -> ToolReturn:
+        async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+            try:
+                while True:
+                    writer.write(b"x" * 65536)
+                    await writer.drain()
+            except OSError:
+                writer.close()
+
+        server = await asyncio.start_server(endless, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        result = await WebFetch(private=True).run({"url": f"http://127.0.0.1:{port}/"}, context)
+        server.close()
+        return result
+
+    result = asyncio.run(asyncio.wait_for(main(), 30))
     assert result.ok
     assert "The page is longer than 100000 bytes" in result.output
     assert context.spilled[0].stat().st_size == 100_000
@@ -283,10 +311,14 @@ def test_a_small_page_that_unpacks_to_a_large_one_is_cut(
     context: FolderContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetch, "MOST_BODY", 100_000)
-    bomb = gzip.compress(b"\0" * 50_000_000)
-    result = get(context, {"/": page(bomb, "content-encoding: gzip")})
+    bomb = page(gzip.compress(b"\0" * 50_000_000), "content-encoding: gzip")
+    tracemalloc.start()
+    result = get(context, {"/": bomb})
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
     assert "The page is longer than" in result.output
     assert context.spilled[0].stat().st_size == 100_000
+    assert peak < 10_000_000
 
 
 @pytest.mark.parametrize(
