@@ -199,3 +199,9 @@ def test_P2_every_path_that_is_touched_has_to_be_open() -> None:
     wanted = Wanted("Read", "info", {}, ("/data/a", OUTSIDE))
     assert verdict(wanted, "auto_edit", (), [Rule("path", "/data")]).decision == "ask"
     assert verdict(wanted, "auto_edit", (), [Rule("path", "/data"), Rule("path", "/etc")]).decision == "allow"
+
+
+def test_a_question_to_the_person_needs_no_permission_to_be_asked_in_any_mode() -> None:
+    question = Wanted("AskUserQuestion", "info", {"question": "Which?"})
+    for mode in MODES:
+        assert verdict(question, mode, (), ()).decision == "allow"

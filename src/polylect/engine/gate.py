@@ -21,6 +21,9 @@ _MODE_ALLOWS: dict[Mode, frozenset[str]] = {
     "dont_ask": frozenset(),
 }
 
+_QUESTIONS = ("AskUserQuestion",)
+"""Asking whether one may ask would be one question too many, and hosts show only the first."""
+
 
 class Wanted(Struct, frozen=True):
     """A call as the gate sees it. `outside` are the paths it would touch beyond the workspace and granted folders."""
@@ -99,6 +102,8 @@ def _speaks_of(rule: Rule, call: Wanted) -> bool | None:
 def _let_run(call: Wanted, mode: Mode, allow_list: Sequence[str], rules: Sequence[Rule]) -> Verdict:
     if mode == "force":
         return Verdict("allow", "the mode is force")
+    if call.name in _QUESTIONS:
+        return Verdict("allow", "it asks the person itself")
     unruled = [path for path in call.outside if not any(_opens_to(rule, path, call) for rule in rules)]
     if unruled:
         return Verdict("ask", f"it touches {unruled[0]}, which is outside the workspace")
