@@ -20,6 +20,7 @@ _LINES = frozenset({
     "div", "tr", "li", "dt", "dd", "br", "header", "footer", "main", "nav", "aside", "form", "fieldset", "details",
     "summary", "figcaption", "option",
 })  # fmt: skip
+_MARKUP = re.compile(r"<(?=[A-Za-z!?]|/[A-Za-z])")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 # Possessive, and tried only where a name begins: a long run of letters is looked at once.
 _ATTRIBUTE = re.compile(r"""(?<![a-zA-Z-])([a-zA-Z-]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s"'>]++))""")
@@ -31,9 +32,9 @@ _MOST_TAG = 4096
 def html_to_text(html: str, url: str) -> str:
     writer = _Writer(url)
     at = 0
-    while (start := html.find("<", at)) >= 0:
-        writer.words(html[at:start])
-        at = _markup(html, start, writer)
+    while markup := _MARKUP.search(html, at):
+        writer.words(html[at : markup.start()])
+        at = _markup(html, markup.start(), writer)
     writer.words(html[at:])
     return writer.text()
 
@@ -44,11 +45,8 @@ def _markup(html: str, start: int, writer: "_Writer") -> int:
         return _after(html, "-->", start + 4)
     closing = html.startswith("</", start)
     name = _NAME.match(html, start + 1 + closing)
-    if not name:
-        if html.startswith(("<!", "<?"), start):
-            return _after(html, ">", start)
-        writer.words("<")
-        return start + 1
+    if not name:  # a declaration
+        return _after(html, ">", start)
     end = _tag_end(html, name.end())
     tag = name[0].lower()
     if closing:
