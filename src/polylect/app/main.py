@@ -9,7 +9,7 @@ from polylect.app.args import UsageError, parse
 
 _STAND_IN = {"aionrs": "0.1.0", "wayland-core": "0.2.0", "wcore": "0.2.0"}
 """Names of programs we stand in for, and the protocol their hosts speak."""
-_COMMANDS = ("demo", "doctor", "link", "models")
+_COMMANDS = ("demo", "doctor", "link", "models", "sessions")
 _HELP = """\
 polylect: a coding agent for host programs
 
@@ -17,6 +17,7 @@ polylect: a coding agent for host programs
   polylect demo [--frames]         watch it do a small job; needs no key and no network
   polylect doctor [--online]       what is configured, found and missing; --online also tries the keys
   polylect models [--json]         which models can be used now, and what keeps the others from it
+  polylect sessions [...]          what is kept: list, show, export, import, fork, repair, delete
   polylect link NAME FOLDER        stand in for aionrs or wayland-core: makes FOLDER/NAME
   polylect --version
 
@@ -89,6 +90,8 @@ def _command(words: list[str]) -> int:
             from polylect.app.doctor import main as run
         case "models":
             from polylect.app.models import main as run
+        case "sessions":
+            from polylect.app.sessions import main as run
         case _:
             from polylect.app.link import main as run
     return run(words[1:])

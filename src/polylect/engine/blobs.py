@@ -53,11 +53,12 @@ class Blobs:
             finally:
                 os.close(file)
 
-    def sweep(self, named: set[str]) -> list[str]:
-        """Remove our own pictures that are not among these names. Returns what was removed."""
+    def sweep(self, entries: Iterable[Entry]) -> list[str]:
+        """Remove our own pictures that these entries do not name. Returns what was removed."""
         folder = self._folders[0]
-        known = {name.removeprefix(_PREFIX) for name in named}
-        orphans = [os.path.join(folder, name) for name in _names(folder) if name not in known]
+        kept = _names(folder)
+        known = named(entries) if kept else set()
+        orphans = [os.path.join(folder, name) for name in kept if _PREFIX + name not in known]
         for path in orphans:
             os.unlink(path)
         return orphans
@@ -88,17 +89,14 @@ class Blobs:
         return [os.path.join(folder, name) for folder in self._folders]
 
 
-def is_empty(message: Message) -> bool:
-    """It names a picture and does not hold it."""
-    return any(image.blob and not image.data for image in images(message))
-
-
-def images(message: Message) -> Iterable[Image]:
+def images(message: Message) -> list[Image]:
+    found: list[Image] = []
     for block in message.content:
         if isinstance(block, Image):
-            yield block
+            found.append(block)
         elif isinstance(block, ToolResult):
-            yield from block.images
+            found += block.images
+    return found
 
 
 def named(entries: Iterable[Entry]) -> set[str]:
@@ -109,7 +107,7 @@ def named(entries: Iterable[Entry]) -> set[str]:
 
 def _mapped(message: Message, change: Callable[[Image], Image]) -> Message:
     """The very same message, if there is no picture in it."""
-    if not any(True for _ in images(message)):
+    if not images(message):
         return message
     return replace(message, content=tuple(_mapped_block(block, change) for block in message.content))
 

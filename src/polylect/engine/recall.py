@@ -18,12 +18,15 @@ class Recalled:
         """For each message the entry that put it there; None for results that had to be made up."""
         self.replies: list[tuple[Message, str]] = []
         """What has a price, and the request it was an answer to."""
+        self.calls: set[str] = set()
+        """The ids of all calls."""
         self.contexts: list[str] = []
         self.settings: dict[str, Any] = {}
         self.compactions: list[tuple[int, Compacted]] = []
         """Each with the number of messages there were."""
         self.waiting: dict[str, Message] = {}
         """Prompts that were accepted and whose turn never came."""
+        self._owed: list[ToolCall] = []
         for entry in entries:
             self._take(entry)
 
@@ -43,24 +46,28 @@ class Recalled:
                 self.settings |= settings
             case Compacted() as compacted if compacted.kept <= len(self.messages):
                 self.compactions.append((len(self.messages), compacted))
-            case Opened():
-                self.waiting.clear()  # forked here: what waited in the other session is answered there
+            case Opened():  # of a fork: what waited in the other session is answered there, and its name is its own
+                self.waiting.clear()
+                self.settings.pop("name", None)
 
     def _add(self, entry: Entry, message: Message, request: str) -> None:
         if message.usage:
             self.replies.append((message, request))
         if not message.content:
             return
-        missing = missing_results(self.messages)
-        if message.role == "tool" and _calls(message) != _calls(missing):
-            return  # a damaged line in the middle of the log held the calls
-        if message.role != "tool" and missing:
-            self._append(None, missing)  # or it held the results
+        if message.role == "tool":
+            if _answered(message) != [call.call for call in self._owed]:
+                return  # a damaged line in the middle of the log held the calls
+        elif self._owed:
+            self._append(None, Message("tool", tuple(map(cut_off, self._owed))))  # or it held the results
         self._append(entry, message)
 
     def _append(self, entry: Entry | None, message: Message) -> None:
         self.messages.append(message)
         self.marks.append(entry)
+        if owed := _calls(message):
+            self.calls.update(call.call for call in owed)
+        self._owed = owed
 
     def fork_points(self) -> list[tuple[str, str]]:
         """What the person said, and for each the entry just before it: a fork there goes on without it."""
@@ -70,10 +77,8 @@ class Recalled:
 
 def missing_results(messages: Sequence[Message]) -> Message | None:
     """Every vendor wants a result for every call; a crash may have come between the two."""
-    if not messages or messages[-1].role != "assistant":
-        return None
-    calls = [block for block in messages[-1].content if isinstance(block, ToolCall)]
-    return Message("tool", tuple(map(cut_off, calls))) if calls else None
+    owed = _calls(messages[-1]) if messages else []
+    return Message("tool", tuple(map(cut_off, owed))) if owed else None
 
 
 def cut_off(call: ToolCall) -> ToolResult:
@@ -84,6 +89,9 @@ def words(message: Message) -> str:
     return "\n".join(block.text for block in message.content if isinstance(block, Text))
 
 
-def _calls(message: Message | None) -> list[str]:
-    """The calls that these are the results of."""
-    return [block.call for block in message.content if isinstance(block, ToolResult)] if message else []
+def _calls(message: Message) -> list[ToolCall]:
+    return [block for block in message.content if isinstance(block, ToolCall)] if message.role == "assistant" else []
+
+
+def _answered(message: Message) -> list[str]:
+    return [block.call for block in message.content if isinstance(block, ToolResult)]

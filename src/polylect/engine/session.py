@@ -2,7 +2,6 @@
 
 from typing import Any, Protocol, runtime_checkable
 
-from polylect.engine.blobs import is_empty
 from polylect.engine.recall import Recalled, missing_results
 from polylect.vocab.content import Message, Stats, Text, ToolCall, ToolResult, Usage
 from polylect.vocab.entries import Compacted, Configured, ContextAdded, Said, TurnClosed, TurnOpened
@@ -39,8 +38,7 @@ class Session:
         """The ids of all calls so far: none of them may come again."""
         self._counted: set[str] = set()
         self._waiting: dict[str, Message] = {}
-        self._empty: list[int] = []
-        """Messages whose pictures are still on disk only."""
+        self._filled = False
         self._read(Recalled(store.entries))
 
     # Writing.
@@ -130,14 +128,13 @@ class Session:
 
     def _fill(self) -> None:
         """Pictures of a conversation that was read back are loaded once the model is to see them."""
-        if self._empty and isinstance(self.store, Album):
-            for number in self._empty:
-                if number >= self.kept:
-                    self.messages[number] = self.store.fill(self.messages[number])
-            self._empty.clear()
+        if not self._filled and isinstance(self.store, Album):
+            self.messages[self.kept :] = map(self.store.fill, self.messages[self.kept :])
+        self._filled = True
 
     def _read(self, told: Recalled) -> None:
         self.messages, self.contexts, self.settings = told.messages, told.contexts, told.settings
+        self.calls = told.calls
         for reply in told.replies:
             self._count(*reply)
         if told.compactions:
@@ -148,6 +145,3 @@ class Session:
         for turn, message in told.waiting.items():  # accepted, then the engine died: it was said, so it stays said
             self.store.append(TurnOpened(turn))
             self.messages.append(message)
-        blocks = (block for message in self.messages for block in message.content)
-        self.calls.update(block.call for block in blocks if isinstance(block, ToolCall))
-        self._empty = [number for number, message in enumerate(self.messages) if is_empty(message)]

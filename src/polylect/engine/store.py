@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from polylect.engine import log
-from polylect.engine.blobs import Blobs, named
+from polylect.engine.blobs import Blobs
 from polylect.engine.folder import Folder
 from polylect.engine.spills import Spills
 from polylect.vocab.content import Message
@@ -49,7 +49,7 @@ class FileStore:
         self.damaged = len(found.faults)
         self._last = found.entries[-1].id if found.entries else ""
         if not found.faults:  # else they may be named by a line that we cannot read
-            self._blobs.sweep(named(found.entries))
+            self._blobs.sweep(found.entries)
             self._spills.sweep(found.entries)
         match found.first:
             case Entry(body=Opened(cwd=cwd)) if cwd != self._cwd:

@@ -1,0 +1,75 @@
+"""A session read out: for people, and for other programs."""
+
+import os
+import re
+import sys
+from collections.abc import Callable
+
+from polylect.engine import folder, log
+from polylect.engine.blobs import Blobs
+from polylect.engine.formats import claude, data, markdown, omp, page
+from polylect.engine.formats.story import Story
+from polylect.engine.recall import Recalled
+from polylect.vocab.entries import Opened
+from polylect.vocab.errors import SessionError
+
+FORMATS: dict[str, Callable[[Story], bytes]] = {
+    "md": markdown.told,
+    "html": page.told,
+    "json": data.told,
+    "omp": omp.told,
+    "claude": claude.told,
+}
+
+
+def story(root: str, session: str) -> tuple[Story, log.Log]:
+    """Only reads: the session may be in use, damaged, or of a later version."""
+    path = folder.path_of(root, session)
+    try:
+        found = log.read_path(os.path.join(path, "log.jsonl"))
+    except FileNotFoundError:
+        raise SessionError(f"Session '{session}' not found in {root}. See polylect sessions") from None
+    before, folders = log.ancestry(path, found.first)
+    entries = before + found.entries
+    if not entries:
+        raise SessionError(f"nothing in the log of session '{session}' can be read")
+    opened = found.entries[0].body
+    cwd = opened.cwd if isinstance(opened, Opened) else folder.workspace_of(path)
+    blobs = Blobs([os.path.join(place, "blobs") for place in (path, *folders)])
+    return Story(session, cwd, entries[0].at, Recalled(entries), blobs.fill), found
+
+
+def show(root: str, session: str, *, points: bool) -> int:
+    told, found = story(root, session)
+    if points:
+        lines = (f"{entry}  {' '.join(words.split())[:100]}\n" for entry, words in told.told.fork_points())
+        _write("-", "".join(lines).encode("utf-8", "replace"))
+        return 0
+    _write("-", markdown.told(told))
+    for fault in found.faults:
+        print(f"polylect: line {fault.line} of the log is {fault.kind} and not shown", file=sys.stderr)
+    return 0
+
+
+def export(root: str, session: str, form: str, path: str) -> int:
+    if form not in FORMATS:
+        raise SessionError(f"there is no format {form!r}; formats are {', '.join(FORMATS)}")
+    told, _ = story(root, session)
+    _write(path, FORMATS[form](told))
+    if form == "claude":
+        place = re.sub(r"[^A-Za-z0-9]", "-", told.cwd)
+        id = claude.session_id(session)
+        print(f"Put it at ~/.claude/projects/{place}/{id}.jsonl, then: claude --resume {id}", file=sys.stderr)
+    elif form == "omp" and path != "-":
+        print(f"Go on with it: omp --resume {path}", file=sys.stderr)
+    return 0
+
+
+def _write(path: str, content: bytes) -> None:
+    if path == "-":
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
+        sys.stdout.flush()
+        return
+    with open(path, "wb") as file:
+        file.write(content)
