@@ -42,7 +42,14 @@ def about(call: ToolCall) -> str:
 
 
 def arguments(args: dict[str, Any]) -> str:
-    return msgspec.json.format(msgspec.json.encode(args), indent=2).decode()
+    """For people: texts as they are, the rest as JSON."""
+    return "\n".join(f"{name}: {_value(value)}" for name, value in args.items())
+
+
+def _value(value: Any) -> str:
+    if not isinstance(value, str):
+        return msgspec.json.encode(value).decode()
+    return f"\n{value.rstrip()}" if "\n" in value else value
 
 
 def change(call: ToolCall) -> str:

@@ -38,7 +38,7 @@ def _block(block: Block) -> str:
         case Thinking(text):
             return _quoted(text) if text.strip() else ""
         case ToolCall() as call:
-            shown = _fenced(change(call), "diff") if change(call) else _fenced(arguments(call.args), "json")
+            shown = _fenced(change(call), "diff") if change(call) else _fenced(arguments(call.args))
             return f"**{call.name}** {_inline(about(call))}\n\n{shown}"
         case ToolResult(_, name, output, outcome, images):
             pictures = f"\n\n({len(images)} pictures)" if images else ""

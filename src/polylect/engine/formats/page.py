@@ -15,7 +15,7 @@ from polylect.vocab.entries import Compacted
 
 _MEDIA_TYPE = re.compile(r"image/(png|jpeg|gif|webp)")
 _BASE64 = re.compile(r"[A-Za-z0-9+/=]*")
-_KINDS = {"+": "add", "-": "del", "@": "hunk"}
+_KINDS = {"---": "hunk", "+++": "hunk", "+": "add", "-": "del", "@": "hunk"}
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c1e21; --paper: #fbfbfa; --soft: #65696f; --line: #dfe1e4; --box: #f1f2f3;
   --you: #1f5fbf; --agent: #1e7b4b; --bad: #b3261e; --add: #d9f2e0; --del: #fbe0de; --hunk: #e4ecfa; }
@@ -122,8 +122,12 @@ def _pre(text: str) -> str:
 
 
 def _diff(text: str) -> str:
-    lines = (f'<span class="{_KINDS.get(line[:1], "")}">{escape(line)}</span>' for line in text.rstrip().split("\n"))
+    lines = (f'<span class="{_kind(line)}">{escape(line)}</span>' for line in text.rstrip().split("\n"))
     return f'<pre class="diff">{"".join(lines)}</pre>'
+
+
+def _kind(line: str) -> str:
+    return _KINDS.get(line[:3]) or _KINDS.get(line[:1], "")
 
 
 def _image(image: Image) -> str:
