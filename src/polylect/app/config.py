@@ -24,6 +24,13 @@ _KEYS: Keys = {
     "default.effort": ("effort", str),
     "tools.allow_list": ("allow_list", list),
     "tools.auto_approve": ("force", bool),
+    "tools.allow": ("allow", list),
+    "tools.deny": ("deny", list),
+    "tools.ask": ("ask", list),
+    "sandbox.mode": ("sandbox", str),
+    "sandbox.network": ("sandbox_network", bool),
+    "sandbox.writable": ("sandbox_writable", list),
+    "sandbox.hidden": ("sandbox_hidden", list),
     "session.enabled": ("sessions", bool),
     "session.directory": ("sessions_root", str),
     "approval_timeout": ("approval_timeout", (int, float)),
@@ -35,7 +42,12 @@ _KEYS: Keys = {
     "heartbeat": ("heartbeat", (int, float)),
     "max_line": ("max_line", int),
 }
-_WIDENING = ("approval_mode", "force", "allow_list", "sessions_root", "api_key", "base_url", "ca_file")
+_WIDENING = (
+    *("approval_mode", "force", "allow_list", "sessions_root", "api_key", "base_url", "ca_file"),
+    *("allow", "sandbox", "sandbox_network", "sandbox_writable", "sandbox_hidden"),
+)
+_ADDING = ("deny", "ask", "sandbox_hidden")
+"""Lists that a stronger place adds to: what one place forbids, no other can allow."""
 _NUMBER = (int, float)
 _TABLES: dict[str, dict[str, type | tuple[type, ...]]] = {
     "providers": {
@@ -108,6 +120,8 @@ def _over(weaker: Values, stronger: Values) -> Values:
         ours, theirs = weaker[name], stronger[name]
         if isinstance(ours, dict) and isinstance(theirs, dict):
             merged[name] = _over(ours, theirs)
+        elif name in _ADDING and isinstance(ours, list) and isinstance(theirs, list):
+            merged[name] = ours + theirs
     return merged
 
 

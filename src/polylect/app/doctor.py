@@ -63,6 +63,7 @@ def _findings(env: dict[str, str], workspace: str, *, online: bool) -> Iterator[
     yield from _sessions(env)
     yield from _programs()
     yield from _custody()
+    yield from _sandbox(found, env, workspace)
 
 
 def _settings(found: config.Values, files: list[str], notes: list[str]) -> Iterator[Finding]:
@@ -127,4 +128,10 @@ def _custody() -> Iterator[Finding]:
         yield "ok", "processes", "children are watched by a guardian and end with the engine, even if it is killed"
     else:
         yield "note", "processes", "children end with their process group; one that leaves it may survive"
-    yield "note", "sandbox", "none in this version: commands run with your rights, after your approval"
+
+
+def _sandbox(found: config.Values, env: dict[str, str], workspace: str) -> Iterator[Finding]:
+    from polylect.app.confine import prove  # asyncio
+
+    for state, detail in prove(found, env, workspace):
+        yield state, "sandbox", detail

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import msgspec
 
 from polylect.app import secrets, stdio
+from polylect.app.confine import open_sandbox
 from polylect.app.provider import keys, open_provider
 from polylect.app.start import Start
 from polylect.dialects.base import EngineSide, Env
@@ -139,7 +140,9 @@ class _Conversation:
         return Agent(
             settings=settings,
             provider=self._provider,
-            tools=standard_tools(),
+            tools=standard_tools(
+                sandbox=open_sandbox(start.values, start.env, start.place.path if start.place else "")
+            ),
             session=Session(store),
             processes=Custody(before=secrets.seal),
             env=secrets.public(start.env, keys(start.values)),

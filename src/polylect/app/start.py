@@ -20,6 +20,7 @@ _FLAGS: dict[str, object] = {"streaming_tools": True, "sub_agent_traces": True, 
 """Capabilities of wayland's wire that this engine has."""
 _ON_EOF = ("finish", "stop")
 _LEVELS = ("debug", "info", "warning", "error")
+_SANDBOXES = ("auto", "bwrap", "landlock", "off")
 
 
 TYPE_CHECKING = False  # typing itself would cost 5 ms
@@ -98,15 +99,35 @@ def _settle(options: config.Values, env: dict[str, str], notes: list[str]) -> co
     _one_of(values, "on_eof", _ON_EOF)
     _one_of(values, "log_level", _LEVELS)
     _one_of(values, "thinking", ("enabled", "disabled"))
-    mode = "force" if values.get("force") else str(values.get("approval_mode") or "default")
-    if mode.replace("-", "_") not in MODES and mode not in MODES:
-        raise CannotStart(f"approval mode {mode!r} does not exist; modes are default, auto_edit, force")
-    values["mode"] = MODES.get(mode) or MODES[mode.replace("-", "_")]
+    values["mode"] = _mode(values)
+    _check_rights(values)
     values["workspace"] = workspace
     values["folders"] = [os.path.realpath(path) for path in _list(values, "folders")]
     _check_provider(values, env)
     values["chain"] = list(_chain(found, env)) if values.get("chain_enabled") else []
     return values
+
+
+def _mode(values: config.Values) -> str:
+    mode = "force" if values.get("force") else str(values.get("approval_mode") or "default")
+    found = MODES.get(mode)
+    if found is None:
+        from polylect.vocab.modes import MODES as ALL_MODES  # what other hosts call them
+
+        found = ALL_MODES.get(mode)
+    if found is None:
+        raise CannotStart(f"approval mode {mode!r} does not exist; modes are default, auto_edit, force, plan, dont_ask")
+    return found
+
+
+def _check_rights(values: config.Values) -> None:
+    if values.get("sandbox", "auto") not in _SANDBOXES:
+        raise CannotStart(f"sandbox.mode {values['sandbox']!r}: choose one of {', '.join(_SANDBOXES)}")
+    if rules := [*_list(values, "allow"), *_list(values, "deny"), *_list(values, "ask")]:
+        from polylect.engine.rulebook import fault_in  # 40 ms, and only for rules of one's own
+
+        if fault := fault_in(rules):
+            raise CannotStart(f"a rule in [tools]: {fault}")
 
 
 def _chain(found: config.Values, env: dict[str, str]) -> Iterator[config.Values]:

@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 from polylect.tools.arguments import TypedTool, given
 from polylect.tools.background import Background, exit_code
 from polylect.tools.programs import find_program
+from polylect.tools.sandbox import Sandbox
 from polylect.tools.spool import Output, streams
 from polylect.vocab.content import Category
 from polylect.vocab.ports import Exit, ToolContext, ToolReturn
@@ -42,15 +43,18 @@ class Bash(TypedTool[Arguments]):
     text = TEXT
     arguments = Arguments
 
-    def __init__(self, background: Background) -> None:
+    def __init__(self, background: Background, sandbox: Sandbox | None = None) -> None:
         super().__init__()
         self._background = background
+        self._sandbox = sandbox
 
     def describe(self, args: dict[str, Any]) -> str:
         return f"Execute: {' '.join(given(args, 'command').split())[:80]}"
 
     async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
-        argv = (find_program("bash", context.env) or "/bin/sh", "-c", args.command)
+        argv: Sequence[str] = (find_program("bash", context.env) or "/bin/sh", "-c", args.command)
+        if self._sandbox:
+            argv = await self._sandbox.argv(argv, context.workspace, context.roots, context.processes)
         if args.run_in_background:
             job = await self._background.start(args.command, argv, context)
             words = f"Running in the background as {job.id}. BashOutput shows what it prints, KillBash ends it."

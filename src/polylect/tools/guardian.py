@@ -12,6 +12,7 @@ reason, it ends its tree. The guardian does the same for all of them, and for th
 Runs on the bare standard library, because its start is part of the first command's time.
 """
 
+import errno
 import os
 import select
 import signal
@@ -22,10 +23,13 @@ from contextlib import suppress
 from time import monotonic
 
 from polylect.tools.handover import INTERRUPT, unpack
+from polylect.tools.sandbox_fence import FENCE, read_fence
 
 prctl: Callable[..., int] | None
 try:
     import ctypes
+
+    from polylect.tools.sandbox_landlock import confine
 
     prctl = ctypes.CDLL(None).prctl
 except (ImportError, AttributeError, OSError):  # no ctypes, or not Linux: only process groups can be ended
@@ -192,6 +196,8 @@ def _spawn(request: bytes, out: int, err: int, stdin: int) -> int:
     cwd, argv, env = unpack(request)
     empty = (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)
     os.chdir(cwd)
+    if argv[0] == FENCE:
+        return _spawn_behind_fence(argv, env, out, err, stdin)
     return os.posix_spawn(
         argv[0],
         argv,
@@ -205,6 +211,34 @@ def _spawn(request: bytes, out: int, err: int, stdin: int) -> int:
         setsigmask=(),
         setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},
     )
+
+
+def _spawn_behind_fence(argv: list[bytes], env: dict[bytes, bytes], out: int, err: int, stdin: int) -> int:
+    """A copy of this process fences itself in and becomes the command. The warden stays outside, out of its reach."""
+    fence, command = read_fence(argv)
+    heard, told = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.setsid()
+            empty = os.open(os.devnull, os.O_RDONLY)
+            for place, descriptor in enumerate((empty if stdin < 0 else stdin, out, err)):
+                os.dup2(descriptor, place)
+            for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ):
+                signal.signal(ignored, signal.SIG_DFL)
+            confine(fence)
+            os.execve(command[0], command, env)
+        except BaseException as fault:  # noqa: BLE001  whatever it is, the command must not run
+            os.write(told, str(getattr(fault, "errno", 0) or errno.EIO).encode())
+        finally:
+            os._exit(127)
+    os.close(told)
+    number = os.read(heard, 16)
+    os.close(heard)
+    if number:
+        os.waitpid(child, 0)
+        raise OSError(int(number), os.strerror(int(number)))
+    return child
 
 
 def _outlast(child: int, channel: socket.socket, bell: Bell) -> int:

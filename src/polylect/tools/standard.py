@@ -12,6 +12,7 @@ from polylect.tools.grep import Grep
 from polylect.tools.kill_bash import KillBash
 from polylect.tools.multi_edit import MultiEdit
 from polylect.tools.read import Read
+from polylect.tools.sandbox import Sandbox
 from polylect.tools.skill import Skill
 from polylect.tools.skills import skill_folders
 from polylect.tools.todo_write import TodoWrite
@@ -22,7 +23,11 @@ from polylect.vocab.ports import Tool
 
 
 def standard_tools(
-    workspace: str = "", env: Mapping[str, str] | None = None, *, private_addresses: bool = False
+    workspace: str = "",
+    env: Mapping[str, str] | None = None,
+    *,
+    private_addresses: bool = False,
+    sandbox: Sandbox | None = None,
 ) -> dict[str, Tool]:
     """The tools of one session. Without a workspace, there are no skills. Tools may be added to what is returned."""
     jobs = Background()
@@ -32,7 +37,7 @@ def standard_tools(
         Write(),
         Edit(),
         MultiEdit(),
-        Bash(jobs),
+        Bash(jobs, sandbox),
         BashOutput(jobs),
         KillBash(jobs),
         Glob(),

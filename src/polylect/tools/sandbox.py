@@ -1,0 +1,122 @@
+"""Keeps commands apart from the rest of the machine (P4): bubblewrap where it works, else Landlock, else nothing.
+
+They write in the workspace, in folders that were granted, in caches and temporary folders; the rest they only read,
+and the usual secrets not even that.
+"""
+
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from polylect.tools.programs import find_program
+from polylect.tools.sandbox_bwrap import bwrap_argv
+from polylect.tools.sandbox_fence import Fence
+from polylect.tools.sandbox_policy import cache_paths, expand, git_paths, hidden_paths, temporary_paths
+from polylect.vocab.errors import ToolError
+from polylect.vocab.ports import Processes
+
+Mode = Literal["auto", "bwrap", "landlock", "off"]
+MODES: tuple[Mode, ...] = ("auto", "bwrap", "landlock", "off")
+Kind = Literal["bwrap", "landlock", "none"]
+
+_PLACES = "/usr/bin:/bin:/usr/local/bin:"
+_PROBE_TIME = 5.0
+_log = logging.getLogger(__name__)
+
+
+class Sandbox:
+    """How the commands of one session are kept. What the machine offers is found out with the first one."""
+
+    def __init__(
+        self,
+        mode: Mode = "auto",
+        *,
+        network: bool = True,
+        writable: Sequence[str] = (),
+        hidden: Sequence[str] = (),
+        readable: Sequence[str] = (),
+        env: Mapping[str, str],
+    ) -> None:
+        self.mode = mode
+        self.network = network
+        self.kind: Kind | None = "none" if mode == "off" else None
+        """What is in force; None until that is known."""
+        self.why = "it is switched off by [sandbox] mode" if mode == "off" else ""
+        """What is missing for something better."""
+        self._env = env
+        self._told = writable, hidden
+        self._readable = [path for one in readable if (path := expand(one, env))]
+        self._usual: tuple[list[str], list[str]] | None = None
+
+    async def argv(self, argv: Sequence[str], workspace: str, roots: Sequence[str], processes: Processes) -> list[str]:
+        """The command line that runs this one inside. Raises ToolError if what was asked for cannot be had."""
+        if self.kind is None:
+            await self.settle(workspace, roots, processes)
+        match self.kind:
+            case "bwrap":
+                return bwrap_argv(self._bwrap(), self.fence(workspace, roots), argv)
+            case "landlock":
+                return [*self.fence(workspace, roots).words(), *argv]
+            case _:
+                return list(argv)
+
+    def fence(self, workspace: str, roots: Sequence[str]) -> Fence:
+        if self._usual is None:
+            writable, hidden = self._told
+            own = [path for one in writable if (path := expand(one, self._env))]
+            self._usual = temporary_paths(self._env) + cache_paths(self._env) + own, hidden_paths(hidden, self._env)
+        usual, hidden = self._usual
+        opened = dict.fromkeys((workspace, *roots, *git_paths(workspace), *usual))
+        there = [path for path in hidden if path not in opened and os.access(path, os.R_OK)]
+        return Fence(list(opened), there, self._readable, network=self.network)
+
+    async def settle(self, workspace: str, roots: Sequence[str], processes: Processes) -> None:
+        """Find out by trying."""
+        faults: list[str] = []
+        if self.mode in ("auto", "bwrap"):
+            fault = await self._try_bwrap(workspace, roots, processes)
+            if not fault:
+                self.kind = "bwrap"
+                return
+            faults.append(fault)
+        if self.mode in ("auto", "landlock"):
+            fault = self._landlock_fault()
+            if not fault:
+                self.kind, self.why = "landlock", "; ".join(faults)
+                return
+            faults.append(fault)
+        self.why = "; ".join(faults)
+        if self.mode != "auto" or not self.network:
+            raise ToolError(f"Commands cannot be run in the sandbox that the settings ask for: {self.why}.")
+        self.kind = "none"
+        _log.warning("commands run without a sandbox: %s", self.why)
+
+    async def _try_bwrap(self, workspace: str, roots: Sequence[str], processes: Processes) -> str:
+        program = self._bwrap()
+        if not program:
+            return "bubblewrap (bwrap) is not installed"
+        said: list[bytes] = []
+        argv = bwrap_argv(program, self.fence(workspace, roots), ("/bin/sh", "-c", ":"))
+        end = await processes.run(
+            argv, cwd=workspace, env={}, timeout=_PROBE_TIME, on_output=lambda stream, data: said.append(data)
+        )
+        if end.code == 0:
+            return ""
+        return f"bubblewrap does not work here: {b''.join(said).decode(errors='replace').strip() or end.code}"
+
+    def _landlock_fault(self) -> str:
+        if sys.platform != "linux":
+            return "Landlock is only to be had on Linux"
+        from polylect.tools.sandbox_landlock import OLDEST, can_cut_network, version  # ctypes: 3 ms, seldom needed
+
+        if version() < OLDEST:
+            return f"this kernel has no Landlock of version {OLDEST} or later"
+        if not self.network and not can_cut_network():
+            return "Landlock cannot cut off the network on this machine"
+        return ""
+
+    def _bwrap(self) -> str:
+        """Not from wherever a project may have put something of that name."""
+        return find_program("bwrap", {"PATH": _PLACES + self._env.get("PATH", "")}) if sys.platform == "linux" else ""
