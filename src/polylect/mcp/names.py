@@ -12,7 +12,7 @@ _FOREIGN = re.compile(r"[^a-zA-Z0-9_-]")
 def name_for(server: str, tool: str, taken: Container[str]) -> str:
     """A name that no other tool has and that every vendor accepts."""
     bare = _plain(tool)
-    if bare == tool and bare not in taken:
+    if bare and bare == tool and bare not in taken:
         return bare
     whole = long_name(server, tool)
     number = 2
@@ -24,7 +24,9 @@ def name_for(server: str, tool: str, taken: Container[str]) -> str:
 
 
 def long_name(server: str, tool: str) -> str:
-    return _plain(f"mcp__{server}__{tool}")
+    """What rules call it. The server's part has no two underscores in a row: no server can pass for another."""
+    part = re.sub("_+", "_", _FOREIGN.sub("_", server)).strip("_")
+    return _plain(f"mcp__{part or 'server'}__{tool}")
 
 
 def _plain(name: str) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from polylect.mcp.names import long_name
 from polylect.vocab.content import Category
 from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
 
@@ -33,6 +34,7 @@ class ServerTool:
         call: Callable[[str, dict[str, Any], ToolContext], Awaitable[ToolReturn]],
     ) -> None:
         self.name = name
+        self.long_name = long_name(server, listed.name)
         self.listed = listed
         self.spec = ToolSpec(name, _description(server, listed), _schema(listed.schema))
         self._server = server
