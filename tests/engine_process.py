@@ -82,8 +82,12 @@ class Place:
     ) -> "Engine":
         """An engine that is being started; `started` also waits for its `ready`."""
         engine = Engine(self.argv(*flags, script=script), self.workspace, {**self.env, **(env or {})}, stdin, stdout)
-        self._engines.append(engine)
+        self.keep(engine)
         return engine
+
+    def keep(self, engine: "Engine") -> None:
+        """End this one too on leaving."""
+        self._engines.append(engine)
 
     def started(self, *flags: str, script: str = "", env: dict[str, str] | None = None) -> "Engine":
         engine = self.start(*flags, script=script, env=env)
@@ -122,11 +126,14 @@ class Engine:
         env: dict[str, str],
         stdin: int | IO[bytes] = subprocess.PIPE,
         stdout: int | IO[bytes] = subprocess.PIPE,
+        keep: tuple[int, ...] = (),
     ) -> None:
         self.ready: Frame = {}
         self._cwd = cwd
         self._errors = open(cwd.parent / f"stderr-{next(_numbers)}", "w+b")  # noqa: SIM115  (closed by `end`)
-        self._child = subprocess.Popen(argv, cwd=cwd, env=env, stdin=stdin, stdout=stdout, stderr=self._errors)
+        self._child = subprocess.Popen(
+            argv, cwd=cwd, env=env, stdin=stdin, stdout=stdout, stderr=self._errors, pass_fds=keep
+        )
         self._unread = b""
 
     @property
