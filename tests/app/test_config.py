@@ -134,9 +134,14 @@ def test_mistakes_name_the_file_and_what_would_be_right(place: Files, toml: str,
 
 
 def test_sections_of_later_versions_are_noted_and_not_refused(place: Files) -> None:
-    place.own.write_text('[mcp.servers.x]\ncommand = "x"')
+    place.own.write_text('[hooks]\nx = "x"')
     assert place.load() == {"provider": "scripted"}
-    assert place.notes == [f"{place.own}: [mcp] is not used by this version"]
+    assert place.notes == [f"{place.own}: [hooks] is not used by this version"]
+
+
+def test_servers_are_taken_whole_from_the_users_own_file(place: Files) -> None:
+    place.own.write_text('[mcp.servers.x]\ncommand = "x"')
+    assert place.load() == {"provider": "scripted", "mcp_servers": {"x": {"command": "x"}}}
 
 
 def test_times_may_be_whole_or_broken_numbers(place: Files) -> None:

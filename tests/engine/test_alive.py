@@ -133,9 +133,9 @@ def test_L6_a_model_that_goes_silent_is_cut_and_reported(tmp_path: Path) -> None
     assert talk.story[3:] == [
         "text_delta hm",
         "block_ended hm",
-        "reply_ended error the model was silent for 0.03 s",
+        "reply_ended error the model was silent for 0.08 s",
         "step_ended",
-        "turn_ended t1 error 1 the model was silent for 0.03 s",
+        "turn_ended t1 error 1 the model was silent for 0.08 s",
         "settled",
     ]
 

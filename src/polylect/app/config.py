@@ -39,11 +39,21 @@ _KEYS: Keys = {
     "provider_chain.failure_threshold": ("failure_threshold", int),
     "provider_chain.recovery_timeout_secs": ("recovery_timeout", (int, float)),
     "provider_chain.fallbacks": ("fallbacks", list),
+    "compact.at": ("compact_at", (int, float)),
     "heartbeat": ("heartbeat", (int, float)),
     "max_line": ("max_line", int),
 }
+_BUDGET: Keys = {
+    f"{table}.{cap}": (f"{name}:{cap}", (int, float))
+    for table, name in (("budget", "budget"), ("budget.turn", "turn_budget"))
+    for cap in (
+        *("max_cost_usd", "max_tokens_in", "max_tokens_out", "max_wall_time_secs", "max_tool_runtime_secs"),
+        *("max_processes", "max_agent_depth"),
+    )
+}
+_KEYS |= _BUDGET
 _WIDENING = (
-    *("approval_mode", "force", "allow_list", "sessions_root", "api_key", "base_url", "ca_file"),
+    *("approval_mode", "force", "allow_list", "sessions_root", "api_key", "base_url", "ca_file", "mcp_servers"),
     *("allow", "sandbox", "sandbox_network", "sandbox_writable", "sandbox_hidden"),
 )
 _ADDING = ("deny", "ask", "sandbox_hidden")
@@ -75,7 +85,7 @@ _TABLES: dict[str, dict[str, type | tuple[type, ...]]] = {
 }
 """Sections with a table for each name: `[providers.openai]`, `[models."gpt-5"]`, `[prices."gpt-5"]`."""
 _CHOICES = {"api": ("chat", "responses")}
-_LATER = ("mcp", "budget", "hooks", "compact")
+_LATER = ("hooks",)
 _ENVIRONMENT = {"POLYLECT_PROVIDER": "provider", "POLYLECT_MODEL": "model", "POLYLECT_SCRIPT": "script"}
 
 
@@ -145,6 +155,9 @@ def _read(path: str, trusted: bool, notes: list[str]) -> Values:
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: {error}") from None
     found: Values = {}
+    servers = data.pop("mcp", None)
+    if servers is not None:
+        _take(path, "mcp.servers", "mcp_servers", _servers(path, servers), found, trusted, notes)
     for key, value in _flat(data):
         section, _, rest = key.partition(".")
         if section in _LATER:
@@ -155,6 +168,14 @@ def _read(path: str, trusted: bool, notes: list[str]) -> Values:
             name = _checked(path, key, value, _KEYS)
             _take(path, key, name, value, found, trusted, notes)
     return found
+
+
+def _servers(path: str, table: object) -> object:
+    """A server is a program that is run: its settings have their own rules, and only trusted files may name one."""
+    servers = table.get("servers", {}) if isinstance(table, dict) and not table.keys() - {"servers"} else None
+    if not isinstance(servers, dict):
+        raise ConfigError(f"{path}: [mcp] holds only servers: [mcp.servers.NAME]")
+    return servers
 
 
 def _flat(data: Values, prefix: str = "") -> list[tuple[str, object]]:

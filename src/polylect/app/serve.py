@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -25,11 +25,11 @@ from polylect.engine.settings import Settings
 from polylect.engine.store import FileStore, MemoryStore
 from polylect.tools.processes import Custody
 from polylect.tools.standard import standard_tools
-from polylect.vocab.commands import Command
+from polylect.vocab.commands import AddServer, Command
 from polylect.vocab.content import Failure
 from polylect.vocab.errors import PolylectError
 from polylect.vocab.events import Event, Failed
-from polylect.vocab.ports import Store
+from polylect.vocab.ports import Servers, Store
 from polylect.wire.jsonl import MAX_LINE
 
 _PATIENCE = 30.0
@@ -66,6 +66,7 @@ class _Conversation:
             self._engine = Engine(self._agent, self._say)
         except PolylectError as error:
             return await self._refuse(str(error))
+        self._add_servers()
         asyncio.get_running_loop().add_reader(self._signals, self._signalled)
         reading = asyncio.create_task(self._read())
         ended = asyncio.create_task(self._end.wait())
@@ -77,6 +78,15 @@ class _Conversation:
         await self._engine.close()
         await self._out.drain(1.0 if self._signal else _PATIENCE)
         return 128 + self._signal if self._signal else 0
+
+    def _add_servers(self) -> None:
+        """Those of the configuration, now that nobody waits for them (L5)."""
+        servers = self._start.values.get("mcp_servers")
+        if isinstance(servers, dict) and servers:
+            from polylect.mcp.configured import servers_from  # 20 ms, and only where there are servers
+
+            for server in servers_from(servers, self._start.env):
+                self._engine.handle(AddServer(server))
 
     async def _refuse(self, why: str) -> int:
         """The host has heard `ready`, so it is told here as well."""
@@ -137,15 +147,23 @@ class _Conversation:
         store: Store = MemoryStore("")
         if start.place:
             store = FileStore(start.place, cwd=settings.workspace, new_id=_new_id)
+        tools = standard_tools(sandbox=open_sandbox(start.values, start.env, start.place.path if start.place else ""))
+        custody = Custody(before=secrets.seal)
+        env = secrets.public(start.env, keys(start.values))
+
+        def open_servers() -> Servers:
+            from polylect.mcp.servers import Servers as McpServers  # 30 ms, and only where there is a server
+
+            return McpServers(tools, emit, custody, env=env, workspace=settings.workspace)
+
         return Agent(
             settings=settings,
             provider=self._provider,
-            tools=standard_tools(
-                sandbox=open_sandbox(start.values, start.env, start.place.path if start.place else "")
-            ),
+            tools=tools,
             session=Session(store),
-            processes=Custody(before=secrets.seal),
-            env=secrets.public(start.env, keys(start.values)),
+            processes=custody,
+            env=env,
+            open_servers=open_servers,
             emit=emit,
             room=self._out.room,
             new_id=_new_id,
@@ -165,7 +183,12 @@ def _settings(start: Start) -> Settings:
     values = start.values
     told = {name: values[name] for name in Settings.__struct_fields__ if values.get(name) is not None}
     thinking = values.get("thinking_budget") or DEFAULT_THINKING if values.get("thinking") == "enabled" else 0
-    return msgspec.convert({**told, "thinking": thinking}, Settings)
+    budgets = {name: _under(values, f"{name}:") for name in ("budget", "turn_budget")}
+    return msgspec.convert({**told, **budgets, "thinking": thinking}, Settings, strict=False)
+
+
+def _under(values: Mapping[str, object], prefix: str) -> dict[str, object]:
+    return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
 
 
 def _hear_signals() -> int:

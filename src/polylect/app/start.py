@@ -65,7 +65,8 @@ def start(options: config.Values) -> int:
         return 1
     streams = _take_streams()
     session = place.session if place else ""
-    first = ready_line(str(values["protocol"]), session, thinking=True, mode=str(values["mode"]), extras=_FLAGS)
+    mode, mcp = str(values["mode"]), bool(values.get("mcp_servers"))
+    first = ready_line(str(values["protocol"]), session, thinking=True, mode=mode, mcp=mcp, extras=_FLAGS)
     try:
         _write(streams[1], first)
     except OSError as error:
@@ -104,6 +105,7 @@ def _settle(options: config.Values, env: dict[str, str], notes: list[str]) -> co
     values["workspace"] = workspace
     values["folders"] = [os.path.realpath(path) for path in _list(values, "folders")]
     _check_provider(values, env)
+    _check_servers(values, env)
     values["chain"] = list(_chain(found, env)) if values.get("chain_enabled") else []
     return values
 
@@ -145,6 +147,17 @@ def _chain(found: config.Values, env: dict[str, str]) -> Iterator[config.Values]
         except CannotStart as error:
             raise CannotStart(f"provider_chain.fallbacks: {text!r}: {error}") from None
         yield values
+
+
+def _check_servers(values: config.Values, env: dict[str, str]) -> None:
+    servers = values.get("mcp_servers")
+    if isinstance(servers, dict) and servers:
+        from polylect.mcp.configured import ServerError, servers_from  # 20 ms, and only where there are servers
+
+        try:
+            servers_from(servers, env)
+        except ServerError as error:
+            raise CannotStart(str(error)) from None
 
 
 def _check_provider(values: config.Values, env: dict[str, str]) -> None:

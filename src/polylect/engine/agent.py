@@ -15,7 +15,7 @@ from polylect.engine.settings import Settings
 from polylect.vocab.commands import Steer
 from polylect.vocab.content import Category, Message, Usage
 from polylect.vocab.events import Event
-from polylect.vocab.ports import Processes, Provider, Tool
+from polylect.vocab.ports import Processes, Provider, Servers, Tool
 
 
 class Agent:
@@ -33,6 +33,7 @@ class Agent:
         emit: Callable[[Event], None],
         room: Callable[[], Awaitable[None]],
         new_id: Callable[[], str],
+        open_servers: Callable[[], Servers] | None = None,
         lane: str = "",
         parent: "Agent | None" = None,
     ) -> None:
@@ -50,6 +51,7 @@ class Agent:
         self.emit = emit
         self.room = room
         self.new_id = new_id
+        self.open_servers = open_servers
         self.compactor = Compactor(provider, session, lambda: self.settings)
         self.spent = Usage()
         """What this turn has cost so far, its agents included."""

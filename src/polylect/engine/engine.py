@@ -21,6 +21,7 @@ from polylect.vocab.commands import (
     AddServer,
     Answer,
     Cancel,
+    ChangeServer,
     Command,
     Compact,
     Configure,
@@ -35,6 +36,7 @@ from polylect.vocab.commands import (
 from polylect.vocab.content import Failure, Message, State, Text
 from polylect.vocab.errors import SessionError
 from polylect.vocab.events import Event, Notice, Reply, SettingChanged
+from polylect.vocab.ports import Servers
 
 
 class Engine:
@@ -48,6 +50,8 @@ class Engine:
         self._spawn = Spawn(self._agent, find_personas(_places(self.settings.workspace)), self._report)
         self._agent.tools[self._spawn.name] = self._spawn
         self._later: list[dict[str, Any]] = []
+        self._servers: Servers | None = None
+        self._prompted = False
 
     @property
     def settings(self) -> Settings:
@@ -88,7 +92,9 @@ class Engine:
         self._cancel(Cancel())
         self._turns.next()
         await self._turns.settled()
-        for tool in self._agent.tools.values():
+        if self._servers:
+            await self._servers.close()
+        for tool in list(self._agent.tools.values()):
             if close := getattr(tool, "close", None):
                 await close()
         await self._agent.processes.close()
@@ -128,6 +134,7 @@ class Engine:
             self._agent.session.accept(command.turn, said)
         except SessionError as error:
             return Failure("session", str(error), "engine")
+        self._prompted = True
         turns.add(command)
         return None
 
@@ -204,7 +211,29 @@ class Engine:
 
     def _add_server(self, command: AddServer) -> Failure | None:
         name = command.server.name
-        return Failure("mcp", f"the MCP server {name!r} cannot be added: this version has no MCP yet", "host")
+        if self._prompted:
+            return Failure(
+                "late_server", f"the MCP server {name!r} comes too late: add servers before the first prompt", "host"
+            )
+        if servers := self._opened():
+            servers.add(command.server)
+            return None
+        return Failure("mcp", f"the MCP server {name!r} cannot be added: this engine has no MCP", "host")
+
+    def _change_server(self, command: ChangeServer) -> Failure | None:
+        try:
+            if self._servers:
+                self._servers.change(command.name, command.action)
+                return None
+        except LookupError as error:
+            return Failure("mcp", str(error), "host")
+        return Failure("mcp", f"there is no MCP server {command.name!r}", "host")
+
+    def _opened(self) -> Servers | None:
+        """The SDK behind them is heavy: nothing of it is loaded before there is a server."""
+        if self._servers is None and self._agent.open_servers:
+            self._servers = self._agent.open_servers()
+        return self._servers
 
     def _compact(self, command: Compact) -> Failure | None:
         if self._turns.busy:
@@ -235,8 +264,10 @@ class Engine:
                 self._reply(command, list(session.messages))
             case "stats":
                 self._reply(command, session.stats())
+            case "servers":
+                self._reply(command, list(self._servers.status()) if self._servers else [])
             case what:
-                told = f"there is no {what!r} to ask for; ask for state, messages or stats"
+                told = f"there is no {what!r} to ask for; ask for state, messages, stats or servers"
                 self._reply(command, failure=Failure("unsupported", told, "host"))
 
     def _state(self) -> State:
@@ -271,6 +302,7 @@ _COMMANDS: dict[type[Command], Callable[..., Failure | None]] = {
     Configure: Engine._configure,
     AddContext: Engine._add_context,
     AddServer: Engine._add_server,
+    ChangeServer: Engine._change_server,
     Compact: Engine._compact,
     Grant: Engine._grant,
 }

@@ -135,7 +135,7 @@ class Turn:
 
     async def _next(self, stream: AsyncGenerator[Sequence[ModelEvent], None], pause: float) -> Sequence[ModelEvent]:
         """A provider cuts a silent stream itself, and may try again after a pause; this is for one that does not."""
-        limit = self._agent.settings.stream_timeout * 1.5
+        limit = self._agent.settings.stream_timeout * 4
         try:
             async with asyncio.timeout(limit + pause if limit else None):
                 return await anext(stream)

@@ -6,7 +6,7 @@ from typing import Any, Literal, Protocol
 from msgspec import Struct
 
 from polylect.vocab.commands import Answer
-from polylect.vocab.content import Block, Category, Form, Image, Message, PlanItem, Stop, Usage
+from polylect.vocab.content import Block, Category, Form, Image, Message, PlanItem, Server, Stop, Usage
 from polylect.vocab.entries import Body, Entry
 from polylect.vocab.events import Ask
 
@@ -257,3 +257,22 @@ class Store(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+# Servers.
+
+
+class Servers(Protocol):
+    """MCP servers, whose tools come and go among the engine's. Each is reported when it is up or has failed."""
+
+    def add(self, server: Server) -> None:
+        """Returns at once; connecting takes as long as it takes."""
+        ...
+
+    def change(self, name: str, action: Literal["remove", "reconnect", "enable", "disable"]) -> None:
+        """Raises LookupError if there is no such server."""
+        ...
+
+    def status(self) -> Sequence[Any]: ...
+
+    async def close(self) -> None: ...
