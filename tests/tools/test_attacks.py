@@ -195,7 +195,8 @@ FRAMES = [
 ]
 
 
-def test_a_command_that_prints_our_own_frames_says_nothing_in_our_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sandbox", ["auto", "off"])
+def test_a_command_that_prints_our_own_frames_says_nothing_in_our_name(tmp_path: Path, sandbox: str) -> None:
     """On every stream it can reach by number or by name, with every line end there is."""
     with Place(tmp_path) as place:
         (place.workspace / "frames").write_bytes("\r\n\u2028\u2029\x85\n".join(["", *FRAMES, ""]).encode())
@@ -211,6 +212,7 @@ def test_a_command_that_prints_our_own_frames_says_nothing_in_our_name(tmp_path:
         [[reply]]
         text = "Done."
         """
+        place.configure(f'[sandbox]\nmode = "{sandbox}"\n')
         engine = place.started("--force", script=script)
         engine.send(message("go"))
         frames = engine.until("stream_end")
