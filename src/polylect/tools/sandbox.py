@@ -63,14 +63,15 @@ class Sandbox:
                 return list(argv)
 
     def fence(self, workspace: str, roots: Sequence[str]) -> Fence:
-        if self._usual is None:
+        if self._usual is None:  # looked up once, before a command could change the answer
             writable, hidden = self._told
             own = [path for one in writable if (path := expand(one, self._env))]
-            self._usual = temporary_paths(self._env) + cache_paths(self._env) + own, hidden_paths(hidden, self._env)
-        usual, hidden = self._usual
-        opened = dict.fromkeys((workspace, *roots, *git_paths(workspace), *usual))
+            opened = [*git_paths(workspace), *temporary_paths(self._env), *cache_paths(self._env), *own]
+            self._usual = opened, hidden_paths(hidden, self._env)
+        opened, hidden = self._usual
+        opened = list(dict.fromkeys((workspace, *roots, *opened)))
         there = [path for path in hidden if path not in opened and os.access(path, os.R_OK)]
-        return Fence(list(opened), there, self._readable, network=self.network)
+        return Fence(opened, there, self._readable, network=self.network)
 
     async def settle(self, workspace: str, roots: Sequence[str], processes: Processes) -> None:
         """Find out by trying."""

@@ -7,6 +7,7 @@ from polylect.tools.sandbox_fence import Fence
 
 # What root keeps: to work with files that are not its own, not to mount anything.
 _KEPT = ("CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_CHOWN", "CAP_SETUID", "CAP_SETGID")
+_EMPTY = ("--tmpfs",)
 
 
 def bwrap_argv(program: str, fence: Fence, argv: Sequence[str]) -> list[str]:
@@ -21,8 +22,12 @@ def bwrap_argv(program: str, fence: Fence, argv: Sequence[str]) -> list[str]:
     for name in os.listdir("/dev"):
         if name in ("dri", "kfd") or name.startswith("nvidia"):
             words += ["--dev-bind-try", f"/dev/{name}", f"/dev/{name}"]
-    for path, mount in sorted(_mounts(fence).items(), key=lambda pair: pair[0].split("/")):
-        words += [word.replace("\0", path) for word in mount]
+    mounts = _mounts(fence)
+    for path in sorted(mounts, key=lambda path: path.split("/")):
+        words += [*mounts[path], path]
+    for path in fence.hidden:
+        if mounts.get(path) == _EMPTY:  # not before what is mounted inside has its place
+            words += ["--remount-ro", path]
     return [*words, "--", *argv]
 
 
@@ -31,8 +36,8 @@ def _mounts(fence: Fence) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for path in fence.hidden:
         if os.path.isdir(path):
-            found[path] = ("--tmpfs", "\0", "--remount-ro", "\0")
+            found[path] = _EMPTY
         elif os.path.exists(path):
-            found[path] = ("--ro-bind", "/dev/null", "\0")
-    found |= dict.fromkeys(fence.readable, ("--ro-bind-try", "\0", "\0"))
-    return found | dict.fromkeys(fence.writable, ("--bind-try", "\0", "\0"))
+            found[path] = ("--ro-bind", "/dev/null")
+    found |= {path: ("--ro-bind-try", path) for path in fence.readable}
+    return found | {path: ("--bind-try", path) for path in fence.writable}

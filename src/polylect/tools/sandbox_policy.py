@@ -3,8 +3,6 @@
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from polylect.tools.programs import find_program
-
 SECRETS = (
     *("~/.ssh", "~/.gnupg", "~/.aws", "~/.azure", "~/.kube", "~/.password-store", "~/.local/share/keyrings"),
     *(
@@ -65,7 +63,7 @@ def cache_paths(env: Mapping[str, str]) -> list[str]:
     """Made where they are missing: inside the sandbox nothing could make them."""
     found = [expand("$XDG_CACHE_HOME", env)]
     for program, folders in CACHES:
-        if find_program(program, env):
+        if any(os.access(os.path.join(folder, program), os.X_OK) for folder in env.get("PATH", "").split(os.pathsep)):
             found += [expand(folder, env) for folder in folders]
     return _once(path for path in found if path and _is_made(path))
 
@@ -84,15 +82,21 @@ def git_paths(workspace: str) -> Iterator[str]:
         yield place
     elif os.path.isfile(place):
         own = os.path.realpath(os.path.join(folder, _line(place).removeprefix("gitdir: ")))
-        # Whoever wrote .git may have meant any folder. A worktree's own one points back, and that only git can do.
-        if os.path.realpath(_line(os.path.join(own, "gitdir")) or "/") == os.path.realpath(place):
-            yield os.path.realpath(os.path.join(own, _line(os.path.join(own, "commondir"))))
+        back = os.path.realpath(os.path.join(own, _line(os.path.join(own, "gitdir")) or "nowhere"))
+        common, kind = os.path.split(os.path.dirname(own))
+        # Whoever wrote .git may have meant any folder. A worktree's own one points back and lies in a repository.
+        if back == os.path.realpath(place) and kind == "worktrees" and _is_repository(common):
+            yield common
+
+
+def _is_repository(folder: str) -> bool:
+    return all(os.path.exists(os.path.join(folder, name)) for name in ("HEAD", "objects", "refs"))
 
 
 def _line(path: str) -> str:
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(4096).strip()
+            return file.read(4096).strip().replace("\0", "?")
     except OSError:
         return ""
 
