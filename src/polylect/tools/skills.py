@@ -15,7 +15,7 @@ MOST_BODY = 1024 * 1024
 MOST_SKILLS = 500
 _NAME = "SKILL.md"
 _PROJECT = (".polylect/skills", ".claude/skills")
-_KEY = re.compile(r"([A-Za-z][\w-]*):(?:\s+(.*))?$", re.ASCII)
+_KEY = r"([A-Za-z][\w-]*):(?:\s+(.*))?$"
 
 
 class SkillFile(Struct, frozen=True):
@@ -104,7 +104,7 @@ def split_front(text: str) -> tuple[dict[str, str], str]:
     fields: dict[str, str] = {}
     key = ""
     for line in lines[1:end]:
-        if match := _KEY.match(line):
+        if match := re.match(_KEY, line, re.ASCII):
             key, value = match[1], (match[2] or "").strip()
             fields[key] = "" if value in (">", "|", ">-", "|-", ">+", "|+") else _unquoted(value)
         elif key and line[:1] in (" ", "\t"):
