@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from polylect.engine.prompt import system_prompt
 
 
@@ -13,20 +15,14 @@ def test_the_model_is_told_where_it_works_what_is_wanted_and_what_came_before(tm
     )
 
 
-def test_instructions_come_from_the_repository_outermost_first_and_from_nowhere_above_it(tmp_path: Path) -> None:
-    repository = tmp_path / "repository"
-    workspace = repository / "package" / "part"
-    workspace.mkdir(parents=True)
-    (repository / ".git").mkdir()
-    (tmp_path / "AGENTS.md").write_text("not ours")
-    (repository / "AGENTS.md").write_text("use tabs\n")
-    (repository / "CLAUDE.md").write_text("the second choice")
-    (repository / "package" / "AGENTS.md").mkdir()
-    (workspace / "CLAUDE.md").write_bytes(b"use spaces \xff")
-    told = system_prompt(str(workspace), "", [])
-    assert told.endswith(
-        f"Instructions for this project, from {repository}/AGENTS.md:\n\nuse tabs\n\n"
-        f"Instructions for this project, from {workspace}/CLAUDE.md:\n\nuse spaces \ufffd"
+def test_the_model_is_told_what_the_person_and_the_project_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, workspace = tmp_path / "home", tmp_path / "workspace"
+    (home / ".claude").mkdir(parents=True)
+    workspace.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    (home / ".claude" / "CLAUDE.md").write_text("be brief\n")
+    (workspace / "AGENTS.md").write_text("use tabs\n")
+    assert system_prompt(str(workspace), "", []).endswith(
+        f"Instructions for every project of this person, from {home}/.claude/CLAUDE.md:\n\nbe brief\n\n"
+        f"Instructions for this project, from {workspace}/AGENTS.md:\n\nuse tabs"
     )
-    assert "not ours" not in told
-    assert "the second choice" not in told

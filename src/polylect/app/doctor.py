@@ -10,6 +10,7 @@ from polylect import __version__
 from polylect.app import config
 from polylect.app.models import obstacle
 from polylect.engine import folder
+from polylect.engine.instructions import instructions
 from polylect.providers.check import PROVIDERS
 from polylect.tools.programs import find_program
 
@@ -61,6 +62,7 @@ def _findings(env: dict[str, str], workspace: str, *, online: bool) -> Iterator[
         yield from _settings(found, config.files(env, workspace), notes)
     yield from _providers(found, env, online=online)
     yield from _sessions(env)
+    yield from _instructions(env, workspace)
     yield from _programs()
     yield from _custody()
     yield from _sandbox(found, env, workspace)
@@ -113,6 +115,14 @@ def _sessions(env: dict[str, str]) -> Iterator[Finding]:
         yield "ok", "sessions", f"kept in {root}"
     else:
         yield "bad", "sessions", f"{root} cannot be written; set POLYLECT_HOME to a folder that can"
+
+
+def _instructions(env: dict[str, str], workspace: str) -> Iterator[Finding]:
+    for one in instructions(workspace, env):
+        if one.fault:
+            yield "note", "instructions", f"{one.path} is not told to the model: {one.fault}"
+        else:
+            yield "ok", "instructions", f"{one.path}, {len(one.text)} characters"
 
 
 def _programs() -> Iterator[Finding]:

@@ -52,8 +52,7 @@ class Sandbox:
 
     async def argv(self, argv: Sequence[str], workspace: str, roots: Sequence[str], processes: Processes) -> list[str]:
         """The command line that runs this one inside. Raises ToolError if what was asked for cannot be had."""
-        if self.kind is None:
-            await self.settle(workspace, roots, processes)
+        await self.settle(workspace, roots, processes)
         match self.kind:
             case "bwrap":
                 return bwrap_argv(self._bwrap(), self.fence(workspace, roots), argv)
@@ -74,7 +73,9 @@ class Sandbox:
         return Fence(opened, there, self._readable, network=self.network)
 
     async def settle(self, workspace: str, roots: Sequence[str], processes: Processes) -> None:
-        """Find out by trying."""
+        """Find out by trying, once."""
+        if self.kind is not None:
+            return
         faults: list[str] = []
         if self.mode in ("auto", "bwrap"):
             fault = await self._try_bwrap(workspace, roots, processes)

@@ -1,0 +1,117 @@
+"""What people and projects want every agent to know: AGENTS.md and CLAUDE.md, and what they include with `@path`.
+
+First the person's own (`polylect/AGENTS.md` in the configuration folder, `~/.claude/CLAUDE.md`), then the project's,
+from the repository's root down to the workspace. A project may come from anybody: it can include its own files only,
+no link leads out of it, and hidden files are left alone.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+NAMES = ("AGENTS.md", "CLAUDE.md")
+MOST = 40_000
+"""Characters of one file."""
+MOST_OF_ALL = 120_000
+DEEPEST = 5
+_INCLUDE = re.compile(r"(?:^|(?<=\s))@([^\s`]+)")
+_CODE = re.compile(r"`[^`]*`")
+_FENCE = re.compile(r"\s*(```|~~~)")
+
+
+class Instruction(Struct, frozen=True):
+    """A file that is told to the model, or why it is not."""
+
+    path: str
+    text: str = ""
+    whose: str = "this project"
+    fault: str = ""
+
+
+def instructions(workspace: str, env: Mapping[str, str]) -> list[Instruction]:
+    """In the order they are told. Files that are not there are not mentioned."""
+    reading = _Reading(os.path.realpath(env.get("HOME") or os.path.expanduser("~")))
+    settings = env.get("XDG_CONFIG_HOME") or os.path.join(reading.home, ".config")
+    for path in (os.path.join(settings, "polylect", "AGENTS.md"), os.path.join(reading.home, ".claude", "CLAUDE.md")):
+        reading.take(path, root="", whose="every project of this person")
+    folders = list(_folders(os.path.realpath(workspace)))
+    for folder in folders:
+        for name in NAMES:
+            reading.take(os.path.join(folder, name), root=folders[0])
+    return reading.found
+
+
+def _folders(workspace: str) -> list[str]:
+    """From the repository's root down. Without a repository only the workspace: the others may be anybody's."""
+    found = [workspace]
+    while not os.path.lexists(os.path.join(found[0], ".git")):
+        parent = os.path.dirname(found[0])
+        if parent == found[0]:
+            return [workspace]
+        found.insert(0, parent)
+    return found
+
+
+class _Reading:
+    def __init__(self, home: str) -> None:
+        self.home = home
+        self.found: list[Instruction] = []
+        self._seen: set[str] = set()
+        self._left = MOST_OF_ALL
+
+    def take(self, path: str, *, root: str, whose: str = "this project", depth: int = 0) -> None:
+        """A file and what it includes; `root` is where it has to lie, if anywhere."""
+        if not os.path.lexists(path):
+            return
+        real = os.path.realpath(path)
+        if real in self._seen:
+            return
+        self._seen.add(real)
+        fault = _obstacle(path, real, root, depth) or ("there is too much of it already" if not self._left else "")
+        text = "" if fault else _read(real)
+        if text is None:
+            fault, text = "it is not a file that can be read", ""
+        if fault or (text and all(text != other.text for other in self.found)):
+            self._left -= min(self._left, len(text))
+            self.found.append(Instruction(path, text, whose, fault))
+        for included in _includes(text):
+            place = self.home + included[1:] if included.startswith("~/") else included
+            self.take(os.path.join(os.path.dirname(real), place), root=root, whose=whose, depth=depth + 1)
+
+
+def _obstacle(path: str, real: str, root: str, depth: int) -> str:
+    if root and real != root and not real.startswith(root.rstrip("/") + "/"):
+        return f"it leads out of the project, to {real}"
+    if root and (os.path.basename(real).startswith(".") or "/.git/" in real.removeprefix(root)):
+        return "hidden files cannot be included"
+    return "too many files include each other" if depth > DEEPEST else ""
+
+
+def _read(path: str) -> str | None:
+    """The text of a plain file, cut where it is too long. A pipe or a device must not hold us up."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            return None
+        text = os.read(file, MOST * 4).decode("utf-8", "replace").strip()
+    except OSError:
+        return None
+    finally:
+        os.close(file)
+    return text if len(text) <= MOST else f"{text[:MOST]}\n[the rest of {path} is left out]"
+
+
+def _includes(text: str) -> Iterator[str]:
+    """Paths after an @, except in code."""
+    fence = ""
+    for line in text.splitlines():
+        if mark := _FENCE.match(line):
+            fence = "" if fence == mark[1] else fence or mark[1]
+        elif not fence:
+            yield from (found.rstrip(".,;:!?)\"'") for found in _INCLUDE.findall(_CODE.sub("", line)))
