@@ -47,7 +47,7 @@ BAD = st.sampled_from(
     [b"{", b"[]", b"{}", b"\xff", b'{"type":"foo"}', b'{"type":"stop","type":"stop"}', b'{"type":"message"}',
      b'{"type":"tool_approve","call_id":null}', b'{"type":"set_mode","mode":"gentle"}', b"null", b'{"type":7}']
 )  # fmt: skip
-PAUSES = st.integers(0, 12)
+PAUSES = st.sampled_from([0, 1, 2, 5, 12, 60])
 """How many rounds of the loop pass before the host does something else."""
 
 
@@ -124,7 +124,7 @@ class Conversation(RuleBasedStateMachine):
     # What the host does.
 
     @precondition(lambda self: not self.closed)
-    @rule(pause=PAUSES, key=st.sampled_from(["input", "content"]), files=st.sampled_from([[], ["no/such/file"]]))
+    @rule(pause=PAUSES, key=st.sampled_from(["input", "content"]), files=st.sampled_from([[], [], [], ["no/such/file"]]))
     def message(self, pause: int, key: str, files: list[str]) -> None:
         self.messages += 1
         self.send(pause, **{"type": "message", "msg_id": f"m{self.messages}", key: "go", "files": files})
@@ -151,6 +151,13 @@ class Conversation(RuleBasedStateMachine):
     def deny(self, pause: int, which: int) -> None:
         self.send(pause, type="tool_deny", call_id=self.call(which), reason="no")
 
+    @precondition(lambda self: not self.closed)
+    @rule(pause=PAUSES, scope=SCOPES)
+    def approve_all(self, pause: int, scope: Any) -> None:
+        for call in self.asked:
+            self.send(0, type="tool_approve", call_id=call, scope=scope)
+        self.runner.run(rounds(pause))
+
     def call(self, which: int) -> str:
         """The newest ones most of the time; some that were answered before; some that never were."""
         asked = self.asked[::-1]
@@ -170,11 +177,7 @@ class Conversation(RuleBasedStateMachine):
     @rule(pause=PAUSES)
     def add_things(self, pause: int) -> None:
         self.send(0, type="init_history", text="Be brief.")
-        self.send(pause, type="add_mcp_server", name="x", transport="stdio", command="no-such-program")
-
-    @precondition(lambda self: not self.closed)
-    @rule(pause=PAUSES)
-    def ping(self, pause: int) -> None:
+        self.send(0, type="add_mcp_server", name="x", transport="stdio", command="no-such-program")
         self.pings += 1
         self.send(pause, type="ping")
 
@@ -187,7 +190,7 @@ class Conversation(RuleBasedStateMachine):
         assert isinstance(self.told[-1], MalformedCommand | UnknownCommand)
         assert self.receive(b"\n", pause) == []
 
-    @precondition(lambda self: not self.closed)
+    @precondition(lambda self: not self.closed and self.messages > 2)
     @rule(stop=st.booleans())
     def end_of_input(self, stop: bool) -> None:
         async def close() -> None:
