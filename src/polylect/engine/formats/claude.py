@@ -155,7 +155,7 @@ class _Taking(Taking):
 
     def line(self, line: _Line) -> None:
         self.at = milliseconds(line.timestamp) or self.at
-        self._numbers[line.uuid] = self.messages
+        self._numbers.setdefault(line.uuid, self.next)
         match line.type:
             case "assistant" if line.message and not line.is_api_error_message:
                 self._reply(line.message.id or line.uuid)
@@ -172,7 +172,7 @@ class _Taking(Taking):
             return
         self._told.add(id)
         lines = self._replies[id]
-        self._numbers |= {line.uuid: self.messages for line in lines}
+        self._numbers |= {line.uuid: self.next for line in lines}
         messages = [line.message for line in lines if line.message]
         content = tuple(block for message in messages for block in _blocks(message.content))
         last = messages[-1]

@@ -145,11 +145,11 @@ class _Taking(Taking):
         super().__init__()
         self._blob = blob
         self._numbers: dict[str, int] = {}
-        """Entries, and how many messages there were before each."""
+        """Entries, and the message that each begins."""
 
     def entry(self, entry: _Entry) -> None:
         self.at = milliseconds(entry.timestamp) or self.at
-        self._numbers[entry.id] = self.messages
+        self._numbers[entry.id] = self.next
         match entry.type:
             case "message" if entry.message:
                 self._message(entry.message)

@@ -75,6 +75,11 @@ class Taking:
         self._calls: Sequence[ToolCall] = ()
         self._results: dict[str, ToolResult] = {}
 
+    @property
+    def next(self) -> int:
+        """The number of the message that comes after the results that are still owed."""
+        return self.messages + bool(self._calls)
+
     def user(self, *blocks: Block) -> None:
         self._answer()
         if blocks:
