@@ -1,6 +1,8 @@
 """Flags, settings and names: what is wrong is said in one line on stderr, before `ready`."""
 
+import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -48,11 +50,14 @@ def test_a_bad_command_line_exits_2_and_says_what_would_be_right(place: Place, w
         (["--provider", "openai"], "OPENAI_API_KEY"),
         (["--provider", "openai", "--base-url", "localhost:80"], "http://"),
         (["--session-id", "a", "--resume", "b"], "--resume"),
+        (["--session-id", "latest"], "that word is taken"),
+        (["--add-dir", "/no/such/folder"], "/no/such/folder"),
     ],
 )
 def test_a_bad_setting_exits_before_ready_and_names_the_choices(place: Place, words: list[str], told: str) -> None:
     done = place.run("--json-stream", *words)
-    assert (done.code, done.out, done.errors.count("\n")) == (1, b"", 1)
+    usage = words[0] in ("--protocol", "--on-eof", "--log-level", "--thinking", "--add-dir") or "latest" in words
+    assert (done.code, done.out, done.errors.count("\n")) == (2 if usage else 1, b"", 1)
     assert told in done.errors
 
 
@@ -184,9 +189,24 @@ def test_logging_goes_to_stderr_and_only_when_asked_for(place: Place) -> None:
     assert [frame["type"] for frame in quiet.frames] == [frame["type"] for frame in loud.frames]
 
 
-def test_what_is_found_wrong_after_ready_is_told_on_both_streams(place: Place) -> None:
+def test_a_pace_that_is_no_number_is_found_before_ready(place: Place) -> None:
     done = place.run("--json-stream", env={"POLYLECT_SCRIPT_PACE": "quick"}, given=HELLO)
-    ready, error = done.frames
-    assert (done.code, ready["type"], error["error"]["code"]) == (1, "ready", "config_error")
-    assert "POLYLECT_SCRIPT_PACE" in error["error"]["message"]
-    assert done.errors.count("\n") == 1
+    assert (done.code, done.out) == (1, b"")
+    assert "POLYLECT_SCRIPT_PACE" in done.errors
+
+
+def test_what_goes_wrong_after_ready_is_told_on_both_streams(place: Place) -> None:
+    """With hardly any descriptors left there is a `ready`, and no loop."""
+    argv = ["bash", "-c", 'ulimit -n 9; exec "$@"', "-", *place.argv()]
+    done = subprocess.run(argv, env=place.env, cwd=place.workspace, input=HELLO, capture_output=True, check=False)
+    ready, error = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (done.returncode, ready["type"], error["error"]["code"]) == (1, "ready", "internal_error")
+    assert b"Too many open files" in done.stderr
+    assert done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_right_after_ready_ends_it_in_order(place: Place, number: signal.Signals) -> None:
+    engine = place.started()
+    engine.signal(number)
+    assert engine.wait() == 128 + number

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import os
-import signal
 import sys
 import time
 from collections import deque
@@ -14,7 +13,7 @@ import msgspec
 from polylect.app import secrets, stdio
 from polylect.app.confine import open_sandbox
 from polylect.app.provider import keys, open_provider
-from polylect.app.start import Start
+from polylect.app.start import ENDING, Start
 from polylect.dialects.base import EngineSide, Env
 from polylect.dialects.jsonstream import engine_side
 from polylect.engine.agent import Agent
@@ -36,24 +35,21 @@ _PATIENCE = 30.0
 """How long a host that reads nothing may keep an engine that has ended."""
 _LULL = 0.01
 """A host that has said nothing for so long after the start is thinking."""
-_ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _log = logging.getLogger(__name__)
 
 
 def run(start: Start) -> int:
     secrets.conceal(keys(start.values))
     _log_to_stderr(str(start.values.get("log_level", "")))
-    signals = _hear_signals()
     with asyncio.Runner() as runner:
-        code = runner.run(_Conversation(start, signals).run())
+        code = runner.run(_Conversation(start).run())
         sys.stderr.flush()
         os._exit(code)  # before the runner waits for what ignores its end: a tool, a thread in a system call
 
 
 class _Conversation:
-    def __init__(self, start: Start, signals: int) -> None:
+    def __init__(self, start: Start) -> None:
         self._start = start
-        self._signals = signals
         self._inbox: deque[Command] = deque()
         self._end = asyncio.Event()
         self._signal = 0
@@ -67,7 +63,7 @@ class _Conversation:
         except PolylectError as error:
             return await self._refuse(str(error))
         self._add_servers()
-        asyncio.get_running_loop().add_reader(self._signals, self._signalled)
+        asyncio.get_running_loop().add_reader(self._start.signals, self._signalled)
         reading = asyncio.create_task(self._read())
         ended = asyncio.create_task(self._end.wait())
         asyncio.get_running_loop().call_later(_LULL, self._warm_up)
@@ -134,8 +130,8 @@ class _Conversation:
     # Signals.
 
     def _signalled(self) -> None:
-        for number in os.read(self._signals, 64):
-            if number in _ENDING:
+        for number in os.read(self._start.signals, 64):
+            if number in ENDING:
                 self._signal = number
                 self._end.set()
 
@@ -189,22 +185,6 @@ def _settings(start: Start) -> Settings:
 
 def _under(values: Mapping[str, object], prefix: str) -> dict[str, object]:
     return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
-
-
-def _hear_signals() -> int:
-    """Where the numbers of signals can be read. loop.add_signal_handler would load inspect: 6 ms and 2 MiB."""
-    heard, told = os.pipe()
-    os.set_blocking(heard, False)
-    os.set_blocking(told, False)
-    signal.set_wakeup_fd(told, warn_on_full_buffer=False)
-    for number in _ENDING:
-        signal.signal(number, _already_told)
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    return heard
-
-
-def _already_told(number: int, frame: object) -> None:
-    """A signal reaches the wakeup descriptor only if it also has a handler."""
 
 
 def _new_id() -> str:

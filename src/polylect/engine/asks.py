@@ -15,6 +15,7 @@ class Asks:
 
     def __init__(self) -> None:
         self._open: dict[str, asyncio.Future[Answer]] = {}
+        self._asked: dict[str, Ask] = {}
         self._nobody = False
         self.tokens: set[str] = set()
         """Every ask id of this process: none of them may ever reach the model."""
@@ -23,6 +24,7 @@ class Asks:
         """Put a question and wait. Anything but a clear yes comes back as a no."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._open[ask.ask] = answer  # before it is written: the answer may be quick
+        self._asked[ask.ask] = ask
         self.tokens.add(ask.ask)
         say(ask)
         if self._nobody:
@@ -39,12 +41,18 @@ class Asks:
             raise
         finally:
             self._open.pop(ask.ask, None)
+            self._asked.pop(ask.ask, None)
         say(AskClosed(ask.ask, _how(ask, found), found.reason))
         return found
 
     def answer(self, answer: Answer) -> bool:
         """False if nobody asked that, or it was answered already."""
         return self._resolve(answer.ask, answer)
+
+    def stop(self, turn: str) -> None:
+        """The turn is being stopped: its questions no longer wait for anything, and a late answer is told so."""
+        for ask in [ask for ask, asked in self._asked.items() if asked.turn == turn]:
+            self._open.pop(ask, None)
 
     def nobody_listens(self) -> None:
         """From now on every question is answered with no, those that wait included."""

@@ -63,6 +63,7 @@ class Turns:
         """End what runs; what waits is next."""
         if self._work is not None and not self._stopping:
             self._stopping = True
+            self._agent.asks.stop(self.running)
             self._work.cancel()
 
     def drop(self, turn: str = "") -> None:
