@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,16 @@ def test_a_project_can_forbid_but_not_allow(tmp_path: Path) -> None:
     assert len(notes) == 5
     trusted = config.gather({"trust_workspace": True}, env, str(workspace), [])
     assert (trusted["allow"], trusted["sandbox"]) == (["Bash"], "off")
+
+
+def test_the_examples_of_the_guide_are_read(tmp_path: Path) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "safety.md").read_text()
+    examples = re.findall(r"```toml\n(.*?)```", guide, re.DOTALL)
+    assert len(examples) == 2
+    place = Place(tmp_path)
+    place.configure("".join(examples))
+    done = place.run("--json-stream", "--provider", "scripted")
+    assert (done.code, done.errors) == (0, "")
 
 
 COMMANDS = """

@@ -6,17 +6,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 SECRETS = (
     *("~/.ssh", "~/.gnupg", "~/.aws", "~/.azure", "~/.kube", "~/.password-store", "~/.local/share/keyrings"),
     *(
-        "~/.config/gcloud",
-        "~/.config/gh",
-        "~/.config/hub",
-        "~/.config/op",
-        "~/.config/polylect",
-        "~/.config/git/credentials",
+        "$XDG_CONFIG_HOME/gcloud",
+        "$XDG_CONFIG_HOME/gh",
+        "$XDG_CONFIG_HOME/hub",
+        "$XDG_CONFIG_HOME/op",
+        "$XDG_CONFIG_HOME/polylect",
+        "$XDG_CONFIG_HOME/git/credentials",
     ),
     *("~/.netrc", "~/.git-credentials", "~/.npmrc", "~/.pypirc", "~/.docker/config.json", "~/.gem/credentials"),
     *("~/.cargo/credentials", "~/.cargo/credentials.toml", "~/.terraform.d/credentials.tfrc.json"),
     *("~/.claude/.credentials.json", "~/.codex/auth.json", "~/.local/share/fish", "~/.bash_history", "~/.zsh_history"),
-    *("~/.mozilla", "~/.thunderbird", "~/.config/google-chrome", "~/.config/chromium", "~/.config/BraveSoftware"),
+    *(
+        "~/.mozilla",
+        "~/.thunderbird",
+        "$XDG_CONFIG_HOME/google-chrome",
+        "$XDG_CONFIG_HOME/chromium",
+        "$XDG_CONFIG_HOME/BraveSoftware",
+    ),
     # Sockets of services that would do outside what is forbidden here.
     *("/run/user", "/run/docker.sock", "/run/podman", "/run/containerd", "/run/crio", "/run/dbus/system_bus_socket"),
 )
@@ -37,7 +43,7 @@ CACHES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("mix", ("~/.hex", "~/.mix")),
 )
 """Folders that a program fills wherever it works. They are made if the program is there and they are not."""
-_DEFAULTS = {"CARGO_HOME": "~/.cargo", "GOPATH": "~/go", "XDG_CACHE_HOME": "~/.cache"}
+_DEFAULTS = {"XDG_CONFIG_HOME": "~/.config", "CARGO_HOME": "~/.cargo", "GOPATH": "~/go", "XDG_CACHE_HOME": "~/.cache"}
 
 
 def expand(path: str, env: Mapping[str, str]) -> str:
