@@ -13,8 +13,13 @@ from polylect.vocab.content import Attachment, Document, File, Image, Link, Mess
 from polylect.vocab.events import Reply, UserMessage
 from polylect.vocab.ports import ReplyDone
 
-PNG = b"\x89PNG\r\n\x1a\nrest"
-WEBP = b"RIFF\0\0\0\0WEBPrest"
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+WIDE = PNG[:16] + (60_000).to_bytes(4) * 2 + PNG[24:]
+JPEG = bytes.fromhex("ffd8ffe000104a46494600010100000100010000ffc0000b080001000101011100ffd9")
+GIF = bytes.fromhex("47494638396101000100800000ffffff00000021f90401000000002c00000000010001000002024401003b")
+WEBP = b"RIFF" + (16).to_bytes(4, "little") + b"WEBPVP8L" + bytes(8)
 
 
 def test_T7_text_goes_as_text_images_as_images_and_the_rest_is_named(tmp_path: Path) -> None:
@@ -41,6 +46,15 @@ def test_T7_text_goes_as_text_images_as_images_and_the_rest_is_named(tmp_path: P
     assert "words" not in talk.of(UserMessage)[0].text
 
 
+def test_T7_a_picture_is_what_its_bytes_say_whatever_its_name(tmp_path: Path) -> None:
+    kinds = {"a.jpg": (PNG, "png"), "b.png": (JPEG, "jpeg"), "c.txt": (GIF, "gif"), "d.gif": (WEBP, "webp")}
+    for name, (data, _) in kinds.items():
+        (tmp_path / name).write_bytes(data)
+    talk = converse(tmp_path, Played([ReplyDone("end")]), [Prompt("t1", "Look", tuple(map(File, kinds)))])
+    pictures = [block for block in talk.messages[0].content if isinstance(block, Image)]
+    assert [picture.media_type for picture in pictures] == [f"image/{kind}" for _, kind in kinds.values()]
+
+
 @pytest.mark.parametrize(
     ("name", "why"),
     [
@@ -54,8 +68,13 @@ def test_T7_text_goes_as_text_images_as_images_and_the_rest_is_named(tmp_path: P
         ("/proc/self/mem", "cannot be read"),
         ("large.txt", f"has {MOST_TEXT + 1} bytes; at most {MOST_TEXT} can be attached"),
         ("large.png", f"is larger than {MOST_IMAGE} bytes"),
-        ("fake.png", "is not a valid png image"),
-        ("other.gif", "is not a valid gif image"),
+        ("fake.png", "is not an image of a kind that can be used"),
+        ("half.png", "is not a whole png image: it seems to be cut off"),
+        ("half.jpg", "is not a whole jpeg image: it seems to be cut off"),
+        ("half.gif", "is not a whole gif image: it seems to be cut off"),
+        ("half.webp", "is not a whole webp image: it seems to be cut off"),
+        ("frameless.jpg", "is not a whole jpeg image: it has no frame"),
+        ("wide.png", "has 60000 x 60000 pixels; at most 8000 on either side can be used"),
     ],
 )
 def test_T7_a_file_that_cannot_be_taken_is_refused_by_name_before_anything_is_stored(
@@ -66,7 +85,10 @@ def test_T7_a_file_that_cannot_be_taken_is_refused_by_name_before_anything_is_st
     (tmp_path / "large.txt").write_bytes(b"a" * (MOST_TEXT + 1))
     (tmp_path / "large.png").write_bytes(PNG + bytes(MOST_IMAGE))
     (tmp_path / "fake.png").write_bytes(b"hello")
-    (tmp_path / "other.gif").write_bytes(PNG)
+    for ending, data in {"png": PNG, "jpg": JPEG, "gif": GIF, "webp": WEBP}.items():
+        (tmp_path / f"half.{ending}").write_bytes(data[:20])
+    (tmp_path / "frameless.jpg").write_bytes(JPEG[:2] + b"\xff" + JPEG[-2:])
+    (tmp_path / "wide.png").write_bytes(WIDE)
     talk = converse(tmp_path, Played(), [Prompt("t1", "Look", (File(name),), ref="r1")])
     failure = talk.of(Reply)[0].failure
     assert failure is not None

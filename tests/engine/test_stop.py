@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from doubles import PATIENCE, Echo, Hang, Host, Log, Part, Played, Stubborn, Talk, converse, run
+from doubles import PATIENCE, Echo, Hang, Host, Log, Part, Played, Run, Stubborn, Talk, converse, run
 from polylect.providers.scripted import Scripted
 from polylect.vocab.commands import Answer, Cancel, Command, Prompt
 from polylect.vocab.content import ToolCall
 from polylect.vocab.errors import ProviderError
-from polylect.vocab.events import Ask, Event, ReplyEnded, ToolFinished, ToolStarted, TurnEnded
+from polylect.vocab.events import Ask, Event, Reply, ReplyEnded, ToolFinished, ToolStarted, TurnEnded
 from polylect.vocab.ports import BlockDone, ReplyDone, ToolContext, ToolReturn
 
 HELLO = Prompt("t1", "Hello")
@@ -236,3 +236,14 @@ def test_L1_a_disk_that_stays_full_ends_every_turn(number: int, tmp_path: Path) 
     talk = asyncio.run(conversation())
     assert talk.faults == []
     assert [event.turn for event in talk.of(TurnEnded)] == ["t1", "t2"][: number - 1]
+
+
+def test_A1_an_answer_that_comes_with_a_stop_is_told_that_nothing_waits_for_it(tmp_path: Path) -> None:
+    async def conversation(talk: Talk) -> None:
+        talk.send(Prompt("t1", "go"))
+        ask = await talk.until(Ask)
+        talk.send(Cancel(), Answer(ask.ask, "allow", ref="late"))
+
+    talk = run(conversation, tmp_path, Scripted.in_order({"say": [{"call": "Run", "id": "c1"}]}), Run())
+    assert [reply.failure and reply.failure.code for reply in talk.of(Reply)] == ["unknown_ask"]
+    assert talk.of(ToolFinished)[0].outcome == "cancelled"

@@ -5,23 +5,12 @@ import os
 import stat
 from collections.abc import Sequence
 
+from polylect.engine import pictures
 from polylect.vocab.content import Attachment, Block, Document, File, Image, Link, Text
 
 MOST_TEXT = 1024 * 1024
 MOST_IMAGE = 5 * 1024 * 1024
-_SIGNATURES = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF87a", "image/gif"),
-    (b"GIF89a", "image/gif"),
-)
-_IMAGE_NAMES = {
-    ".png": "image/png",
-    ".jpg": "image/jpeg",
-    ".jpeg": "image/jpeg",
-    ".gif": "image/gif",
-    ".webp": "image/webp",
-}
+_IMAGE_NAMES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 
 
 class AttachmentError(Exception):
@@ -77,13 +66,13 @@ def _open_at_once(path: str, flags: int) -> int:
 
 
 def _image_type(path: str, data: bytes) -> str:
-    """The type by content; a name that promises another one is refused, because the vendor would refuse it later."""
-    found = next((kind for signature, kind in _SIGNATURES if data.startswith(signature)), "")
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        found = "image/webp"
-    promised = _IMAGE_NAMES.get(os.path.splitext(path)[1].lower(), "")
-    if promised and found != promised:
-        raise AttachmentError(f"the attached file {path} is not a valid {promised.removeprefix('image/')} image")
-    if found and len(data) > MOST_IMAGE:
+    """The type by content, whatever the name says. What is not whole is refused, because the vendor would refuse it."""
+    if len(data) > MOST_IMAGE and pictures.kind_of(data):
         raise AttachmentError(f"the attached image {path} is larger than {MOST_IMAGE} bytes; make it smaller")
+    try:
+        found = pictures.check(data)
+    except pictures.BadPicture as error:
+        raise AttachmentError(f"the attached image {path} {error}") from None
+    if not found and path.lower().endswith(_IMAGE_NAMES):
+        raise AttachmentError(f"the attached file {path} is not an image of a kind that can be used")
     return found

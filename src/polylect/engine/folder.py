@@ -88,6 +88,11 @@ def resume(root: str, session: str, workspace: str) -> Folder:
     folder = _lock(path) if _said_something(os.path.join(path, "log.jsonl")) else None
     if folder is None:
         raise FolderError(f"Session '{session}' not found in {root}. Start it with --session-id {session}")
+    try:
+        os.close(os.open(folder.log, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC))
+    except OSError as error:
+        folder.close()
+        raise FolderError(f"cannot open the session log {folder.log}: {error.strerror}") from None
     return folder
 
 
@@ -102,6 +107,8 @@ def path_of(root: str, session: str) -> str:
 def _lock(path: str) -> Folder | None:
     """None if the folder was removed while we took hold of it."""
     lock = os.path.join(path, "lock")
+    if os.path.islink(path):
+        raise FolderError(f"the session folder {path} is a link; sessions are kept where they are")
     try:
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except FileNotFoundError:

@@ -1,0 +1,59 @@
+"""Pictures as bytes: which kind they are, whether they are whole, and whether they are too large to look at."""
+
+from collections.abc import Callable
+
+MOST_PIXELS = 8000
+"""On either side: vendors refuse larger ones."""
+
+
+class BadPicture(Exception):
+    """The text says what is wrong, after the picture's name."""
+
+
+def kind_of(data: bytes) -> str:
+    """The media type, or nothing if it is no picture."""
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if data.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if data.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    return "image/webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else ""
+
+
+def check(data: bytes) -> str:
+    """Like `kind_of`, and raises BadPicture for one that is cut off or too large."""
+    kind = kind_of(data)
+    if not kind:
+        return ""
+    if not _WHOLE[kind](data):
+        raise BadPicture(f"is not a whole {kind.removeprefix('image/')} image: it seems to be cut off")
+    width, height = _SIZES[kind](data)
+    if max(width, height) > MOST_PIXELS:
+        raise BadPicture(f"has {width} x {height} pixels; at most {MOST_PIXELS} on either side can be used")
+    return kind
+
+
+def _jpeg_size(data: bytes) -> tuple[int, int]:
+    """From the first frame header; segments before it are passed over by their length."""
+    index = 2
+    while index + 9 <= len(data) and data[index] == 0xFF:
+        marker, length = data[index + 1], int.from_bytes(data[index + 2 : index + 4])
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            return int.from_bytes(data[index + 7 : index + 9]), int.from_bytes(data[index + 5 : index + 7])
+        index += 2 + length
+    raise BadPicture("is not a whole jpeg image: it has no frame")
+
+
+_WHOLE: dict[str, Callable[[bytes], bool]] = {
+    "image/png": lambda data: data[12:16] == b"IHDR" and b"IEND" in data[-64:],
+    "image/jpeg": lambda data: b"\xff\xd9" in data[-4096:],
+    "image/gif": lambda data: len(data) > 13 and b"\x3b" in data[-64:],
+    "image/webp": lambda data: len(data) >= int.from_bytes(data[4:8], "little") + 8 > 20,
+}
+_SIZES: dict[str, Callable[[bytes], tuple[int, int]]] = {
+    "image/png": lambda data: (int.from_bytes(data[16:20]), int.from_bytes(data[20:24])),
+    "image/jpeg": _jpeg_size,
+    "image/gif": lambda data: (int.from_bytes(data[6:8], "little"), int.from_bytes(data[8:10], "little")),
+    "image/webp": lambda data: (0, 0),  # three formats in one; none can be larger than 16383
+}
