@@ -86,6 +86,10 @@ def test_a_repository_cannot_open_a_folder_by_claiming_that_it_is_gits(home: Pat
     victim.mkdir()
     workspace.mkdir()
     git(victim, "init")
+    git(victim, "commit", "--allow-empty", "-m", "first")
+    git(victim, "worktree", "add", str(home / "tree"))
+    (workspace / ".git").write_text(f"gitdir: {victim}/.git/worktrees/tree")
+    assert list(git_paths(str(workspace))) == []
     for claim in (f"gitdir: {victim}", f"gitdir: {victim}/.git", "gitdir: /", "gitdir: ../victim/.git", "", "\0"):
         (workspace / ".git").write_text(claim)
         assert list(git_paths(str(workspace))) == []

@@ -21,7 +21,7 @@ Every call is a new shell with empty standard input; whatever still runs when th
 something run on (a server, a long build), set run_in_background: the answer is an id at once, BashOutput shows what it
 has printed since, KillBash ends it, and so does the end of the session. Very long output is cut in the middle and kept
 whole in a file that is named there. To read, find or change files, the other tools are better. A sandbox may keep
-commands from writing outside the workspace and temporary folders, and from reading keys: ask the user, do not evade it."""
+commands from writing outside the workspace and temporary folders and from reading keys; if so, ask the user."""
 
 DEFAULT_TIMEOUT = 120_000
 MOST_TIMEOUT = 600_000
