@@ -149,7 +149,7 @@ def _name(root: str, words: list[str]) -> int:
 def _repair(root: str, words: list[str]) -> int:
     if len(words) > 1:
         raise Usage
-    for session in [_named(root, words[0])] if words else sorted(os.listdir(root)):
+    for session in [_named(root, words[0])] if words else sorted(catalogue.names(root)):
         try:
             _repair_one(root, session)
         except (folder.FolderError, SessionError) as error:
@@ -163,7 +163,7 @@ def _repair(root: str, words: list[str]) -> int:
 
 def _repair_one(root: str, session: str) -> None:
     path = folder.path_of(root, session)
-    if not catalogue.glance(root, session):
+    if os.path.isdir(path) and not catalogue.glance(root, session):
         folder.create(root, session, folder.workspace_of(path)).close(discard=True)
         print(f"{session}: nothing was ever said in it: removed")
         return

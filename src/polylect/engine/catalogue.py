@@ -35,7 +35,7 @@ class Listed(Struct, frozen=True, omit_defaults=True):
 
 def listing(root: str, workspace: str = "") -> list[Listed]:
     """All sessions, or those of a workspace; the most recently active first."""
-    found = (glance(root, name) for name in _names(root) if not workspace or _workspace(root, name) == workspace)
+    found = (glance(root, name) for name in names(root) if not workspace or _workspace(root, name) == workspace)
     return sorted((session for session in found if session), key=lambda session: -session.active)
 
 
@@ -60,7 +60,7 @@ def glance(root: str, session: str) -> Listed | None:
 
 def forks(root: str, session: str) -> list[str]:
     """The sessions that were forked from this one."""
-    return [name for name in _names(root) if (found := _opened(root, name)) and found.parent == session]
+    return [name for name in names(root) if (found := _opened(root, name)) and found.parent == session]
 
 
 class _Told:
@@ -93,13 +93,13 @@ def _body(line: bytes, kind: type[Kind]) -> Kind | None:
     return entry.body if isinstance(entry, Entry) and isinstance(entry.body, kind) else None
 
 
-def _names(root: str) -> Iterator[str]:
+def names(root: str) -> Iterator[str]:
     """Names that can be sessions: what begins with a dot is being deleted."""
     try:
-        names = os.listdir(root)
+        found = os.listdir(root)
     except FileNotFoundError:
         return
-    for name in names:
+    for name in found:
         try:
             folder.path_of(root, name)
         except FolderError:

@@ -93,7 +93,8 @@ def delete(place: Folder) -> None:
 
 def tidy(root: str) -> list[str]:
     """Remove what interrupted deletions left. Returns what was removed."""
-    doomed = [os.path.join(root, name) for name in os.listdir(root) if name.startswith(_DELETED)]
+    found = os.listdir(root) if os.path.isdir(root) else []
+    doomed = [os.path.join(root, name) for name in found if name.startswith(_DELETED)]
     for path in doomed:
         shutil.rmtree(path, ignore_errors=True)
     return doomed
