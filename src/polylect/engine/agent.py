@@ -9,13 +9,14 @@ from polylect.engine.asks import Asks
 from polylect.engine.budget import Meter
 from polylect.engine.compact import Compactor
 from polylect.engine.gate import opens
+from polylect.engine.hooks import NoHooks, Place
 from polylect.engine.rulebook import Rulebook, configured_rules
 from polylect.engine.session import Session
 from polylect.engine.settings import Settings
-from polylect.vocab.commands import Steer
+from polylect.vocab.commands import Answer, Steer
 from polylect.vocab.content import Category, Message, Usage
-from polylect.vocab.events import Event
-from polylect.vocab.ports import Processes, Provider, Servers, Tool
+from polylect.vocab.events import Ask, Event
+from polylect.vocab.ports import Hooks, Processes, Provider, Scene, Servers, Tool
 
 
 class Agent:
@@ -34,6 +35,7 @@ class Agent:
         room: Callable[[], Awaitable[None]],
         new_id: Callable[[], str],
         open_servers: Callable[[], Servers] | None = None,
+        hooks: Hooks | None = None,
         lane: str = "",
         parent: "Agent | None" = None,
     ) -> None:
@@ -52,7 +54,10 @@ class Agent:
         self.room = room
         self.new_id = new_id
         self.open_servers = open_servers
-        self.compactor = Compactor(provider, session, lambda: self.settings)
+        self.hooks: Hooks = parent.hooks if parent else hooks or NoHooks()
+        self.compactor = Compactor(
+            provider, session, lambda: self.settings, lambda reason: self.hooks.compaction(self.scene(), reason)
+        )
         self.spent = Usage()
         """What this turn has cost so far, its agents included."""
         self.meter: Meter = parent.meter if parent else Meter(settings.budget, session.usage)
@@ -79,6 +84,22 @@ class Agent:
             self.emit(event)
 
         return say
+
+    def scene(self, turn: str = "") -> Scene:
+        """Where the user's own code is asked about a turn, or about the session."""
+        return Place(
+            session=self.session.id,
+            turn=turn,
+            agent=self.lane,
+            workspace=self.settings.workspace,
+            mode=self.settings.mode,
+            voice=self.voice(turn),
+            put=self._put,
+        )
+
+    async def _put(self, question: Ask, say: Callable[[Event], None]) -> Answer:
+        whole = replace(question, ask=f"ask-{self.new_id()}")
+        return await self.asks.ask(whole, say, question.timeout_ms / 1000 or self.settings.approval_timeout)
 
     def charge(self, reply: Message, request: str) -> None:
         """A reply's price is a price of this turn, and of the turn of whoever asked for it."""

@@ -16,8 +16,8 @@ from polylect.engine.rules import is_below
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import UNPARSED, Outcome, PlanItem, Rule, ToolCall, ToolResult
 from polylect.vocab.errors import ToolError
-from polylect.vocab.events import Ask, PlanChanged, ToolCalled, ToolFinished, ToolOutput, ToolStarted
-from polylect.vocab.ports import Tool, ToolReturn
+from polylect.vocab.events import Ask, Extra, PlanChanged, ToolCalled, ToolFinished, ToolOutput, ToolStarted
+from polylect.vocab.ports import Opinion, Tool, ToolReturn
 
 STOPPED = "Stopped"
 _log = logging.getLogger(__name__)
@@ -73,8 +73,16 @@ class Calls:
             return self._refuse(
                 call, "The arguments are cut off or not a JSON object, so nothing was done. Call it again."
             )
+        opinion = await self._agent.hooks.before_tool(self._agent.scene(self.turn), call)
+        if opinion.decision == "deny":
+            self._deny(call, opinion.reason or "Denied")
+            return self._interrupt() if opinion.interrupt else None
+        if opinion.args is not None:
+            call = replace(call, args=opinion.args)
         args = deepcopy(call.args)  # what is judged here is what runs, whoever else holds the original
         wanted, judged = self._judge(tool, args)
+        if judged.decision != "deny" and opinion.decision:
+            judged = Verdict(opinion.decision, opinion.reason or judged.why)
         if judged.decision == "ask":
             answer = await self._ask(call, tool, judged.why)
             if answer.verdict != "allow":
@@ -84,7 +92,18 @@ class Calls:
                 wanted, judged = self._judge(tool, answer.args)
         if judged.decision == "deny":
             return self._deny(call, judged.why)
-        await self._execute(call, tool, wanted.args, [*self._agent.roots(tool.category), *wanted.outside])
+        call = replace(call, args=wanted.args)
+        returned = await self._execute(call, tool, [*self._agent.roots(tool.category), *wanted.outside])
+        await self._look_back(call, returned, opinion)
+
+    async def _look_back(self, call: ToolCall, returned: ToolReturn, before: Opinion) -> None:
+        """The user's own code sees what came of it before the model does."""
+        after = await self._agent.hooks.after_tool(self._agent.scene(self.turn), call, returned)
+        output = returned.output if after.output is None else after.output
+        told = "\n\n".join(filter(None, (output, before.context, after.context)))
+        self._finish(call, replace(returned, output=told), "ok" if returned.ok else "error")
+        if after.interrupt:
+            self._interrupt()
 
     def _judge(self, tool: Tool, args: dict[str, Any]) -> tuple[Wanted, Verdict]:
         settings = self._agent.settings
@@ -123,30 +142,33 @@ class Calls:
             agent.rules.add(answer.always)
         return answer
 
-    async def _execute(self, call: ToolCall, tool: Tool, args: dict[str, Any], roots: Sequence[str]) -> None:
+    async def _execute(self, call: ToolCall, tool: Tool, roots: Sequence[str]) -> ToolReturn:
+        args, context = deepcopy(call.args), Context(self._agent, self, call.call, roots)
         self._agent.running[call.call] = call.name
         self._say(ToolStarted(call.call, call.name))
         began = asyncio.get_running_loop().time()
         try:
             if tool.category == "edit":
                 async with self._editing:  # two edits of one file in one step must not race
-                    returned = await tool.run(args, Context(self._agent, self, call.call, roots))
-            else:
-                returned = await tool.run(args, Context(self._agent, self, call.call, roots))
+                    return await tool.run(args, context)
+            return await tool.run(args, context)
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) and task.cancelling():
                 raise
-            returned = ToolReturn("The tool crashed: it was cancelled from inside", ok=False)
+            return self._crashed(call, "it was cancelled from inside")
         except ToolError as error:
-            returned = ToolReturn(str(error), ok=False)
+            return ToolReturn(str(error), ok=False)
         except Exception as error:  # noqa: BLE001  (a tool's crash is a result, not the end of the turn)
             _log.exception("the tool %s crashed", call.name)
-            returned = ToolReturn(f"The tool crashed: {type(error).__name__}: {error}", ok=False)
+            return self._crashed(call, f"{type(error).__name__}: {error}")
         finally:
             for meter in self._meters:
                 meter.tool_seconds += asyncio.get_running_loop().time() - began
                 meter.processes += tool.category == "exec"
-        self._finish(call, returned, "ok" if returned.ok else "error")
+
+    def _crashed(self, call: ToolCall, how: str) -> ToolReturn:
+        self._say(Extra("tool_panicked", {"call_id": call.call, "tool_name": call.name, "panic_message": how}))
+        return ToolReturn(f"The tool crashed: {how}", ok=False)
 
     def _finish(self, call: ToolCall, returned: ToolReturn, outcome: Outcome, reason: str = "") -> None:
         """The first one counts: a call left behind by a cancel may still come in late."""

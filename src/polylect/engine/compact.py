@@ -4,7 +4,7 @@ Nothing is thrown away: the log keeps every message, only what the model is sent
 count or by age either, only when the window is nearly full.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Literal
 
@@ -12,8 +12,8 @@ from polylect.engine.session import Session
 from polylect.engine.settings import Settings
 from polylect.vocab.content import Block, Document, Image, Message, Text, Thinking, ToolCall, ToolResult, Usage
 from polylect.vocab.errors import PolylectError, ProviderError
-from polylect.vocab.events import CompactionEnded, CompactionStarted, ContextUsed, Event
-from polylect.vocab.ports import ModelRequest, Provider, TextChunk
+from polylect.vocab.events import CompactionEnded, CompactionStarted, ContextUsed, Event, Notice
+from polylect.vocab.ports import ModelRequest, Opinion, Provider, TextChunk
 
 Say = Callable[[Event], None]
 MOST_FAILURES = 3
@@ -35,10 +35,17 @@ no preamble.\
 class Compactor:
     """Watches how full the window is, and makes room."""
 
-    def __init__(self, provider: Provider, session: Session, settings: Callable[[], Settings]) -> None:
+    def __init__(
+        self,
+        provider: Provider,
+        session: Session,
+        settings: Callable[[], Settings],
+        consult: Callable[[str], Awaitable[Opinion]],
+    ) -> None:
         self._provider = provider
         self._session = session
         self._settings = settings
+        self._consult = consult
         self._failures = 0
         self._known = 0
         self._known_at = 0
@@ -75,9 +82,14 @@ class Compactor:
         session, before, kept = self._session, self.used(), self._cut()
         if kept <= session.kept:
             return False
+        opinion = await self._consult(reason)
+        if opinion.decision == "deny":
+            say(Notice(f"The conversation was not shortened: {opinion.reason}", "warning"))
+            return False
+        wishes = "\n".join(filter(None, (instructions, opinion.context)))
         say(CompactionStarted(reason))
         try:
-            summary = await self._summarise(session.messages[session.kept : kept], instructions)
+            summary = await self._summarise(session.messages[session.kept : kept], wishes)
             session.compact(summary, kept, before)
         except PolylectError as error:
             self._failures += 1

@@ -52,6 +52,7 @@ class Engine:
         self._later: list[dict[str, Any]] = []
         self._servers: Servers | None = None
         self._prompted = False
+        self._agent.hooks.begin(self._agent.scene())
 
     @property
     def settings(self) -> Settings:
@@ -92,6 +93,7 @@ class Engine:
         self._cancel(Cancel())
         self._turns.next()
         await self._turns.settled()
+        await self._agent.hooks.close()
         if self._servers:
             await self._servers.close()
         for tool in list(self._agent.tools.values()):

@@ -21,33 +21,55 @@ from polylect.engine.budget import Meter
 from polylect.engine.calls import Calls
 from polylect.engine.prompt import system_prompt
 from polylect.engine.reply import Reply
+from polylect.vocab.commands import Prompt
 from polylect.vocab.content import Failure, Message, Stop, Text, Usage
 from polylect.vocab.errors import PolylectError, ProviderError
-from polylect.vocab.events import Notice, StepEnded, StepStarted, TurnEnded, TurnStarted, UserMessage
-from polylect.vocab.ports import ModelEvent, ModelRequest, Retrying
+from polylect.vocab.events import Extra, Notice, StepEnded, StepStarted, TurnEnded, TurnStarted, UserMessage
+from polylect.vocab.ports import ModelEvent, ModelRequest, Retrying, StreamRule, Watch
 
 Reason = Literal["end", "cancelled", "length", "refused", "limit", "error"]
 _REASONS: dict[Stop, Reason] = {"end": "end", "calls": "end", "length": "length", "refused": "refused"}
+MOST_REMINDERS = 3
+"""How often in a turn the user's own code can send the model back: by rules, and when it would stop."""
 _log = logging.getLogger(__name__)
+
+
+class RuleBroken(Exception):
+    """The reply is stopped where it broke rules of the user's."""
+
+    def __init__(self, rules: Sequence[StreamRule]) -> None:
+        super().__init__(f"stopped by the rule {rules[0].name}")
+        self.rules = rules
 
 
 class Turn:
     """One prompt's turn of one agent."""
 
     def __init__(
-        self, agent: Agent, id: str, *, query: bool = True, cause: Literal["prompt", "engine"] = "prompt"
+        self,
+        agent: Agent,
+        id: str,
+        prompt: Prompt | None = None,
+        *,
+        cause: Literal["prompt", "engine"] = "prompt",
     ) -> None:
         self.id = id
         self._agent = agent
-        self._query = query
+        self._prompt = prompt
         self._cause = cause
         self._say = agent.voice(id)
+        self._contexts: tuple[str, ...] = ()
         self._meter = Meter(agent.settings.turn_budget, Usage())
         self._steps = 0
+        self._reminders = 0
+        self._sent_on = 0
 
     async def run(self) -> TurnEnded:
         """Whatever happens, the one terminal event comes back, and by then everything in between is closed."""
         try:
+            self._start()
+            if (over := await self._hear()) is not None:
+                return self._ended(over)
             self._begin()
             return self._ended(await self._converse())
         except asyncio.CancelledError:
@@ -62,22 +84,70 @@ class Turn:
     def _ended(self, reason: Reason, failure: Failure | None = None) -> TurnEnded:
         return TurnEnded(reason, self._agent.spent, self._steps, failure, turn=self.id, agent=self._agent.lane)
 
-    def _begin(self) -> None:
-        message = self._agent.session.begin(self.id)
+    def _start(self) -> None:
         self._agent.spent = Usage()
         if self._agent.parent is None:
             self._say(TurnStarted(self._cause))
+
+    async def _hear(self) -> Reason | None:
+        """The user's own code hears a person's prompt first. If it was a command, or is refused, the turn is over."""
+        agent, prompt = self._agent, self._prompt
+        if prompt is None or self._cause == "engine":
+            return None
+        for context in await agent.hooks.opened():
+            agent.session.add_context(context)
+        heard = await agent.hooks.prompt(agent.scene(self.id), prompt.text, verbatim=prompt.verbatim)
+        if heard.refused or heard.answer is not None:
+            if told := heard.refused or heard.answer:
+                self._say(Notice(told, "warning" if heard.refused else "info"))
+            return "refused" if heard.refused else "end"
+        if heard.text != prompt.text:
+            agent.session.amend(self.id, heard.text)
+        self._contexts = heard.contexts
+        return None
+
+    def _begin(self) -> None:
+        message = self._agent.session.begin(self.id)
         self._say(UserMessage(_words(message), self._cause))
+        for context in self._contexts:
+            self._add(context)
 
     async def _converse(self) -> Reason:
-        while self._query:
+        while self._prompt is None or self._prompt.query:
             if self._out_of_steps() or self._out_of_budget():
                 return "limit"
-            reply = await self._step_that_fits()
-            if not reply.calls and not self._take_steers(last=True):
+            reply = await self._step_that_keeps_rules()
+            if not reply.calls and not self._take_steers(last=True) and not await self._is_sent_on(reply):
                 return _REASONS.get(reply.stop, "error")
             self._take_steers(last=False)
         return "end"
+
+    async def _step_that_keeps_rules(self) -> Reply:
+        """A reply that breaks a rule of the user's is stopped there, and the model is reminded and asked again."""
+        while True:
+            try:
+                return await self._step_that_fits()
+            except RuleBroken as broken:
+                self._reminders += 1
+                self._say(Extra("ttsr_triggered", {"rules": [_told(rule) for rule in broken.rules]}))
+                for rule in broken.rules:
+                    self._add(rule.text)
+
+    async def _is_sent_on(self, reply: Reply) -> bool:
+        """The user's own code may not be content yet with what the model is content with."""
+        if self._agent.parent is not None or reply.stop != "end" or self._sent_on == MOST_REMINDERS:
+            return False
+        hooks, scene = self._agent.hooks, self._agent.scene(self.id)
+        said = _words(reply.message(self._agent.provider.name))
+        if why := await hooks.stopping(scene, said, again=self._sent_on > 0):
+            self._sent_on += 1
+            self._add(why)
+        return bool(why)
+
+    def _add(self, text: str) -> None:
+        """Words for the model that nobody typed."""
+        self._agent.session.say("", Message("user", (Text(text),)))
+        self._say(UserMessage(text, "engine"))
 
     async def _step_that_fits(self) -> Reply:
         """Make room before the window is full; if the service says that it is full already, make room and ask again."""
@@ -110,18 +180,21 @@ class Turn:
 
     async def _listen(self, reply: Reply) -> None:
         """To the end of the reply, or to where it breaks off."""
+        watch = self._agent.hooks.watch() if self._reminders < MOST_REMINDERS else None
         try:
             async with aclosing(self._agent.provider.stream(self._request())) as stream:
                 pause = 0.0
                 while batch := await self._next(stream, pause):
                     for event in batch:
                         reply.take(event)
+                    _heed(watch, batch)
                     pause = batch[-1].delay_ms / 1000 if isinstance(batch[-1], Retrying) else 0.0
                     await self._agent.room()
             if not reply.ended:
                 raise ProviderError("protocol", "the model's reply broke off in the middle", retryable=True)
         except BaseException as error:
-            reply.break_off("cancelled" if isinstance(error, asyncio.CancelledError) else "error", str(error))
+            stopped = isinstance(error, asyncio.CancelledError | RuleBroken)
+            reply.break_off("cancelled" if stopped else "error", str(error))
             raise
 
     def _close(self, calls: Calls, *, kept: bool) -> None:
@@ -191,6 +264,16 @@ class Turn:
             self._say(Notice(f"Stopped: the budget {passed.reason} of {passed.limit} is used up ({passed.observed})."))
             return True
         return False
+
+
+def _heed(watch: Watch | None, batch: Sequence[ModelEvent]) -> None:
+    if watch and (broken := watch(batch)):
+        raise RuleBroken(broken)
+
+
+def _told(rule: StreamRule) -> dict[str, str]:
+    """As the one wire that has a word for it wants it."""
+    return {"name": rule.name, "path": rule.path, "content": rule.text, "condition": rule.pattern}
 
 
 def _words(message: Message) -> str:

@@ -57,6 +57,12 @@ class Session:
         self.messages.append(message)
         return message
 
+    def amend(self, turn: str, text: str) -> None:
+        """A prompt whose turn has not come is put in other words. What came with it stays."""
+        message = self._waiting[turn]
+        rest = message.content[1:] if isinstance(message.content[0], Text) else message.content
+        self.accept(turn, Message("user", (Text(text), *rest)))
+
     def forget(self, turn: str) -> None:
         """A prompt is cancelled before its turn came: it never becomes part of the conversation."""
         self.end(turn, "cancelled", Usage())

@@ -94,7 +94,7 @@ class Turns:
             prompt = self._waiting.popleft()
             self.running = prompt.turn
             cause: Literal["prompt", "engine"] = "engine" if prompt.turn in self._own else "prompt"
-            turn = Turn(self._agent, prompt.turn, query=prompt.query, cause=cause)
+            turn = Turn(self._agent, prompt.turn, prompt, cause=cause)
             self._work = work = asyncio.create_task(turn.run())
             self._watcher = asyncio.create_task(self._see_through(prompt.turn, work))
         elif not self._settled.is_set():

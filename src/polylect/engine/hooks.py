@@ -1,0 +1,59 @@
+"""Where the user's own code is asked, and what stands in its place if there is none."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from msgspec import Struct
+
+from polylect.vocab.commands import Answer
+from polylect.vocab.content import ToolCall
+from polylect.vocab.events import Ask, Event
+from polylect.vocab.ports import Heard, Opinion, Scene, ToolReturn, Watch
+
+
+class Place(Struct, kw_only=True):
+    """One turn of one agent, or the session as a whole: the `Scene` of the port."""
+
+    session: str
+    turn: str
+    agent: str
+    workspace: str
+    mode: str
+    voice: Callable[[Event], None]
+    put: Callable[[Ask, Callable[[Event], None]], Awaitable[Answer]]
+
+    def say(self, event: Event) -> None:
+        self.voice(event)
+
+    async def ask(self, question: Ask) -> Answer:
+        return await self.put(question, self.voice)
+
+
+class NoHooks:
+    """Nobody has anything to say: the `Hooks` of an engine without extensions."""
+
+    def begin(self, scene: Scene) -> None:
+        pass
+
+    async def opened(self) -> Sequence[str]:
+        return ()
+
+    async def prompt(self, scene: Scene, text: str, *, verbatim: bool) -> Heard:
+        return Heard(text)
+
+    async def before_tool(self, scene: Scene, call: ToolCall) -> Opinion:
+        return Opinion()
+
+    async def after_tool(self, scene: Scene, call: ToolCall, returned: ToolReturn) -> Opinion:
+        return Opinion()
+
+    async def compaction(self, scene: Scene, reason: str) -> Opinion:
+        return Opinion()
+
+    async def stopping(self, scene: Scene, said: str, *, again: bool) -> str:
+        return ""
+
+    def watch(self) -> Watch | None:
+        return None
+
+    async def close(self) -> None:
+        pass
