@@ -1,6 +1,7 @@
 """One process below a warden: the channel to that warden, and the pipes."""
 
 import asyncio
+import fcntl
 import os
 import signal
 import socket
@@ -17,7 +18,9 @@ _STREAMS: tuple[Stream, Stream] = ("out", "err")
 
 STOP_BOUND = 2.0
 """Seconds after which a call counts as ended even if its warden does not say so."""
-_CHUNK = 65536
+_CHUNK = 256 * 1024
+_PIPE = 512 * 1024
+"""Bytes that a command may be ahead of us: with the kernel's 64 KiB, a flood takes twice as long."""
 _PIPE_MOST = 1024 * 1024
 """More than the kernel keeps in a pipe."""
 
@@ -49,7 +52,7 @@ class Call:
         """The far ends, which go to the warden. Of the near ones, those to listen at are read from now on."""
         far = [self._far.detach()]
         for name in _STREAMS:
-            near, end = os.pipe()
+            near, end = _pipe()
             os.set_blocking(near, False)
             self.pipes[name] = near
             if name in listen:
@@ -171,3 +174,10 @@ class Call:
         if number >= 0:
             self._loop.remove_reader(number)
             os.close(number)
+
+
+def _pipe() -> tuple[int, int]:
+    near, far = os.pipe()
+    with suppress(OSError, AttributeError):  # not on every system, and only so many for one user
+        fcntl.fcntl(near, fcntl.F_SETPIPE_SZ, _PIPE)
+    return near, far
