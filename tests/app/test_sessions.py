@@ -137,6 +137,13 @@ def test_a_fork_goes_its_own_way_and_what_it_needs_cannot_be_deleted(place: Plac
     assert list(place.sessions.iterdir()) == []
 
 
+def test_a_session_of_another_workspace_goes_on_here_if_it_is_named(place: Place) -> None:
+    say(place, "hello", flags=("--session-id", "one", "--workspace", str(place.folder)))
+    assert say(place, "again", flags=("--resume", "one")) == ["Turn 2: again"]
+    done = place.run("--json-stream", "--resume", "latest")
+    assert "No sessions found for" in done.errors
+
+
 def test_a_session_has_the_name_it_was_given_last(place: Place) -> None:
     say(place, "hello")
     sessions(place, "name", "one", "first name")

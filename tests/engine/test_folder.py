@@ -1,5 +1,6 @@
 """Where sessions live: names, locks, the latest one (S2, S3, S5, P6)."""
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -173,3 +174,23 @@ def test_S3_of_many_that_want_one_session_at_once_one_gets_it(tmp_path: Path) ->
     with ThreadPoolExecutor(25) as pool:
         held = [place for place in pool.map(one, range(50)) if place]
     assert len(held) == 1
+
+
+def test_S3_whoever_comes_while_a_folder_is_being_removed_gets_a_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between opening the lock and holding it, the one before us may have removed the file that we opened."""
+    before = [folder.create(str(tmp_path), "a", "/w")]
+    flock = fcntl.flock
+
+    def flock_late(descriptor: int, how: int) -> None:
+        while before:
+            before.pop().close(discard=True)
+        flock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", flock_late)
+    place = folder.create(str(tmp_path), "a", "/w")
+    with pytest.raises(FolderError, match="in use"):
+        folder.create(str(tmp_path), "a", "/w")
+    say_something(place)
+    assert resumed(tmp_path, "/w") == "a"
