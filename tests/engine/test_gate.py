@@ -205,3 +205,16 @@ def test_a_question_to_the_person_needs_no_permission_to_be_asked_in_any_mode() 
     question = Wanted("AskUserQuestion", "info", {"question": "Which?"})
     for mode in MODES:
         assert verdict(question, mode, (), ()).decision == "allow"
+
+
+@pytest.mark.parametrize("mode", ["default", "auto_edit"])
+def test_P2_a_change_of_what_decides_what_runs_later_is_always_asked_for(mode: Mode) -> None:
+    hook = Wanted("Write", "edit", {}, touched=("/w/.git/hooks/x",), guarded=("/w/.git/hooks/x",))
+    judged = verdict(hook, mode, ["Write"], [Rule("category", "edit")])
+    assert (judged.decision, judged.why) == ("ask", "it changes /w/.git/hooks/x, which decides what runs later")
+
+
+def test_A4_a_path_that_was_always_allowed_for_writing_is_not_asked_for_again() -> None:
+    edit = Wanted("Write", "edit", {}, ("/else/a",), ("/else/a",))
+    assert verdict(edit, "default", [], [Rule("path", "/else", write=True)]).decision == "allow"
+    assert verdict(edit, "default", [], [Rule("path", "/else", write=False)]).decision == "ask"

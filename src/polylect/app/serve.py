@@ -143,7 +143,8 @@ class _Conversation:
         store: Store = MemoryStore("")
         if start.place:
             store = FileStore(start.place, cwd=settings.workspace, new_id=_new_id)
-        tools = standard_tools(sandbox=open_sandbox(start.values, start.env, start.place.path if start.place else ""))
+        sandbox = open_sandbox(start.values, start.env, start.place.path if start.place else "")
+        tools = standard_tools(settings.workspace, start.env, sandbox=sandbox)
         custody = Custody(before=secrets.seal)
         env = secrets.public(start.env, keys(start.values))
 

@@ -36,6 +36,8 @@ class Wanted(Struct, frozen=True):
     """All paths it would touch."""
     long_name: str = ""
     """Of a server's tool: `mcp__server__tool`, whatever it is called here."""
+    guarded: tuple[str, ...] = ()
+    """Those among them that decide what runs later: a repository's hooks, our own settings."""
 
     @property
     def command(self) -> str | None:
@@ -107,6 +109,8 @@ def _let_run(call: Wanted, mode: Mode, allow_list: Sequence[str], rules: Sequenc
     unruled = [path for path in call.outside if not any(_opens_to(rule, path, call) for rule in rules)]
     if unruled:
         return Verdict("ask", f"it touches {unruled[0]}, which is outside the workspace")
+    if call.guarded and call.category != "info":
+        return Verdict("ask", f"it changes {call.guarded[0]}, which decides what runs later")
     if call.category in _MODE_ALLOWS[mode]:
         return Verdict("allow", f"the mode is {mode}")
     if call.name in allow_list:
@@ -134,8 +138,12 @@ def _permits(rule: Rule, call: Wanted) -> bool:
 
 
 def _grants(rule: Rule, path: str, call: Wanted) -> bool:
-    """A path with a tool says what may be done there; without one it only widens what may be touched."""
-    return rule.kind == "path" and bool(rule.tool) and in_family(rule, call.name, call.category) and covers(rule, path)
+    """A path with a tool says what may be done there; without one, that it may be read, and changed if it says so."""
+    if rule.kind != "path" or not covers(rule, path):
+        return False
+    if rule.tool:
+        return in_family(rule, call.name, call.category)
+    return call.category == "info" or (call.category == "edit" and rule.write)
 
 
 def _opens_to(rule: Rule, path: str, call: Wanted) -> bool:
