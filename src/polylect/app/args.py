@@ -16,6 +16,7 @@ FLAGS: dict[str, tuple[str, str]] = {
     "--thinking": ("text", "thinking"),
     "--thinking-budget": ("count", "thinking_budget"),
     "--effort": ("text", "effort"),
+    "--compaction": ("text", "compaction"),
     "--stream-timeout": ("seconds", "stream_timeout"),
     # Rights.
     "--auto-approve": ("switch", "force"),
@@ -49,7 +50,6 @@ FLAGS: dict[str, tuple[str, str]] = {
     "--agent": ("text", "ignored"),
     "--assistant": ("text", "ignored"),
     "--project-dir": ("text", "ignored"),
-    "--compaction": ("text", "ignored"),
     "--max-tool-call-malformed-turns": ("text", "ignored"),
     "--max-tool-call-failure-turns": ("text", "ignored"),
     "--log-dir": ("text", "ignored"),

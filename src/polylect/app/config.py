@@ -40,6 +40,7 @@ _KEYS: Keys = {
     "provider_chain.recovery_timeout_secs": ("recovery_timeout", (int, float)),
     "provider_chain.fallbacks": ("fallbacks", list),
     "compact.at": ("compact_at", (int, float)),
+    "compact.compaction": ("compaction", str),
     "heartbeat": ("heartbeat", (int, float)),
     "max_line": ("max_line", int),
 }

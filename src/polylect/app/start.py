@@ -114,6 +114,7 @@ def _settle(options: config.Values, env: dict[str, str], notes: list[str]) -> co
     _one_of(values, "on_eof", _ON_EOF)
     _one_of(values, "log_level", _LEVELS)
     _one_of(values, "thinking", ("enabled", "disabled"))
+    _one_of(values, "compaction", ("off", "safe", "full"))
     values["mode"] = _mode(values)
     _check_rights(values)
     values["workspace"] = workspace

@@ -13,6 +13,7 @@ from polylect.engine.agent import Agent
 from polylect.engine.budget import Meter
 from polylect.engine.gate import Verdict, Wanted, verdict
 from polylect.engine.rules import is_below
+from polylect.engine.tidy import tidy
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import UNPARSED, Outcome, PlanItem, Rule, ToolCall, ToolResult
 from polylect.vocab.errors import ToolError
@@ -94,6 +95,8 @@ class Calls:
             return self._deny(call, judged.why)
         call = replace(call, args=wanted.args)
         returned = await self._execute(call, tool, [*self._agent.roots(tool.category), *wanted.outside])
+        if tool.category in ("exec", "mcp"):  # what is in files has to stay as it is
+            returned = replace(returned, output=tidy(returned.output, self._agent.settings.compaction))
         await self._look_back(call, returned, opinion)
 
     async def _look_back(self, call: ToolCall, returned: ToolReturn, before: Opinion) -> None:

@@ -5,10 +5,21 @@ from typing import Any
 import msgspec
 
 from polylect.engine.settings import MODES, Settings
+from polylect.engine.tidy import LEVELS
 from polylect.vocab.ports import ModelInfo
 
 DEFAULT_THINKING = 10_000
-_KNOWN = ("model", "mode", "thinking", "thinking_budget", "effort", "system_prompt", "max_tokens", "max_turns")
+_KNOWN = (
+    "model",
+    "mode",
+    "thinking",
+    "thinking_budget",
+    "effort",
+    "compaction",
+    "system_prompt",
+    "max_tokens",
+    "max_turns",
+)
 
 
 class BadSetting(Exception):
@@ -23,6 +34,8 @@ def configured(settings: Settings, changes: dict[str, Any], info: ModelInfo) -> 
     changes = {key: value for key, value in changes.items() if value is not None}
     if (mode := changes.get("mode", "default")) not in MODES:
         raise BadSetting(f"mode {mode!r} does not exist; modes are {', '.join(MODES)}")
+    if (level := changes.get("compaction", "off")) not in LEVELS:
+        raise BadSetting(f"compaction {level!r} does not exist; levels are {', '.join(LEVELS)}")
     if (effort := changes.get("effort", "")) and effort not in info.effort_levels:
         levels = ", ".join(info.effort_levels) or "none for this model"
         raise BadSetting(f"effort {effort!r} is not offered; levels are {levels}")

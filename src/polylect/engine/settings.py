@@ -5,6 +5,7 @@ from typing import Literal
 from msgspec import Struct
 
 from polylect.engine.budget import Budget
+from polylect.engine.tidy import Level
 
 Mode = Literal["default", "auto_edit", "force", "plan", "dont_ask"]
 MODES: tuple[Mode, ...] = ("default", "auto_edit", "force", "plan", "dont_ask")
@@ -35,6 +36,8 @@ class Settings(Struct, frozen=True):
     ask: tuple[str, ...] = ()
     compact_at: float = 0.85
     """How full the model's window may get before the conversation's beginning becomes a summary."""
+    compaction: Level = "off"
+    """How much of what commands print the model is spared; see tidy.py."""
     queue: int = 64
     """How many prompts may wait."""
     approval_timeout: float = 0.0

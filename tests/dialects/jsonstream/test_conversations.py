@@ -47,6 +47,7 @@ BAD = st.sampled_from(
     [b"{", b"[]", b"{}", b"\xff", b'{"type":"foo"}', b'{"type":"stop","type":"stop"}', b'{"type":"message"}',
      b'{"type":"tool_approve","call_id":null}', b'{"type":"set_mode","mode":"gentle"}', b"null", b'{"type":7}']
 )  # fmt: skip
+FILES = st.sampled_from([[], [], [], ["no/such/file"]])
 PAUSES = st.sampled_from([0, 1, 2, 5, 12, 60])
 """How many rounds of the loop pass before the host does something else."""
 
@@ -124,7 +125,7 @@ class Conversation(RuleBasedStateMachine):
     # What the host does.
 
     @precondition(lambda self: not self.closed)
-    @rule(pause=PAUSES, key=st.sampled_from(["input", "content"]), files=st.sampled_from([[], [], [], ["no/such/file"]]))
+    @rule(pause=PAUSES, key=st.sampled_from(["input", "content"]), files=FILES)
     def message(self, pause: int, key: str, files: list[str]) -> None:
         self.messages += 1
         self.send(pause, **{"type": "message", "msg_id": f"m{self.messages}", key: "go", "files": files})

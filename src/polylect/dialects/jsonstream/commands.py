@@ -51,6 +51,8 @@ def _set_mode(frame: shapes.SetMode, ref: str) -> Command:
 
 def _set_config(frame: shapes.SetConfig, ref: str) -> Command:
     named = {name: value for name in frame.__struct_fields__ if (value := getattr(frame, name)) is not None}
+    if "compaction" in named:
+        named["compaction"] = named["compaction"].lower()  # as wayland-core reads it
     return Configure(named, ref=ref)
 
 

@@ -122,7 +122,7 @@ class EventWriter(Pen):
                 self._model = model
             case "abilities", Abilities() as abilities:
                 self._abilities = abilities
-            case (("effort" | "thinking"), _):
+            case (("effort" | "thinking" | "compaction"), _):
                 pass
             case _:
                 self.lost["SettingChanged"] += 1
