@@ -181,7 +181,7 @@ def test_an_explicit_null_is_nothing_where_a_value_may_be_left_out() -> None:
 
 
 def test_set_config_can_change_the_compaction() -> None:
-    assert hear(engine(), '{"type":"set_config","compaction":"full"}') == [
+    assert hear(engine(), '{"type":"set_config","compaction":"Full"}') == [
         Configure({"compaction": "full"}, ref="id-1")
     ]
 
