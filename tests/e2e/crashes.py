@@ -7,7 +7,9 @@ import json
 import os
 import random
 import signal
+import struct
 import threading
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -106,7 +108,7 @@ class Conversation:
     def _prompt(self) -> Frame:
         self._prompts += 1
         name = f"p{self._prompts}q"
-        (self._place.workspace / f"{name}.png").write_bytes(b"\x89PNG\r\n\x1a\n" + name.encode() * 20)
+        (self._place.workspace / f"{name}.png").write_bytes(_picture(name))
         return {"type": "message", "msg_id": name, "input": name, "files": [f"{name}.png"]}
 
     def _hear(self, frame: Frame) -> None:
@@ -162,6 +164,20 @@ class Conversation:
         known = {"log.jsonl", "lock", "workspace", *(name.removeprefix("sha256:") for name in named(entries))}
         files = [Path(place) / name for place, _, names in os.walk(self._folder) for name in names]
         return [str(path) for path in files if path.name not in known and f"/spill/{path.name}" not in text]
+
+
+def _picture(words: str) -> bytes:
+    """One pixel, and words that make it unlike any other."""
+    parts = (
+        (b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)),
+        (b"tEXt", b"Comment\0" + words.encode()),
+        (b"IDAT", zlib.compress(b"\0\0\0\0")),
+        (b"IEND", b""),
+    )
+    chunks = (
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in parts
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
 
 
 class _Fuse:
