@@ -15,6 +15,7 @@ from typing import IO, Any, Self
 PATIENCE = 15.0
 """Longer than anything here takes on a busy machine, shorter than anybody wants to wait."""
 _SOURCES = str(Path(__file__).parent.parent / "src")
+_MAIN = "from polylect.app.main import main\nraise SystemExit(main())\n"
 _numbers = count(os.getpid() * 1000)
 
 Frame = dict[str, Any]
@@ -27,6 +28,11 @@ def message(text: str, msg_id: str = "m1") -> Frame:
 
 def approve(call_id: str, scope: str = "once") -> Frame:
     return {"type": "tool_approve", "call_id": call_id, "scope": scope}
+
+
+def launcher() -> str:
+    """A program that is polylect, as pip writes it: through sh, so that a path may hold a space."""
+    return f"#!/bin/sh\n'''exec' \"{sys.executable}\" \"$0\" \"$@\"\n' '''\n{_MAIN}"
 
 
 class Place:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine_process import Place
+from engine_process import Place, launcher
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
@@ -26,7 +26,7 @@ def run(argv: list[str], folder: Path) -> str:
     (place.workspace / "notes.txt").write_text("nothing much\n")
     program = folder / "bin" / "polylect"
     program.parent.mkdir()
-    program.write_text(f"#!{sys.executable}\nfrom polylect.app.main import main\nraise SystemExit(main())\n")
+    program.write_text(launcher())
     program.chmod(0o755)
     env = {**place.env, "PATH": f"{program.parent}{os.pathsep}{place.env['PATH']}"}
     done = subprocess.run(

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from engine_process import Place, message
+from engine_process import Place, launcher, message
 from polylect import __version__
 
 HELLO = b'{"type":"message","msg_id":"m1","input":"Hello"}\n'
@@ -140,7 +140,7 @@ def test_a_projects_settings_cannot_widen_its_rights(place: Place) -> None:
 def test_a_link_makes_it_stand_in_for_another_engine(place: Place, name: str, version: str) -> None:
     program = place.folder / "bin with spaces" / "polylect"
     program.parent.mkdir()
-    program.write_text(f"#!{sys.executable}\nfrom polylect.app.main import main\nraise SystemExit(main())\n")
+    program.write_text(launcher())
     program.chmod(0o755)
     folder = place.folder / "links"
     told = subprocess.run([program, "link", name, folder], env=place.env, capture_output=True, text=True, check=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -215,7 +216,7 @@ def test_the_network_is_on_or_off(yard: Yard, kind: str, network: bool) -> None:
             post.bind(("127.0.0.1", port))
             post.setblocking(False)
             server.setblocking(False)
-            said = yard.run(kind, f"{sys.executable} -S phone.py {port}", yard.fence(network=network))
+            said = yard.run(kind, f"{shlex.quote(sys.executable)} -S phone.py {port}", yard.fence(network=network))
             assert said.splitlines()[-1] == "in the house"
             if network:
                 assert said == "sent\nsent\nin the house\n"
@@ -339,7 +340,7 @@ def test_where_the_fence_cannot_be_put_up_the_command_does_not_run(yard: Yard) -
     """Sixteen fences around each other are the most that the kernel builds; without Landlock there is none."""
     (yard.inside / "layers.py").write_text(LAYERS)
     env = {"PYTHONPATH": os.pathsep.join(sys.path)}
-    said = yard.run("landlock", f"{sys.executable} layers.py", env=env)
+    said = yard.run("landlock", f"{shlex.quote(sys.executable)} layers.py", env=env)
     assert said == ("Argument list too long\n" if LANDLOCK >= 3 else "")
     assert yard.end.code != 0 or LANDLOCK >= 3
     assert not (yard.inside / "ran").exists()

@@ -41,6 +41,7 @@ def main(words: list[str]) -> int:
             print(f"polylect: {error}", file=sys.stderr)
             return 1
         except KeyboardInterrupt:
+            print()
             return 130
         if "--frames" in words:
             show.show_frames()
@@ -95,7 +96,7 @@ class _Show:
 
     async def _decide(self, agent: Client, ask: Ask) -> None:
         self._screen.ask(ask.title, ask.args)
-        answer = await asyncio.to_thread(self._screen.choose) if self._asks else "y"
+        answer = await self._screen.choose() if self._asks else "y"
         verdict: Literal["allow", "deny"] = "deny" if answer == "n" else "allow"
         always = Rule("category", ask.category) if answer == "a" else None
         if not self._asks:

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 
 from polylect import __version__
 from polylect.app import config
+from polylect.app.args import UsageError, parse
 from polylect.app.models import obstacle
+from polylect.app.start import CannotStart, settle
 from polylect.engine import folder
 from polylect.engine.instructions import instructions
 from polylect.providers.check import PROVIDERS
@@ -27,10 +29,15 @@ Finding = tuple[str, str, str]
 
 
 def main(words: list[str]) -> int:
-    if not set(words) <= set(_WORDS):
-        print("usage: polylect doctor [--online] [--json]", file=sys.stderr)
+    try:
+        flags, rest = parse([word for word in words if word not in _WORDS])
+        if rest:
+            raise UsageError(f"{rest[0]!r} is not a flag")
+    except UsageError as error:
+        print(f"polylect: {error}\nusage: polylect doctor [--online] [--json] [flags of the engine]", file=sys.stderr)
         return 2
-    findings = list(_findings(dict(os.environ), os.path.realpath(os.getcwd()), online="--online" in words))
+    workspace = os.path.realpath(str(flags.get("workspace") or os.getcwd()))
+    findings = list(_findings(flags, dict(os.environ), workspace, online="--online" in words))
     if "--json" in words:
         import json
 
@@ -45,7 +52,7 @@ def main(words: list[str]) -> int:
     return 1 if any(state == "bad" for state, _, _ in findings) else 0
 
 
-def _findings(env: dict[str, str], workspace: str, *, online: bool) -> Iterator[Finding]:
+def _findings(flags: config.Values, env: dict[str, str], workspace: str, *, online: bool) -> Iterator[Finding]:
     yield (
         "ok",
         "polylect",
@@ -54,12 +61,13 @@ def _findings(env: dict[str, str], workspace: str, *, online: bool) -> Iterator[
     yield "ok", "workspace", workspace
     notes: list[str] = []
     try:
-        found = config.gather({}, env, workspace, notes)
+        found = config.gather(flags, env, workspace, notes)
     except config.ConfigError as error:
         yield "bad", "settings", str(error)
         found = {"provider": "scripted"}
     else:
         yield from _settings(found, config.files(env, workspace), notes)
+        yield from _start(flags, env)
     yield from _providers(found, env, online=online)
     yield from _sessions(env)
     yield from _instructions(env, workspace)
@@ -75,7 +83,19 @@ def _settings(found: config.Values, files: list[str], notes: list[str]) -> Itera
         yield "note", "settings", note
     values = config.choose(found, str(found["provider"]))
     told = {name: value for name, value in values.items() if name != "api_key"}
+    if isinstance(servers := told.get("mcp_servers"), dict):
+        told["mcp_servers"] = list(servers)  # what is in them may be secret
     yield "ok", "settings", ", ".join(f"{name}={value}" for name, value in sorted(told.items()))
+
+
+def _start(flags: config.Values, env: dict[str, str]) -> Iterator[Finding]:
+    """Whether an engine with these settings would start: by the engine's own checks."""
+    try:
+        settle(flags, env, [])
+    except (CannotStart, config.ConfigError) as error:
+        yield "bad", "start", f"an engine would refuse this: {error}"
+    else:
+        yield "ok", "start", "an engine would start with these settings"
 
 
 def _providers(found: config.Values, env: dict[str, str], *, online: bool) -> Iterator[Finding]:

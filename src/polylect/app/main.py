@@ -38,11 +38,26 @@ Flags
 
 
 def main() -> int:
+    try:
+        code = _main()
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # `| head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+    except KeyboardInterrupt:  # so early that nothing has to be cleaned up
+        return 130
+
+
+def _main() -> int:
     gc.disable()  # nothing imported from here on is garbage; serving turns it on again
     _fill_gaps()
     name = os.path.basename(sys.argv[0])
     words = sys.argv[1:]
     if words and words[0] in _COMMANDS:
+        if {"--help", "-h"} & set(words[1:]):
+            print(_help_of(words[0]))
+            return 0
         return _command(words)
     try:
         options, rest = parse(words)
@@ -57,7 +72,7 @@ def main() -> int:
 
             return tell(told, dict(os.environ))
         if not options.get("json_stream"):
-            raise UsageError("say what to do: --json-stream, demo or doctor; see polylect --help")
+            raise UsageError(_what_to_do(rest))
         if rest:
             raise UsageError(f"{rest[0]!r} is not a flag; a prompt is sent as a message on stdin")
         options.setdefault("protocol", _STAND_IN.get(name, "0.2.0"))
@@ -65,10 +80,21 @@ def main() -> int:
     except UsageError as error:
         print(f"polylect: {error}", file=sys.stderr)
         return 2
-    try:
-        return start(options)
-    except KeyboardInterrupt:  # so early that nothing has to be cleaned up
-        return 130
+    return start(options)
+
+
+def _help_of(command: str) -> str:
+    return "\n".join(line.strip() for line in _HELP.split("\n") if line.strip().startswith(f"polylect {command}"))
+
+
+def _what_to_do(words: list[str]) -> str:
+    said = f"say what to do: --json-stream or one of {', '.join(_COMMANDS)}; see polylect --help"
+    if words:
+        from difflib import get_close_matches  # 8 ms, and only for an error
+
+        near = get_close_matches(words[0], _COMMANDS, n=1)
+        return f"there is no command {words[0]!r}; " + (f"did you mean {near[0]}?" if near else said)
+    return said
 
 
 def _fill_gaps() -> None:

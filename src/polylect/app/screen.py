@@ -1,6 +1,8 @@
 """What a person sees of a conversation: text as it streams, calls, diffs in colour, what it cost."""
 
+import asyncio
 import os
+import sys
 from typing import Any, TextIO
 
 from polylect.vocab.events import ToolFinished, TurnEnded
@@ -39,19 +41,28 @@ class Screen:
         self._line(f"{self._in('yellow', 'ask')}   {title}")
         if {"old_string", "new_string"} <= args.keys():
             for mark, key, style in (("-", "old_string", "red"), ("+", "new_string", "green")):
-                self._block("\n".join(f"{mark} {line}" for line in str(args[key]).split("\n")), style)
+                for line in str(args[key]).split("\n"):
+                    self._line("      " + self._in(style, f"{mark} {line}"))
 
-    def choose(self) -> str:
+    async def choose(self) -> str:
         """y, n or a. Reads the terminal until it is one of them; its end is a no."""
+        loop = asyncio.get_running_loop()
         while True:
             self._stream.write("      allow it? [y]es, [n]o, [a]lways for this kind: ")
             self._stream.flush()
+            typed = asyncio.Event()
+            loop.add_reader(sys.stdin.fileno(), typed.set)
             try:
-                answer = input().strip().lower()[:1]
-            except EOFError:
+                await typed.wait()  # not in a thread: Ctrl-C has to get through
+            finally:
+                loop.remove_reader(sys.stdin.fileno())
+            words = os.read(sys.stdin.fileno(), 1024).decode(errors="replace")
+            if not words:
+                self._stream.write("\n")
                 return "n"
-            if answer in ("y", "n", "a"):
+            if (answer := words.strip().lower()[:1]) in ("y", "n", "a"):
                 return answer
+            self._stream.write("      please answer y, n or a\n")
 
     def outcome(self, finished: ToolFinished) -> None:
         if finished.outcome in ("denied", "cancelled", "skipped"):

@@ -64,7 +64,7 @@ def start(options: config.Values) -> int:
     env = dict(os.environ)
     notes: list[str] = []
     try:
-        values = _settle(options, env, notes)
+        values = settle(options, env, notes)
         place = _session(values, env)
     except (CannotStart, config.ConfigError, folder.FolderError) as error:
         missing = isinstance(error, folder.FolderError) and bool(options.get("resume") or options.get("continue"))
@@ -100,7 +100,7 @@ def start(options: config.Values) -> int:
         os._exit(1)  # half a loop would only complain on its way out
 
 
-def _settle(options: config.Values, env: dict[str, str], notes: list[str]) -> config.Values:
+def settle(options: config.Values, env: dict[str, str], notes: list[str]) -> config.Values:
     try:
         workspace = os.path.realpath(str(options.get("workspace") or os.getcwd()))
     except FileNotFoundError:
