@@ -120,6 +120,11 @@ def test_both_files_may_speak_of_providers(place: Files) -> None:
         ("[tools]\nallow_list = [1]", "tools.allow_list takes a list of texts, not [1]"),
         ("max_line = -5", "max_line cannot be below zero"),
         ("stream_timeout = -0.5", "stream_timeout cannot be below zero"),
+        ('[hooks]\nx = "x"', "there is no [[hooks.x]]; moments are PreToolUse"),
+        ('[hooks.Stop]\ncommand = "x"', "hooks are written as [[hooks.Stop]]"),
+        ("[[hooks.Stop]]\ntimeout = 3", "hooks.Stop needs a command"),
+        ('[[hooks.Stop]]\ncomand = "x"', "did you mean hooks.Stop.command?"),
+        ('[[hooks.PreToolUse]]\ncommand = "x"\nmatcher = "("', "is not a pattern"),
         ('[default]\nmodel = "x', "config.toml"),
         ("\xff", "config.toml"),
     ],
@@ -133,10 +138,32 @@ def test_mistakes_name_the_file_and_what_would_be_right(place: Files, toml: str,
     assert "\n" not in str(caught.value)
 
 
-def test_sections_of_later_versions_are_noted_and_not_refused(place: Files) -> None:
-    place.own.write_text('[hooks]\nx = "x"')
-    assert place.load() == {"provider": "scripted"}
-    assert place.notes == [f"{place.own}: [hooks] is not used by this version"]
+HOOK = '[[hooks.PreToolUse]]\nmatcher = "Bash|Edit"\ncommand = "check"\ntimeout = 5\n'
+
+
+def test_hooks_of_all_trusted_files_are_run(place: Files) -> None:
+    place.own.write_text(HOOK)
+    place.projects.write_text('[[hooks.PreToolUse]]\ncommand = "also"\n[[hooks.Stop]]\ncommand = "end"')
+    row = {"matcher": "Bash|Edit", "command": "check", "timeout": 5}
+    assert place.load()["hooks"] == {"PreToolUse": [row]}
+    assert len(place.notes) == 1
+    assert "hooks is ignored in a project's file" in place.notes[0]
+    assert place.load(trust_workspace=True)["hooks"] == {
+        "PreToolUse": [row, {"command": "also"}],
+        "Stop": [{"command": "end"}],
+    }
+
+
+def test_extensions_of_a_project_are_named_and_not_loaded_without_trust(place: Files) -> None:
+    folder = place.projects.parent / "extensions"
+    folder.mkdir(parents=True)
+    place.load()
+    assert place.notes == [f"{folder}: a project's extensions are code, and are ignored without --trust-workspace"]
+
+
+def test_an_extension_that_is_not_there_is_an_error(place: Files) -> None:
+    with pytest.raises(ConfigError, match="--extension /nowhere.py: there is no such file"):
+        place.load(extensions=["/nowhere.py"])
 
 
 def test_servers_are_taken_whole_from_the_users_own_file(place: Files) -> None:
@@ -161,3 +188,10 @@ def test_toml_is_not_loaded_where_there_is_no_file(place: Files) -> None:
         [sys.executable, "-S", "-c", code], env={"PYTHONPATH": source}, capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["False", "False", "False"]
+
+
+def test_the_page_about_settings_shows_only_settings_that_exist(place: Files) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "settings.md").read_text()
+    place.own.write_text(page.split("```toml\n")[1].split("```")[0])
+    assert place.load()["model"] == "claude-sonnet-4-5"
+    assert place.notes == []

@@ -14,8 +14,9 @@ _HELP = """\
 polylect: a coding agent for host programs
 
   polylect --json-stream [flags]   serve one conversation on stdin and stdout
-  polylect demo [--frames]         watch it do a small job; needs no key and no network
-  polylect doctor [--online]       what is configured, found and missing; --online also tries the keys
+  polylect demo [--frames] [--yes] watch it do a small job; needs no key and no network
+  polylect doctor [--online] [--json] [flags]
+                                   what is configured, found and missing; --online also tries the keys
   polylect models [--json]         which models can be used now, and what keeps the others from it
   polylect sessions [...]          what is kept: list, show, export, import, fork, repair, delete
   polylect link NAME FOLDER        stand in for aionrs or wayland-core: makes FOLDER/NAME
@@ -30,9 +31,15 @@ Flags
   --add-dir FOLDER                 another folder that tools may touch
   --session-id ID | --resume ID|latest | --no-session
   --approval-mode default|auto_edit|force   --force
-  --approval-timeout S  --stream-timeout S  --max-turns N  --max-tokens N
+  --approval-timeout S             how long a question waits; without it, for ever
+  --stream-timeout S               how long a model may be silent (300)
+  --max-turns N                    model requests in one turn (300)
+  --max-tokens N                   tokens of one reply
   --thinking enabled|disabled  --thinking-budget N  --effort LEVEL  --system-prompt TEXT
-  --on-eof finish|stop  --max-line BYTES  --config FILE  --trust-workspace
+  --on-eof finish|stop             when stdin ends: finish what was accepted (the default), or stop it
+  --max-line BYTES                 the longest line that is read (64 MiB)
+  --config FILE                    settings beside the usual ones, see docs/settings.md
+  --trust-workspace                take from the project's own settings also what widens rights
   --log-level debug|info|warning|error
 """
 
