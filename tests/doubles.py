@@ -26,6 +26,7 @@ from polylect.vocab.events import Event, TurnEnded
 from polylect.vocab.grammar import Grammar
 from polylect.vocab.ports import (
     Exit,
+    Hooks,
     ModelEvent,
     ModelInfo,
     ModelRequest,
@@ -304,6 +305,7 @@ class Talk:
         store: Store | None = None,
         room: Callable[[], Awaitable[None]] = roomy,
         new_id: Callable[[], str] | None = None,
+        hooks: Callable[[dict[str, Tool]], Hooks] | None = None,
         **settings: Any,
     ) -> None:
         self.events: list[Event] = []
@@ -316,10 +318,12 @@ class Talk:
         known = {"workspace": str(folder), "model": "m", "allow_list": FREE}
 
         def agent(emit: Callable[[Event], None]) -> Agent:
+            known_tools = {tool.name: tool for tool in tools}
             return Agent(
                 settings=Settings(**{**known, **settings}),
                 provider=Witness(provider, self.faults),
-                tools={tool.name: tool for tool in tools},
+                tools=known_tools,
+                hooks=hooks(known_tools) if hooks else None,
                 session=self.session,
                 processes=NoProcesses(),
                 env={},

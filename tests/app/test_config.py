@@ -162,7 +162,7 @@ def test_extensions_of_a_project_are_named_and_not_loaded_without_trust(place: F
 
 
 def test_an_extension_that_is_not_there_is_an_error(place: Files) -> None:
-    with pytest.raises(ConfigError, match="--extension /nowhere.py: there is no such file"):
+    with pytest.raises(ConfigError, match=r"--extension /nowhere\.py: there is no such file"):
         place.load(extensions=["/nowhere.py"])
 
 

@@ -29,6 +29,7 @@ FLAGS: dict[str, tuple[str, str]] = {
     "--approval-timeout": ("seconds", "approval_timeout"),
     "--trust-workspace": ("switch", "trust_workspace"),
     "--add-dir": ("list", "folders"),
+    "--extension": ("list", "extensions"),
     # The session and the workspace.
     "--session-id": ("text", "session_id"),
     "--resume": ("text", "resume"),

@@ -55,9 +55,10 @@ _BUDGET: Keys = {
 _KEYS |= _BUDGET
 _WIDENING = (
     *("approval_mode", "force", "allow_list", "sessions_root", "api_key", "base_url", "ca_file", "mcp_servers"),
-    *("allow", "sandbox", "sandbox_network", "sandbox_writable", "sandbox_hidden"),
+    *("hooks", "allow", "sandbox", "sandbox_network", "sandbox_writable", "sandbox_hidden"),
 )
-_ADDING = ("deny", "ask", "sandbox_hidden")
+HOOKS = ("PreToolUse", "PostToolUse", "UserPromptSubmit", "SessionStart", "SessionEnd", "Stop", "PreCompact")
+_ADDING = ("deny", "ask", "sandbox_hidden", *HOOKS)
 """Lists that a stronger place adds to: what one place forbids, no other can allow."""
 _NUMBER = (int, float)
 _TABLES: dict[str, dict[str, type | tuple[type, ...]]] = {
@@ -85,8 +86,8 @@ _TABLES: dict[str, dict[str, type | tuple[type, ...]]] = {
     "prices": {"input": _NUMBER, "output": _NUMBER, "cache_read": _NUMBER, "cache_write": _NUMBER},
 }
 """Sections with a table for each name: `[providers.openai]`, `[models."gpt-5"]`, `[prices."gpt-5"]`."""
+_HOOK: Keys = {"matcher": ("matcher", str), "command": ("command", str), "timeout": ("timeout", _NUMBER)}
 _CHOICES = {"api": ("chat", "responses")}
-_LATER = ("hooks",)
 _ENVIRONMENT = {"POLYLECT_PROVIDER": "provider", "POLYLECT_MODEL": "model", "POLYLECT_SCRIPT": "script"}
 
 
@@ -110,6 +111,7 @@ def gather(flags: Values, env: dict[str, str], workspace: str, notes: list[str])
         if not os.path.isfile(named):
             raise ConfigError(f"--config {named}: there is no such file")
         found = _over(found, _read(named, True, notes))
+    _check_extensions(flags, workspace, notes)
     found |= {name: env[variable] for variable, name in _ENVIRONMENT.items() if env.get(variable)}
     found |= flags
     return {**found, "provider": str(found.get("provider") or "scripted")}
@@ -159,11 +161,12 @@ def _read(path: str, trusted: bool, notes: list[str]) -> Values:
     servers = data.pop("mcp", None)
     if servers is not None:
         _take(path, "mcp.servers", "mcp_servers", _servers(path, servers), found, trusted, notes)
+    hooks = data.pop("hooks", None)
+    if hooks is not None:
+        _take(path, "hooks", "hooks", _hooks(path, hooks), found, trusted, notes)
     for key, value in _flat(data):
         section, _, rest = key.partition(".")
-        if section in _LATER:
-            notes.append(f"{path}: [{section}] is not used by this version")
-        elif section in _TABLES:
+        if section in _TABLES:
             found = _over(found, {section: _table_key(path, section, rest, value, trusted, notes)})
         else:
             name = _checked(path, key, value, _KEYS)
@@ -177,6 +180,53 @@ def _servers(path: str, table: object) -> object:
     if not isinstance(servers, dict):
         raise ConfigError(f"{path}: [mcp] holds only servers: [mcp.servers.NAME]")
     return servers
+
+
+def _hooks(path: str, table: object) -> object:
+    """`[[hooks.PreToolUse]]`: commands that are run at a moment, so only trusted files may name one."""
+    if not isinstance(table, dict):
+        raise ConfigError(f"{path}: hooks are written as [[hooks.PreToolUse]]")
+    for event, rows in table.items():
+        if event not in HOOKS:
+            raise ConfigError(f"{path}: there is no [[hooks.{event}]]; moments are {', '.join(HOOKS)}")
+        for row in rows if isinstance(rows, list) else [rows]:
+            if not isinstance(row, dict) or not isinstance(rows, list):
+                raise ConfigError(f"{path}: hooks are written as [[hooks.{event}]]")
+            for key, value in row.items():
+                _checked(
+                    path, f"hooks.{event}.{key}", value, {f"hooks.{event}.{one}": told for one, told in _HOOK.items()}
+                )
+            _check_hook(f"{path}: hooks.{event}", row)
+    return table
+
+
+def _check_hook(place: str, row: Values) -> None:
+    if not row.get("command"):
+        raise ConfigError(f"{place} needs a command")
+    matcher = row.get("matcher")
+    if isinstance(matcher, str) and matcher not in ("", "*"):
+        import re  # 8 ms, and only for hooks
+
+        try:
+            re.compile(matcher)
+        except re.error as error:
+            raise ConfigError(f"{place}.matcher {matcher!r} is not a pattern: {error}") from None
+
+
+def _check_extensions(flags: Values, workspace: str, notes: list[str]) -> None:
+    named = flags.get("extensions")
+    for path in named if isinstance(named, list) else []:
+        if not os.path.isfile(path):
+            raise ConfigError(f"--extension {path}: there is no such file")
+    folder = os.path.join(workspace, ".polylect", "extensions")
+    if os.path.isdir(folder) and not flags.get("trust_workspace"):
+        notes.append(f"{folder}: a project's extensions are code, and are ignored without --trust-workspace")
+
+
+def extension_folders(env: dict[str, str], workspace: str, *, trusted: bool) -> list[str]:
+    """Where extensions are looked for."""
+    own = os.path.join(os.path.dirname(user_file(env)), "extensions")
+    return [own, os.path.join(workspace, ".polylect", "extensions")] if trusted else [own]
 
 
 def _flat(data: Values, prefix: str = "") -> list[tuple[str, object]]:

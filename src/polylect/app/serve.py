@@ -6,11 +6,11 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 
 import msgspec
 
-from polylect.app import secrets, stdio
+from polylect.app import config, secrets, stdio
 from polylect.app.confine import open_sandbox
 from polylect.app.provider import keys, open_provider
 from polylect.app.start import ENDING, Start
@@ -22,13 +22,15 @@ from polylect.engine.engine import Engine
 from polylect.engine.session import Session
 from polylect.engine.settings import Settings
 from polylect.engine.store import FileStore, MemoryStore
+from polylect.extensions.find import files_in, offered
 from polylect.tools.processes import Custody
+from polylect.tools.sandbox import Sandbox
 from polylect.tools.standard import standard_tools
 from polylect.vocab.commands import AddServer, Command
 from polylect.vocab.content import Failure
 from polylect.vocab.errors import PolylectError
 from polylect.vocab.events import Event, Failed
-from polylect.vocab.ports import Servers, Store
+from polylect.vocab.ports import Hooks, Servers, Store, Tool
 from polylect.wire.jsonl import MAX_LINE
 
 _PATIENCE = 30.0
@@ -161,10 +163,31 @@ class _Conversation:
             processes=custody,
             env=env,
             open_servers=open_servers,
+            hooks=_hooks(start, tools, custody, env, sandbox),
             emit=emit,
             room=self._out.room,
             new_id=_new_id,
         )
+
+
+def _hooks(
+    start: Start, tools: MutableMapping[str, Tool], custody: Custody, env: Mapping[str, str], sandbox: Sandbox
+) -> Hooks | None:
+    """The user's own code, from places that are trusted. Nothing of it has been looked at before `ready`."""
+    workspace, table, named = str(start.values["workspace"]), start.values.get("hooks"), start.values.get("extensions")
+    folders = config.extension_folders(start.env, workspace, trusted=bool(start.values.get("trust_workspace")))
+    files = [path for folder in folders for path in files_in(folder)]
+    files += named if isinstance(named, list) else []
+    packages = offered()
+    if not (files or table or packages):
+        return None
+    from polylect.extensions.extensions import Extensions  # 15 ms, and only for those who have some
+
+    async def wrap(argv: Sequence[str]) -> Sequence[str]:
+        return await sandbox.argv(argv, workspace, (workspace,), custody)
+
+    commands = table if isinstance(table, dict) else {}
+    return Extensions(tools, custody, files=files, packages=packages, commands=commands, env=env, wrap=wrap)
 
 
 def _codec(start: Start) -> EngineSide:

@@ -52,7 +52,7 @@ class Engine:
         self._later: list[dict[str, Any]] = []
         self._servers: Servers | None = None
         self._prompted = False
-        self._agent.hooks.begin(self._agent.scene())
+        self._agent.hooks.begin(self._agent.scene(), resumed=bool(self._agent.session.messages))
 
     @property
     def settings(self) -> Settings:

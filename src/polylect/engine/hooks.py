@@ -31,7 +31,7 @@ class Place(Struct, kw_only=True):
 class NoHooks:
     """Nobody has anything to say: the `Hooks` of an engine without extensions."""
 
-    def begin(self, scene: Scene) -> None:
+    def begin(self, scene: Scene, *, resumed: bool) -> None:
         pass
 
     async def opened(self) -> Sequence[str]:

@@ -25,7 +25,7 @@ from polylect.vocab.commands import Prompt
 from polylect.vocab.content import Failure, Message, Stop, Text, Usage
 from polylect.vocab.errors import PolylectError, ProviderError
 from polylect.vocab.events import Extra, Notice, StepEnded, StepStarted, TurnEnded, TurnStarted, UserMessage
-from polylect.vocab.ports import ModelEvent, ModelRequest, Retrying, StreamRule, Watch
+from polylect.vocab.ports import ModelEvent, ModelRequest, Retrying, StreamRule
 
 Reason = Literal["end", "cancelled", "length", "refused", "limit", "error"]
 _REASONS: dict[Stop, Reason] = {"end": "end", "calls": "end", "length": "length", "refused": "refused"}
@@ -58,7 +58,6 @@ class Turn:
         self._prompt = prompt
         self._cause = cause
         self._say = agent.voice(id)
-        self._contexts: tuple[str, ...] = ()
         self._meter = Meter(agent.settings.turn_budget, Usage())
         self._steps = 0
         self._reminders = 0
@@ -101,16 +100,13 @@ class Turn:
             if told := heard.refused or heard.answer:
                 self._say(Notice(told, "warning" if heard.refused else "info"))
             return "refused" if heard.refused else "end"
-        if heard.text != prompt.text:
-            agent.session.amend(self.id, heard.text)
-        self._contexts = heard.contexts
+        if heard.contexts or heard.text != prompt.text:
+            agent.session.amend(self.id, heard.text, heard.contexts)
         return None
 
     def _begin(self) -> None:
         message = self._agent.session.begin(self.id)
         self._say(UserMessage(_words(message), self._cause))
-        for context in self._contexts:
-            self._add(context)
 
     async def _converse(self) -> Reason:
         while self._prompt is None or self._prompt.query:
@@ -187,7 +183,8 @@ class Turn:
                 while batch := await self._next(stream, pause):
                     for event in batch:
                         reply.take(event)
-                    _heed(watch, batch)
+                        if watch and (broken := watch(event)):
+                            raise RuleBroken(broken)
                     pause = batch[-1].delay_ms / 1000 if isinstance(batch[-1], Retrying) else 0.0
                     await self._agent.room()
             if not reply.ended:
@@ -264,11 +261,6 @@ class Turn:
             self._say(Notice(f"Stopped: the budget {passed.reason} of {passed.limit} is used up ({passed.observed})."))
             return True
         return False
-
-
-def _heed(watch: Watch | None, batch: Sequence[ModelEvent]) -> None:
-    if watch and (broken := watch(batch)):
-        raise RuleBroken(broken)
 
 
 def _told(rule: StreamRule) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """The conversation so far: what was said, what it cost, and how it is read back from a log."""
 
+from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from polylect.engine.recall import Recalled, missing_results
@@ -57,11 +58,11 @@ class Session:
         self.messages.append(message)
         return message
 
-    def amend(self, turn: str, text: str) -> None:
-        """A prompt whose turn has not come is put in other words. What came with it stays."""
+    def amend(self, turn: str, text: str, contexts: Sequence[str] = ()) -> None:
+        """A prompt whose turn has not come is put in other words, and added to. What came with it stays."""
         message = self._waiting[turn]
         rest = message.content[1:] if isinstance(message.content[0], Text) else message.content
-        self.accept(turn, Message("user", (Text(text), *rest)))
+        self.accept(turn, Message("user", (Text(text), *rest, *map(Text, contexts))))
 
     def forget(self, turn: str) -> None:
         """A prompt is cancelled before its turn came: it never becomes part of the conversation."""

@@ -328,14 +328,14 @@ class StreamRule(Struct, frozen=True):
     path: str = ""
 
 
-Watch = Callable[[Sequence[ModelEvent]], Sequence[StreamRule]]
+Watch = Callable[[ModelEvent], Sequence[StreamRule]]
 """Takes a reply as it comes, and tells the rules that it has just broken."""
 
 
 class Hooks(Protocol):
     """The user's own code: extensions and commands. Never raises: what fails in it is reported."""
 
-    def begin(self, scene: Scene) -> None:
+    def begin(self, scene: Scene, *, resumed: bool) -> None:
         """Load it, in the background. All that follows waits for that."""
         ...
 

@@ -1,0 +1,1 @@
+"""What a user's own code adds: hooks, commands, stream rules, dialogs and tools."""

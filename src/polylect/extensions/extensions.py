@@ -1,0 +1,254 @@
+"""All of the user's own code in one session: the `Hooks` of the port."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+from msgspec.structs import replace
+
+from polylect.extensions.api import Polylect
+from polylect.extensions.book import Book, Call, Command, Hook, Moment
+from polylect.extensions.find import Extend, from_file, installed
+from polylect.extensions.rules import watcher
+from polylect.extensions.shell_hooks import ShellHooks, Wrap
+from polylect.extensions.stage import Fault, Stage
+from polylect.extensions.tool import ExtensionTool
+from polylect.vocab.content import ToolCall
+from polylect.vocab.events import Extra, Notice, SettingChanged
+from polylect.vocab.ports import Heard, Opinion, Processes, Scene, StreamRule, Tool, ToolReturn, Watch
+
+LOAD_BOUND = 10.0
+"""Seconds that an extension has to load."""
+END_BOUND = 1.0
+"""Seconds that all have together when the session ends."""
+
+
+async def _as_it_is(argv: Sequence[str]) -> Sequence[str]:
+    return argv
+
+
+class Extensions:
+    """Files, packages and commands, in this order. Which of them may be trusted has been decided before."""
+
+    def __init__(
+        self,
+        tools: MutableMapping[str, Tool],
+        processes: Processes,
+        *,
+        files: Sequence[str] = (),
+        packages: bool = False,
+        commands: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+        env: Mapping[str, str] | None = None,
+        wrap: Wrap = _as_it_is,
+    ) -> None:
+        self._tools = tools
+        self._processes = processes
+        self._files = files
+        self._packages = packages
+        self._table = commands or {}
+        self._env = env or {}
+        self._wrap = wrap
+        self._hooks: list[Hook] = []
+        self._commands: dict[str, Command] = {}
+        self._rules: list[StreamRule] = []
+        self._contexts: list[str] = []
+
+    def begin(self, scene: Scene, *, resumed: bool) -> None:
+        self._session = scene
+        self._resumed = resumed
+        self._stage = Stage(scene)
+        self._loading = asyncio.create_task(self._load())
+
+    async def opened(self) -> Sequence[str]:
+        await asyncio.shield(self._loading)
+        contexts, self._contexts = self._contexts, []
+        return contexts
+
+    async def prompt(self, scene: Scene, text: str, *, verbatim: bool) -> Heard:
+        await asyncio.shield(self._loading)
+        name, _, words = text.removeprefix("/").partition(" ")
+        if text.startswith("/") and not verbatim and (command := self._commands.get(name.strip())):
+            return Heard(text, answer=await self._carry_out(command, scene, words.strip()))
+        contexts: list[str] = []
+        for hook in self._at("prompt"):
+            opinion = await self._consult(hook, scene, text)
+            if opinion.decision == "deny":
+                return Heard(text, refused=opinion.reason or f"{hook.path} refused the prompt")
+            text = text if opinion.output is None else opinion.output
+            contexts += filter(None, [opinion.context])
+        return Heard(text, tuple(contexts))
+
+    async def before_tool(self, scene: Scene, call: ToolCall) -> Opinion:
+        await asyncio.shield(self._loading)
+        said = Opinion(args=call.args)
+        for hook in self._at("before_tool", call.name):
+            seen = Call(call.call, call.name, deepcopy(said.args or {}), scene.agent)
+            said = _both(said, await self._consult(hook, scene, seen))
+            if said.decision == "deny":
+                break
+        return said if said.args is not call.args else replace(said, args=None)
+
+    async def after_tool(self, scene: Scene, call: ToolCall, returned: ToolReturn) -> Opinion:
+        said = Opinion(output=returned.output)
+        for hook in self._at("after_tool", call.name):
+            seen = Call(call.call, call.name, deepcopy(call.args), scene.agent)
+            opinion = await self._consult(hook, scene, seen, replace(returned, output=said.output or ""))
+            if opinion.decision == "deny":  # too late for that: the model is told why
+                opinion = replace(opinion, context=_lines((opinion.reason, opinion.context)))
+            said = _both(said, opinion)
+        return said
+
+    async def compaction(self, scene: Scene, reason: str) -> Opinion:
+        await asyncio.shield(self._loading)
+        said = Opinion()
+        for hook in self._at("compaction"):
+            said = _both(said, await self._consult(hook, scene, reason))
+        return said
+
+    async def stopping(self, scene: Scene, said: str, *, again: bool) -> str:
+        reasons = [await self._consult(hook, scene, said, again) for hook in self._at("stop")]
+        return "\n".join(opinion.reason for opinion in reasons if opinion.decision == "deny" and opinion.reason)
+
+    def watch(self) -> Watch | None:
+        return watcher(self._rules) if self._rules else None
+
+    async def close(self) -> None:
+        if not self._loading.done():
+            self._loading.cancel()
+            await asyncio.wait([self._loading])
+            return
+        ends = [replace(hook, timeout=min(hook.timeout, END_BOUND)) for hook in self._at("session_end")]
+        await asyncio.gather(*(self._consult(hook, self._session) for hook in ends))
+
+    # Loading.
+
+    async def _load(self) -> None:
+        """Never raises. All are loaded at the same time, and registered in order."""
+        found: list[tuple[str, Callable[[], Extend]]] = [(path, _opener(path)) for path in self._files]
+        if self._packages:
+            found += await self._installed()
+        for book in await asyncio.gather(*(self._read(path, opener) for path, opener in found)):
+            if book is not None:
+                self._register(book)
+        shell = ShellHooks(self._processes, self._env, self._wrap, resumed=self._resumed)
+        self._hooks += shell.hooks(self._table, lambda: self._stage.scene)
+        if self._commands:
+            told = [{"name": name, "description": one.description} for name, one in self._commands.items()]
+            self._session.say(SettingChanged("commands", told))
+        for hook in self._at("session_start"):
+            if context := (await self._consult(hook, self._session)).context:
+                self._contexts.append(context)
+
+    async def _installed(self) -> list[tuple[str, Callable[[], Extend]]]:
+        try:
+            found: list[tuple[str, Callable[[], Extend]]] = await self._stage.run(installed, timeout=LOAD_BOUND)
+        except Fault as fault:
+            self._unregistered("installed packages", "hooks", "load", str(fault))
+            return []
+        return found
+
+    async def _read(self, path: str, opener: Callable[[], Extend]) -> Book | None:
+        book = Book(path)
+        handed = Polylect(
+            book,
+            self._stage,
+            workspace=self._session.workspace,
+            session=self._session.session,
+            resumed=self._resumed,
+        )
+        try:
+            await self._stage.run(lambda: opener()(handed), timeout=LOAD_BOUND)
+        except Fault as fault:
+            self._unregistered(path, "hooks", "load", str(fault))
+            return None
+        return book
+
+    def _register(self, book: Book) -> None:
+        self._hooks += book.hooks
+        self._rules += book.rules
+        for command in book.commands:
+            if self._commands.setdefault(command.name, command) is not command:
+                told = f"another extension has the command /{command.name}"
+                self._unregistered(book.path, "commands", "duplicate", told)
+        for offered in book.tools:
+            if offered.name in self._tools:
+                self._unregistered(book.path, "tools", "duplicate", f"there is a tool {offered.name} already")
+            else:
+                self._tools[offered.name] = ExtensionTool(offered, self._stage, self._session)
+
+    # Asking.
+
+    def _at(self, moment: Moment, tool: str = "") -> Iterator[Hook]:
+        for hook in self._hooks:
+            if hook.moment == moment and (hook.tools is None or hook.tools.fullmatch(tool)):
+                yield hook
+
+    async def _consult(self, hook: Hook, scene: Scene, *given: Any) -> Opinion:
+        try:
+            return _opinion(hook, await self._stage.run(hook.act, *given, scene=scene, timeout=hook.timeout))
+        except Fault as fault:
+            self._failed(scene, hook.path, hook.name, str(fault))
+            guards = hook.guard and hook.moment == "before_tool"
+            return Opinion("deny", f"the extension {hook.path} failed: {fault}") if guards else Opinion()
+
+    async def _carry_out(self, command: Command, scene: Scene, words: str) -> str:
+        try:
+            said = await self._stage.run(command.act, words, scene=scene, timeout=command.timeout)
+        except Fault as fault:
+            self._failed(scene, command.path, f"command:{command.name}", str(fault))
+            return ""
+        return "" if said is None else str(said)
+
+    # Reporting: in the one word that a wire may have for it, and in one that all have.
+
+    def _failed(self, scene: Scene, path: str, event: str, error: str) -> None:
+        scene.say(Extra("extension_error", {"extensionPath": path, "event": event, "error": error}))
+        scene.say(Notice(f"The extension {path} failed ({event}): {error}", "warning"))
+
+    def _unregistered(self, path: str, surface: str, kind: str, message: str) -> None:
+        told = {"plugin_name": path, "surface": surface, "error_kind": kind, "message": message}
+        self._session.say(Extra("plugin_registration_failed", told))
+        self._session.say(Notice(f"The extension {path} is not used as it should be: {message}", "warning"))
+
+
+def _opener(path: str) -> Callable[[], Extend]:
+    return lambda: from_file(path)
+
+
+def _opinion(hook: Hook, returned: Any) -> Opinion:
+    """What a hook returned, in one form. A text means what the moment says it means."""
+    match returned:
+        case None:
+            return Opinion()
+        case Opinion():
+            return returned
+        case str() if hook.moment in ("prompt", "after_tool"):
+            return Opinion(output=returned)
+        case str() if hook.moment in ("session_start", "compaction"):
+            return Opinion(context=returned)
+        case str() if hook.moment == "stop":
+            return Opinion("deny", returned)
+        case _ if hook.moment == "session_end":
+            return Opinion()
+    raise Fault(f"it returned {returned!r}, which means nothing here")
+
+
+_STRENGTH = ("", "allow", "ask", "deny")
+
+
+def _both(one: Opinion, two: Opinion) -> Opinion:
+    """The stricter decision counts, and the later change."""
+    stricter = max(two, one, key=lambda opinion: _STRENGTH.index(opinion.decision))
+    return Opinion(
+        stricter.decision,
+        stricter.reason,
+        one.args if two.args is None else two.args,
+        one.output if two.output is None else two.output,
+        _lines((one.context, two.context)),
+        one.interrupt or two.interrupt,
+    )
+
+
+def _lines(texts: Iterable[str]) -> str:
+    return "\n".join(filter(None, texts))

@@ -1,0 +1,147 @@
+"""Commands of the user's that are run at certain moments, as Claude Code has them: JSON in, a verdict out.
+
+Exit status 0: what is on stdout counts, if it is a JSON object. 2: no, for the reason on stderr. Any other: it failed,
+which is reported and decides nothing.
+"""
+
+import os
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from polylect.extensions.book import Call, Hook, Moment, matcher
+from polylect.vocab.ports import Opinion, Processes, Scene, ToolReturn
+
+MOMENTS: dict[str, Moment] = {
+    "PreToolUse": "before_tool",
+    "PostToolUse": "after_tool",
+    "UserPromptSubmit": "prompt",
+    "SessionStart": "session_start",
+    "SessionEnd": "session_end",
+    "Stop": "stop",
+    "PreCompact": "compaction",
+}
+DEADLINE = 60.0
+_MOST_OUTPUT = 256 * 1024
+# Commands have no input of their own (I4), so the shell opens it by name.
+_WITH_INPUT = 'exec < "$0" && exec /bin/sh -c "$1"'
+_SPEAKING = ("UserPromptSubmit", "SessionStart")
+"""Moments whose plain output is meant for the model."""
+_DECISIONS: dict[object, Literal["allow", "deny", "ask"]] = {
+    "allow": "allow",
+    "approve": "allow",
+    "deny": "deny",
+    "block": "deny",
+    "ask": "ask",
+}
+Wrap = Callable[[Sequence[str]], Awaitable[Sequence[str]]]
+
+
+class ShellHooks:
+    """Runs them in custody, and in the sandbox if `wrap` has one."""
+
+    def __init__(self, processes: Processes, env: Mapping[str, str], wrap: Wrap, *, resumed: bool) -> None:
+        self._processes = processes
+        self._env = env
+        self._wrap = wrap
+        self._resumed = resumed
+
+    def hooks(self, table: Mapping[str, Sequence[Mapping[str, Any]]], scene: Callable[[], Scene]) -> list[Hook]:
+        return [self._hook(event, row, scene) for event, rows in table.items() for row in rows]
+
+    def _hook(self, event: str, row: Mapping[str, Any], scene: Callable[[], Scene]) -> Hook:
+        command, timeout = str(row["command"]), float(row.get("timeout") or DEADLINE)
+
+        async def act(*given: Any) -> Opinion:
+            place = scene()
+            told = {**self._common(event, place), **self._own(event, given)}
+            return await self._run(event, command, told, place, timeout)
+
+        tools = matcher(str(row.get("matcher", "")))
+        return Hook(MOMENTS[event], act, timeout + 5, command, event, guard=False, tools=tools)
+
+    def _common(self, event: str, scene: Scene) -> dict[str, Any]:
+        told = {
+            "session_id": scene.session,
+            "cwd": scene.workspace,
+            "hook_event_name": event,
+            "permission_mode": scene.mode,
+            "prompt_id": scene.turn,
+            "agent_id": scene.agent,
+        }
+        return {key: value for key, value in told.items() if value}
+
+    def _own(self, event: str, given: Sequence[Any]) -> dict[str, Any]:
+        match event, *given:
+            case "PreToolUse", Call(id, name, args):
+                return {"tool_name": name, "tool_input": args, "tool_use_id": id}
+            case "PostToolUse", Call(id, name, args), ToolReturn(output, ok):
+                response = {"output": output, "is_error": not ok}
+                return {"tool_name": name, "tool_input": args, "tool_use_id": id, "tool_response": response}
+            case "UserPromptSubmit", text:
+                return {"prompt": text}
+            case "SessionStart", *_:
+                return {"source": "resume" if self._resumed else "startup"}
+            case "SessionEnd", *_:
+                return {"reason": "other"}
+            case "Stop", said, again:
+                return {"stop_hook_active": again, "last_assistant_message": said}
+        return {"trigger": "manual" if "manual" in given else "auto"}
+
+    async def _run(self, event: str, command: str, told: dict[str, Any], scene: Scene, timeout: float) -> Opinion:
+        said: dict[str, bytearray] = {"out": bytearray(), "err": bytearray()}
+
+        def take(stream: Literal["out", "err"], data: bytes) -> None:
+            said[stream] += data[: max(0, _MOST_OUTPUT - len(said[stream]))]
+
+        path = _kept(msgspec.json.encode(told))
+        try:
+            end = await self._processes.run(
+                await self._wrap(("/bin/sh", "-c", _WITH_INPUT, path, command)),
+                cwd=scene.workspace,
+                env={**self._env, "CLAUDE_PROJECT_DIR": scene.workspace, "POLYLECT_PROJECT_DIR": scene.workspace},
+                timeout=timeout,
+                on_output=take,
+            )
+        finally:
+            os.unlink(path)
+        errors = said["err"].decode(errors="replace").strip()
+        if end.timed_out:
+            raise TimeoutError(f"no end after {timeout:g} s")
+        if end.code == 2:
+            return Opinion("deny", errors or f"{command} says no")
+        if end.code:
+            raise RuntimeError(f"exit status {end.code}{': ' if errors else ''}{errors}")
+        return opinion_of(event, bytes(said["out"]))
+
+
+def _kept(data: bytes) -> str:
+    """Where only the user can read it."""
+    descriptor, path = tempfile.mkstemp(prefix="polylect-hook-")
+    with open(descriptor, "wb") as file:
+        file.write(data)
+    return path
+
+
+def opinion_of(event: str, out: bytes) -> Opinion:
+    """What a command that ended well has said."""
+    try:
+        found = msgspec.json.decode(out, type=dict[str, Any])
+    except msgspec.DecodeError:
+        return Opinion(context=out.decode(errors="replace").strip() if event in _SPEAKING else "")
+    special = found.get("hookSpecificOutput")
+    special = special if isinstance(special, dict) else {}
+    stop = found.get("continue") is False
+    decision = _DECISIONS.get(special.get("permissionDecision") or found.get("decision"))
+    reason = special.get("permissionDecisionReason") or found.get("reason") or found.get("stopReason")
+    args, output = special.get("updatedInput"), special.get("updatedToolOutput")
+    return Opinion(
+        "deny" if stop and event != "Stop" else decision or "",
+        str(reason or ""),
+        args if isinstance(args, dict) else None,
+        output if isinstance(output, str) or output is None else msgspec.json.encode(output).decode(),
+        str(special.get("additionalContext") or ""),
+        stop,
+    )

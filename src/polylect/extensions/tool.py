@@ -1,0 +1,48 @@
+"""A tool that an extension offers, as the engine knows tools."""
+
+from typing import Any
+
+import msgspec
+
+from polylect.extensions.book import OfferedTool
+from polylect.extensions.stage import Fault, Stage
+from polylect.vocab.ports import Scene, ToolContext, ToolReturn, ToolSpec
+
+_MOST_ARGUMENTS = 200
+
+
+class ExtensionTool:
+    """What it touches cannot be known."""
+
+    def __init__(self, offered: OfferedTool, stage: Stage, session: Scene) -> None:
+        self.name = offered.name
+        self.category = offered.category
+        self.spec = ToolSpec(offered.name, offered.description, {"properties": {}, **offered.schema, "type": "object"})
+        self._offered = offered
+        self._stage = stage
+        self._session = session
+
+    def describe(self, args: dict[str, Any]) -> str:
+        told = msgspec.json.encode(args).decode()
+        return f"{self.name}: {told if len(told) <= _MOST_ARGUMENTS else told[:_MOST_ARGUMENTS] + '...'}"
+
+    def touches(self, args: dict[str, Any], workspace: str) -> tuple[str, ...]:
+        return ()
+
+    async def run(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
+        scene = _CallScene(context, self._session)
+        try:
+            returned = await self._stage.run(self._offered.act, args, scene=scene, timeout=self._offered.timeout)
+        except Fault as fault:  # the engine has a word for a crash, and wants to know which
+            raise fault.__cause__ if isinstance(fault.__cause__, Exception) else fault from None
+        return returned if isinstance(returned, ToolReturn) else ToolReturn("" if returned is None else str(returned))
+
+
+class _CallScene:
+    """What a tool asks, its call asks."""
+
+    def __init__(self, context: ToolContext, session: Scene) -> None:
+        self.session, self.workspace, self.mode = session.session, session.workspace, session.mode
+        self.turn, self.agent = context.turn, ""
+        self.say = session.say
+        self.ask = context.ask
