@@ -76,3 +76,40 @@ def test_what_a_command_leaves_in_the_background_ends_with_it(place: Place) -> N
     sleepers.wait_until_gone()
     engine.close_input()
     assert engine.wait(within=2.0) == 0
+
+
+def crowd(sleepers: Sleepers) -> str:
+    """Fifty children of five awkward kinds: plain, in sessions of their own, orphaned, deaf, holding the pipe."""
+    n = sleepers.length
+    kinds = (
+        f"sleep {n} &",
+        f"setsid sleep {n} &",
+        f"(setsid sleep {n} >/dev/null 2>&1 &) ;",
+        f"(trap '' INT TERM HUP; sleep {n}) &",
+        f"(setsid nohup sleep {n} 2>&1 | setsid cat) &",
+    )
+    return f"for i in 1 2 3 4 5 6 7 8 9 10; do {' '.join(kinds)} done; {sleepers.go}; wait"
+
+
+@pytest.mark.parametrize("end", ["stop", "end of input", "SIGTERM", "kill -9"])
+def test_of_fifty_awkward_children_none_is_left_whatever_ends_them(place: Place, end: str) -> None:
+    sleepers = Sleepers(place)
+    played = f'[[reply]]\nsay = [{{ call = "Bash", id = "t1", args.command = """{crowd(sleepers)}""" }}]'
+    engine = place.started("--force", "--on-eof", "stop", script=played)
+    engine.send(message("run"))
+    engine.until("tool_running")
+    sleepers.wait_until_started()
+    assert len(sleepers.pids()) >= 50
+    match end:
+        case "stop":
+            engine.send({"type": "stop"})
+            engine.until("stream_end")
+        case "end of input":
+            engine.close_input()
+            assert engine.wait(within=5.0) == 0
+        case "SIGTERM":
+            engine.signal(signal.SIGTERM)
+            assert engine.wait(within=5.0) == 143
+        case _:
+            engine.signal(signal.SIGKILL)
+    sleepers.wait_until_gone()
