@@ -17,8 +17,15 @@ from polylect.dialects.jsonstream.versions import MODES, VERSIONS
 from polylect.engine import folder
 from polylect.providers.check import PROVIDERS, check
 
-_FLAGS: dict[str, object] = {"streaming_tools": True, "sub_agent_traces": True, "non_destructive_compact": True}
-"""Capabilities of wayland's wire that this engine has."""
+_FLAGS = {
+    "streaming_tools": "",
+    "sub_agent_traces": "",
+    "non_destructive_compact": "",
+    "structured_traces": "structured_traces",
+    "hitl_suspend": "script_tool",
+    "rpc_tool_script": "script_tool",
+}
+"""Capabilities of wayland's wire that this engine has, some only where they were switched on by this setting."""
 ENDING = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP)
 _ON_EOF = ("finish", "stop")
 _LEVELS = ("debug", "info", "warning", "error")
@@ -74,7 +81,8 @@ def start(options: config.Values) -> int:
     signals = _hear_signals()
     session = place.session if place else ""
     mode, mcp = str(values["mode"]), bool(values.get("mcp_servers"))
-    first = ready_line(str(values["protocol"]), session, thinking=True, mode=mode, mcp=mcp, extras=_FLAGS)
+    flags: dict[str, object] = {flag: True for flag, name in _FLAGS.items() if not name or values.get(name)}
+    first = ready_line(str(values["protocol"]), session, thinking=True, mode=mode, mcp=mcp, extras=flags)
     try:
         _write(streams[1], first)
     except OSError as error:

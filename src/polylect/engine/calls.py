@@ -3,11 +3,11 @@
 import asyncio
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from polylect.engine.agent import Agent
 from polylect.engine.budget import Meter
@@ -17,10 +17,21 @@ from polylect.engine.tidy import tidy
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import UNPARSED, Outcome, PlanItem, Rule, ToolCall, ToolResult
 from polylect.vocab.errors import ToolError
-from polylect.vocab.events import Ask, Extra, PlanChanged, ToolCalled, ToolFinished, ToolOutput, ToolStarted
+from polylect.vocab.events import (
+    Ask,
+    Event,
+    Extra,
+    PlanChanged,
+    ToolCalled,
+    ToolFinished,
+    ToolOutput,
+    ToolStarted,
+)
 from polylect.vocab.ports import Opinion, Tool, ToolReturn
 
 STOPPED = "Stopped"
+SUSPENSION = 300.0
+"""How long a call inside a call waits for its answer, if nothing else is set: some hosts cannot give one."""
 _log = logging.getLogger(__name__)
 
 
@@ -30,8 +41,11 @@ class Calls:
     def __init__(self, agent: Agent, turn: str, meter: Meter) -> None:
         self._agent = agent
         self.turn = turn
-        self._meters = (agent.meter, meter)
+        self._meter = meter
         self._say = agent.voice(turn)
+        self._patience = agent.settings.approval_timeout
+        """How long a question waits for its answer."""
+        self._running = agent.running
         self._called: list[ToolCall] = []
         self._results: dict[str, ToolResult] = {}
         self._editing = asyncio.Lock()
@@ -65,7 +79,41 @@ class Calls:
             self._finish(call, ToolReturn("The call was stopped before it finished.", ok=False), "cancelled", STOPPED)
         return tuple(self._results[call.call] for call in self._called)
 
-    async def _run_one(self, call: ToolCall) -> None:
+    # Calls that a call makes.
+
+    def within(self, call: str, heard: Callable[[Event], None]) -> "Calls":
+        """For calls that this one makes: judged, asked for and run like any other, and heard as part of it."""
+
+        def say(event: Event) -> None:
+            heard(event)
+            match event:
+                case ToolCalled() | ToolStarted() | ToolFinished():
+                    pass
+                case ToolOutput() if call in self._results:
+                    pass  # left behind by a stop
+                case Ask() | ToolOutput():
+                    force_setattr(event, "call", call)
+                    self._say(event)
+                case _:
+                    self._say(event)
+
+        inner = Calls(self._agent, self.turn, self._meter)
+        inner._say = say
+        inner._patience = self._patience or SUSPENSION
+        inner._editing, inner._turn_task = self._editing, self._turn_task
+        inner._running = {}
+        return inner
+
+    async def step(self, call: ToolCall, *, gated: str = "") -> ToolResult:
+        """Run one now. If it is `gated`, a person has to agree, whatever the rules allow."""
+        if (task := asyncio.current_task()) and task.cancelling():
+            raise asyncio.CancelledError  # the step before did not listen
+        await self._run_one(call, gated)
+        return self._results[call.call]
+
+    # One call.
+
+    async def _run_one(self, call: ToolCall, gated: str = "") -> None:
         tool = self._agent.tools.get(call.name)
         if tool is None:
             known = ", ".join(sorted(self._agent.tools))
@@ -84,6 +132,8 @@ class Calls:
         wanted, judged = self._judge(tool, args)
         if judged.decision != "deny" and opinion.decision:
             judged = Verdict(opinion.decision, opinion.reason or judged.why)
+        if judged.decision == "allow" and gated:
+            judged = Verdict("deny" if self._agent.settings.mode == "dont_ask" else "ask", gated)
         if judged.decision == "ask":
             answer = await self._ask(call, tool, judged.why)
             if answer.verdict != "allow":
@@ -113,7 +163,8 @@ class Calls:
         touched = self._touched(tool, args)
         roots = self._agent.roots(tool.category)
         outside = tuple(path for path in touched if not any(is_below(path, root) for root in roots))
-        wanted = Wanted(tool.name, tool.category, args, outside, touched, getattr(tool, "long_name", ""))
+        guarded = tuple(path for path in touched if _steers(path, settings.workspace))
+        wanted = Wanted(tool.name, tool.category, args, outside, touched, getattr(tool, "long_name", ""), guarded)
         return wanted, verdict(wanted, settings.mode, settings.allow_list, self._agent.rules)
 
     def _deny(self, call: ToolCall, reason: str) -> None:
@@ -138,16 +189,16 @@ class Calls:
             category=tool.category,
             title=_described(tool, call.args),
             reason=why,
-            timeout_ms=int(agent.settings.approval_timeout * 1000),
+            timeout_ms=int(self._patience * 1000),
         )
-        answer = await agent.asks.ask(ask, self._say, agent.settings.approval_timeout)
+        answer = await agent.asks.ask(ask, self._say, self._patience)
         if answer.always is not None and answer.always.effect == answer.verdict:
             agent.rules.add(answer.always)
         return answer
 
     async def _execute(self, call: ToolCall, tool: Tool, roots: Sequence[str]) -> ToolReturn:
         args, context = deepcopy(call.args), Context(self._agent, self, call.call, roots)
-        self._agent.running[call.call] = call.name
+        self._running[call.call] = call.name
         self._say(ToolStarted(call.call, call.name))
         began = asyncio.get_running_loop().time()
         try:
@@ -165,9 +216,10 @@ class Calls:
             _log.exception("the tool %s crashed", call.name)
             return self._crashed(call, f"{type(error).__name__}: {error}")
         finally:
-            for meter in self._meters:
-                meter.tool_seconds += asyncio.get_running_loop().time() - began
-                meter.processes += tool.category == "exec"
+            for meter in (self._agent.meter, self._meter):
+                if not getattr(tool, "composite", False):  # else its steps count
+                    meter.tool_seconds += asyncio.get_running_loop().time() - began
+                    meter.processes += tool.category == "exec"
 
     def _crashed(self, call: ToolCall, how: str) -> ToolReturn:
         self._say(Extra("tool_panicked", {"call_id": call.call, "tool_name": call.name, "panic_message": how}))
@@ -177,7 +229,7 @@ class Calls:
         """The first one counts: a call left behind by a cancel may still come in late."""
         if call.call in self._results:
             return
-        self._agent.running.pop(call.call, None)
+        self._running.pop(call.call, None)
         output = self._agent.asks.scrub(returned.output)
         self._results[call.call] = ToolResult(call.call, call.name, output, outcome, returned.images)
         finished = ToolFinished(
@@ -196,9 +248,8 @@ class Calls:
         """A question that a running call has for the person. A call left behind by a stop has none to ask."""
         if call in self._results:
             return Answer("", "cancelled", reason=STOPPED)
-        settings = self._agent.settings
         whole = replace(question, ask=f"ask-{self._agent.new_id()}", call=call)
-        return await self._agent.asks.ask(whole, self._say, settings.approval_timeout)
+        return await self._agent.asks.ask(whole, self._say, self._patience)
 
     def progress(self, call: str, text: str) -> None:
         if call not in self._results:
@@ -227,8 +278,12 @@ class Context:
         self.seen = agent.seen
         self.env = agent.env
         self.processes = agent.processes
-        self._agent = agent
+        self.agent = agent
         self._calls = calls
+
+    def steps(self, heard: Callable[[Event], None]) -> Calls:
+        """For calls that this one makes itself."""
+        return self._calls.within(self.call, heard)
 
     def progress(self, text: str) -> None:
         self._calls.progress(self.call, text)
@@ -241,9 +296,9 @@ class Context:
 
     def spill(self, text: str) -> str:
         """What the model is told of it may also read, wherever the session lives."""
-        path = self._agent.session.store.spill(text)
+        path = self.agent.session.store.spill(text)
         rule = Rule("path", os.path.dirname(path), write=False)
-        self._agent.rules.add(rule)
+        self.agent.rules.add(rule)
         return path
 
 
@@ -253,3 +308,8 @@ def _described(tool: Tool, args: dict[str, Any]) -> str:
     except Exception:  # noqa: BLE001  (the model may send anything; the tool will say so when it runs)
         _log.exception("the tool %s cannot describe a call", tool.name)
         return ""
+
+
+def _steers(path: str, workspace: str) -> bool:
+    """Is it part of what decides what runs later: a repository's hooks, settings of agents?"""
+    return any(part in (".git", ".polylect", ".claude") for part in os.path.relpath(path, workspace).split(os.sep))

@@ -14,6 +14,7 @@ from polylect.engine.agents import Spawn
 from polylect.engine.configure import BadSetting, configured
 from polylect.engine.personas import find_personas
 from polylect.engine.pulse import Pulse
+from polylect.engine.script import Script
 from polylect.engine.settings import Settings
 from polylect.engine.turns import Turns
 from polylect.vocab.commands import (
@@ -49,6 +50,8 @@ class Engine:
         self._turns = Turns(self._agent, pulse)
         self._spawn = Spawn(self._agent, find_personas(_places(self.settings.workspace)), self._report)
         self._agent.tools[self._spawn.name] = self._spawn
+        if self.settings.script_tool:
+            self._agent.tools[Script.name] = Script()
         self._later: list[dict[str, Any]] = []
         self._servers: Servers | None = None
         self._prompted = False

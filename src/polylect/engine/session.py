@@ -3,11 +3,15 @@
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from msgspec.structs import replace
+
 from polylect.engine.recall import Recalled, missing_results
 from polylect.vocab.content import Message, Stats, Text, ToolCall, ToolResult, Usage
 from polylect.vocab.entries import Compacted, Configured, ContextAdded, Said, TurnClosed, TurnOpened
 from polylect.vocab.ports import Store
 
+SUSPENDED = "suspended"
+"""A setting: what calls that wait for a person had done when they began to wait, by their ids."""
 SUMMARY = "The conversation so far was longer than fits. This is what matters of its beginning:\n\n"
 
 
@@ -139,6 +143,12 @@ class Session:
             self.messages[self.kept :] = map(self.store.fill, self.messages[self.kept :])
         self._filled = True
 
+    def _as_far_as_known(self, results: Message) -> Message:
+        """A call that waited for a person when the engine ended has left word of what it had done."""
+        known = self.settings.get(SUSPENDED, {})
+        blocks = [block for block in results.content if isinstance(block, ToolResult)]
+        return replace(results, content=tuple(replace(one, output=known.get(one.call, one.output)) for one in blocks))
+
     def _read(self, told: Recalled) -> None:
         self.messages, self.contexts, self.settings = told.messages, told.contexts, told.settings
         self.calls = told.calls
@@ -148,7 +158,7 @@ class Session:
             _, last = told.compactions[-1]
             self.summary, self.kept = last.summary, last.kept
         if results := missing_results(self.messages):
-            self.say("", results)
+            self.say("", self._as_far_as_known(results))
         for turn, message in told.waiting.items():  # accepted, then the engine died: it was said, so it stays said
             self.store.append(TurnOpened(turn))
             self.messages.append(message)

@@ -28,13 +28,23 @@ class Settings(Struct, frozen=True):
     """For each turn of it."""
     folders: tuple[str, ...] = ()
     """Folders beside the workspace that tools may touch without asking."""
-    allow_list: tuple[str, ...] = ("Read", "Glob", "Grep")
-    """Tools that never ask."""
+    allow_list: tuple[str, ...] = (
+        *("Read", "Glob", "Grep"),
+        *("BashOutput", "KillBash", "TodoWrite", "Skill", "ToolSearch"),
+        "Script",
+    )
+    """Tools that never ask. Of a script, every step is judged."""
     allow: tuple[str, ...] = ()
     """Rules as `Bash(git log:*)`; see rules.py."""
     deny: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()
     compact_at: float = 0.85
+    script_tool: bool = False
+    """Whether the model may write scripts of calls; see script.py."""
+    todo_reminder: bool = False
+    """Whether a model that ends its turn before its own list is reminded of it."""
+    structured_traces: bool = False
+    """Whether the host is told of every model call what it took; see traces.py."""
     """How full the model's window may get before the conversation's beginning becomes a summary."""
     compaction: Level = "off"
     """How much of what commands print the model is spared; see tidy.py."""

@@ -1,0 +1,186 @@
+"""Script: several calls in one, with places where a person has to agree before it goes on.
+
+A script has no rights of its own. Every step is judged, asked for, shown to the user's hooks and counted like a call
+of the model's; a step that has to be asked for suspends the script until the answer comes.
+"""
+
+from collections.abc import Callable, Container, Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from polylect.engine.calls import Context
+from polylect.engine.session import SUSPENDED, Session
+from polylect.vocab.content import Category, Image, ToolCall, ToolResult
+from polylect.vocab.errors import SessionError
+from polylect.vocab.events import Ask, AskClosed, Event
+from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
+
+MOST_STEPS = 50
+_NOT_INSIDE = ("Script", "Spawn")
+"""A script that begins scripts or agents would have no end that a person could see."""
+_TEXT = """\
+Runs several tools one after another, without a word from you in between. Use it for a known sequence whose steps do \
+not depend on what you read in their output. It stops at the first step that fails or is denied. A step with \
+approval_required waits until the person agrees. You get a line for each step: [id] Tool: output.\
+"""
+
+
+class Step(Struct, frozen=True, forbid_unknown_fields=True):
+    id: str
+    tool: str
+    input: dict[str, Any]
+    approval_required: bool = False
+
+
+class Steps(Struct, frozen=True, forbid_unknown_fields=True):
+    steps: tuple[Step, ...]
+    max_output_lines: int = 200
+
+
+class Script:
+    """The tool. Knows no agent: whoever calls it, its steps are calls of that one."""
+
+    name = "Script"
+    category: Category = "exec"
+    composite = True
+
+    def __init__(self) -> None:
+        self.spec = ToolSpec(self.name, _TEXT, _SCHEMA)
+
+    def describe(self, args: dict[str, Any]) -> str:
+        steps = args.get("steps")
+        tools = [str(step.get("tool")) for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
+        return f"Script: {', '.join(tools) or 'nothing'}"[:120]
+
+    def touches(self, args: dict[str, Any], workspace: str) -> tuple[str, ...]:
+        return ()
+
+    async def run(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
+        assert isinstance(context, Context), "a script runs only inside the engine"
+        try:
+            wanted = msgspec.convert(args, Steps)
+        except msgspec.ValidationError as error:
+            return ToolReturn(f"These are not steps: {error}.", ok=False)
+        if problem := _problem(wanted.steps, context.agent.tools):
+            return ToolReturn(f"{problem} Nothing was done.", ok=False)
+        return await _Run(wanted, context).run()
+
+
+class _Run:
+    """One script under way."""
+
+    def __init__(self, wanted: Steps, context: Context) -> None:
+        self._wanted = wanted
+        self._context = context
+        self._results: list[tuple[Step, ToolResult]] = []
+
+    async def run(self) -> ToolReturn:
+        calls = self._context.steps(_journal(self._context, self._so_far))
+        for step in self._wanted.steps:
+            gate = f"Script step {step.id!r} is approval-gated" if step.approval_required else ""
+            call = ToolCall(f"{self._context.call}:{step.id}", step.tool, step.input)
+            result = await calls.step(call, gated=gate)
+            self._results.append((step, result))
+            if result.outcome != "ok":
+                break
+        return self._told()
+
+    def _told(self) -> ToolReturn:
+        last, result = self._results[-1]
+        lines = self._lines()
+        if result.outcome != "ok":
+            how = "was denied" if result.outcome == "denied" else "failed"
+            lines.append(f"Stopped: step {last.id!r} {how}. {self._left_over(len(self._results))}")
+        images: tuple[Image, ...] = sum((result.images for _, result in self._results), ())
+        rows = [{"id": step.id, "tool": step.tool, "outcome": result.outcome} for step, result in self._results]
+        return ToolReturn(self._shown(lines), result.outcome == "ok", metadata={"steps": rows}, images=images)
+
+    def _lines(self) -> list[str]:
+        return [line for step, result in self._results for line in _line(step, result.output).split("\n")]
+
+    def _shown(self, lines: list[str]) -> str:
+        """The beginning and the end, if it is longer than the model wants; the whole is in a file then."""
+        most = max(2, self._wanted.max_output_lines)
+        if len(lines) <= most:
+            return "\n".join(lines)
+        path = self._context.spill("\n".join(lines))
+        head, tail = lines[: most // 2], lines[-(most - most // 2) :]
+        return "\n".join([*head, f"[... {len(lines) - most} lines left out; all of them are in {path} ...]", *tail])
+
+    def _so_far(self) -> str:
+        """What the model will be told if the engine ends while this step waits."""
+        done = len(self._results)
+        told = "waited for a person's answer when the engine ended, and was not run."
+        waiting = _line(self._wanted.steps[done], told)
+        return "\n".join([*self._lines(), waiting, self._left_over(done + 1)])
+
+    def _left_over(self, done: int) -> str:
+        left = [step.id for step in self._wanted.steps[done:]]
+        return f"Not run: {', '.join(left)}." if left else "It was the last one."
+
+
+def _line(step: Step, output: str) -> str:
+    return f"[{step.id}] {step.tool}: {output}"
+
+
+def _journal(context: Context, so_far: Callable[[], str]) -> Callable[[Event], None]:
+    """A script that waits may wait long: what it has done is kept, so that a restart does not do it again."""
+
+    def heard(event: Event) -> None:
+        match event:
+            case Ask():
+                _keep(context.agent.session, context.call, so_far())
+            case AskClosed():
+                _keep(context.agent.session, context.call, "")
+
+    return heard
+
+
+def _keep(session: Session, call: str, text: str) -> None:
+    kept = {**session.settings.get(SUSPENDED, {}), call: text}
+    with suppress(SessionError):  # a full disk ends the turn soon enough
+        session.configure({SUSPENDED: {call: text for call, text in kept.items() if text}})
+
+
+def _problem(steps: Sequence[Step], tools: Container[str]) -> str:
+    if not 0 < len(steps) <= MOST_STEPS:
+        return f"Give 1 to {MOST_STEPS} steps, not {len(steps)}."
+    ids = [step.id for step in steps]
+    for step in steps:
+        if not step.id or ids.count(step.id) > 1:
+            return f"Every step needs an id of its own, and {step.id!r} is none."
+        if step.tool in _NOT_INSIDE:
+            return f"{step.tool} cannot be a step of a script."
+        if step.tool not in tools:
+            return f"Step {step.id!r}: unknown tool {step.tool!r}."
+    return ""
+
+
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "steps": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": MOST_STEPS,
+            "items": {
+                "type": "object",
+                "properties": {
+                    "id": {"type": "string", "description": "What this step is called in the output."},
+                    "tool": {"type": "string", "description": "The name of one of your tools."},
+                    "input": {"type": "object", "description": "Its arguments."},
+                    "approval_required": {
+                        "type": "boolean",
+                        "description": "Wait until the person agrees, even where the tool could run at once.",
+                    },
+                },
+                "required": ["id", "tool", "input"],
+            },
+        },
+        "max_output_lines": {"type": "integer", "description": "How much of it you want to see; 200 if not given."},
+    },
+    "required": ["steps"],
+}
