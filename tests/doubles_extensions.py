@@ -18,8 +18,16 @@ def written(folder: Path, code: str, name: str = "mine.py") -> str:
     return str(path)
 
 
+class Whole(Extensions):
+    """With custody of its own, which ends with it."""
+
+    async def close(self) -> None:
+        await super().close()
+        await self._processes.close()
+
+
 def loaded(*files: str, **options: Any) -> Callable[[dict[str, Tool]], Hooks]:
-    return lambda tools: Extensions(tools, Custody(), files=files, **options)
+    return lambda tools: Whole(tools, Custody(), files=files, **options)
 
 
 def extended(

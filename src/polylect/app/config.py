@@ -192,20 +192,19 @@ def _hooks(path: str, table: object) -> object:
     for event, rows in table.items():
         if event not in HOOKS:
             raise ConfigError(f"{path}: there is no [[hooks.{event}]]; moments are {', '.join(HOOKS)}")
-        for row in rows if isinstance(rows, list) else [rows]:
-            if not isinstance(row, dict) or not isinstance(rows, list):
-                raise ConfigError(f"{path}: hooks are written as [[hooks.{event}]]")
-            for key, value in row.items():
-                _checked(
-                    path, f"hooks.{event}.{key}", value, {f"hooks.{event}.{one}": told for one, told in _HOOK.items()}
-                )
-            _check_hook(f"{path}: hooks.{event}", row)
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise ConfigError(f"{path}: hooks are written as [[hooks.{event}]]")
+        for row in rows:
+            _check_hook(path, f"hooks.{event}", row)
     return table
 
 
-def _check_hook(place: str, row: Values) -> None:
+def _check_hook(path: str, place: str, row: Values) -> None:
+    known = {f"{place}.{name}": told for name, told in _HOOK.items()}
+    for key, value in row.items():
+        _checked(path, f"{place}.{key}", value, known)
     if not row.get("command"):
-        raise ConfigError(f"{place} needs a command")
+        raise ConfigError(f"{path}: {place} needs a command")
     matcher = row.get("matcher")
     if isinstance(matcher, str) and matcher not in ("", "*"):
         import re  # 8 ms, and only for hooks
@@ -213,7 +212,7 @@ def _check_hook(place: str, row: Values) -> None:
         try:
             re.compile(matcher)
         except re.error as error:
-            raise ConfigError(f"{place}.matcher {matcher!r} is not a pattern: {error}") from None
+            raise ConfigError(f"{path}: {place}.matcher {matcher!r} is not a pattern: {error}") from None
 
 
 def _check_extensions(flags: Values, workspace: str, notes: list[str]) -> None:
