@@ -7,11 +7,13 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 
 import msgspec
 
 from polylect.app import config, secrets, stdio
 from polylect.app.confine import open_sandbox
+from polylect.app.otel import open_spans
 from polylect.app.provider import keys, open_provider
 from polylect.app.start import ENDING, Start
 from polylect.dialects.base import EngineSide, Env
@@ -35,6 +37,7 @@ from polylect.wire.jsonl import MAX_LINE
 
 _PATIENCE = 30.0
 """How long a host that reads nothing may keep an engine that has ended."""
+_LAST_SPANS = 2.0
 _LULL = 0.01
 """A host that has said nothing for so long after the start is thinking."""
 _log = logging.getLogger(__name__)
@@ -74,6 +77,7 @@ class _Conversation:
             finished = asyncio.create_task(self._engine.settled())
             await asyncio.wait([finished, ended], return_when=asyncio.FIRST_COMPLETED)
         await self._engine.close()
+        await self._send_spans()
         await self._out.drain(1.0 if self._signal else _PATIENCE)
         return 128 + self._signal if self._signal else 0
 
@@ -85,6 +89,12 @@ class _Conversation:
 
             for server in servers_from(servers, self._start.env):
                 self._engine.handle(AddServer(server))
+
+    async def _send_spans(self) -> None:
+        """Nobody waits long for a collector that does not answer."""
+        if self._spans:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.to_thread(self._spans.close), _LAST_SPANS)
 
     async def _refuse(self, why: str) -> int:
         """The host has heard `ready`, so it is told here as well."""
@@ -142,6 +152,7 @@ class _Conversation:
     def _agent(self, emit: Callable[[Event], None]) -> Agent:
         start, settings = self._start, _settings(self._start)
         self._provider = open_provider(start.values, start.env)
+        self._spans = open_spans(start.env, start.place.session if start.place else "")
         store: Store = MemoryStore("")
         if start.place:
             store = FileStore(start.place, cwd=settings.workspace, new_id=_new_id)
@@ -164,6 +175,7 @@ class _Conversation:
             env=env,
             open_servers=open_servers,
             hooks=_hooks(start, tools, custody, env, sandbox),
+            trace=self._spans.keep if self._spans else None,
             emit=emit,
             room=self._out.room,
             new_id=_new_id,

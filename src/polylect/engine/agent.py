@@ -13,6 +13,7 @@ from polylect.engine.hooks import NoHooks, Place
 from polylect.engine.rulebook import Rulebook, configured_rules
 from polylect.engine.session import Session
 from polylect.engine.settings import Settings
+from polylect.engine.traces import Record
 from polylect.vocab.commands import Answer, Steer
 from polylect.vocab.content import Category, Message, Usage
 from polylect.vocab.events import Ask, Event
@@ -36,6 +37,7 @@ class Agent:
         new_id: Callable[[], str],
         open_servers: Callable[[], Servers] | None = None,
         hooks: Hooks | None = None,
+        trace: Callable[[Record], None] | None = None,
         lane: str = "",
         parent: "Agent | None" = None,
     ) -> None:
@@ -54,6 +56,8 @@ class Agent:
         self.room = room
         self.new_id = new_id
         self.open_servers = open_servers
+        self.trace = trace
+        """Takes a record of every model call and what came of it."""
         self.hooks: Hooks = parent.hooks if parent else hooks or NoHooks()
         self.compactor = Compactor(
             provider, session, lambda: self.settings, lambda reason: self.hooks.compaction(self.scene(), reason)

@@ -16,6 +16,7 @@ from polylect.engine.personas import find_personas
 from polylect.engine.pulse import Pulse
 from polylect.engine.script import Script
 from polylect.engine.settings import Settings
+from polylect.engine.traces import Tracer
 from polylect.engine.turns import Turns
 from polylect.vocab.commands import (
     AddContext,
@@ -47,6 +48,9 @@ class Engine:
         pulse = Pulse(say)
         self._emit = pulse.emit
         self._agent = make_agent(pulse.emit)
+        if self.settings.structured_traces or self._agent.trace:
+            told, keep = self.settings.structured_traces, self._agent.trace
+            pulse.say = Tracer(say, self._agent.provider.name, tell=told, keep=keep).hear
         self._turns = Turns(self._agent, pulse)
         self._spawn = Spawn(self._agent, find_personas(_places(self.settings.workspace)), self._report)
         self._agent.tools[self._spawn.name] = self._spawn

@@ -11,13 +11,13 @@ _QUIET = (ToolOutput, ArgsDelta, ContextUsed)
 
 class Pulse:
     def __init__(self, say: Callable[[Event], None]) -> None:
-        self._say = say
+        self.say = say
         self._spoken = 0
 
     def emit(self, event: Event) -> None:
         if not event.agent and not isinstance(event, _QUIET):
             self._spoken += 1
-        self._say(event)
+        self.say(event)
 
     async def beat(self, turn: str, most: float, running: Mapping[str, str]) -> None:
         """While a turn runs, a host hears something at least every `most` seconds. Zero is no promise."""
