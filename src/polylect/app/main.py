@@ -29,6 +29,7 @@ Flags
   --base-url URL  --api-key KEY
   --workspace FOLDER               where the work is; the current folder if not given
   --add-dir FOLDER                 another folder that tools may touch
+  --extension FILE                 a Python file of yours that takes part; see docs/extensions.md
   --session-id ID | --resume ID|latest | --no-session
   --approval-mode default|auto_edit|force   --force
   --approval-timeout S             how long a question waits; without it, for ever

@@ -112,22 +112,22 @@ class Turn:
         while self._prompt is None or self._prompt.query:
             if self._out_of_steps() or self._out_of_budget():
                 return "limit"
-            reply = await self._step_that_keeps_rules()
+            try:
+                reply = await self._step_that_fits()
+            except RuleBroken as broken:
+                self._remind(broken.rules)
+                continue
             if not reply.calls and not self._take_steers(last=True) and not await self._is_sent_on(reply):
                 return _REASONS.get(reply.stop, "error")
             self._take_steers(last=False)
         return "end"
 
-    async def _step_that_keeps_rules(self) -> Reply:
-        """A reply that breaks a rule of the user's is stopped there, and the model is reminded and asked again."""
-        while True:
-            try:
-                return await self._step_that_fits()
-            except RuleBroken as broken:
-                self._reminders += 1
-                self._say(Extra("ttsr_triggered", {"rules": [_told(rule) for rule in broken.rules]}))
-                for rule in broken.rules:
-                    self._add(rule.text)
+    def _remind(self, rules: Sequence[StreamRule]) -> None:
+        """The model is told which rules it broke before it is asked again."""
+        self._reminders += 1
+        self._say(Extra("ttsr_triggered", {"rules": [_told(rule) for rule in rules]}))
+        for rule in rules:
+            self._add(rule.text)
 
     async def _is_sent_on(self, reply: Reply) -> bool:
         """The user's own code may not be content yet with what the model is content with."""
@@ -240,6 +240,8 @@ class Turn:
             self._agent.steers.remove((steer, message))
             self._agent.session.say("", message)
             self._say(UserMessage(steer.text, "steer" if steer.when == "soon" else "follow_up"))
+        if taken:
+            self._agent.queue_changed()
         return bool(taken)
 
     def _out_of_steps(self) -> bool:

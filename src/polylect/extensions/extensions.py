@@ -132,7 +132,10 @@ class Extensions:
             if book is not None:
                 self._register(book)
         shell = ShellHooks(self._processes, self._env, self._wrap, resumed=self._resumed)
-        self._hooks += shell.hooks(self._table, lambda: self._stage.scene)
+        try:
+            self._hooks += shell.hooks(self._table, lambda: self._stage.scene)
+        except (LookupError, ValueError) as error:
+            self._unregistered("settings", "hooks", "config", str(error))
         if self._commands:
             told = [{"name": name, "description": one.description} for name, one in self._commands.items()]
             self._session.say(SettingChanged("commands", told))
