@@ -22,7 +22,7 @@ from polylect.vocab.commands import Command
 from polylect.vocab.content import Category, Message, ToolCall, ToolResult
 from polylect.vocab.entries import Body, Entry, Said
 from polylect.vocab.errors import SessionError, ToolError
-from polylect.vocab.events import Event, TurnEnded
+from polylect.vocab.events import Event, QueueChanged, TurnEnded
 from polylect.vocab.grammar import Grammar
 from polylect.vocab.ports import (
     Exit,
@@ -350,8 +350,8 @@ class Talk:
 
     @property
     def story(self) -> list[str]:
-        """The whole conversation, a line for each event."""
-        return [line(event) for event in self.events]
+        """The whole conversation, a line for each event. What waits when is told by tests of the queue alone."""
+        return [line(event) for event in self.events if not isinstance(event, QueueChanged)]
 
     @property
     def messages(self) -> list[Message]:

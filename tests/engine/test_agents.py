@@ -1,5 +1,6 @@
 """Sub-agents: their lanes, their rights (A8), their end, what they cost."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from polylect.vocab.events import (
     AgentStarted,
     Ask,
     Event,
+    Reply,
     TextDelta,
     ToolFinished,
     ToolStarted,
@@ -69,6 +71,13 @@ def test_two_agents_work_at_once_each_in_its_own_lane_and_report_in_order(tmp_pa
     )
 
 
+def test_no_two_calls_have_one_id_whoever_made_them(tmp_path: Path) -> None:
+    echo = {"say": [{"call": "Echo", "id": "call_0"}]}
+    model = script({"when": {"prompt": "do", "step": 1}, **echo}, {"when": {"prompt": "do"}, "say": ["x"]}, *TWO)
+    talk = converse(tmp_path, model, [Prompt("t1", "both")], Echo(), mode="force")
+    assert sorted(done.call for done in talk.of(ToolFinished)) == ["call_0", "call_0-2", "s1"]
+
+
 def test_t5_what_agents_cost_is_part_of_the_turn_and_of_the_session_once(tmp_path: Path) -> None:
     own = {"input": 100, "output": 10}
     model = script(
@@ -119,6 +128,76 @@ def test_a_stop_reaches_agents_and_their_calls(tmp_path: Path) -> None:
     assert sorted((ended.agent, ended.ok) for ended in talk.of(AgentEnded)) == [("s1", False), ("s1/2", False)]
     assert [(done.call, done.outcome) for done in talk.of(ToolFinished)] == [("h1", "cancelled"), ("s1", "cancelled")]
     assert talk.of(TurnEnded)[0].reason == "cancelled"
+
+
+def test_one_agent_can_be_stopped_while_the_other_goes_on(tmp_path: Path) -> None:
+    model = script(
+        {"when": {"prompt": "do one"}, "say": [{"hang": True}]},
+        {"when": {"prompt": "do two"}, "say": ["fine"]},
+        *TWO,
+    )
+
+    async def conversation(talk: Talk) -> None:
+        talk.send(Prompt("t1", "both"))
+        await talk.until(AgentEnded)
+        talk.send(Cancel("agent", "nobody", ref="unknown"), Cancel("agent", "s1", ref="known"))
+
+    talk = run(conversation, tmp_path, model, mode="force")
+    assert [(reply.ref, reply.failure is None) for reply in talk.of(Reply)] == [("unknown", False), ("known", True)]
+    assert [(ended.agent, ended.ok, ended.summary) for ended in talk.of(AgentEnded)] == [
+        ("s1/2", True, "fine"),
+        ("s1", False, "cancelled"),
+    ]
+    assert talk.of(TurnEnded)[0].reason == "end"
+
+
+def test_an_agent_that_is_stopped_before_its_first_step_has_ended_too(tmp_path: Path) -> None:
+    def host(event: Event) -> Command | None:
+        return Cancel("agent", event.agent) if isinstance(event, AgentStarted) else None
+
+    model = script({"when": {"prompt": "do"}, "say": [{"hang": True}]}, *TWO)
+    talk = converse(tmp_path, model, [Prompt("t1", "both")], mode="force", host=host)
+    assert [ended.summary for ended in talk.of(AgentEnded)] == ["cancelled", "cancelled"]
+    assert talk.of(TurnEnded)[0].reason == "end"
+
+
+def test_an_agent_in_the_background_can_be_stopped_and_what_became_of_it_is_told(tmp_path: Path) -> None:
+    model = script(
+        {"when": {"prompt": "do late"}, "say": [{"hang": True}]},
+        {"when": {"prompt": "go", "step": 1}, "say": [spawn(task("late"), background=True)]},
+        {"when": {"prompt": "cancelled"}, "say": ["I see"]},
+        {"say": ["they are at work"]},
+    )
+
+    async def conversation(talk: Talk) -> None:
+        talk.send(Prompt("t1", "go"))
+        await talk.until(TurnEnded)
+        talk.send(Cancel("agent"))
+
+    talk = run(conversation, tmp_path, model, mode="force")
+    assert [event.text for event in talk.of(TextDelta)] == ["they are at work", "I see"]
+
+
+def test_an_engine_that_closes_ends_agents_in_the_background_however_deep_and_hears_no_more_of_them(
+    tmp_path: Path,
+) -> None:
+    async def whole() -> Talk:
+        talk = Talk(tmp_path, model, mode="force")
+        talk.send(Prompt("t1", "go"))
+        await talk.until(AgentStarted, 2)
+        await talk.until(TurnEnded)
+        await talk.end()
+        return talk
+
+    model = script(
+        {"when": {"prompt": "do deep"}, "say": [{"hang": True}]},
+        {"when": {"prompt": "do late", "step": 1}, "say": [spawn(task("deep"), background=True)]},
+        {"when": {"step": 1}, "say": [spawn(task("late"))]},
+        {"say": ["well"]},
+    )
+    talk = asyncio.run(whole())
+    assert [ended.ok for ended in talk.of(AgentEnded)] == [True, False]
+    assert len(talk.of(TurnStarted)) == 1
 
 
 def test_an_agent_in_the_background_reports_in_a_turn_that_nobody_asked_for(tmp_path: Path) -> None:

@@ -2,11 +2,21 @@
 
 from pathlib import Path
 
-from doubles import Echo, Hang, Played, Talk, converse, run
+from doubles import Echo, Hang, Played, Talk, converse, line, run
 from polylect.providers.scripted import Scripted
 from polylect.vocab.commands import Cancel, Command, Hello, MalformedCommand, Prompt, Quit, Steer, UnknownCommand
 from polylect.vocab.content import File, Message, Text
-from polylect.vocab.events import Event, Notice, Reply, StepEnded, ToolStarted, TurnEnded, TurnStarted
+from polylect.vocab.events import (
+    Event,
+    Notice,
+    QueueChanged,
+    Reply,
+    StepEnded,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+    UserMessage,
+)
 from polylect.vocab.ports import ReplyDone
 
 HELLO = Prompt("t1", "Hello")
@@ -14,7 +24,7 @@ HANGS_FIRST = Scripted.from_values({"turn": [{"hang": True}], "reply": [{"text":
 
 
 def turns(talk: Talk) -> list[str]:
-    return [line for line in talk.story if line.startswith(("turn_", "settled"))]
+    return [told for told in talk.story if told.startswith(("turn_", "settled"))]
 
 
 def failures(talk: Talk) -> dict[str, str]:
@@ -81,7 +91,7 @@ def test_a_stop_can_spare_what_waits_and_a_waiting_prompt_can_be_taken_back(tmp_
         talk.send(Cancel("prompt", "t2"), Cancel(queued="keep"))
 
     talk = run(conversation, tmp_path, HANGS_FIRST)
-    assert [line for line in turns(talk) if "ended" in line] == [
+    assert [told for told in turns(talk) if "ended" in told] == [
         "turn_ended t1 cancelled 1",
         "turn_ended t2 cancelled",
         "turn_ended t3 end 1",
@@ -117,7 +127,7 @@ def test_a_prompt_may_want_to_be_refused_or_to_interrupt_when_a_turn_runs(tmp_pa
     model = Scripted.from_values({"turn": [{"call": "Hang"}], "reply": [{"text": "ok"}]})
     talk = run(conversation, tmp_path, model, tool)
     assert failures(talk) == {"idle": "", "busy": "busy"}
-    assert [line for line in turns(talk) if "ended" in line] == [
+    assert [told for told in turns(talk) if "ended" in told] == [
         "turn_ended t1 cancelled 1",
         "turn_ended t4 end 1",
         "turn_ended t2 end 1",
@@ -216,3 +226,66 @@ def test_T7_a_message_with_a_file_that_cannot_be_read_is_refused_and_the_turn_go
     assert failures(talk) == {"missing": "bad_attachment", "found": "", "empty": "empty_prompt"}
     assert talk.story[-2:] == ["turn_ended t1 cancelled 1", "settled"]
     assert talk.messages[0] == Message("user", (Text("Hello"),))
+
+
+# What waits can be seen.
+
+
+def fates(talk: Talk) -> list[str]:
+    """What waited, and what became of it."""
+    told = (QueueChanged, TurnStarted, UserMessage, TurnEnded)
+    return [line(event) for event in talk.events if isinstance(event, told)]
+
+
+def test_a_prompt_that_waits_is_seen_to_wait_to_be_taken_and_to_be_dropped(tmp_path: Path) -> None:
+    async def conversation(talk: Talk) -> None:
+        talk.send(HELLO, Prompt("t2", "two"), Prompt("t3", "three"))
+        await talk.until(TurnStarted)
+        talk.send(Cancel("prompt", "t2"), Cancel(queued="keep"))
+
+    assert fates(run(conversation, tmp_path, HANGS_FIRST)) == [
+        "queue_changed ('t2',)",
+        "queue_changed ('t2', 't3')",
+        "turn_started t1",
+        "user_message Hello",
+        "queue_changed ('t3',)",
+        "turn_ended t1 cancelled 1",
+        "turn_ended t2 cancelled",
+        "queue_changed",
+        "turn_started t3",
+        "user_message three",
+        "turn_ended t3 end 1",
+    ]
+
+
+def test_a_message_for_a_turn_is_seen_to_wait_and_to_be_delivered(tmp_path: Path) -> None:
+    def host(event: Event) -> Command | None:
+        match event:
+            case ToolStarted():
+                return Steer("faster")
+            case TurnStarted():
+                return Steer("sum up", when="last")
+        return None
+
+    model = Scripted.from_values({"reply": [{"when": {"prompt": "Hello"}, "say": [{"call": "Slow"}]}, {"text": "yes"}]})
+    talk = converse(tmp_path, model, [HELLO], Echo("Slow"), host=host, allow_list=("Slow",))
+    assert fates(talk) == [
+        "turn_started t1",
+        "user_message Hello",
+        "queue_changed ('sum up',)",
+        "queue_changed ('faster',) ('sum up',)",
+        "user_message faster steer",
+        "queue_changed ('sum up',)",
+        "user_message sum up follow_up",
+        "queue_changed",
+        "turn_ended t1 end 3",
+    ]
+
+
+def test_L2_a_message_that_is_dropped_with_its_turn_is_seen_to_be_gone(tmp_path: Path) -> None:
+    def host(event: Event) -> Command | None:
+        return Steer("wait") if isinstance(event, StepEnded) else None
+
+    talk = converse(tmp_path, Played([ReplyDone("end")]), [HELLO], host=host)
+    assert fates(talk)[2:] == ["queue_changed ('wait',)", "queue_changed", "turn_ended t1 end 1"]
+    assert len(talk.of(Notice)) == 1

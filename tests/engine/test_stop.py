@@ -12,7 +12,7 @@ from polylect.providers.scripted import Scripted
 from polylect.vocab.commands import Answer, Cancel, Command, Prompt
 from polylect.vocab.content import ToolCall
 from polylect.vocab.errors import ProviderError
-from polylect.vocab.events import Ask, Event, Reply, ReplyEnded, ToolFinished, ToolStarted, TurnEnded
+from polylect.vocab.events import Ask, Event, QueueChanged, Reply, ReplyEnded, ToolFinished, ToolStarted, TurnEnded
 from polylect.vocab.ports import BlockDone, ReplyDone, ToolContext, ToolReturn
 
 HELLO = Prompt("t1", "Hello")
@@ -38,7 +38,7 @@ def stopping_at(number: int) -> Host:
     numbers = count()
 
     def host(event: Event) -> Command | None:
-        if next(numbers) == number:
+        if not isinstance(event, QueueChanged) and next(numbers) == number:
             return Cancel(queued="keep")
         return Answer(event.ask, "allow") if isinstance(event, Ask) else None
 

@@ -1,7 +1,7 @@
 """One agent: a model, its tools, its conversation and its rights. Its events form one lane."""
 
 import os
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 
 from msgspec.structs import force_setattr, replace
 
@@ -15,7 +15,7 @@ from polylect.engine.session import Session
 from polylect.engine.settings import Settings
 from polylect.engine.traces import Record
 from polylect.vocab.commands import Answer, Steer
-from polylect.vocab.content import Category, Message, Usage
+from polylect.vocab.content import Category, Message, PlanItem, Usage
 from polylect.vocab.events import Ask, Event
 from polylect.vocab.ports import Hooks, Processes, Provider, Scene, Servers, Tool
 
@@ -68,6 +68,10 @@ class Agent:
         self.asks: Asks = parent.asks if parent else Asks()
         self.rules: Rulebook = parent.rules if parent else Rulebook(configured_rules(settings, _home()))
         self.steers: list[tuple[Steer, Message]] = []
+        self.queue_changed: Callable[[], None] = lambda: None
+        """To be called when steers have been taken."""
+        self.todos: Sequence[PlanItem] = ()
+        """What it has set itself to do."""
         self.seen: dict[str, tuple[int, int]] = {}
         self.running: dict[str, str] = {}
         """Calls that run now: id to the tool's name."""

@@ -5,7 +5,7 @@ says is heard in its own lane; what it has to ask goes to the parent's host.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 import msgspec
@@ -41,17 +41,64 @@ class Tasks(Struct, frozen=True, forbid_unknown_fields=True):
     background: bool = False
 
 
+class Crew:
+    """All agents at work below the main one, however deep."""
+
+    def __init__(self) -> None:
+        self._working: dict[str, asyncio.Task[None]] = {}
+        """By lane."""
+        self._background: set[asyncio.Task[None]] = set()
+        self.closed = False
+
+    def start(self, lane: str, work: Coroutine[None, None, None], *, background: bool) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._working[lane] = task
+        task.add_done_callback(lambda task: self._working.pop(lane, None))
+        if background:
+            self._background.add(task)
+            task.add_done_callback(self._background.discard)
+        return task
+
+    def cancel(self, lane: str) -> bool:
+        """End one, or with no name all. False if there is no such agent."""
+        found = [task for name, task in self._working.items() if lane in ("", name)]
+        for task in found:  # after its first step: a task that never began could not say that it has ended
+            asyncio.get_running_loop().call_soon(_cancel, task)
+        return bool(found) or not lane
+
+    @property
+    def busy(self) -> bool:
+        """Something works in the background."""
+        return bool(self._background)
+
+    async def finished(self) -> bool:
+        """Waits for what works in the background. False if there was nothing to wait for."""
+        working = set(self._background)
+        if working:
+            await asyncio.wait(working)
+        return bool(working)
+
+    async def close(self) -> None:
+        """End what works in the background; nobody listens to what it has to say any more."""
+        self.closed = True
+        for task in self._background:
+            asyncio.get_running_loop().call_soon(_cancel, task)
+        await self.finished()
+
+
 class Spawn:
     """The tool. `report` takes what a background agent has to say after the turn that started it."""
 
     name = "Spawn"
     category: Category = "exec"
 
-    def __init__(self, agent: Agent, personas: Mapping[str, Persona], report: Callable[[str], None]) -> None:
+    def __init__(
+        self, agent: Agent, personas: Mapping[str, Persona], report: Callable[[str], None], crew: Crew
+    ) -> None:
         self._agent = agent
         self._personas = personas
         self._report = report
-        self._background: set[asyncio.Task[None]] = set()
+        self._crew = crew
         self.spec = ToolSpec(self.name, _described(personas), _SCHEMA)
 
     def describe(self, args: dict[str, Any]) -> str:
@@ -72,30 +119,16 @@ class Spawn:
         children = [self._child(task, index, wanted, context) for index, task in enumerate(wanted.tasks)]
         if wanted.background:
             return self._leave(children)
-        working = [asyncio.create_task(child.work()) for child in children]
+        working = [self._crew.start(child.lane, child.work(), background=False) for child in children]
         try:
             await asyncio.wait(working)
         except asyncio.CancelledError:
             for task in working:
-                task.cancel()
+                _cancel(task)
             await asyncio.wait(working)
             raise
         told = "\n\n---\n\n".join(child.told for child in children)
         return ToolReturn(told, ok=any(child.ok for child in children))
-
-    async def finished(self) -> bool:
-        """Waits for what works in the background. False if there was nothing to wait for."""
-        working = set(self._background)
-        if working:
-            await asyncio.wait(working)
-        return bool(working)
-
-    async def close(self) -> None:
-        """End what works in the background."""
-        for task in self._background:
-            task.cancel()
-        if self._background:
-            await asyncio.wait(self._background)
 
     def _problem(self, wanted: Tasks) -> str:
         most = self._agent.settings.budget.max_agent_depth or MOST_DEPTH
@@ -124,11 +157,13 @@ class Spawn:
         tools: dict[str, Tool] = {
             name: tool for name, tool in parent.tools.items() if name != self.name and persona.allows(name)
         }
+        session = Session(MemoryStore(""))
+        session.calls = parent.session.calls  # hosts tell calls apart by id alone, whoever called
         agent = Agent(
             settings=settings,
             provider=parent.provider,
             tools=tools,
-            session=Session(MemoryStore("")),
+            session=session,
             processes=parent.processes,
             env=parent.env,
             emit=parent.emit,
@@ -139,26 +174,26 @@ class Spawn:
         )
         agent.detached = agent.detached or background
         if persona.allows(self.name):
-            tools[self.name] = Spawn(agent, self._personas, self._report)
+            tools[self.name] = Spawn(agent, self._personas, self._report, self._crew)
         return agent
 
     def _leave(self, children: "list[_Child]") -> ToolReturn:
         for child in children:
-            task = asyncio.create_task(self._see_through(child))
-            self._background.add(task)
-            task.add_done_callback(self._background.discard)
+            self._crew.start(child.lane, self._see_through(child), background=True)
         names = ", ".join(child.task.name for child in children)
         return ToolReturn(f"At work in the background: {names}. You will be told what they report.")
 
     async def _see_through(self, child: "_Child") -> None:
         await child.work()
-        self._report(child.told)
+        if not self._crew.closed:
+            self._report(child.told)
 
 
 class _Child:
     """One task under way."""
 
     def __init__(self, agent: Agent, task: Task, turn: str, call: str, parent: str) -> None:
+        self.lane = agent.lane
         self.task = task
         self.ok = False
         self.told = ""
@@ -209,6 +244,12 @@ _SCHEMA: dict[str, Any] = {
     },
     "required": ["tasks"],
 }
+
+
+def _cancel(task: asyncio.Task[None]) -> None:
+    """Once: a second time would cut short how it stops."""
+    if not task.cancelling():
+        task.cancel()
 
 
 def _described(personas: Mapping[str, Persona]) -> str:

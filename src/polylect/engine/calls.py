@@ -257,6 +257,7 @@ class Calls:
 
     def plan(self, call: str, items: Sequence[PlanItem]) -> None:
         if call not in self._results:
+            self._agent.todos = items
             self._say(PlanChanged(tuple(items)))
 
     def _touched(self, tool: Tool, args: dict[str, Any]) -> tuple[str, ...]:

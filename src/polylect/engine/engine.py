@@ -10,8 +10,9 @@ from typing import Any
 
 from polylect.engine import attach
 from polylect.engine.agent import Agent
-from polylect.engine.agents import Spawn
+from polylect.engine.agents import Crew, Spawn
 from polylect.engine.configure import BadSetting, configured
+from polylect.engine.loop import MOST_REMINDERS
 from polylect.engine.personas import find_personas
 from polylect.engine.pulse import Pulse
 from polylect.engine.script import Script
@@ -37,8 +38,13 @@ from polylect.vocab.commands import (
 )
 from polylect.vocab.content import Failure, Message, State, Text
 from polylect.vocab.errors import SessionError
-from polylect.vocab.events import Event, Notice, Reply, SettingChanged
+from polylect.vocab.events import Event, Notice, PlanChanged, Reply, SettingChanged, TurnEnded
 from polylect.vocab.ports import Servers
+
+_REMINDER = "todo-"
+_UNFINISHED = (
+    "These steps of your list are not done. Go on with them, or bring the list up to date if they no longer matter:"
+)
 
 
 class Engine:
@@ -51,12 +57,14 @@ class Engine:
         if self.settings.structured_traces or self._agent.trace:
             told, keep = self.settings.structured_traces, self._agent.trace
             pulse.say = Tracer(say, self._agent.provider.name, tell=told, keep=keep).hear
-        self._turns = Turns(self._agent, pulse)
-        self._spawn = Spawn(self._agent, find_personas(_places(self.settings.workspace)), self._report)
-        self._agent.tools[self._spawn.name] = self._spawn
+        self._crew = Crew()
+        self._turns = Turns(self._agent, pulse, on_end=self._remind, at_work=lambda: self._crew.busy)
+        personas = find_personas(_places(self.settings.workspace))
+        self._agent.tools[Spawn.name] = Spawn(self._agent, personas, self._report, self._crew)
         if self.settings.script_tool:
             self._agent.tools[Script.name] = Script()
         self._later: list[dict[str, Any]] = []
+        self._reminded = 0
         self._servers: Servers | None = None
         self._prompted = False
         self._agent.hooks.begin(self._agent.scene(), resumed=bool(self._agent.session.messages))
@@ -92,13 +100,14 @@ class Engine:
     async def settled(self) -> None:
         """Returns once nothing runs and nothing waits, in the background neither."""
         await self._turns.settled()
-        while await self._spawn.finished():
+        while await self._crew.finished():
             await self._turns.settled()
 
     async def close(self) -> None:
         """Stop everything and let go of everything."""
         self._cancel(Cancel())
         self._turns.next()
+        await self._crew.close()
         await self._turns.settled()
         await self._agent.hooks.close()
         if self._servers:
@@ -113,11 +122,24 @@ class Engine:
 
     def _report(self, text: str) -> None:
         """What a background agent has to say starts a turn that nobody asked for."""
-        prompt = Prompt(f"agent-{self._agent.new_id()}", text)
+        self._add_turn(f"agent-{self._agent.new_id()}", text)
+        self._turns.next()
+
+    def _remind(self, ended: TurnEnded) -> None:
+        """A model that ends before its own list does is told so, a few times."""
+        todos = self._agent.todos
+        left = [item.text for item in todos if item.status != "completed"]
+        self._reminded = self._reminded if ended.turn.startswith(_REMINDER) else 0
+        wanted = self.settings.todo_reminder and ended.reason == "end" and not self._turns.waiting
+        if wanted and left and self._reminded < MOST_REMINDERS:
+            self._reminded += 1
+            self._emit(PlanChanged(tuple(todos)))
+            self._add_turn(f"{_REMINDER}{self._agent.new_id()}", f"{_UNFINISHED}\n- " + "\n- ".join(left))
+
+    def _add_turn(self, turn: str, text: str) -> None:
         with suppress(SessionError):
-            self._agent.session.accept(prompt.turn, Message("user", (Text(text),)))
-            self._turns.add(prompt, cause="engine")
-            self._turns.next()
+            self._agent.session.accept(turn, Message("user", (Text(text),)))
+            self._turns.add(Prompt(turn, text), cause="engine")
 
     # Commands: each is carried out, or the failure says why not.
 
@@ -173,6 +195,9 @@ class Engine:
                     self._turns.stop()
             case "prompt":
                 self._turns.drop(command.target)
+            case "agent":
+                if not self._crew.cancel(command.target):
+                    return Failure("unknown_agent", f"no agent {command.target!r} is at work", "host")
             case what:
                 return Failure("unsupported", f"this engine has no {what} to cancel", "host")
         return None

@@ -12,7 +12,7 @@ from polylect.engine.loop import Turn
 from polylect.engine.pulse import Pulse
 from polylect.vocab.commands import Prompt
 from polylect.vocab.errors import SessionError
-from polylect.vocab.events import CostChanged, Notice, Settled, TurnEnded
+from polylect.vocab.events import CostChanged, Notice, QueueChanged, Settled, TurnEnded
 
 _log = logging.getLogger(__name__)
 
@@ -20,8 +20,14 @@ _log = logging.getLogger(__name__)
 class Turns:
     """Every prompt that is added ends exactly once, whatever happens to it."""
 
-    def __init__(self, agent: Agent, pulse: Pulse) -> None:
+    def __init__(
+        self, agent: Agent, pulse: Pulse, *, on_end: Callable[[TurnEnded], None], at_work: Callable[[], bool]
+    ) -> None:
         self._agent = agent
+        self._on_end = on_end
+        """Hears of every turn that ran and has ended, before the next one begins."""
+        self._at_work = at_work
+        """Whether anything goes on besides turns."""
         self._pulse = pulse
         self._emit = pulse.emit
         self._own: set[str] = set()
@@ -33,8 +39,12 @@ class Turns:
         self._stopping = False
         self._settled = asyncio.Event()
         self._settled.set()
+        self._said = True
+        """Whether the host knows that nothing runs."""
         self.running = ""
         """The turn that runs."""
+        self._told = QueueChanged()
+        agent.queue_changed = self._tell_queue
 
     @property
     def busy(self) -> bool:
@@ -50,7 +60,7 @@ class Turns:
         return {self.running, *(prompt.turn for prompt in (*self._waiting, *self._dropped))} - {""}
 
     def add(self, prompt: Prompt, cause: Literal["prompt", "engine"] = "prompt") -> None:
-        self._settled.clear()
+        self._unsettle()
         if cause == "engine":
             self._own.add(prompt.turn)
         if prompt.busy == "interrupt":
@@ -77,9 +87,13 @@ class Turns:
 
     def occupy(self, work: Coroutine[None, None, None]) -> None:
         """Work of another kind that has to be alone: turns wait for it, and `stop` ends it."""
-        self._settled.clear()
+        self._unsettle()
         self._work = asyncio.create_task(work)
         self._watcher = asyncio.create_task(self._see_off(self._work))
+
+    def _unsettle(self) -> None:
+        self._settled.clear()
+        self._said = False
 
     async def settled(self) -> None:
         """Returns once nothing runs and nothing waits."""
@@ -88,18 +102,34 @@ class Turns:
     def next(self) -> None:
         """Start what waits, if nothing runs."""
         if self.busy:
-            return
+            return self._tell_queue()
         self._end_dropped()
         if self._waiting:
             prompt = self._waiting.popleft()
             self.running = prompt.turn
+            self._tell_queue()
             cause: Literal["prompt", "engine"] = "engine" if prompt.turn in self._own else "prompt"
             turn = Turn(self._agent, prompt.turn, prompt, cause=cause)
             self._work = work = asyncio.create_task(turn.run())
             self._watcher = asyncio.create_task(self._see_through(prompt.turn, work))
-        elif not self._settled.is_set():
+        else:
+            self._tell_queue()
             self._settled.set()
-            self._emit(Settled())
+            if not self._said and not self._at_work():
+                self._said = True
+                self._emit(Settled())
+
+    def _tell_queue(self) -> None:
+        """What waits, if that has changed: prompts by their turns, messages for the running turn by their words."""
+        steers = [steer for steer, _ in self._agent.steers]
+        waiting = QueueChanged(
+            tuple(prompt.turn for prompt in self._waiting),
+            tuple(steer.text for steer in steers if steer.when == "soon"),
+            tuple(steer.text for steer in steers if steer.when == "last"),
+        )
+        if waiting != self._told:
+            self._told = waiting
+            self._emit(waiting)
 
     async def _see_through(self, turn: str, work: asyncio.Task[TurnEnded]) -> None:
         """Never cancelled itself: whatever becomes of the work, the turn ends here, once, and the next one begins."""
@@ -112,6 +142,7 @@ class Turns:
         self._drop_steers(turn)
         self.running = ""
         self._emit(ended)
+        self._on_end(ended)
         self._go_on()
 
     async def _see_off(self, work: asyncio.Task[None]) -> None:
@@ -142,6 +173,7 @@ class Turns:
         if count := len(self._agent.steers):
             self._emit(Notice(f"{count} messages meant for this turn were dropped with it", "warning", turn=turn))
             self._agent.steers.clear()
+            self._tell_queue()
 
     def _end_dropped(self) -> None:
         for prompt in self._dropped:
