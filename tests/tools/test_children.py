@@ -278,5 +278,5 @@ def test_descriptors_are_given_back() -> None:
 def _parent(pid: int) -> int:
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    except FileNotFoundError:  # someone else's, and it has just ended
+    except OSError:  # someone else's, and it has just ended
         return 0

@@ -45,7 +45,10 @@ def guardian_of(engine: int) -> int:
 
 
 def _parent(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:  # someone else's, and it has just ended
+        return 0
 
 
 class Runner:
@@ -252,6 +255,28 @@ def test_P1_without_its_guardian_a_call_stays_in_custody_and_the_next_one_gets_a
     with_custody(work)
 
 
+def test_P1_a_call_that_its_guardian_took_with_it_is_given_to_the_next(tmp_path: Path) -> None:
+    """A guardian that is being killed can still be handed a call."""
+    boot = own_program("guardian")
+    first = f"os.path.exists({str(tmp_path / 'flag')!r}) or (os.mkdir({str(tmp_path / 'flag')!r}), die())"
+    die = "die = lambda: (socket.recv_fds(socket.socket(fileno=0), 1, 4), os._exit(1))"
+    boot[4] = f"import os, socket; {die}; {first}; {boot[4]}"
+
+    async def work(run: Runner) -> None:
+        assert await run.bash("echo here") == Exit(0)
+        assert run.output == b"here\n"
+
+    with_custody(work, tuple(boot))
+
+
+def test_a_guardian_that_never_stays_is_given_up() -> None:
+    async def work(run: Runner) -> None:
+        with pytest.raises(ToolError, match="does not stay alive"):
+            await run.bash("true")
+
+    with_custody(work, (sys.executable, "-S", "-c", ""))
+
+
 ENGINE = """
 import asyncio, os, sys
 from polylect.tools.processes import Custody
@@ -259,7 +284,8 @@ from polylect.tools.processes import Custody
 def show(stream, data):
     os.write(1, data)
 
-asyncio.run(Custody().run(("bash", "-c", sys.argv[1]), cwd="/", env=dict(os.environ), timeout=60, on_output=show))
+command, env = ("bash", "-c", sys.argv[1]), dict(os.environ)
+asyncio.run(Custody(adopt=True).run(command, cwd="/", env=env, timeout=60, on_output=show))
 """
 
 
@@ -282,7 +308,7 @@ def test_P1_the_death_of_the_engine_is_the_death_of_all(escape: str, number: sig
 
 def test_where_only_groups_can_be_ended_it_says_so_and_ends_the_group() -> None:
     boot = own_program("guardian")
-    boot[4] = boot[4].replace("import main;", "import main; import polylect.tools.guardian as g; g.PROC = '/none';")
+    boot[4] = boot[4].replace("import main;", "import main; import polylect.tools.tree as t; t.PROC = '/none';")
 
     async def work(run: Runner) -> None:
         length = fresh_length()

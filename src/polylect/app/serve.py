@@ -158,7 +158,7 @@ class _Conversation:
             store = FileStore(start.place, cwd=settings.workspace, new_id=_new_id)
         sandbox = open_sandbox(start.values, start.env, start.place.path if start.place else "")
         tools = standard_tools(settings.workspace, start.env, sandbox=sandbox)
-        custody = Custody(before=secrets.seal)
+        custody = Custody(before=secrets.seal, adopt=True)
         env = secrets.public(start.env, keys(start.values))
 
         def open_servers() -> Servers:

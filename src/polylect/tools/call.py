@@ -9,7 +9,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Literal
 
+from polylect.tools.guardians import Guardians, Untaken
 from polylect.tools.handover import INTERRUPT
+from polylect.tools.tree import signal_group
 from polylect.vocab.errors import ToolError
 from polylect.vocab.ports import Exit
 
@@ -29,15 +31,21 @@ class Call:
     """One command: its channel to the warden, and its two output pipes."""
 
     def __init__(
-        self, program: str, on_output: Callable[[Stream, bytes], None], on_start: Callable[[int], None]
+        self,
+        program: str,
+        on_output: Callable[[Stream, bytes], None],
+        on_start: Callable[[int], None],
+        guardians: Guardians,
     ) -> None:
         self.reach: Literal["", "tree", "group"] = ""
         self._program = program
         self._on_output = on_output
         self._on_start = on_start
+        self._guardians = guardians
         self._loop = asyncio.get_running_loop()
         self.over: asyncio.Future[None] = self._loop.create_future()
         self._timers: list[asyncio.TimerHandle] = []
+        self._warden = 0
         self._pid = 0
         self._code = -9
         self._timed_out = False
@@ -77,22 +85,21 @@ class Call:
     async def interrupt(self) -> None:
         """The ladder. Being cancelled once more on the way is not waited for: closing the channel kills."""
         if self._asked:
-            self._say(INTERRUPT)
+            self._press()
             await asyncio.wait((self.over,), timeout=STOP_BOUND)
 
     def exit(self) -> Exit:
         return Exit(self._code, self._timed_out)
 
     def close(self) -> None:
+        self._overrule()
         for timer in self._timers:
             timer.cancel()
         for name in tuple(self.pipes):
             self._close_pipe(name)
         self._loop.remove_reader(self._channel)
         self._channel.close()
-        if not self.over.done():
-            self.over.set_result(None)
-        elif not self.over.cancelled():
+        if not self.over.cancelled():
             self.over.exception()  # looked at, also where a cancelled call has no use for it
 
     def read(self, name: Stream) -> int:
@@ -122,6 +129,8 @@ class Call:
 
     def _obey(self, words: list[str]) -> None:
         match words:
+            case ["warden", pid]:
+                self._warden = int(pid)
             case ["failed", number]:
                 self._settle(ToolError(f"Could not start {self._program}: {os.strerror(int(number))}"))
             case ["started", pid, reach]:
@@ -130,7 +139,7 @@ class Call:
                 self._on_start(self._pid)
             case ["ended", code]:
                 self._code = int(code)
-                self._after(STOP_BOUND, self._settle)
+                self._after(STOP_BOUND, self._overrule)
             case ["clear"]:
                 self._drain()
                 self._settle()
@@ -144,14 +153,28 @@ class Call:
 
     def _time_out(self) -> None:
         self._timed_out = True
-        self._say(INTERRUPT)
-        self._after(STOP_BOUND, self._settle)
+        self._press()
+        self._after(STOP_BOUND, self._overrule)
+
+    def _press(self) -> None:
+        self._guardians.wake(self._warden)
+        with suppress(OSError):  # the warden is gone, and `_hear` will say so
+            self._channel.send(INTERRUPT)
+
+    def _overrule(self) -> None:
+        """The warden had its time, or will not be given any."""
+        if not self.over.done():
+            self._guardians.overrule(self._warden)
+            self._settle()
 
     def _lose(self) -> None:
-        if self._pid:  # the guardian ends the tree; if it was killed as well, the group is what can still be reached
-            with suppress(OSError):
-                os.killpg(self._pid, signal.SIGKILL)
-        self._settle(ToolError("The process that watched over this command was killed, and the command with it."))
+        if not self._warden:
+            self._settle(Untaken())
+            return
+        if self._pid:
+            signal_group(self._pid, signal.SIGKILL)
+        rest = "." if self._guardians.stand_in(self._warden) else ", but something that it started may still run."
+        self._settle(ToolError(f"The process that watched over this command was killed, and the command with it{rest}"))
 
     def _settle(self, fault: Exception | None = None) -> None:
         if self.over.done():
@@ -164,10 +187,6 @@ class Call:
 
     def _after(self, seconds: float, act: Callable[[], None]) -> None:
         self._timers.append(self._loop.call_later(seconds, act))
-
-    def _say(self, word: bytes) -> None:
-        with suppress(OSError):  # the warden is gone, and `_hear` will say so
-            self._channel.send(word)
 
     def _close_pipe(self, name: Stream) -> None:
         number = self.pipes.pop(name, -1)

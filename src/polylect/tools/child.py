@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Literal
 
 from polylect.tools.call import Call, Stream
+from polylect.tools.guardians import Guardians
 
 LEAVE_GRACE = 0.5
 """Seconds that it has to leave by itself once its input has ended."""
@@ -15,10 +16,10 @@ LEAVE_GRACE = 0.5
 class OpenChild:
     """The `Child` of the port. One task may read while another writes."""
 
-    def __init__(self, program: str, on_error_output: Callable[[bytes], None]) -> None:
+    def __init__(self, program: str, on_error_output: Callable[[bytes], None], guardians: Guardians) -> None:
         self.pid = 0
         self._on_error_output = on_error_output
-        self._call = Call(program, self._take, self._begin)
+        self._call = Call(program, self._take, self._begin, guardians)
         self._loop = asyncio.get_running_loop()
         self._started = asyncio.Event()
         self._stdin = -1

@@ -3,11 +3,14 @@
 The engine starts one guardian. For each call the guardian forks a warden, and the warden starts the command. Both are
 subreapers: an orphan below them becomes their child, wherever it hid (setsid, double fork), so a warden without
 children is a call without survivors. A warden holds the call's channel to the engine; when that closes, for whatever
-reason, it ends its tree. The guardian does the same for all of them, and for the orphans of a warden that was killed.
+reason, it ends its tree. The guardian does the same for all of them, and for the orphans of a warden that was killed;
+a warden that was stopped goes on at once, and a guardian as soon as the engine needs it or dies. Both are in one
+session, which no command can join: that is how the engine tells wardens from what they watch over.
 
     engine to guardian    a byte with descriptors: the call's channel, its stdout, its stderr, perhaps its stdin
     engine to warden      the request; then INTERRUPT (ask, then insist) or nothing but its end (kill)
-    warden to engine      lines: `failed ERRNO`, or `started PID REACH`, `ended CODE`, `clear`
+    warden to engine      lines: `warden PID`; `failed ERRNO`, or `started PID REACH`, `ended CODE`, `clear`
+    guardian to engine    CLEAR, when all has ended
 
 Runs on the bare standard library, because its start is part of the first command's time.
 """
@@ -18,22 +21,16 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import suppress
 from time import monotonic
 
-from polylect.tools.handover import INTERRUPT, unpack
+from polylect.tools.handover import CLEAR, INTERRUPT, unpack
 from polylect.tools.sandbox_fence import FENCE, read_fence
+from polylect.tools.tree import adopt_orphans, descendants, kill_tree, outlive_stops, signal_each, signal_group
 
-prctl: Callable[..., int] | None
-try:
-    import ctypes
-
+with suppress(ImportError, AttributeError, OSError):  # no ctypes, or not Linux: there is no such fence then
     from polylect.tools.sandbox_landlock import confine
-
-    prctl = ctypes.CDLL(None).prctl
-except (ImportError, AttributeError, OSError):  # no ctypes, or not Linux: only process groups can be ended
-    prctl = None
 
 LEFTOVER_GRACE = 0.2
 KILL_GRACE = 5.0
@@ -42,23 +39,19 @@ KILL_GRACE = 5.0
 LADDER = ((signal.SIGINT, 0.3), (signal.SIGTERM, 0.7), (signal.SIGKILL, KILL_GRACE))
 TOP_RUNG = LADDER[-1:]
 
-PROC = "/proc"
-_PARENT_DEATH_SIGNAL, _SUBREAPER = 1, 36  # of prctl(2)
-
 
 # Waiting.
 
 
 class Bell:
-    """Rings when the peer speaks, when a child ends, and when the engine dies without closing its sockets."""
+    """Rings when the peer speaks, when a child ends or stops, and when the parent dies."""
 
     def __init__(self, peer: socket.socket) -> None:
-        self.orphaned = False
         self._peer = peer.fileno()
         self._rings, rope = os.pipe()
         os.set_blocking(self._rings, False)
         os.set_blocking(rope, False)
-        for number in (signal.SIGCHLD, signal.SIGUSR1):
+        for number in (signal.SIGCHLD, signal.SIGCONT):
             signal.signal(number, lambda *_: None)
         signal.set_wakeup_fd(rope, warn_on_full_buffer=False)
         self._poll = select.poll()
@@ -69,7 +62,7 @@ class Bell:
         """Until it rings or the time is up. True if the peer has something to say, which may be its end."""
         ready = self._poll.poll(None if seconds is None else max(0, seconds) * 1000)
         with suppress(BlockingIOError):
-            self.orphaned |= signal.SIGUSR1 in os.read(self._rings, 4096)
+            os.read(self._rings, 4096)
         return any(number == self._peer for number, _ in ready)
 
     def ignore_peer(self) -> None:
@@ -77,72 +70,23 @@ class Bell:
             self._poll.unregister(self._peer)
 
 
-def reap() -> tuple[dict[int, int], bool]:
-    """Exit codes of the children that have ended, and whether any are left."""
+def reap(*, revive: bool = False) -> tuple[dict[int, int], bool]:
+    """Exit codes of the children that have ended, and whether any are left. Those that were stopped can be revived."""
     ended: dict[int, int] = {}
     while True:
         try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
+            pid, status = os.waitpid(-1, os.WNOHANG | (os.WUNTRACED if revive else 0))
         except ChildProcessError:
             return ended, False
         if not pid:
             return ended, True
-        ended[pid] = os.waitstatus_to_exitcode(status)
+        if os.WIFSTOPPED(status):
+            os.kill(pid, signal.SIGCONT)
+        else:
+            ended[pid] = os.waitstatus_to_exitcode(status)
 
 
 # Ending.
-
-
-def adopt_orphans() -> bool:
-    """Become the parent of every orphan below. False where the system has no such thing, or no view of processes."""
-    try:
-        adopts = prctl is not None and prctl(_SUBREAPER, 1, 0, 0, 0) == 0
-        return adopts and os.readlink(f"{PROC}/self") == str(os.getpid())
-    except OSError:
-        return False
-
-
-def descendants(spare: Collection[int] = ()) -> set[int]:
-    """Everything below this process, without the branches of those to spare."""
-    children: dict[int, list[int]] = {}
-    for entry in os.listdir(PROC) if os.path.isdir(PROC) else ():
-        if entry.isdigit():
-            with suppress(OSError), open(f"{PROC}/{entry}/stat", "rb", buffering=0) as file:
-                parent = int(file.read().rpartition(b")")[2].split()[1])
-                children.setdefault(parent, []).append(int(entry))
-    found: set[int] = set()
-    queue = [os.getpid()]
-    while queue:
-        fresh = [pid for pid in children.get(queue.pop(), ()) if pid not in spare]
-        found.update(fresh)
-        queue += fresh
-    return found
-
-
-def signal_group(group: int, number: int) -> bool:
-    """True if there was anybody in it."""
-    try:
-        os.killpg(group, number)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True
-
-
-def signal_each(pids: Collection[int], number: int) -> None:
-    for pid in pids:
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, number)
-
-
-def kill_tree(group: int = 0, spare: Collection[int] = ()) -> None:
-    """Stop all before killing any: what is stopped cannot fork, so that even a fork bomb is caught whole."""
-    stopped: set[int] = set()
-    while fresh := descendants(spare) - stopped:
-        signal_each(fresh, signal.SIGSTOP)
-        stopped |= fresh
-    if group:
-        signal_group(group, signal.SIGKILL)
-    signal_each(stopped, signal.SIGKILL)
 
 
 def end_tree(bell: Bell, group: int = 0) -> None:
@@ -172,7 +116,9 @@ def _receive(channel: socket.socket) -> bytes:
 def attend(channel: socket.socket, out: int, err: int, stdin: int = -1) -> None:
     """One call, from its start to the end of the last process it left behind."""
     whole = adopt_orphans()
+    outlive_stops()
     bell = Bell(channel)
+    _say(channel, f"warden {os.getpid()}")
     request = _receive(channel)
     if not request:
         return
@@ -299,22 +245,29 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     engine = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # a warden must not hold the engine's line open
+    parent = os.getppid()
     bell = Bell(engine)
-    if adopt_orphans() and prctl:
-        prctl(_PARENT_DEATH_SIGNAL, signal.SIGUSR1, 0, 0, 0)
+    adopt_orphans()
+    outlive_stops()
     wardens: set[int] = set()
-    while not bell.orphaned:
+    while os.getppid() == parent:  # it may die and leave its sockets to others
         if bell.wait():
             call = _accept(engine)
             if not call:
                 break
             wardens.add(_appoint(engine, *call))
-        ended, _ = reap()
+        ended, _ = reap(revive=True)
         wardens -= ended.keys()
         if any(ended.values()):  # a warden failed, and its orphans are ours now
-            kill_tree(spare=wardens)
+            _kill_all_but(wardens)
     end_tree(bell)
+    with suppress(OSError):
+        engine.send(CLEAR)
     os._exit(0)
+
+
+def _kill_all_but(wardens: Collection[int]) -> None:
+    kill_tree(spared=lambda pid, _: pid in wardens)
 
 
 def _accept(engine: socket.socket) -> list[int]:

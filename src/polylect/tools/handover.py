@@ -1,9 +1,10 @@
-"""What the engine tells a warden: the one request, and the word that it should end."""
+"""What the engine tells a warden: the one request, and the word that it should end. And the guardian's last word."""
 
 import os
 from collections.abc import Mapping, Sequence
 
 INTERRUPT = b"i"
+CLEAR = b"c"
 
 
 def pack(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> bytes:
