@@ -1,6 +1,7 @@
 """Glob and Grep, with ripgrep and with what takes its place."""
 
 import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -230,6 +231,22 @@ def test_a_result_may_come_in_any_pieces(size: int) -> None:
     assert lines[:4] == ["a:2:two", "b:1:one", "--", "b-9-nine"]
     assert lines[4] == f"c:3:{'z' * 498} ... [line cut]"
     assert matches.total == 4
+
+
+def test_a_line_of_any_length_is_cut_as_it_comes() -> None:
+    matches = Matches("/w", 10)
+    matches.add(b"/w/long.txt\0" + b"1:")
+    piece = b"x" * 262_144
+    tracemalloc.start()
+    try:
+        for _ in range(400):
+            matches.add(piece)
+        matches.add(b"x\n/w/short.txt\0001:y\n")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert matches.text() == f"long.txt:1:{'x' * 498} ... [line cut]\nshort.txt:1:y"
+    assert peak < 3 * len(piece)
 
 
 def test_a_flood_of_matches_is_counted_and_not_kept() -> None:

@@ -1,6 +1,8 @@
 """What a search found, while it comes in: the first lines by path, and how many there are."""
 
 MOST_COLUMNS = 500
+_MOST_UNENDED = 4096 + 2 * MOST_COLUMNS
+"""Bytes of a line whose end has not come: a path, and more than is shown."""
 _SEPARATOR = b"--"
 
 Place = list[bytes]
@@ -26,9 +28,11 @@ class Matches:
         self._rest = b""
 
     def add(self, data: bytes) -> None:
-        if len(self._rest) > 2 * MOST_COLUMNS + 4096 and self._ending not in data:
-            return  # more of a line that will be cut anyway
-        *lines, self._rest = (self._rest + data).split(self._ending)
+        *lines, rest = data.split(self._ending)
+        if lines:
+            lines[0] = self._rest + lines[0]
+            self._rest = b""
+        self._rest += rest[: _MOST_UNENDED - len(self._rest)]  # of a long line the rest would be cut anyway
         for line in lines:
             path, mark, text = line.partition(b"\0")
             if mark or self._ending == b"\0":
