@@ -211,7 +211,9 @@ class _Child:
         except asyncio.CancelledError:  # before it could begin
             ended = TurnEnded("cancelled")
         self.ok = ended.reason in ("end", "length")
-        text = self._last_words() or (ended.failure.message if ended.failure else ended.reason)
+        why = ended.failure.message if ended.failure else ended.reason
+        words = self._last_words()
+        text = "\n".join(filter(None, (words, "" if self.ok and words else why)))
         usage = self._agent.spent
         tail = f"[turns: {ended.steps} | tokens: {usage.input} in / {usage.output} out]"
         self.told = f"## {self.task.name} [{'OK' if self.ok else 'ERROR'}]\n{text}\n{tail}"
