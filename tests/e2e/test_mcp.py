@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from engine_process import Place
 
 pytest.importorskip("mcp", reason="the MCP SDK is an extra")

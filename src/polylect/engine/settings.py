@@ -21,7 +21,8 @@ class Settings(Struct, frozen=True):
     effort: str = ""
     system_prompt: str = ""
     max_tokens: int = 0
-    max_turns: int = 0
+    max_turns: int = 300
+    """Model requests in one turn: a model that goes round in circles ends somewhere."""
     budget: Budget = Budget()
     """For the whole session."""
     turn_budget: Budget = Budget()
@@ -38,13 +39,13 @@ class Settings(Struct, frozen=True):
     """Rules as `Bash(git log:*)`; see rules.py."""
     deny: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()
-    compact_at: float = 0.85
     script_tool: bool = False
     """Whether the model may write scripts of calls; see script.py."""
     todo_reminder: bool = False
     """Whether a model that ends its turn before its own list is reminded of it."""
     structured_traces: bool = False
     """Whether the host is told of every model call what it took; see traces.py."""
+    compact_at: float = 0.85
     """How full the model's window may get before the conversation's beginning becomes a summary."""
     compaction: Level = "off"
     """How much of what commands print the model is spared; see tidy.py."""

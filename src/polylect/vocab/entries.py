@@ -10,7 +10,6 @@ from msgspec import Struct
 
 from polylect.vocab.content import Message, Usage
 
-
 VERSION = 1
 """A log of a later version is read as far as it can be, and never written to."""
 
