@@ -53,7 +53,7 @@ def on_file(path: str) -> list[tuple[str, dict[str, Any]]]:
 def test_P2_no_tool_follows_a_way_out(context: FolderContext, tmp_path: Path, way: str) -> None:
     (tmp_path / "work" / "link").symlink_to("../secret.txt")
     (tmp_path / "work" / "folder").symlink_to("..")
-    context.seen[str(tmp_path / "secret.txt")] = files.stamp((tmp_path / "secret.txt").stat())
+    context.seen[str(tmp_path / "secret.txt")] = files.Stamp((tmp_path / "secret.txt").stat())
     for name, args in on_file(way):
         result = use(context, name, **args)
         assert SECRET not in result.output, (name, args)

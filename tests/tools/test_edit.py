@@ -1,7 +1,9 @@
 """Edit: exact, unique, and never over someone else's change (P3)."""
 
 import os
+import stat
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -102,6 +104,42 @@ def test_P3_a_file_that_changed_since_it_was_read_is_refused(context: FolderCont
     assert not result.ok
     assert "changed since it was read" in result.output
     assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_P3_a_change_that_sets_the_time_back_is_a_change(context: FolderContext, tmp_path: Path) -> None:
+    assert edit(context, b"one two", "one", "1").ok
+    before = (tmp_path / "a.txt").stat()
+    (tmp_path / "a.txt").write_bytes(b"1 owt")
+    os.utime(tmp_path / "a.txt", ns=(before.st_atime_ns, before.st_mtime_ns))
+    for name, args in (("Edit", {"old_string": "1", "new_string": "one"}), ("Write", {"content": "mine"})):
+        result = use(context, name, file_path="a.txt", **args)
+        assert not result.ok, name
+        assert "changed since it was read" in result.output
+    assert (tmp_path / "a.txt").read_bytes() == b"1 owt"
+
+
+def test_P3_new_rights_and_new_links_are_no_change(context: FolderContext, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    assert edit(context, b"one two", "one", "1").ok
+    path.chmod(0o755)
+    assert use(context, "Edit", file_path="a.txt", old_string="two", new_string="2").ok
+    os.link(path, tmp_path / "b.txt")
+    assert use(context, "Edit", file_path="a.txt", old_string="1", new_string="one").ok
+    assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"one 2", 0o755)
+
+
+def test_P3_attributes_are_kept_where_the_system_has_them(context: FolderContext, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"one")
+    kept = {}
+    with suppress(OSError):
+        os.setxattr(path, "user.origin", b"here")
+        kept["user.origin"] = b"here"
+    use(context, "Read", file_path="a.txt")
+    assert use(context, "Edit", file_path="a.txt", old_string="one", new_string="two").ok
+    assert use(context, "Write", file_path="a.txt", content="three").ok
+    found = {key: os.getxattr(path, key) for key in os.listxattr(path) if key.startswith("user.")}
+    assert (path.read_bytes(), found) == (b"three", kept)
 
 
 def test_a_huge_replacement_is_shown_in_bounds(context: FolderContext) -> None:

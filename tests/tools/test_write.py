@@ -36,6 +36,25 @@ def test_P3_mode_bits_and_line_endings_are_kept(context: FolderContext, tmp_path
     assert stat.S_IMODE(path.stat().st_mode) == 0o4750
 
 
+@pytest.mark.parametrize(
+    ("before", "content", "after"),
+    [
+        (b"\xef\xbb\xbfold", "new", b"\xef\xbb\xbfnew"),
+        (b"\xef\xbb\xbfold\r\n", "new\n", b"\xef\xbb\xbfnew\r\n"),
+        (b"\xef\xbb\xbfold", "\ufeffnew", b"\xef\xbb\xbfnew"),
+        (b"\xef\xbb\xbfold", "", b""),
+        (b"old", "new", b"new"),
+        (b"old", "\ufeffnew", b"\xef\xbb\xbfnew"),
+    ],
+)
+def test_P3_the_mark_of_utf_8_is_kept_as_line_endings_are(
+    context: FolderContext, tmp_path: Path, before: bytes, content: str, after: bytes
+) -> None:
+    (tmp_path / "a").write_bytes(before)
+    assert use(context, "Write", file_path="a", content=content).ok
+    assert (tmp_path / "a").read_bytes() == after
+
+
 def test_a_new_file_gets_the_mode_that_the_umask_gives(context: FolderContext, tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:

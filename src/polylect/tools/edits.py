@@ -6,14 +6,13 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from polylect.tools.diff import unified_diff
-from polylect.tools.files import as_crlf, is_crlf, read_whole, refuse_if_changed, replace
+from polylect.tools.files import BOM, as_crlf, is_crlf, read_whole, refuse_if_changed, replace
 from polylect.tools.limits import cut_middle
 from polylect.tools.paths import admit, relative
 from polylect.vocab.errors import ToolError
 from polylect.vocab.ports import ToolContext, ToolReturn
 
 MOST = 10_000
-_BOM = b"\xef\xbb\xbf"
 
 
 class Change(Struct, frozen=True):
@@ -44,7 +43,7 @@ def change_file(path: str, changes: Sequence[Change], context: ToolContext) -> T
 
 
 def _decode(path: str, data: bytes) -> tuple[bytes, str]:
-    bom = _BOM if data.startswith(_BOM) else b""
+    bom = BOM if data.startswith(BOM) else b""
     try:
         return bom, data[len(bom) :].decode()
     except UnicodeDecodeError:

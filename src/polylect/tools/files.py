@@ -2,8 +2,10 @@
 
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Self
 
 from polylect.tools.paths import opened_parent
 from polylect.vocab.errors import ToolError
@@ -12,6 +14,8 @@ from polylect.vocab.ports import ToolContext
 MOST_EDITED = 32 * 1024 * 1024
 """Bytes of a file that may be held in memory to be changed."""
 
+BOM = b"\xef\xbb\xbf"
+_KEPT_ATTRIBUTES = ("user.", "system.posix_acl_access", "security.selinux")
 _KINDS = (
     (stat.S_ISDIR, "is a folder: use Glob to see what is in it"),
     (stat.S_ISLNK, "is a symlink that leads nowhere or changed while it was followed"),
@@ -22,9 +26,20 @@ _KINDS = (
 )
 
 
-def stamp(status: os.stat_result) -> tuple[int, int]:
-    """What tells one state of a file from another."""
-    return status.st_mtime_ns, status.st_size
+class Stamp(tuple[int, int]):
+    """What tells one state of a file from another: time and size, and a time that nobody can set back."""
+
+    def __new__(cls, status: os.stat_result) -> Self:
+        return super().__new__(cls, (status.st_mtime_ns, status.st_size))
+
+    def __init__(self, status: os.stat_result) -> None:
+        self._changed = status.st_ctime_ns
+        self._rights = (status.st_mode, status.st_uid, status.st_gid, status.st_nlink)
+
+    def is_of(self, now: os.stat_result) -> bool:
+        """That other time also tells of new rights, a new owner and a new link, which are no change of the text."""
+        later = Stamp(now)
+        return self == later and (self._changed == later._changed or self._rights != later._rights)
 
 
 def regular(path: str, status: os.stat_result) -> os.stat_result:
@@ -60,11 +75,11 @@ def read_whole(path: str, real: str) -> tuple[bytes, os.stat_result]:
 def refuse_if_changed(path: str, real: str, status: os.stat_result, context: ToolContext) -> None:
     """Whoever changed a file since this conversation saw it must not lose that change."""
     known = context.seen.get(real)
-    if known is not None and known != stamp(status):
+    if known is not None and not (known.is_of(status) if isinstance(known, Stamp) else known == Stamp(status)):
         raise ToolError(f"{path} has changed since it was read. Read it again before changing it.")
 
 
-def replace(path: str, real: str, data: bytes, before: os.stat_result | None) -> tuple[int, int]:
+def replace(path: str, real: str, data: bytes, before: os.stat_result | None) -> Stamp:
     """Put `data` in the place of the state `before` (None: no file), whole or not at all. Gives its new stamp."""
     with opened_parent(real, make=True) as (folder, name):
         draft = f".polylect-{os.urandom(6).hex()}.tmp"
@@ -73,32 +88,49 @@ def replace(path: str, real: str, data: bytes, before: os.stat_result | None) ->
             with open(file, "wb") as stream:
                 stream.write(data)
                 stream.flush()
-                _keep_rights(file, before)
+                if before:
+                    _keep_attributes(file, name, folder)
+                    _keep_rights(file, before)
                 os.fsync(file)
-                after = stamp(os.fstat(file))
-            if _stamp_of(name, folder) != (stamp(before) if before else None):
-                raise ToolError(f"{path} was changed by someone else just now. Read it again before changing it.")
-            os.rename(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+                written = Stamp(os.fstat(file))
+                if not _is_still(before, name, folder):
+                    raise ToolError(f"{path} was changed by someone else just now. Read it again before changing it.")
+                os.rename(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+                named = Stamp(os.fstat(file))  # a new name is told by the time that nobody can set back
         except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(draft, dir_fd=folder)
             raise
-    return after
+    return named if named == written else written
 
 
-def _keep_rights(file: int, before: os.stat_result | None) -> None:
-    if before is None:
-        return
+def _keep_rights(file: int, before: os.stat_result) -> None:
     with suppress(PermissionError):  # only root can give a file away; the mode is ours to keep in any case
         os.fchown(file, before.st_uid, before.st_gid)
     os.fchmod(file, stat.S_IMODE(before.st_mode))
 
 
-def _stamp_of(name: str, folder: int) -> tuple[int, int] | None:
+def _keep_attributes(file: int, name: str, folder: int) -> None:
+    """As far as the system knows them and lets us. Capabilities go with the text that they were given to."""
+    if sys.platform != "linux":
+        return
+    with suppress(OSError):
+        old = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            for key in os.listxattr(old):
+                if key.startswith(_KEPT_ATTRIBUTES):
+                    with suppress(OSError):
+                        os.setxattr(file, key, os.getxattr(old, key))
+        finally:
+            os.close(old)
+
+
+def _is_still(before: os.stat_result | None, name: str, folder: int) -> bool:
     try:
-        return stamp(os.stat(name, dir_fd=folder, follow_symlinks=False))
+        now = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
-        return None
+        return before is None
+    return before is not None and Stamp(before).is_of(now)
 
 
 def is_crlf(text: str) -> bool:

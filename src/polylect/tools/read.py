@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from polylect.tools.arguments import TypedTool, shown
-from polylect.tools.files import MOST_EDITED, opened_file, stamp
+from polylect.tools.files import MOST_EDITED, Stamp, opened_file
 from polylect.tools.pages import Page, find_last_lines
 from polylect.tools.paths import admit, real_paths
 from polylect.vocab.content import Category, Image
@@ -57,7 +57,7 @@ class Read(TypedTool[Arguments]):
             raise ToolError(f"Failed to read file {args.file_path}: there is none. {_nearby(real)}") from None
         except OSError as fault:
             raise ToolError(f"Failed to read file {args.file_path}: {fault.strerror}") from None
-        context.seen[real] = stamp(status)
+        context.seen[real] = Stamp(status)
         return returned
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from polylect.tools.arguments import TypedTool, shown
-from polylect.tools.files import as_crlf, is_crlf, opened_file, refuse_if_changed, replace
+from polylect.tools.files import BOM, as_crlf, is_crlf, opened_file, refuse_if_changed, replace
 from polylect.tools.paths import admit, real_paths
 from polylect.vocab.content import Category
 from polylect.vocab.errors import ToolError
@@ -39,11 +39,11 @@ class Write(TypedTool[Arguments]):
     async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
         path, content = args.file_path, args.content
         real = admit(path, context)
-        before, crlf = _look(path, real)
+        before, head = _look(path, real)
         if before:
             refuse_if_changed(path, real, before, context)
         try:
-            data = (as_crlf(content) if crlf else content).encode()
+            data = _in_manner_of(head, content).encode()
         except UnicodeEncodeError:
             raise ToolError("content holds half a character (a lone surrogate), which no file can.") from None
         context.seen[real] = replace(path, real, data, before)
@@ -51,10 +51,17 @@ class Write(TypedTool[Arguments]):
         return ToolReturn(f"{'Updated' if before else 'Created'} {path} ({lines} lines)", metadata={"file_path": path})
 
 
-def _look(path: str, real: str) -> tuple[os.stat_result | None, bool]:
-    """What is there now, and whether its lines end in CRLF: that is kept (P3)."""
+def _look(path: str, real: str) -> tuple[os.stat_result | None, bytes]:
+    """What is there now, and how it begins."""
     try:
         with opened_file(path, real) as file:
-            return os.fstat(file), is_crlf(os.pread(file, _SNIFF, 0).decode("latin-1"))
+            return os.fstat(file), os.pread(file, _SNIFF, 0)
     except FileNotFoundError:
-        return None, False
+        return None, b""
+
+
+def _in_manner_of(head: bytes, content: str) -> str:
+    """With the line endings of the file that was there (P3), and with its mark of UTF-8: Read shows neither."""
+    mark = BOM.decode()
+    text = as_crlf(content) if is_crlf(head.decode("latin-1")) else content
+    return mark + text if head.startswith(BOM) and text and not text.startswith(mark) else text
