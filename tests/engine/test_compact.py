@@ -145,3 +145,22 @@ def test_t4_the_cut_never_comes_between_a_call_and_its_result(most: int) -> None
 
 def test_what_the_person_has_just_said_is_never_summarised() -> None:
     assert cut([said("user", 40), said("assistant", 40), said("user", 90_000)], 0, 1000) == 2
+
+
+def test_t5_a_summary_has_its_price_and_is_counted_once(tmp_path: Path) -> None:
+    def priced(reply: dict[str, Any], tokens: int) -> dict[str, Any]:
+        return {**reply, "usage": {"input": tokens, "output": 1}}
+
+    model = Scripted.from_values({"reply": [priced(SUMMARY, 1000), priced({"say": ["x" * 400]}, 10)]})
+
+    async def conversation(talk: Talk) -> None:
+        for number in range(3):
+            talk.send(Prompt(f"t{number}", "y" * 400))
+            await talk.until(TurnEnded, number + 1)
+        talk.send(Compact())
+
+    log = Log()
+    talk = run(conversation, tmp_path, model, store=log)
+    assert talk.of(CompactionEnded)[0].ok
+    assert talk.session.usage == Usage(1030, 4)
+    assert Session(log.read_back()).usage == Usage(1030, 4)

@@ -60,7 +60,11 @@ class Agent:
         """Takes a record of every model call and what came of it."""
         self.hooks: Hooks = parent.hooks if parent else hooks or NoHooks()
         self.compactor = Compactor(
-            provider, session, lambda: self.settings, lambda reason: self.hooks.compaction(self.scene(), reason)
+            provider,
+            session,
+            lambda: self.settings,
+            lambda reason: self.hooks.compaction(self.scene(), reason),
+            self.charge,
         )
         self.spent = Usage()
         """What this turn has cost so far, its agents included."""

@@ -13,7 +13,7 @@ from polylect.engine.settings import Settings
 from polylect.vocab.content import Block, Document, Image, Message, Text, Thinking, ToolCall, ToolResult, Usage
 from polylect.vocab.errors import PolylectError, ProviderError
 from polylect.vocab.events import CompactionEnded, CompactionStarted, ContextUsed, Event, Notice
-from polylect.vocab.ports import ModelRequest, Opinion, Provider, TextChunk
+from polylect.vocab.ports import ModelRequest, Opinion, Provider, ReplyDone, TextChunk
 
 Say = Callable[[Event], None]
 MOST_FAILURES = 3
@@ -41,11 +41,13 @@ class Compactor:
         session: Session,
         settings: Callable[[], Settings],
         consult: Callable[[str], Awaitable[Opinion]],
+        charge: Callable[[Message, str], None],
     ) -> None:
         self._provider = provider
         self._session = session
         self._settings = settings
         self._consult = consult
+        self._charge = charge
         self._failures = 0
         self._known = 0
         self._known_at = 0
@@ -129,10 +131,18 @@ class Compactor:
         async with aclosing(self._provider.stream(request)) as stream:
             async for batch in stream:
                 parts += [event.text for event in batch if isinstance(event, TextChunk)]
+                for done in (event for event in batch if isinstance(event, ReplyDone)):
+                    self._pay(done)
         summary = "".join(parts).strip()
         if not summary:
             raise ProviderError("protocol", "the model gave no summary")
         return summary
+
+    def _pay(self, done: ReplyDone) -> None:
+        """A summary has its price like any other reply, and is no part of the conversation."""
+        reply = Message("assistant", (), usage=done.usage, model=done.model, provider=self._provider.name)
+        self._charge(reply, done.request)
+        self._session.say("", reply, request=done.request)
 
     def _window(self) -> int:
         return self._provider.info(self._settings().model).window

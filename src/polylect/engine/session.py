@@ -135,7 +135,7 @@ class Session:
             self._counted.add(request)
             self.usage += message.usage
             row = {"turn": len(self.ledger), "model": message.model, "provider": message.provider}
-            self.ledger.append({**row, "usage": message.usage})
+            self.ledger.append({**row, "cost_usd": message.usage.cost, "usage": message.usage})
 
     def _fill(self) -> None:
         """Pictures of a conversation that was read back are loaded once the model is to see them."""
