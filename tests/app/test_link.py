@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine_process import Place
+from engine_process import Place, launcher
 from polylect.app.link import _shebang
 
 
@@ -39,7 +39,7 @@ def test_started_as_a_module_it_makes_a_script_that_needs_no_environment(place: 
 
 def test_started_as_a_program_it_makes_a_symbolic_link(place: Place) -> None:
     program = place.folder / "polylect"
-    program.write_text(f"#!{sys.executable}\nfrom polylect.app.main import main\nraise SystemExit(main())\n")
+    program.write_text(launcher())
     program.chmod(0o755)
     folder = place.folder / "links"
     subprocess.run([program, "link", "aionrs", folder], env=place.env, check=True, capture_output=True, timeout=15)

@@ -34,26 +34,35 @@ class Remarks:
         """Standard error, as it comes. A flood costs next to nothing."""
         self._tail += data[-_TAIL:]
         del self._tail[:-_TAIL]
-        if _log.isEnabledFor(logging.INFO) and self._may_speak(len(data)):
-            for line in data.decode(errors="replace").splitlines():
-                self._log(logging.INFO, line)
+        if not _log.isEnabledFor(logging.INFO):
+            return
+        allowed = self._allowed(len(data))
+        shown = data if allowed == len(data) else data[: data.rfind(b"\n", 0, allowed) + 1]  # whole lines, as secrets are
+        for line in shown.decode(errors="replace").splitlines():
+            self._log(logging.INFO, line)
+        self._spend(len(data))
 
     def log(self, level: int, text: str) -> None:
-        if _log.isEnabledFor(level) and self._may_speak(len(text)):
-            self._log(level, text)
+        if _log.isEnabledFor(level):
+            if self._allowed(len(text)) == len(text):
+                self._log(level, text)
+            self._spend(len(text))
 
     def _log(self, level: int, text: str) -> None:
         if text.strip():
             _log.log(level, "MCP server %s: %s", self._name, self.clean(text))
 
-    def _may_speak(self, size: int) -> bool:
+    def _allowed(self, size: int) -> int:
+        """How much of this may still be said in this span of time."""
         now = self._loop.time()
         if now - self._span_began > _SPAN:
             self._span_began, self._span_size = now, 0
+        return max(0, min(size, _BURST - self._span_size))
+
+    def _spend(self, size: int) -> None:
         before, self._span_size = self._span_size, self._span_size + size
         if before <= _BURST < self._span_size:
             self._log(logging.WARNING, "says too much; the rest is not shown for a while")
-        return self._span_size <= _BURST
 
     def noise(self, line: bytes, why: str) -> int:
         """A line on its standard output that is no message. How many there were."""
