@@ -138,6 +138,29 @@ def test_a_child_that_leaves_when_its_input_ends_is_not_hurried() -> None:
     with_custody(work)
 
 
+def test_L4_a_child_that_never_stops_writing_leaves_the_loop_free() -> None:
+    async def work(opener: Opener) -> None:
+        child = await opener.bash("exec cat /dev/zero")
+        assert isinstance(child, OpenChild)
+        turns = 0
+
+        async def turn() -> None:
+            nonlocal turns
+            while True:
+                await asyncio.sleep(0)
+                turns += 1
+
+        turning = asyncio.ensure_future(turn())
+        for read in range(1, 11):
+            assert select.select((child._call.pipes["out"],), (), (), 5)[0]  # so that there is nothing to wait for
+            assert await child.read()
+            assert turns >= read
+        turning.cancel()
+        await child.close()
+
+    with_custody(work)
+
+
 @pytest.mark.parametrize("stayer", STAYERS)
 def test_P1_closing_a_child_leaves_nobody(stayer: str) -> None:
     async def work(opener: Opener) -> None:

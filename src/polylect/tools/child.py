@@ -47,6 +47,7 @@ class OpenChild:
             self._call.over.result()
 
     async def read(self) -> bytes:
+        await asyncio.sleep(0)  # who writes faster than it is read would have the loop for itself
         while not self._kept and (pipe := self._call.pipes.get("out")) is not None:
             if self._call.read("out") or "out" not in self._call.pipes:
                 continue
