@@ -147,8 +147,8 @@ def test_L4_a_child_that_never_stops_writing_leaves_the_loop_free() -> None:
         async def turn() -> None:
             nonlocal turns
             while True:
-                await asyncio.sleep(0)
                 turns += 1
+                await asyncio.sleep(0)
 
         turning = asyncio.ensure_future(turn())
         for read in range(1, 11):
