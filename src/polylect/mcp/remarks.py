@@ -37,7 +37,8 @@ class Remarks:
         if not _log.isEnabledFor(logging.INFO):
             return
         allowed = self._allowed(len(data))
-        shown = data if allowed == len(data) else data[: data.rfind(b"\n", 0, allowed) + 1]  # whole lines, as secrets are
+        whole = data.rfind(b"\n", 0, allowed) + 1  # half a line could hold half a secret
+        shown = data if allowed == len(data) else data[:whole]
         for line in shown.decode(errors="replace").splitlines():
             self._log(logging.INFO, line)
         self._spend(len(data))
