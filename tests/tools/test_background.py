@@ -73,7 +73,7 @@ def test_it_answers_at_once_and_shows_only_what_is_new(context: FolderContext, t
         assert started.output.startswith("Running in the background as bash_1.")
         assert started.metadata
         assert started.metadata["pid"] > 0
-        assert "(running for " in await session.until("bash_1", "oops")
+        assert "(running for " in await session.until("bash_1", "\noops\n")
         assert (await session.look("bash_1")).output.endswith("\nSTDOUT:\n\nSTDERR:\n")
         (tmp_path / "go").touch()
         last = await session.until("bash_1", "(exit code 3)")
@@ -88,7 +88,7 @@ def test_it_outlives_its_call_but_not_the_session(context: FolderContext) -> Non
 
     async def talk(session: Session) -> None:
         await session.start(f"setsid sleep {marker} & sleep {marker} & echo up; wait")
-        await session.until("bash_1", "up")
+        await session.until("bash_1", "\nup\n")
         assert processes_with(marker)
         await session.bash.close()
         assert not processes_with(marker)
@@ -103,7 +103,7 @@ def test_the_end_of_all_processes_is_enough_to_end_it(context: FolderContext) ->
     async def main() -> None:
         session = Session(context)
         await session.start(f"echo up; exec sleep {marker}")
-        await session.until("bash_1", "up")
+        await session.until("bash_1", "\nup\n")
         await context.processes.close()
         await session.ended("bash_1")
 
@@ -116,7 +116,7 @@ def test_killing_it_ends_what_it_started(context: FolderContext) -> None:
 
     async def talk(session: Session) -> None:
         await session.start(f"echo up; sleep {marker} & wait")
-        await session.until("bash_1", "up\n")
+        await session.until("bash_1", "\nup\n")
         assert (await session.kill("bash_1")).output.startswith("bash_1 (ended by KillBash")
         assert not processes_with(marker)
         assert (await session.kill("bash_1")).ok
