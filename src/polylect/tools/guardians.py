@@ -52,7 +52,7 @@ class Guardians:
             for descriptor in descriptors:
                 os.close(descriptor)
 
-    def wake(self, warden: int) -> None:
+    def wake(self, warden: int = 0) -> None:
         """Let the guardian and this warden go on, if somebody stopped them."""
         if self._now:
             signal_each((self._now[0],), signal.SIGCONT)
@@ -80,7 +80,7 @@ class Guardians:
         guardian, control = self._now
         word = b""
         with suppress(OSError, TimeoutError):
-            self.wake(guardian)
+            self.wake()
             control.shutdown(socket.SHUT_WR)
             control.setblocking(False)
             async with asyncio.timeout(CLOSE_BOUND):
