@@ -105,11 +105,11 @@ def test_a_repository_cannot_open_a_folder_by_claiming_that_it_is_gits(home: Pat
 
 
 def test_what_was_granted_is_stronger_than_what_is_usually_hidden(home: Path) -> None:
-    for name in (".ssh", ".aws", "work"):
+    for name in (".ssh", ".aws", "mine"):
         (home / name).mkdir()
     sandbox = Sandbox("auto", env={"HOME": str(home), "PATH": ""}, writable=["~/more"], hidden=["~/mine/private"])
-    (home / "work" / "private").mkdir()
-    fence = sandbox.fence(f"{home}/work", [f"{home}/work", f"{home}/.aws"])
-    assert fence.writable[:2] == [f"{home}/work", f"{home}/.aws"]
+    (home / "mine" / "private").mkdir()
+    fence = sandbox.fence(f"{home}/mine", [f"{home}/mine", f"{home}/.aws"])
+    assert fence.writable[:2] == [f"{home}/mine", f"{home}/.aws"]
     assert f"{home}/more" in fence.writable
     assert [path for path in fence.hidden if path.startswith(str(home))] == [f"{home}/.ssh", f"{home}/mine/private"]
