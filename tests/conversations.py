@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from polylect.vocab.content import Failure, Option, State, Text, Thinking, ToolCall, Usage
+from polylect.vocab.answers import State
+from polylect.vocab.content import Failure, Option, Text, Thinking, ToolCall, Usage
 from polylect.vocab.events import (
     AgentEnded,
     AgentProgress,

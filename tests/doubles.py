@@ -24,9 +24,9 @@ from polylect.vocab.entries import Body, Entry, Said
 from polylect.vocab.errors import SessionError, ToolError
 from polylect.vocab.events import Event, QueueChanged, TurnEnded
 from polylect.vocab.grammar import Grammar
+from polylect.vocab.hooks import Hooks
 from polylect.vocab.ports import (
     Exit,
-    Hooks,
     ModelEvent,
     ModelInfo,
     ModelRequest,
@@ -256,6 +256,11 @@ class Log:
 
     def spill(self, text: str) -> str:
         raise NotImplementedError
+
+    file = ""
+
+    def fill(self, message: Message) -> Message:
+        return message
 
     def close(self) -> None:
         pass

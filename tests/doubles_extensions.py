@@ -9,7 +9,8 @@ from doubles import Talk, converse
 from polylect.extensions.extensions import Extensions
 from polylect.tools.processes import Custody
 from polylect.vocab.commands import Command
-from polylect.vocab.ports import Hooks, Provider, Tool
+from polylect.vocab.hooks import Hooks
+from polylect.vocab.ports import Provider, Tool
 
 
 def written(folder: Path, code: str, name: str = "mine.py") -> str:

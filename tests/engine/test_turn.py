@@ -7,8 +7,9 @@ import pytest
 
 from doubles import Crash, Echo, Fail, Part, Played, Show, Talk, converse, run
 from polylect.providers.scripted import Scripted
+from polylect.vocab.answers import Stats
 from polylect.vocab.commands import AddContext, Prompt, Query
-from polylect.vocab.content import Failure, Message, Stats, Text, Thinking, ToolCall, ToolResult, Usage
+from polylect.vocab.content import Failure, Message, Text, Thinking, ToolCall, ToolResult, Usage
 from polylect.vocab.errors import ProviderError
 from polylect.vocab.events import (
     BlockEnded,

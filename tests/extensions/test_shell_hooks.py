@@ -16,7 +16,7 @@ from polylect.providers.scripted import Scripted
 from polylect.vocab.commands import Answer, Cancel, Command, Compact, Prompt
 from polylect.vocab.content import Message, Text
 from polylect.vocab.events import Ask, Event, Extra, Notice, TextDelta, ToolFinished, TurnEnded
-from polylect.vocab.ports import Opinion
+from polylect.vocab.hooks import Opinion
 
 HELLO = Prompt("t1", "Hello")
 ENV = {"PATH": os.environ.get("PATH", os.defpath)}

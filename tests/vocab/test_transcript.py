@@ -19,12 +19,11 @@ from conversations import (
     TWO_CALLS_ONE_DENIED,
 )
 from polylect.vocab import events as e
+from polylect.vocab.answers import State, Stats
 from polylect.vocab.content import (
     File,
     Image,
     Message,
-    State,
-    Stats,
     Stop,
     Text,
     Thinking,

@@ -32,7 +32,8 @@ from polylect.vocab.commands import AddServer, Command
 from polylect.vocab.content import Failure
 from polylect.vocab.errors import PolylectError
 from polylect.vocab.events import Event, Failed
-from polylect.vocab.ports import Hooks, Servers, Store, Tool
+from polylect.vocab.hooks import Hooks
+from polylect.vocab.ports import Servers, Store, Tool
 from polylect.wire.jsonl import MAX_LINE
 
 _PATIENCE = 30.0

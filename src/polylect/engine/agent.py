@@ -17,7 +17,8 @@ from polylect.engine.traces import Record
 from polylect.vocab.commands import Answer, Steer
 from polylect.vocab.content import Category, Message, PlanItem, Usage
 from polylect.vocab.events import Ask, Event
-from polylect.vocab.ports import Hooks, Processes, Provider, Scene, Servers, Tool
+from polylect.vocab.hooks import Hooks, Scene
+from polylect.vocab.ports import Library, Models, Processes, Provider, Servers, Tool
 
 
 class Agent:
@@ -38,6 +39,8 @@ class Agent:
         open_servers: Callable[[], Servers] | None = None,
         hooks: Hooks | None = None,
         trace: Callable[[Record], None] | None = None,
+        models: Models | None = None,
+        library: Library | None = None,
         lane: str = "",
         parent: "Agent | None" = None,
     ) -> None:
@@ -56,6 +59,8 @@ class Agent:
         self.room = room
         self.new_id = new_id
         self.open_servers = open_servers
+        self.models = models
+        self.library = library
         self.trace = trace
         """Takes a record of every model call and what came of it."""
         self.hooks: Hooks = parent.hooks if parent else hooks or NoHooks()

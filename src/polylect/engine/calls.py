@@ -27,7 +27,8 @@ from polylect.vocab.events import (
     ToolOutput,
     ToolStarted,
 )
-from polylect.vocab.ports import Opinion, Tool, ToolReturn
+from polylect.vocab.hooks import Opinion
+from polylect.vocab.ports import Tool, ToolReturn
 
 STOPPED = "Stopped"
 SUSPENSION = 300.0

@@ -13,7 +13,8 @@ from polylect.engine.settings import Settings
 from polylect.vocab.content import Block, Document, Image, Message, Text, Thinking, ToolCall, ToolResult, Usage
 from polylect.vocab.errors import PolylectError, ProviderError
 from polylect.vocab.events import CompactionEnded, CompactionStarted, ContextUsed, Event, Notice
-from polylect.vocab.ports import ModelRequest, Opinion, Provider, ReplyDone, TextChunk
+from polylect.vocab.hooks import Opinion
+from polylect.vocab.ports import ModelRequest, Provider, ReplyDone, TextChunk
 
 Say = Callable[[Event], None]
 MOST_FAILURES = 3

@@ -8,13 +8,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from polylect.engine import attach
+from polylect.engine import attach, offers, switching
 from polylect.engine.agent import Agent
 from polylect.engine.agents import Crew, Spawn
 from polylect.engine.configure import BadSetting, configured
+from polylect.engine.later import LATER
 from polylect.engine.loop import MOST_REMINDERS
 from polylect.engine.personas import find_personas
 from polylect.engine.pulse import Pulse
+from polylect.engine.queries import QUERIES, Refused
 from polylect.engine.script import Script
 from polylect.engine.settings import Settings
 from polylect.engine.traces import Tracer
@@ -30,13 +32,17 @@ from polylect.vocab.commands import (
     Configure,
     Grant,
     Hello,
+    HostReply,
+    HostSays,
     MalformedCommand,
+    OpenSession,
     Prompt,
     Query,
+    Rewind,
     Steer,
     UnknownCommand,
 )
-from polylect.vocab.content import Failure, Message, State, Text
+from polylect.vocab.content import Failure, Message, Text
 from polylect.vocab.errors import SessionError
 from polylect.vocab.events import Event, Notice, PlanChanged, Reply, SettingChanged, TurnEnded
 from polylect.vocab.ports import Servers
@@ -52,26 +58,26 @@ class Engine:
 
     def __init__(self, make_agent: Callable[[Callable[[Event], None]], Agent], say: Callable[[Event], None]) -> None:
         pulse = Pulse(say)
-        self._emit = pulse.emit
-        self._agent = make_agent(pulse.emit)
-        if self.settings.structured_traces or self._agent.trace:
-            told, keep = self.settings.structured_traces, self._agent.trace
-            pulse.say = Tracer(say, self._agent.provider.name, tell=told, keep=keep).hear
-        self._crew = Crew()
-        self._turns = Turns(self._agent, pulse, on_end=self._remind, at_work=lambda: self._crew.busy)
+        self.emit = pulse.emit
+        self.agent = make_agent(pulse.emit)
+        if self.settings.structured_traces or self.agent.trace:
+            told, keep = self.settings.structured_traces, self.agent.trace
+            pulse.say = Tracer(say, self.agent.provider.name, tell=told, keep=keep).hear
+        self.crew = Crew()
+        self.turns = Turns(self.agent, pulse, on_end=self._remind, at_work=lambda: self.crew.busy)
         personas = find_personas(_places(self.settings.workspace))
-        self._agent.tools[Spawn.name] = Spawn(self._agent, personas, self._report, self._crew)
+        self.agent.tools[Spawn.name] = Spawn(self.agent, personas, self._report, self.crew)
         if self.settings.script_tool:
-            self._agent.tools[Script.name] = Script()
+            self.agent.tools[Script.name] = Script()
         self._later: list[dict[str, Any]] = []
         self._reminded = 0
-        self._servers: Servers | None = None
+        self.servers: Servers | None = None
         self._prompted = False
-        self._agent.hooks.begin(self._agent.scene(), resumed=bool(self._agent.session.messages))
+        self.agent.hooks.begin(self.agent.scene(), resumed=bool(self.agent.session.messages))
 
     @property
     def settings(self) -> Settings:
-        return self._agent.settings
+        return self.agent.settings
 
     # From outside.
 
@@ -83,71 +89,70 @@ class Engine:
                 return None  # its codec has answered it
             case _ if take := _COMMANDS.get(type(command)):
                 failure = take(self, command)
+                if failure is LATER:
+                    return None
             case UnknownCommand(kind):
                 failure = Failure("unknown_command", f"Unknown command type: {kind}", "host")
             case _:
                 failure = Failure("unsupported", f"this engine cannot do {type(command).__name__} yet", "host")
-        self._reply(command, failure=failure)
-        self._turns.next()
+        self.reply(command, failure=failure)
+        self.turns.next()
 
     def input_closed(self, *, stop: bool) -> None:
         """Nobody will say more. What was accepted is finished unless `stop`; what would have to be asked is denied."""
-        self._agent.asks.nobody_listens()
+        self.agent.asks.nobody_listens()
         if stop:
             self._cancel(Cancel())
-            self._turns.next()
+            self.turns.next()
 
     async def settled(self) -> None:
         """Returns once nothing runs and nothing waits, in the background neither."""
-        await self._turns.settled()
-        while await self._crew.finished():
-            await self._turns.settled()
+        await self.turns.settled()
+        while await self.crew.finished():
+            await self.turns.settled()
 
     async def close(self) -> None:
         """Stop everything and let go of everything."""
         self._cancel(Cancel())
-        self._turns.next()
-        await self._crew.close()
-        await self._turns.settled()
-        await self._agent.hooks.close()
-        if self._servers:
-            await self._servers.close()
-        for tool in list(self._agent.tools.values()):
+        self.turns.next()
+        await self.crew.close()
+        await self.turns.settled()
+        await self.agent.hooks.close()
+        if self.servers:
+            await self.servers.close()
+        for tool in list(self.agent.tools.values()):
             if close := getattr(tool, "close", None):
                 await close()
-        await self._agent.processes.close()
+        await self.agent.processes.close()
         with suppress(Exception):
-            await self._agent.provider.close()
-        self._agent.session.store.close()
+            await self.agent.provider.close()
+        self.agent.session.store.close()
 
     def _report(self, text: str) -> None:
         """What a background agent has to say starts a turn that nobody asked for."""
-        self._add_turn(f"agent-{self._agent.new_id()}", text)
-        self._turns.next()
+        self._add_turn(f"agent-{self.agent.new_id()}", text)
+        self.turns.next()
 
     def _remind(self, ended: TurnEnded) -> None:
         """A model that ends before its own list does is told so, a few times."""
-        todos = self._agent.todos
+        todos = self.agent.todos
         left = [item.text for item in todos if item.status != "completed"]
         self._reminded = self._reminded if ended.turn.startswith(_REMINDER) else 0
-        wanted = self.settings.todo_reminder and ended.reason == "end" and not self._turns.waiting
+        wanted = self.settings.todo_reminder and ended.reason == "end" and not self.turns.waiting
         if wanted and left and self._reminded < MOST_REMINDERS:
             self._reminded += 1
-            self._emit(PlanChanged(tuple(todos)))
-            self._add_turn(f"{_REMINDER}{self._agent.new_id()}", f"{_UNFINISHED}\n- " + "\n- ".join(left))
+            self.emit(PlanChanged(tuple(todos)))
+            self._add_turn(f"{_REMINDER}{self.agent.new_id()}", f"{_UNFINISHED}\n- " + "\n- ".join(left))
 
     def _add_turn(self, turn: str, text: str) -> None:
         with suppress(SessionError):
-            self._agent.session.accept(turn, Message("user", (Text(text),)))
-            self._turns.add(Prompt(turn, text), cause="engine")
+            self.agent.session.accept(turn, Message("user", (Text(text),)))
+            self.turns.add(Prompt(turn, text), cause="engine")
 
     # Commands: each is carried out, or the failure says why not.
 
-    def _hello(self, command: Hello) -> Failure | None:
-        return None
-
     def _prompt(self, command: Prompt) -> Failure | None:
-        turns = self._turns
+        turns = self.turns
         if not command.turn:
             told = "the prompt has no id: give it one, and every event of its turn will carry it"
             return Failure("no_turn", told, "host")
@@ -162,7 +167,7 @@ class Engine:
         if isinstance(said, Failure):
             return said
         try:
-            self._agent.session.accept(command.turn, said)
+            self.agent.session.accept(command.turn, said)
         except SessionError as error:
             return Failure("session", str(error), "engine")
         self._prompted = True
@@ -170,12 +175,12 @@ class Engine:
         return None
 
     def _steer(self, command: Steer) -> Failure | None:
-        if not self._turns.running:
+        if not self.turns.running:
             return Failure("idle", "no turn is running that could be steered; send a prompt", "host")
         said = self._read(command)
         if isinstance(said, Failure):
             return said
-        self._agent.steers.append((command, said))
+        self.agent.steers.append((command, said))
         return None
 
     def _read(self, command: Prompt | Steer) -> Message | Failure:
@@ -190,20 +195,20 @@ class Engine:
         match command.what:
             case "turn" | "compaction":
                 if command.what == "turn" and command.queued == "drop":
-                    self._turns.drop()
-                if command.what == "turn" or not self._turns.running:
-                    self._turns.stop()
+                    self.turns.drop()
+                if command.what == "turn" or not self.turns.running:
+                    self.turns.stop()
             case "prompt":
-                self._turns.drop(command.target)
+                self.turns.drop(command.target)
             case "agent":
-                if not self._crew.cancel(command.target):
+                if not self.crew.cancel(command.target):
                     return Failure("unknown_agent", f"no agent {command.target!r} is at work", "host")
             case what:
                 return Failure("unsupported", f"this engine has no {what} to cancel", "host")
         return None
 
     def _answer(self, command: Answer) -> Failure | None:
-        if self._agent.asks.answer(command):
+        if self.agent.asks.answer(command):
             return None
         return Failure("unknown_ask", "nothing is waiting for this answer: unknown, or answered before", "host")
 
@@ -215,12 +220,12 @@ class Engine:
                 planned = self._changed(planned, change)
         except BadSetting as error:
             return Failure("bad_setting", str(error), "host")
-        at_once = {key: value for key, value in changes.items() if key == "mode" or not self._turns.busy}
+        at_once = {key: value for key, value in changes.items() if key == "mode" or not self.turns.busy}
         later = {key: value for key, value in changes.items() if key not in at_once}
         if later:
             self._later.append(later)
-            self._turns.afterwards(self._catch_up)
-            self._emit(Notice(f"{', '.join(later)}: will be changed after the current response"))
+            self.turns.afterwards(self._catch_up)
+            self.emit(Notice(f"{', '.join(later)}: will be changed after the current response"))
         self._apply(at_once)
         return None
 
@@ -228,17 +233,17 @@ class Engine:
         self._apply(self._later.pop(0))
 
     def _apply(self, changes: dict[str, Any]) -> None:
-        self._agent.settings = self._changed(self.settings, changes)
+        self.agent.settings = self._changed(self.settings, changes)
         for key, value in changes.items():
             if value is not None:
-                self._emit(SettingChanged(key, value))
+                self.emit(SettingChanged(key, value))
 
     def _changed(self, settings: Settings, changes: dict[str, Any]) -> Settings:
-        return configured(settings, changes, self._agent.provider.info(str(changes.get("model") or settings.model)))
+        return configured(settings, changes, self.agent.provider.info(str(changes.get("model") or settings.model)))
 
     def _add_context(self, command: AddContext) -> Failure | None:
         try:
-            self._agent.session.add_context(command.text)
+            self.agent.session.add_context(command.text)
         except SessionError as error:
             return Failure("session", str(error), "engine")
         return None
@@ -256,8 +261,8 @@ class Engine:
 
     def _change_server(self, command: ChangeServer) -> Failure | None:
         try:
-            if self._servers:
-                self._servers.change(command.name, command.action)
+            if self.servers:
+                self.servers.change(command.name, command.action)
                 return None
         except LookupError as error:
             return Failure("mcp", str(error), "host")
@@ -265,61 +270,43 @@ class Engine:
 
     def _opened(self) -> Servers | None:
         """The SDK behind them is heavy: nothing of it is loaded before there is a server."""
-        if self._servers is None and self._agent.open_servers:
-            self._servers = self._agent.open_servers()
-        return self._servers
+        if self.servers is None and self.agent.open_servers:
+            self.servers = self.agent.open_servers()
+        return self.servers
 
     def _compact(self, command: Compact) -> Failure | None:
-        if self._turns.busy:
+        if self.turns.busy:
             return Failure("busy", "a turn is running: stop it first, or wait for its end", "host", retryable=True)
-        if not self._agent.compactor.possible():
+        if not self.agent.compactor.possible():
             return Failure("nothing", "there is nothing to compact: the conversation is short", "host")
-        self._turns.occupy(self._agent.compactor.by_hand(self._emit, command.instructions))
+        self.turns.occupy(self.agent.compactor.by_hand(self.emit, command.instructions))
         return None
 
     def _grant(self, command: Grant) -> Failure | None:
         if command.revoke:
-            found = self._agent.rules.revoke(command.rule, command.id)
+            found = self.agent.rules.revoke(command.rule, command.id)
             return None if found else Failure("unknown_grant", "no such permission was granted", "host")
         if command.rule is None and not command.tokens and not command.cost:
             return Failure("bad_grant", "a grant names a rule, tokens or dollars", "host")
         if command.tokens or command.cost:
-            self._agent.meter.grant(tokens=command.tokens, cost=command.cost)
+            self.agent.meter.grant(tokens=command.tokens, cost=command.cost)
         if command.rule is not None:
-            self._agent.rules.add(command.rule, command.id, command.until_ms)
+            self.agent.rules.add(command.rule, command.id, command.until_ms)
         return None
 
     def _query(self, command: Query) -> None:
-        session = self._agent.session
-        match command.what:
-            case "state":
-                self._reply(command, self._state())
-            case "messages":
-                self._reply(command, list(session.messages))
-            case "stats":
-                self._reply(command, session.stats())
-            case "servers":
-                self._reply(command, list(self._servers.status()) if self._servers else [])
-            case what:
-                told = f"there is no {what!r} to ask for; ask for state, messages, stats or servers"
-                self._reply(command, failure=Failure("unsupported", told, "host"))
+        answer = QUERIES.get(command.what)
+        if answer is None:
+            told = f"there is no {command.what!r} to ask for; ask for {', '.join(sorted(QUERIES))}"
+            return self.reply(command, failure=Failure("unsupported", told, "host"))
+        try:
+            self.reply(command, answer(self, command.args))
+        except Refused as refused:
+            self.reply(command, failure=refused.failure)
 
-    def _state(self) -> State:
-        settings, session = self.settings, self._agent.session
-        return State(
-            session=session.id,
-            model=settings.model,
-            mode=settings.mode,
-            thinking=str(settings.thinking) if settings.thinking else "",
-            busy=bool(self._turns.running),
-            compacting=self._turns.busy and not self._turns.running,
-            queued=self._turns.waiting,
-            messages=len(session.messages),
-        )
-
-    def _reply(self, command: Command, data: Any = None, failure: Failure | None = None) -> None:
+    def reply(self, command: Command, data: Any = None, failure: Failure | None = None) -> None:
         if command.ref:
-            self._emit(Reply(command.ref, data, failure))
+            self.emit(Reply(command.ref, data, failure))
 
 
 def _places(workspace: str) -> tuple[str, ...]:
@@ -328,7 +315,11 @@ def _places(workspace: str) -> tuple[str, ...]:
 
 
 _COMMANDS: dict[type[Command], Callable[..., Failure | None]] = {
-    Hello: Engine._hello,
+    Hello: offers.greet,
+    HostReply: offers.take_reply,
+    HostSays: offers.take_word,
+    OpenSession: switching.open_session,
+    Rewind: switching.rewind,
     Prompt: Engine._prompt,
     Steer: Engine._steer,
     Cancel: Engine._cancel,

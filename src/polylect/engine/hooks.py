@@ -7,7 +7,8 @@ from msgspec import Struct
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import ToolCall
 from polylect.vocab.events import Ask, Event
-from polylect.vocab.ports import Heard, Opinion, Scene, ToolReturn, Watch
+from polylect.vocab.hooks import Heard, Opinion, Scene, Watch
+from polylect.vocab.ports import ToolReturn
 
 
 class Place(Struct, kw_only=True):

@@ -25,7 +25,8 @@ from polylect.vocab.commands import Prompt
 from polylect.vocab.content import Failure, Message, Stop, Text, Usage
 from polylect.vocab.errors import PolylectError, ProviderError
 from polylect.vocab.events import Extra, Notice, StepEnded, StepStarted, TurnEnded, TurnStarted, UserMessage
-from polylect.vocab.ports import ModelEvent, ModelRequest, Retrying, StreamRule
+from polylect.vocab.hooks import StreamRule
+from polylect.vocab.ports import ModelEvent, ModelRequest, Retrying
 
 Reason = Literal["end", "cancelled", "length", "refused", "limit", "error"]
 _REASONS: dict[Stop, Reason] = {"end": "end", "calls": "end", "length": "length", "refused": "refused"}

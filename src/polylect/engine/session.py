@@ -1,27 +1,19 @@
 """The conversation so far: what was said, what it cost, and how it is read back from a log."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from msgspec.structs import replace
 
 from polylect.engine.recall import Recalled, missing_results
-from polylect.vocab.content import Message, Stats, Text, ToolCall, ToolResult, Usage
+from polylect.vocab.answers import Stats
+from polylect.vocab.content import Message, Text, ToolCall, ToolResult, Usage
 from polylect.vocab.entries import Compacted, Configured, ContextAdded, Said, TurnClosed, TurnOpened
 from polylect.vocab.ports import Store
 
 SUSPENDED = "suspended"
 """A setting: what calls that wait for a person had done when they began to wait, by their ids."""
 SUMMARY = "The conversation so far was longer than fits. This is what matters of its beginning:\n\n"
-
-
-@runtime_checkable
-class Album(Protocol):
-    """A store that keeps pictures beside its log."""
-
-    def fill(self, message: Message) -> Message:
-        """The message with its pictures in it."""
-        ...
 
 
 class Session:
@@ -139,7 +131,7 @@ class Session:
 
     def _fill(self) -> None:
         """Pictures of a conversation that was read back are loaded once the model is to see them."""
-        if not self._filled and isinstance(self.store, Album):
+        if not self._filled:
             self.messages[self.kept :] = map(self.store.fill, self.messages[self.kept :])
         self._filled = True
 

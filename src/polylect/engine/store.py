@@ -119,6 +119,10 @@ class FileStore:
 
     # Beside the log.
 
+    @property
+    def file(self) -> str:
+        return self._folder.log
+
     def fill(self, message: Message) -> Message:
         """The message with its pictures in it."""
         return self._blobs.fill(message)
@@ -147,6 +151,8 @@ def _now() -> int:
 class MemoryStore:
     """A session that nobody keeps."""
 
+    file = ""
+
     def __init__(self, folder: str) -> None:
         self.session = ""
         self.entries: list[Entry] = []
@@ -155,6 +161,9 @@ class MemoryStore:
 
     def append(self, *bodies: Body) -> None:
         pass
+
+    def fill(self, message: Message) -> Message:
+        return message
 
     def sync(self) -> None:
         pass

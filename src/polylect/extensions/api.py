@@ -8,7 +8,7 @@ from polylect.extensions.book import Book, Command, Hook, Moment, OfferedTool, m
 from polylect.extensions.stage import Stage
 from polylect.vocab.content import Category, Option
 from polylect.vocab.events import Ask, Display
-from polylect.vocab.ports import Opinion, StreamRule
+from polylect.vocab.hooks import Opinion, StreamRule
 
 Act = TypeVar("Act", bound=Callable[..., Any])
 DEADLINE = 10.0

@@ -16,7 +16,8 @@ from polylect.extensions.stage import Fault, Stage
 from polylect.extensions.tool import ExtensionTool
 from polylect.vocab.content import ToolCall
 from polylect.vocab.events import Extra, Notice, SettingChanged
-from polylect.vocab.ports import Heard, Opinion, Processes, Scene, StreamRule, Tool, ToolReturn, Watch
+from polylect.vocab.hooks import Heard, Opinion, Scene, StreamRule, Watch
+from polylect.vocab.ports import Processes, Tool, ToolReturn
 
 LOAD_BOUND = 10.0
 """Seconds that an extension has to load."""

@@ -4,7 +4,8 @@ import re
 from collections.abc import Sequence
 
 from polylect.vocab.content import Text
-from polylect.vocab.ports import BlockDone, ModelEvent, StreamRule, TextChunk, Watch
+from polylect.vocab.hooks import StreamRule, Watch
+from polylect.vocab.ports import BlockDone, ModelEvent, TextChunk
 
 REACH = 2000
 """How far back, in characters, a match can begin: without a limit every chunk would cost the whole reply."""

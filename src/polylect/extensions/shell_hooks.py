@@ -12,7 +12,8 @@ from typing import Any, Literal
 import msgspec
 
 from polylect.extensions.book import Call, Hook, Moment, matcher
-from polylect.vocab.ports import Opinion, Processes, Scene, ToolReturn
+from polylect.vocab.hooks import Opinion, Scene
+from polylect.vocab.ports import Processes, ToolReturn
 
 MOMENTS: dict[str, Moment] = {
     "PreToolUse": "before_tool",

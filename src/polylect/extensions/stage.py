@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from polylect.vocab.commands import Answer
 from polylect.vocab.events import Ask, Event
-from polylect.vocab.ports import Scene
+from polylect.vocab.hooks import Scene
 
 
 class Fault(Exception):

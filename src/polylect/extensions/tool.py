@@ -6,7 +6,8 @@ import msgspec
 
 from polylect.extensions.book import OfferedTool
 from polylect.extensions.stage import Fault, Stage
-from polylect.vocab.ports import Scene, ToolContext, ToolReturn, ToolSpec
+from polylect.vocab.hooks import Scene
+from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
 
 _MOST_ARGUMENTS = 200
 

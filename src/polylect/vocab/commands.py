@@ -17,7 +17,12 @@ class _Command(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field=
 
 
 class Hello(_Command, frozen=True, tag="hello"):
-    """The host introduces itself. `offers` is what it can do for the engine (files, terminals, dialogs, hooks)."""
+    """The host introduces itself. `offers` is what it can do for the engine:
+
+    `hooks`: for each moment (PreToolUse ...) a list of `{"matcher": str | None, "ids": [str], "timeout": seconds}`;
+    `servers`: names of MCP servers inside the host; `tools`: tools that the host runs, as `{"name", "description",
+    "parameters"}`. An engine that hears it tells its `tools`, `agents`, `skills`, `commands` and `cwd` as settings.
+    """
 
     host: str = ""
     version: str = ""
@@ -61,17 +66,21 @@ class Prompt(_Command, frozen=True, tag="prompt"):
 
 
 class Steer(_Command, frozen=True, tag="steer"):
-    """Join the running turn: `soon` after the calls under way, `last` before it would end."""
+    """Join the running turn: `soon` after the calls under way, `last` before it would end.
+
+    With `idle` `keep` it waits for the next turn if none runs; else it is refused then.
+    """
 
     text: str
     attachments: tuple[Attachment, ...] = ()
     when: Literal["soon", "last"] = "soon"
+    idle: Literal["refuse", "keep"] = "refuse"
 
 
 class Cancel(_Command, frozen=True, tag="cancel"):
     """Stop something that runs. Idle is a no-op. `queued` says what becomes of prompts that wait."""
 
-    what: Literal["turn", "retry", "shell", "compaction", "agent", "prompt"] = "turn"
+    what: Literal["turn", "retry", "shell", "compaction", "agent", "prompt", "steers"] = "turn"
     target: str = ""
     queued: Literal["keep", "drop"] = "drop"
 
@@ -137,7 +146,10 @@ class Grant(_Command, frozen=True, tag="grant"):
 
 
 class Compact(_Command, frozen=True, tag="compact"):
+    """Replace the conversation's beginning by a summary. `busy` says what becomes of a turn that runs."""
+
     instructions: str = ""
+    busy: Literal["refuse", "interrupt"] = "refuse"
 
 
 class RunShell(_Command, frozen=True, tag="run_shell"):

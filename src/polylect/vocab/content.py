@@ -191,29 +191,3 @@ class PlanItem(Struct, frozen=True, omit_defaults=True):
     status: Literal["pending", "in_progress", "completed"] = "pending"
     priority: Literal["high", "medium", "low"] = "medium"
     id: str = ""
-
-
-class State(Struct, frozen=True, omit_defaults=True):
-    """The answer to a `state` query."""
-
-    session: str = ""
-    model: str = ""
-    mode: str = ""
-    thinking: str = ""
-    busy: bool = False
-    compacting: bool = False
-    queued: int = 0
-    messages: int = 0
-    name: str = ""
-    settings: dict[str, Any] = {}
-
-
-class Stats(Struct, frozen=True, omit_defaults=True):
-    """The answer to a `stats` query: counts over the whole session."""
-
-    session: str = ""
-    users: int = 0
-    assistants: int = 0
-    calls: int = 0
-    results: int = 0
-    usage: Usage = Usage()

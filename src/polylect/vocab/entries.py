@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from polylect.vocab.answers import ShellResult
 from polylect.vocab.content import Message, Usage
 
 VERSION = 1
@@ -61,7 +62,22 @@ class TurnClosed(Struct, frozen=True, omit_defaults=True, tag="turn_closed"):
     usage: Usage = Usage()
 
 
-Body = Opened | Said | ContextAdded | Configured | Compacted | TurnOpened | TurnClosed
+class ShellRan(Struct, frozen=True, tag="shell_ran"):
+    """A command of the user's own; the model is told of it like of a message."""
+
+    result: ShellResult
+
+
+class FileKept(Struct, frozen=True, omit_defaults=True, tag="file_kept"):
+    """What a file was before a call of this turn changed it: the name of a blob, or none if there was no file."""
+
+    turn: str
+    path: str
+    blob: str = ""
+    mode: int = 0
+
+
+Body = Opened | Said | ContextAdded | Configured | Compacted | TurnOpened | TurnClosed | ShellRan | FileKept
 
 
 class Entry(Struct, frozen=True, omit_defaults=True):

@@ -204,7 +204,8 @@ class ToolFinished(_Event, frozen=True, tag="tool_finished"):
 
 
 class HostCall(_Event, frozen=True, tag="host_call"):
-    """Work that only the host can do: a hook, a file or terminal of its own, a message to an in-host MCP server."""
+    """Work that only the host can do, as it offered: `hook` (callback, input, call), `mcp_message` (server_name,
+    message), `tool` (name, args, call), a file or terminal of its own."""
 
     call: str
     method: str

@@ -5,10 +5,11 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
+from polylect.vocab.answers import ModelCard, SessionCard
 from polylect.vocab.commands import Answer
-from polylect.vocab.content import Block, Category, Form, Image, Message, PlanItem, Server, Stop, ToolCall, Usage
+from polylect.vocab.content import Block, Category, Form, Image, Message, PlanItem, Server, Stop, Usage
 from polylect.vocab.entries import Body, Entry
-from polylect.vocab.events import Ask, Event
+from polylect.vocab.events import Ask
 
 # Models.
 
@@ -110,6 +111,16 @@ class Provider(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+class Models(Protocol):
+    """Every model that can be used now, whoever serves it."""
+
+    def cards(self) -> Sequence[ModelCard]: ...
+
+    def open(self, provider: str) -> Provider:
+        """Raises LookupError with what is missing if this one cannot be used."""
+        ...
 
 
 # Tools.
@@ -256,7 +267,36 @@ class Store(Protocol):
         """Keep a long text beside the log, and say where."""
         ...
 
+    def fill(self, message: Message) -> Message:
+        """The message with its pictures in it."""
+        ...
+
+    @property
+    def file(self) -> str:
+        """Where the log is, if it is kept."""
+        ...
+
     def close(self) -> None: ...
+
+
+class Library(Protocol):
+    """Where sessions are kept. Each method raises SessionError with the reason, and then nothing has changed."""
+
+    def create(self, parent: str = "") -> Store: ...
+
+    def resume(self, target: str) -> Store:
+        """By id, or by the path of a session file: ours, or another engine's, which becomes a session of ours."""
+        ...
+
+    def fork(self, store: Store, at: str = "") -> Store:
+        """A session that goes its own way before the message `at`; without one, after the last."""
+        ...
+
+    def sessions(self, cwd: str = "") -> Sequence[SessionCard]: ...
+
+    def export(self, store: Store, path: str) -> str:
+        """As a page to read, or as another engine's file, by the ending of the path; where it was written."""
+        ...
 
 
 # Servers.
@@ -276,91 +316,3 @@ class Servers(Protocol):
     def status(self) -> Sequence[Any]: ...
 
     async def close(self) -> None: ...
-
-
-# The user's own code.
-
-
-class Scene(Protocol):
-    """Where the user's own code is asked: what it says and asks itself belongs there."""
-
-    session: str
-    turn: str
-    agent: str
-    workspace: str
-    mode: str
-
-    def say(self, event: Event) -> None: ...
-
-    async def ask(self, question: Ask) -> Answer: ...
-
-
-class Heard(Struct, frozen=True):
-    """What a prompt has become. With `answer` it was a command and is carried out; if `refused`, nobody hears it."""
-
-    text: str
-    contexts: tuple[str, ...] = ()
-    refused: str = ""
-    answer: str | None = None
-
-
-class Opinion(Struct, frozen=True):
-    """On something that is about to happen, or has. Without a decision it is left to the rules."""
-
-    decision: Literal["", "allow", "ask", "deny"] = ""
-    reason: str = ""
-    args: dict[str, Any] | None = None
-    """What a call is to be made with, instead of what the model wanted."""
-    output: str | None = None
-    """What the model is told, instead of what the tool returned."""
-    context: str = ""
-    """What the model is told besides."""
-    interrupt: bool = False
-    """The turn is to end here."""
-
-
-class StreamRule(Struct, frozen=True):
-    """What the model is reminded of when its text matches."""
-
-    name: str
-    pattern: str
-    text: str
-    path: str = ""
-
-
-Watch = Callable[[ModelEvent], Sequence[StreamRule]]
-"""Takes a reply as it comes, and tells the rules that it has just broken."""
-
-
-class Hooks(Protocol):
-    """The user's own code: extensions and commands. Never raises: what fails in it is reported."""
-
-    def begin(self, scene: Scene, *, resumed: bool) -> None:
-        """Load it, in the background. All that follows waits for that."""
-        ...
-
-    async def opened(self) -> Sequence[str]:
-        """What it has to say to the model before the first prompt; told once."""
-        ...
-
-    async def prompt(self, scene: Scene, text: str, *, verbatim: bool) -> Heard: ...
-
-    async def before_tool(self, scene: Scene, call: ToolCall) -> Opinion: ...
-
-    async def after_tool(self, scene: Scene, call: ToolCall, returned: ToolReturn) -> Opinion: ...
-
-    async def compaction(self, scene: Scene, reason: str) -> Opinion:
-        """The context of the opinion is what the summary should heed."""
-        ...
-
-    async def stopping(self, scene: Scene, said: str, *, again: bool) -> str:
-        """Why the turn should not end with what was said, if it should not."""
-        ...
-
-    def watch(self) -> Watch | None:
-        """For one reply; None if there is nothing to watch for."""
-        ...
-
-    async def close(self) -> None:
-        """The session ends. Bounded."""
-        ...

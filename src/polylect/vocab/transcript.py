@@ -10,7 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from polylect.vocab import events as e
-from polylect.vocab.content import Block, Document, Image, Message, State, Stats, Text, ToolCall, ToolResult, Usage
+from polylect.vocab.answers import State, Stats
+from polylect.vocab.content import Block, Document, Image, Message, Text, ToolCall, ToolResult, Usage
 
 _NAMED = frozenset({"session", "model", "mode", "thinking", "name"})
 """Settings with a place of their own in State."""
