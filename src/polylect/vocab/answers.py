@@ -25,6 +25,21 @@ LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
 """How hard a model may think, in words."""
 
 
+class ModelCard(Struct, frozen=True, omit_defaults=True):
+    """A model that can be used now. Prices are dollars for a million tokens: input, output, cache read, cache write."""
+
+    provider: str
+    name: str
+    api: str = ""
+    base_url: str = ""
+    window: int = 0
+    max_output: int = 0
+    thinking: bool = False
+    effort_levels: tuple[str, ...] = ()
+    images: bool | None = None
+    prices: tuple[float | None, ...] = ()
+
+
 class State(Struct, frozen=True, omit_defaults=True):
     """The answer to a `state` query. `file` is the log of the session, if it is kept; `thinking` one of LEVELS."""
 
@@ -38,6 +53,8 @@ class State(Struct, frozen=True, omit_defaults=True):
     messages: int = 0
     name: str = ""
     provider: str = ""
+    card: ModelCard | None = None
+    """What is known of the model in use."""
     file: str = ""
     steering_mode: QueueMode = "one-at-a-time"
     follow_up_mode: QueueMode = "one-at-a-time"
@@ -124,21 +141,6 @@ class SessionCard(Struct, frozen=True, omit_defaults=True):
     messages: int = 0
     first: str = ""
     """How the first prompt begins."""
-
-
-class ModelCard(Struct, frozen=True, omit_defaults=True):
-    """A model that can be used now. Prices are dollars for a million tokens: input, output, cache read, cache write."""
-
-    provider: str
-    name: str
-    api: str = ""
-    base_url: str = ""
-    window: int = 0
-    max_output: int = 0
-    thinking: bool = False
-    effort_levels: tuple[str, ...] = ()
-    images: bool | None = None
-    prices: tuple[float | None, ...] = ()
 
 
 class Cycled(Struct, frozen=True, omit_defaults=True):
