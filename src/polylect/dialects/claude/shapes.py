@@ -1,0 +1,335 @@
+"""The wire's words in a turn, both directions. What may be left out has a default; a field without one is always there.
+
+`notices.py` has what is said around a turn, `control.py` the control protocol, and `frames.py` lists all. Readers
+forgive more than these shapes allow.
+"""
+
+# ruff: noqa: N815  (the wire has names in both styles)
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+Opaque = dict[str, Any]
+
+
+def one_of(*words: str) -> Meta:
+    """The words of today: a schema lists them, a reader takes any."""
+    return Meta(extra_json_schema={"enum": list(words)})
+
+
+Mode = Annotated[str, one_of("default", "acceptEdits", "bypassPermissions", "plan", "dontAsk", "auto", "manual")]
+Terminal = Annotated[
+    str,
+    one_of(
+        "completed", "aborted_streaming", "aborted_tools", "max_turns", "budget_exhausted", "api_error",
+        "prompt_too_long", "model_error", "structured_output_retry_exhausted", "hook_stopped", "turn_setup_failed",
+    ),
+]  # fmt: skip
+ApiError = Annotated[
+    str,
+    one_of(
+        "authentication_failed", "billing_error", "rate_limit", "overloaded", "invalid_request", "model_not_found",
+        "server_error", "unknown", "max_output_tokens",
+    ),
+]  # fmt: skip
+
+
+class Frame(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="type"):
+    pass
+
+
+class Said(Frame, frozen=True, kw_only=True):
+    """What nearly every frame of the engine carries. `uuid` is new for each line."""
+
+    session_id: str
+    uuid: str
+
+
+# Content blocks.
+
+
+class Block(Struct, frozen=True, omit_defaults=True, tag_field="type"):
+    pass
+
+
+class TextBlock(Block, frozen=True, tag="text"):
+    text: str
+
+
+class ThinkingBlock(Block, frozen=True, tag="thinking"):
+    thinking: str
+    signature: str
+
+
+class RedactedThinkingBlock(Block, frozen=True, tag="redacted_thinking"):
+    data: str
+
+
+class ToolUseBlock(Block, frozen=True, tag="tool_use"):
+    id: str
+    name: str
+    input: Opaque
+
+
+class ServerToolUseBlock(Block, frozen=True, tag="server_tool_use"):
+    id: str
+    name: str
+    input: Opaque
+
+
+class Source(Struct, frozen=True, omit_defaults=True):
+    type: Annotated[str, one_of("base64", "text", "url")]
+    media_type: str = ""
+    data: str = ""
+    url: str = ""
+
+
+class ImageBlock(Block, frozen=True, tag="image"):
+    source: Source
+
+
+class DocumentBlock(Block, frozen=True, tag="document"):
+    source: Source
+    title: str = ""
+
+
+class ToolResultBlock(Block, frozen=True, tag="tool_result"):
+    tool_use_id: str
+    content: str | list[TextBlock | ImageBlock]
+    is_error: bool | UnsetType = UNSET
+
+
+Spoken = TextBlock | ThinkingBlock | RedactedThinkingBlock | ToolUseBlock | ServerToolUseBlock
+Given = TextBlock | ImageBlock | DocumentBlock | ToolResultBlock
+
+
+# What the model says.
+
+
+class CacheCreation(Struct, frozen=True):
+    ephemeral_1h_input_tokens: int = 0
+    ephemeral_5m_input_tokens: int = 0
+
+
+class ServerToolUse(Struct, frozen=True):
+    web_search_requests: int = 0
+    web_fetch_requests: int = 0
+
+
+class Usage(Struct, frozen=True):
+    """The three kinds of input do not overlap."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_creation_input_tokens: int = 0
+    cache_read_input_tokens: int = 0
+    server_tool_use: ServerToolUse = ServerToolUse()
+    service_tier: str = "standard"
+    cache_creation: CacheCreation = CacheCreation()
+
+
+class Message(Struct, frozen=True, tag_field="type", tag="message"):
+    """All blocks of one reply share the `id`. `usage` is repeated with each of them: to be counted once."""
+
+    id: str
+    model: str
+    content: list[Spoken]
+    stop_reason: str | None = None
+    stop_sequence: str | None = None
+    usage: Usage = Usage()
+    context_management: None = None
+    role: Literal["assistant"] = "assistant"
+
+
+class Assistant(Said, frozen=True, kw_only=True, tag="assistant"):
+    """One block that is whole."""
+
+    message: Message
+    parent_tool_use_id: str | None
+    timestamp: str | UnsetType = UNSET
+    request_id: str = ""
+    error: ApiError = ""
+    is_api_error_message: bool = False
+    aborted: bool = False
+    agent_id: str = ""
+    subagent_type: str = ""
+    task_description: str = ""
+    user_message_uuid: str = ""
+    user_message_uuids: list[str] | UnsetType = UNSET
+
+
+class StreamEvent(Said, frozen=True, kw_only=True, tag="stream_event"):
+    """`event` is one of the model's own: message_start, content_block_delta ..."""
+
+    event: Opaque
+    parent_tool_use_id: str | None
+    ttft_ms: int | UnsetType = UNSET
+    api_message_id: str = ""
+
+
+# What the model is told.
+
+
+class Decision(Struct, frozen=True, omit_defaults=True):
+    decision: Annotated[str, one_of("accept", "reject")]
+    source: str
+    reason_type: str = ""
+
+
+class ResultMeta(Struct, frozen=True, omit_defaults=True):
+    """Of a tool_result: who allowed it or did not. `outcome` is our own, exact where `is_error` is not."""
+
+    id: str
+    permission_decision: Decision | None = None
+    non_execution_kind: str = ""
+    outcome: str = ""
+    tool_name: str = ""
+    reason: str = ""
+
+
+class Words(Struct, frozen=True):
+    content: str | list[Given]
+    role: Literal["user"] = "user"
+
+
+class User(Said, frozen=True, kw_only=True, tag="user"):
+    """A tool_result, a prompt (replayed, of a sub-agent, made up by the engine), or the mark of an interrupt."""
+
+    message: Words
+    parent_tool_use_id: str | None
+    timestamp: str = ""
+    tool_use_result: Any = UNSET
+    tool_result_meta: list[ResultMeta] = []
+    isReplay: bool = False
+    isSynthetic: bool = False
+    agent_id: str = ""
+    subagent_type: str = ""
+    task_description: str = ""
+    origin: Opaque | None = None
+
+
+# The beginning and the end of a turn.
+
+
+class ServerState(Struct, frozen=True, omit_defaults=True):
+    name: str
+    status: Annotated[str, one_of("connected", "failed", "needs-auth", "pending", "disabled")]
+
+
+class Engine(Struct, frozen=True):
+    """Who really speaks here."""
+
+    name: str
+    version: str
+
+
+class Init(Said, frozen=True, kw_only=True, tag="system"):
+    """Said at the start of every turn."""
+
+    subtype: Literal["init"]
+    cwd: str
+    tools: list[str]
+    mcp_servers: list[ServerState]
+    model: str
+    permissionMode: Mode
+    slash_commands: list[str]
+    apiKeySource: str
+    claude_code_version: str
+    output_style: str
+    agents: list[str]
+    skills: list[str]
+    plugins: list[Opaque]
+    capabilities: list[str] | UnsetType = UNSET
+    effort: str = ""
+    fast_mode_state: str = "off"
+    analytics_disabled: bool
+    user_message_uuids: list[str] | UnsetType = UNSET
+    engine: Engine
+
+
+class Denial(Struct, frozen=True):
+    tool_name: str
+    tool_use_id: str
+    tool_input: Opaque
+
+
+class ModelUsage(Struct, frozen=True, omit_defaults=True):
+    """Over the whole session."""
+
+    inputTokens: int
+    outputTokens: int
+    cacheReadInputTokens: int
+    cacheCreationInputTokens: int
+    webSearchRequests: int
+    costUSD: float
+    contextWindow: int
+    maxOutputTokens: int
+    provider: str = ""
+
+
+class Fault(Struct, frozen=True, omit_defaults=True):
+    """Our own: what exactly went wrong, and whose it was to do right."""
+
+    code: str
+    owner: str
+    message: str
+    retryable: bool = False
+
+
+class Result(Said, frozen=True, kw_only=True, tag="result"):
+    """The end of a turn. `usage` is this turn's, the cost and `modelUsage` are the whole session's."""
+
+    subtype: Annotated[
+        str,
+        one_of(
+            "success", "error_during_execution", "error_max_turns", "error_max_budget_usd",
+            "error_max_structured_output_retries",
+        ),
+    ]  # fmt: skip
+    is_error: bool
+    result: str | UnsetType = UNSET
+    errors: list[str] | UnsetType = UNSET
+    api_error_status: int | UnsetType | None = UNSET
+    stop_reason: str | None
+    terminal_reason: Terminal = ""
+    duration_ms: int
+    duration_api_ms: int
+    num_turns: int
+    total_cost_usd: float
+    usage: Usage
+    modelUsage: dict[str, ModelUsage]
+    model_usage_since_last_result: dict[str, ModelUsage] | UnsetType = UNSET
+    permission_denials: list[Denial]
+    structured_output: Any = UNSET
+    ttft_ms: int | UnsetType = UNSET
+    queued_turn_count: int | UnsetType = UNSET
+    result_index: int | UnsetType = UNSET
+    origin: Opaque | None = None
+    user_message_uuid: str = ""
+    user_message_uuids: list[str] | UnsetType = UNSET
+    local_command: bool = False
+    failure: Fault | None = None
+
+
+# What the host says.
+
+
+class Prompt(Frame, frozen=True, kw_only=True, tag="user"):
+    message: Words
+    session_id: str = ""
+    parent_tool_use_id: str | None = None
+    uuid: str = ""
+    priority: Annotated[str, one_of("now", "next", "later")] = ""
+    shouldQuery: bool = True
+    client_composed: bool = False
+    isSynthetic: bool = False
+    origin: Opaque | None = None
+    timestamp: str = ""
+
+
+class KeepAlive(Frame, frozen=True, kw_only=True, tag="keep_alive"):
+    """Said by either side."""
+
+
+class Environment(Frame, frozen=True, kw_only=True, tag="update_environment_variables"):
+    variables: dict[str, str]
