@@ -10,6 +10,7 @@ from polylect.engine.budget import Meter
 from polylect.engine.compact import Compactor
 from polylect.engine.gate import opens
 from polylect.engine.hooks import NoHooks, Place
+from polylect.engine.host_calls import HostCalls
 from polylect.engine.rulebook import Rulebook, configured_rules
 from polylect.engine.session import Session
 from polylect.engine.settings import Settings
@@ -75,10 +76,13 @@ class Agent:
         """What this turn has cost so far, its agents included."""
         self.meter: Meter = parent.meter if parent else Meter(settings.budget, session.usage)
         self.asks: Asks = parent.asks if parent else Asks()
+        self.host_calls: HostCalls = parent.host_calls if parent else HostCalls(new_id)
         self.rules: Rulebook = parent.rules if parent else Rulebook(configured_rules(settings, _home()))
         self.steers: list[tuple[Steer, Message]] = []
         self.queue_changed: Callable[[], None] = lambda: None
         """To be called when steers have been taken."""
+        self.offer_changed: Callable[[], None] = lambda: None
+        """To be called when tools, servers or commands have come or gone."""
         self.todos: Sequence[PlanItem] = ()
         """What it has set itself to do."""
         self.seen: dict[str, tuple[int, int]] = {}

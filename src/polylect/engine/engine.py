@@ -101,6 +101,7 @@ class Engine:
     def input_closed(self, *, stop: bool) -> None:
         """Nobody will say more. What was accepted is finished unless `stop`; what would have to be asked is denied."""
         self.agent.asks.nobody_listens()
+        self.agent.host_calls.nobody_listens()
         if stop:
             self._cancel(Cancel())
             self.turns.next()

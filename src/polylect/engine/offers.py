@@ -16,7 +16,9 @@ def greet(engine: Engine, command: Hello) -> Failure | None:
 
 
 def take_reply(engine: Engine, command: HostReply) -> Failure | None:
-    return Failure("unknown_call", "nothing was asked of the host under this id", "host")
+    if engine.agent.host_calls.reply(command):
+        return None
+    return Failure("unknown_call", "nothing is asked of the host under this id: unknown, or answered before", "host")
 
 
 def take_word(engine: Engine, command: HostSays) -> Failure | None:
