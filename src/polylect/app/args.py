@@ -75,14 +75,25 @@ SHORT = {
     "-V": "--version",
 }
 
+COMMON = (
+    *("--script", "--base-url", "--api-key", "--config", "--workspace", "--stream-timeout", "--approval-timeout"),
+    *("--on-eof", "--max-line", "--max-tokens", "--max-turns", "--trust-workspace", "--log-level"),
+    *("--version", "--help"),
+)
+"""Ours, whatever program we stand in for."""
+Flags = dict[str, tuple[str, str]]
 Options = dict[str, object]
+
+
+def common() -> Flags:
+    return {flag: FLAGS[flag] for flag in COMMON}
 
 
 class UsageError(Exception):
     """The command line makes no sense; the text says what would."""
 
 
-def parse(words: list[str]) -> tuple[Options, list[str]]:
+def parse(words: list[str], flags: Flags = FLAGS, short: dict[str, str] = SHORT) -> tuple[Options, list[str]]:
     """Options by name, and the words that are none. Both `--flag value` and `--flag=value` are read."""
     options: Options = {}
     rest: list[str] = []
@@ -95,13 +106,15 @@ def parse(words: list[str]) -> tuple[Options, list[str]]:
             rest.append(word)
             continue
         flag, given, value = word.partition("=")
-        flag = SHORT.get(flag, flag)
-        if flag not in FLAGS:
-            raise UsageError(_unknown(flag))
-        kind, name = FLAGS[flag]
+        flag = short.get(flag, flag)
+        if flag not in flags:
+            raise UsageError(_unknown(flag, flags))
+        kind, name = flags[flag]
         if kind == "switch":
             if given:
                 raise UsageError(f"{flag} takes no value")
+            options[name] = True
+        elif kind == "optional" and not given and (index == len(words) or words[index].startswith("-")):
             options[name] = True
         else:
             if not given:
@@ -145,12 +158,22 @@ def _seconds(flag: str, value: str) -> float:
     return seconds
 
 
-_CONVERT = {"text": _text, "count": _count, "seconds": _seconds}
+def _amount(flag: str, value: str) -> float:
+    try:
+        amount = float(value)
+    except ValueError:
+        amount = -1.0
+    if not 0 < amount < 1e9:
+        raise UsageError(f"{flag} takes an amount above zero, not {value!r}")
+    return amount
 
 
-def _unknown(flag: str) -> str:
+_CONVERT = {"text": _text, "optional": _text, "count": _count, "seconds": _seconds, "amount": _amount}
+
+
+def _unknown(flag: str, flags: Flags) -> str:
     from difflib import get_close_matches  # 8 ms, and only for an error
 
-    near = get_close_matches(flag, FLAGS, n=1)
+    near = get_close_matches(flag, flags, n=1)
     hint = f"did you mean {near[0]}?" if near else "see polylect --help"
     return f"unknown flag {flag}; {hint}"

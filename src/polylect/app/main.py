@@ -9,6 +9,8 @@ from polylect.app.args import UsageError, parse
 
 _STAND_IN = {"aionrs": "0.1.0", "wayland-core": "0.2.0", "wcore": "0.2.0"}
 """Names of programs we stand in for, and the protocol their hosts speak."""
+_FACES = {"omp": "omp", "pi": "omp", "claude": "claude"}
+"""The same, for those whose flags are not like ours at all."""
 _COMMANDS = ("demo", "doctor", "link", "models", "sessions")
 _HELP = """\
 polylect: a coding agent for host programs
@@ -68,6 +70,8 @@ def _main() -> int:
             print(_help_of(words[0]))
             return 0
         return _command(words)
+    if face := _FACES.get(name) or _face(words):
+        return _stand_in(face, name, words)
     try:
         options, rest = parse(words)
         if options.get("version"):
@@ -89,6 +93,38 @@ def _main() -> int:
     except UsageError as error:
         print(f"polylect: {error}", file=sys.stderr)
         return 2
+    return start(options)
+
+
+def _face(words: list[str]) -> str:
+    """Whose wire is wanted, if it is none of ours: the flags say so."""
+    flags = {word.partition("=")[0] for word in words if word.startswith("--")}
+    if "--mode" in flags:
+        return "omp"
+    return "claude" if flags & {"--output-format", "--input-format", "--print"} else ""
+
+
+def _stand_in(face: str, name: str, words: list[str]) -> int:
+    from polylect.app.start import start
+
+    try:
+        if face == "omp":
+            from polylect.app import omp_face
+
+            options = omp_face.options(words)
+        else:
+            from polylect.app import claude_face
+
+            options = claude_face.options(words, dict(os.environ))
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    if options.get("version"):
+        print(f"{claude_face.VERSION} (Claude Code)" if name == "claude" else f"{name} {__version__}")
+        return 0
+    if options.get("help"):
+        print(_HELP, end="")
+        return 0
     return start(options)
 
 

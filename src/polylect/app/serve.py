@@ -8,9 +8,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
+from importlib import import_module
 
 import msgspec
 
+from polylect import plug
 from polylect.app import config, secrets, stdio
 from polylect.app.confine import open_sandbox
 from polylect.app.otel import open_spans
@@ -21,6 +23,7 @@ from polylect.dialects.jsonstream import engine_side
 from polylect.engine.agent import Agent
 from polylect.engine.configure import DEFAULT_THINKING
 from polylect.engine.engine import Engine
+from polylect.engine.hooks import NoHooks
 from polylect.engine.session import Session
 from polylect.engine.settings import Settings
 from polylect.engine.store import FileStore, MemoryStore
@@ -28,7 +31,7 @@ from polylect.extensions.find import files_in, offered
 from polylect.tools.processes import Custody
 from polylect.tools.sandbox import Sandbox
 from polylect.tools.standard import standard_tools
-from polylect.vocab.commands import AddServer, Command
+from polylect.vocab.commands import AddServer, Command, Configure
 from polylect.vocab.content import Failure
 from polylect.vocab.errors import PolylectError
 from polylect.vocab.events import Event, Failed
@@ -63,11 +66,13 @@ class _Conversation:
     async def run(self) -> int:
         start = self._start
         self._codec = _codec(start)
-        self._out = stdio.Outgoing(start.stdout, self._codec.data_to_send, self._host_gone)
+        due = getattr(self._codec, "due", lambda: None)
+        self._out = stdio.Outgoing(start.stdout, self._codec.data_to_send, self._host_gone, due)
         try:
             self._engine = Engine(self._agent, self._say)
         except PolylectError as error:
             return await self._refuse(str(error))
+        self._prepare()
         self._add_servers()
         asyncio.get_running_loop().add_reader(self._start.signals, self._signalled)
         reading = asyncio.create_task(self._read())
@@ -80,7 +85,22 @@ class _Conversation:
         await self._engine.close()
         await self._send_spans()
         await self._out.drain(1.0 if self._signal else _PATIENCE)
-        return 128 + self._signal if self._signal else 0
+        return 128 + self._signal if self._signal else self._codec_end()
+
+    def _codec_end(self) -> int:
+        """Some wires tell by it how the last turn ended."""
+        return int(getattr(self._codec, "exit_code", 0))
+
+    def _prepare(self) -> None:
+        """What flags of other programs say about this conversation."""
+        values, tools = self._start.values, self._engine.agent.tools
+        named, without = values.get("tools"), values.get("without")
+        for name in list(tools):
+            if (isinstance(named, list) and name not in named) or (isinstance(without, list) and name in without):
+                del tools[name]
+        told = {"thinking": values.get("thinking_level"), "name": values.get("name"), "agents": values.get("agents")}
+        if settings := {name: value for name, value in told.items() if value}:
+            self._engine.handle(Configure(settings))
 
     def _add_servers(self) -> None:
         """Those of the configuration, now that nobody waits for them (L5)."""
@@ -108,7 +128,8 @@ class _Conversation:
 
     async def _read(self) -> None:
         self._take(self._codec.start())
-        await stdio.read(self._start.stdin, self._receive, self._out.room)
+        if self._start.values.get("input_format") != "text":
+            await stdio.read(self._start.stdin, self._receive, self._out.room)
         self._take(self._codec.receive_eof())
         self._engine.input_closed(stop=self._start.values.get("on_eof") == "stop")
 
@@ -153,7 +174,7 @@ class _Conversation:
     def _agent(self, emit: Callable[[Event], None]) -> Agent:
         start, settings = self._start, _settings(self._start)
         self._provider = open_provider(start.values, start.env)
-        self._spans = open_spans(start.env, start.place.session if start.place else "")
+        self._spans = open_spans(start.env, start.session)
         store: Store = MemoryStore("")
         if start.place:
             store = FileStore(start.place, cwd=settings.workspace, new_id=_new_id)
@@ -175,7 +196,7 @@ class _Conversation:
             processes=custody,
             env=env,
             open_servers=open_servers,
-            hooks=_hooks(start, tools, custody, env, sandbox),
+            hooks=_hooks(start, tools, custody, env, sandbox) or NoHooks(),
             trace=self._spans.keep if self._spans else None,
             emit=emit,
             room=self._out.room,
@@ -205,9 +226,15 @@ def _hooks(
 
 def _codec(start: Start) -> EngineSide:
     env = Env(now=lambda: time.time_ns() // 1_000_000, new_id=_new_id)
-    told = start.values.get("max_line")
+    values, told = start.values, start.values.get("max_line")
     max_line = told if isinstance(told, int) and told else MAX_LINE
-    codec = engine_side.EngineSide(env, version=str(start.values["protocol"]), max_line=max_line)
+    face = str(values.get("face") or "")
+    codec: EngineSide
+    if face:
+        options = import_module(f"polylect.app.{face}_face").codec_options(values, start.env, start.session)
+        codec = plug.load("dialects", face).DIALECT.engine_side(env, max_line=max_line, **options)
+    else:
+        codec = engine_side.EngineSide(env, version=str(values["protocol"]), max_line=max_line)
     codec.overhear(start.first)
     return codec
 

@@ -27,6 +27,8 @@ _FLAGS = {
 }
 """Capabilities of wayland's wire that this engine has, some only where they were switched on by this setting."""
 ENDING = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP)
+_READY = {"omp": b'{"type":"ready"}\n', "claude": b""}
+"""How other wires begin."""
 _ON_EOF = ("finish", "stop")
 _LEVELS = ("debug", "info", "warning", "error")
 _SANDBOXES = ("auto", "bwrap", "landlock", "off")
@@ -61,6 +63,7 @@ class Start:
         self.values = values
         self.env = env
         self.place = place
+        self.session = place.session if place else ""
         self.stdin, self.stdout = streams
         self.signals = signals
         """Where the numbers of signals can be read."""
@@ -76,13 +79,11 @@ def start(options: config.Values) -> int:
     except (CannotStart, config.ConfigError, folder.FolderError) as error:
         missing = isinstance(error, folder.FolderError) and bool(options.get("resume") or options.get("continue"))
         _say_why(str(error), options, silent=missing or getattr(error, "silent", False))
-        return error.code if isinstance(error, CannotStart) else 1
+        return error.code if isinstance(error, CannotStart) and "face" not in options else 1
     streams = _take_streams()
     signals = _hear_signals()
     session = place.session if place else ""
-    mode, mcp = str(values["mode"]), bool(values.get("mcp_servers"))
-    flags: dict[str, object] = {flag: True for flag, name in _FLAGS.items() if not name or values.get(name)}
-    first = ready_line(str(values["protocol"]), session, thinking=True, mode=mode, mcp=mcp, extras=flags)
+    first = _first(values, session)
     try:
         _write(streams[1], first)
     except OSError as error:
@@ -108,6 +109,15 @@ def start(options: config.Values) -> int:
         os._exit(1)  # half a loop would only complain on its way out
 
 
+def _first(values: config.Values, session: str) -> bytes:
+    """What a host hears merely for having started us."""
+    if face := values.get("face"):
+        return _READY[str(face)]
+    mode, mcp = str(values["mode"]), bool(values.get("mcp_servers"))
+    flags: dict[str, object] = {flag: True for flag, name in _FLAGS.items() if not name or values.get(name)}
+    return ready_line(str(values["protocol"]), session, thinking=True, mode=mode, mcp=mcp, extras=flags)
+
+
 def settle(options: config.Values, env: dict[str, str], notes: list[str]) -> config.Values:
     try:
         workspace = os.path.realpath(str(options.get("workspace") or os.getcwd()))
@@ -124,6 +134,9 @@ def settle(options: config.Values, env: dict[str, str], notes: list[str]) -> con
     _one_of(values, "thinking", ("enabled", "disabled"))
     _one_of(values, "compaction", ("off", "safe", "full"))
     values["mode"] = _mode(values)
+    values["system_prompt"] = "\n\n".join(
+        filter(None, (str(values.get("system_prompt") or ""), *_list(values, "append_system_prompt")))
+    )
     _check_rights(values)
     values["workspace"] = workspace
     values["folders"] = [os.path.realpath(path) for path in _list(values, "folders")]
@@ -222,7 +235,7 @@ def _session(values: config.Values, env: dict[str, str]) -> folder.Folder | None
     named, resumed = values.get("session_id"), values.get("resume")
     if values.get("continue") and resumed is None:
         resumed = "latest"
-    if named is not None and resumed is not None:
+    if named is not None and resumed is not None and not values.get("fork"):
         raise CannotStart("--resume and --session-id exclude each other: one continues, the other begins", silent=True)
     if named == "latest":
         raise CannotStart("--session-id latest: that word is taken, --resume latest means the newest session", code=2)
@@ -230,17 +243,38 @@ def _session(values: config.Values, env: dict[str, str]) -> folder.Folder | None
         if resumed is not None:
             raise CannotStart("--resume needs sessions, and they are switched off", silent=True)
         return None
-    root = str(values.get("sessions_root") or folder.sessions_root(env))
-    workspace = str(values["workspace"])
+    root, workspace = sessions_root(values, env), str(values["workspace"])
+    if values.get("session_file"):
+        return None  # which session that is shows when it is read
     if resumed is not None:
-        return folder.resume(root, str(resumed), workspace)
-    return folder.create(root, folder.new_id() if named is None else str(named), workspace)
+        found = folder.resume(root, str(resumed), workspace)
+        if not values.get("fork"):
+            return found
+        found.close()
+        values["fork_from"] = found.session
+    return folder.create(root, _new_session(values) if named is None else str(named), workspace)
+
+
+def sessions_root(values: config.Values, env: dict[str, str]) -> str:
+    return os.path.abspath(str(values.get("sessions_root") or folder.sessions_root(env)))
+
+
+def _new_session(values: config.Values) -> str:
+    if values.get("face") != "claude":
+        return folder.new_id()
+    from polylect.app.claude_face import new_session
+
+    return new_session()
 
 
 def _say_why(message: str, options: config.Values, *, silent: bool) -> None:
     """On stderr always; seed 004 also wants a frame, but a failed --resume must leave stdout empty."""
     print(f"polylect: {message}", file=sys.stderr)
-    if options.get("protocol") == "0.1.0" and not silent:
+    if options.get("face") == "claude" and options.get("output_format") != "text":
+        from polylect.app.claude_face import refusal
+
+        os.write(1, refusal(message, str(options.get("resume") or "")))
+    elif options.get("protocol") == "0.1.0" and not silent:
         os.write(1, _error_frame("config_error", message))
 
 

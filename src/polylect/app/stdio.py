@@ -15,11 +15,22 @@ _READ = 16 * 1024
 
 
 class Outgoing:
-    """Bytes on their way to the host. `fill` is asked for more whenever something may be ready."""
+    """Bytes on their way to the host. `fill` is asked for more whenever something may be ready.
 
-    def __init__(self, descriptor: int, fill: Callable[[], bytes], broken: Callable[[], None]) -> None:
+    `due` says in how many milliseconds it has to be asked again, if it holds something back.
+    """
+
+    def __init__(
+        self,
+        descriptor: int,
+        fill: Callable[[], bytes],
+        broken: Callable[[], None],
+        due: Callable[[], int | None] = lambda: None,
+    ) -> None:
         self._descriptor = descriptor
         self._fill = fill
+        self._due = due
+        self._alarm: asyncio.TimerHandle | None = None
         self._broken = broken
         self._loop = asyncio.get_running_loop()
         self._buffer = bytearray()
@@ -72,6 +83,12 @@ class Outgoing:
                 written = self._write(data)
                 self._buffer += memoryview(data)[written:]
         self._watch()
+        if self._alarm is None and (wait := self._due()) is not None:
+            self._alarm = self._loop.call_later(wait / 1000, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self.wake()
 
     def _writable(self) -> None:
         written = self._write(self._buffer)
