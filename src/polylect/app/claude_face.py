@@ -115,6 +115,16 @@ def _choose_form(told: Options, rest: list[str]) -> None:
         told["prompt"] = rest[0]
 
 
+def has_prompt(told: Options) -> bool:
+    """Where prompts do not come as lines, there is one: on the command line, else all of stdin."""
+    if told["input_format"] != "text":
+        return True
+    if "prompt" not in told:
+        with open(0, "rb", closefd=False) as stdin:
+            told["prompt"] = stdin.read().decode("utf-8", "replace").strip()
+    return bool(told["prompt"])
+
+
 def _choose_model(told: Options, env: dict[str, str]) -> None:
     if told.get("model") in ("", "default"):
         del told["model"]

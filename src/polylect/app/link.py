@@ -5,7 +5,7 @@ import sys
 
 import polylect
 
-_NAMES = ("aionrs", "wayland-core", "wcore")
+_NAMES = ("aionrs", "wayland-core", "wcore", "omp", "pi", "claude")
 _LONGEST_SHEBANG = 120
 
 

@@ -16,12 +16,15 @@ _HELP = """\
 polylect: a coding agent for host programs
 
   polylect --json-stream [flags]   serve one conversation on stdin and stdout
+  polylect --mode rpc [flags]      the same as omp does it, with omp's flags; see docs/omp-rpc.md
+  polylect --output-format stream-json --input-format stream-json --verbose [flags]
+                                   the same as claude does it, with claude's flags; see docs/claude.md
   polylect demo [--frames] [--yes] watch it do a small job; needs no key and no network
   polylect doctor [--online] [--json] [flags]
                                    what is configured, found and missing; --online also tries the keys
   polylect models [--json]         which models can be used now, and what keeps the others from it
   polylect sessions [...]          what is kept: list, show, export, import, fork, repair, delete
-  polylect link NAME FOLDER        stand in for aionrs or wayland-core: makes FOLDER/NAME
+  polylect link NAME FOLDER        stand in for aionrs, wayland-core, omp, pi or claude: makes FOLDER/NAME
   polylect --version
 
 Flags
@@ -125,6 +128,9 @@ def _stand_in(face: str, name: str, words: list[str]) -> int:
     if options.get("help"):
         print(_HELP, end="")
         return 0
+    if face == "claude" and not claude_face.has_prompt(options):
+        print("error: there is no prompt: give it as an argument, or on stdin", file=sys.stderr)
+        return 1
     return start(options)
 
 
@@ -133,7 +139,7 @@ def _help_of(command: str) -> str:
 
 
 def _what_to_do(words: list[str]) -> str:
-    said = f"say what to do: --json-stream or one of {', '.join(_COMMANDS)}; see polylect --help"
+    said = f"say what to do: --json-stream, --mode rpc, --output-format stream-json or one of {', '.join(_COMMANDS)}; see polylect --help"
     if words:
         from difflib import get_close_matches  # 8 ms, and only for an error
 
