@@ -139,7 +139,8 @@ def _help_of(command: str) -> str:
 
 
 def _what_to_do(words: list[str]) -> str:
-    said = f"say what to do: --json-stream, --mode rpc, --output-format stream-json or one of {', '.join(_COMMANDS)}; see polylect --help"
+    wires = "--json-stream, --mode rpc, --output-format stream-json"
+    said = f"say what to do: {wires} or one of {', '.join(_COMMANDS)}; see polylect --help"
     if words:
         from difflib import get_close_matches  # 8 ms, and only for an error
 
