@@ -1,4 +1,4 @@
-"""Whether a provider can work, told before `ready`: imports nothing heavy and asks no network."""
+"""Whether a provider can work and what its model can do, told before `ready`: imports nothing heavy, asks no network."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import os
 
 TYPE_CHECKING = False  # typing itself would cost 5 ms
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     Credentials = Callable[[Mapping[str, str], str, str], str | None]
     Rule = tuple[tuple[str, ...], tuple[str, ...], Credentials]
+    Offer = tuple[bool, tuple[str, ...], bool]
+    """Whether it thinks, its levels of effort, and whether its price is known."""
 
 PROVIDERS = ("scripted", "anthropic", "openai", "bedrock", "vertex", "local")
 _OR_SCRIPTED = "or try without one: --provider scripted"
@@ -40,6 +42,34 @@ def check(
         return f"the API key holds characters that no key has (spaces, line breaks?): set {key_names[0]} again"
     # A server of one's own may want no key; the services themselves and the clouds always do.
     return None if key or (base and base_names) else credentials(env, project, profile)
+
+
+def offer(model: str) -> Offer | None:
+    """What `models.json` says of a model; None if nobody knows it. A dated version has the price of its model."""
+    from polylect.providers.known import KNOWN  # written by tests/providers/test_known.py
+
+    name = model if model in KNOWN else longest(KNOWN, bare(model))
+    if not name:
+        return None
+    thinking, levels, priced = KNOWN[name]
+    return thinking, levels, priced and (model == name or is_version(model, name))
+
+
+def bare(model: str) -> str:
+    """Without what clouds and gateways write around it: `us.anthropic.claude-x-v1:0`, `anthropic/claude-x`."""
+    return model.rpartition("/")[2].rpartition("anthropic.")[2].partition("@")[0].partition(":")[0]
+
+
+def longest(names: Iterable[str], model: str) -> str:
+    """The longest of these that the model's name begins with."""
+    return max((name for name in names if model.startswith(name)), key=len, default="")
+
+
+def is_version(model: str, name: str) -> bool:
+    """Whether this is a dated version of that model: `gpt-4o-2024-08-06`, and not `gpt-4o-audio` or `-4-5-20251101`."""
+    rest = model.removeprefix(name)
+    digits = rest.replace("-", "")
+    return rest == "-latest" or (rest.startswith("-") and digits.isdigit() and len(digits) == 8)
 
 
 def _no_key(name: str) -> Credentials:

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from polylect.providers.check import bare, is_version, longest
 from polylect.providers.settings import ProviderSettings
 from polylect.vocab.content import Usage
 from polylect.vocab.errors import StartError
@@ -63,44 +64,33 @@ class Catalogue:
 
     def row(self, model: str) -> Row:
         rows = self.rows
-        return rows.get(model) or _longest(rows, _bare(model)) or Row()
+        return rows.get(model) or rows.get(longest(rows, bare(model))) or Row()
 
     def _base(self, name: str) -> Row:
         """What a user's row begins with. A price belongs to one model: it is not taken from a shorter name."""
         rows = self.rows
-        return rows.get(name) or replace(_longest(rows, _bare(name)) or Row(), price=None)
+        return rows.get(name) or replace(rows.get(longest(rows, bare(name))) or Row(), price=None)
 
     def info(self, model: str) -> ModelInfo:
-        row = self.row(model)
-        return ModelInfo(model, row.window, row.max_output, row.thinking, row.effort_levels, row.images)
+        row, priced = self.row(model), self._price(model) is not None
+        return ModelInfo(model, row.window, row.max_output, row.thinking, row.effort_levels, row.images, priced)
 
     def settled(self, model: str, done: ReplyDone) -> ReplyDone:
         """The end of a reply with its price, if that is known."""
         return replace(done, usage=replace(done.usage, cost=self._cost(model, done.usage)))
 
-    def _cost(self, model: str, usage: Usage) -> float | None:
+    def _price(self, model: str) -> Price | None:
         """A price belongs to one model and its dated versions only: `gpt-4o-audio` is not `gpt-4o`."""
         rows = self.rows
-        row = rows.get(model) or next((rows[name] for name in rows if _is_version(model, name)), None)
-        if row is None or row.price is None:
+        row = rows.get(model) or next((rows[name] for name in rows if is_version(model, name)), None)
+        return row.price if row else None
+
+    def _cost(self, model: str, usage: Usage) -> float | None:
+        prices = self._price(model)
+        if prices is None:
             return None
         counts = (usage.input, usage.output, usage.cache_read, usage.cache_write)
-        parts = list(zip(counts, row.price, strict=True))
+        parts = list(zip(counts, prices, strict=True))
         if any(count and price is None for count, price in parts):
             return None
         return sum(count * (price or 0.0) for count, price in parts) / 1_000_000
-
-
-def _bare(model: str) -> str:
-    """Without what clouds and gateways write around it: `us.anthropic.claude-x-v1:0`, `anthropic/claude-x`."""
-    return model.rpartition("/")[2].rpartition("anthropic.")[2].partition("@")[0].partition(":")[0]
-
-
-def _longest(rows: Mapping[str, Row], model: str) -> Row | None:
-    name = max((name for name in rows if model.startswith(name)), key=len, default="")
-    return rows[name] if name else None
-
-
-def _is_version(model: str, name: str) -> bool:
-    rest = model.removeprefix(name)
-    return rest != model and (rest == "-latest" or (len(rest) >= 9 and rest.replace("-", "").isdigit()))

@@ -86,9 +86,11 @@ class Scripted:
         return self._script
 
     def info(self, model: str) -> ModelInfo:
-        # The built-in script says nothing of its model: it need not be read before somebody prompts.
-        about = ScriptHead().model if self._built_in else self.load().head.model
-        return ModelInfo(model, about.window, about.max_output, about.thinking, about.effort_levels, about.images)
+        # The built-in script says nothing of its model and is free: it need not be read before somebody prompts.
+        head = ScriptHead() if self._built_in else self.load().head
+        about, priced = head.model, self._built_in or head.price is not None
+        told = (about.window, about.max_output, about.thinking, about.effort_levels, about.images)
+        return ModelInfo(model, *told, priced)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
         moment = moment_of(request)

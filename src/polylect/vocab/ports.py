@@ -31,6 +31,8 @@ class ModelInfo(Struct, frozen=True, omit_defaults=True):
     thinking: bool = False
     effort_levels: tuple[str, ...] = ()
     images: bool | None = None
+    priced: bool = False
+    """Whether what it costs is known."""
 
 
 class ModelRequest(Struct, frozen=True):
