@@ -16,6 +16,7 @@ import msgspec
 
 from polylect.engine.agent import Agent
 from polylect.engine.engine import Engine
+from polylect.engine.hooks import NoHooks
 from polylect.engine.session import Session
 from polylect.engine.settings import Settings
 from polylect.vocab.commands import Command
@@ -328,7 +329,7 @@ class Talk:
                 settings=Settings(**{**known, **settings}),
                 provider=Witness(provider, self.faults),
                 tools=known_tools,
-                hooks=hooks(known_tools) if hooks else None,
+                hooks=hooks(known_tools) if hooks else NoHooks(),
                 session=self.session,
                 processes=NoProcesses(),
                 env={},

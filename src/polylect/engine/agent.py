@@ -3,6 +3,7 @@
 import os
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 
+from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from polylect.engine.asks import Asks
@@ -14,59 +15,55 @@ from polylect.engine.host_calls import HostCalls
 from polylect.engine.rulebook import Rulebook, configured_rules
 from polylect.engine.session import Session
 from polylect.engine.settings import Settings
+from polylect.engine.steers import Steers
 from polylect.engine.traces import Record
-from polylect.vocab.commands import Answer, Steer
+from polylect.vocab.commands import Answer
 from polylect.vocab.content import Category, Message, PlanItem, Usage
 from polylect.vocab.events import Ask, Event
 from polylect.vocab.hooks import Hooks, Scene
 from polylect.vocab.ports import Library, Models, Processes, Provider, Servers, Tool
 
 
-class Agent:
+class Agent(Struct, kw_only=True, eq=False, dict=True):
     """What a turn works with. `emit` says an event; `room` waits until the host has read enough of them."""
 
-    def __init__(
-        self,
-        *,
-        settings: Settings,
-        provider: Provider,
-        tools: MutableMapping[str, Tool],
-        session: Session,
-        processes: Processes,
-        env: Mapping[str, str],
-        emit: Callable[[Event], None],
-        room: Callable[[], Awaitable[None]],
-        new_id: Callable[[], str],
-        open_servers: Callable[[], Servers] | None = None,
-        hooks: Hooks | None = None,
-        trace: Callable[[Record], None] | None = None,
-        models: Models | None = None,
-        library: Library | None = None,
-        lane: str = "",
-        parent: "Agent | None" = None,
-    ) -> None:
-        self.lane = lane
-        self.parent = parent
+    settings: Settings
+    provider: Provider
+    tools: MutableMapping[str, Tool]
+    session: Session
+    processes: Processes
+    env: Mapping[str, str]
+    emit: Callable[[Event], None]
+    room: Callable[[], Awaitable[None]]
+    new_id: Callable[[], str]
+    open_servers: Callable[[], Servers] | None = None
+    hooks: Hooks = NoHooks()
+    trace: Callable[[Record], None] | None = None
+    """Takes a record of every model call and what came of it."""
+    models: Models | None = None
+    library: Library | None = None
+    lane: str = ""
+    parent: "Agent | None" = None
+
+    def __post_init__(self) -> None:
+        parent = self.parent
         self.depth: int = parent.depth + 1 if parent else 0
         self.detached: bool = parent is not None and parent.detached
         """It works in the background and may outlive the turn that started it."""
-        self.settings = settings
-        self.provider = provider
-        self.tools = tools
+        self.hooks = parent.hooks if parent else self.hooks
+        self.asks: Asks = parent.asks if parent else Asks()
+        self.host_calls: HostCalls = parent.host_calls if parent else HostCalls(self.new_id)
+        self.rules: Rulebook = parent.rules if parent else Rulebook(configured_rules(self.settings, _home()))
+        self.steers = Steers()
+        self.running: dict[str, str] = {}
+        """Calls that run now: id to the tool's name."""
+        self.enter(self.session)
+
+    def enter(self, session: Session) -> None:
+        """Go on in this conversation; nothing that was known of another one stays."""
         self.session = session
-        self.processes = processes
-        self.env = env
-        self.emit = emit
-        self.room = room
-        self.new_id = new_id
-        self.open_servers = open_servers
-        self.models = models
-        self.library = library
-        self.trace = trace
-        """Takes a record of every model call and what came of it."""
-        self.hooks: Hooks = parent.hooks if parent else hooks or NoHooks()
         self.compactor = Compactor(
-            provider,
+            lambda: self.provider,
             session,
             lambda: self.settings,
             lambda reason: self.hooks.compaction(self.scene(), reason),
@@ -74,20 +71,10 @@ class Agent:
         )
         self.spent = Usage()
         """What this turn has cost so far, its agents included."""
-        self.meter: Meter = parent.meter if parent else Meter(settings.budget, session.usage)
-        self.asks: Asks = parent.asks if parent else Asks()
-        self.host_calls: HostCalls = parent.host_calls if parent else HostCalls(new_id)
-        self.rules: Rulebook = parent.rules if parent else Rulebook(configured_rules(settings, _home()))
-        self.steers: list[tuple[Steer, Message]] = []
-        self.queue_changed: Callable[[], None] = lambda: None
-        """To be called when steers have been taken."""
-        self.offer_changed: Callable[[], None] = lambda: None
-        """To be called when tools, servers or commands have come or gone."""
+        self.meter: Meter = self.parent.meter if self.parent else Meter(self.settings.budget, session.usage)
         self.todos: Sequence[PlanItem] = ()
         """What it has set itself to do."""
         self.seen: dict[str, tuple[int, int]] = {}
-        self.running: dict[str, str] = {}
-        """Calls that run now: id to the tool's name."""
 
     def roots(self, category: Category) -> list[str]:
         """Where tools of this category may go without asking first; real paths."""

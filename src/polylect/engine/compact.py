@@ -38,7 +38,7 @@ class Compactor:
 
     def __init__(
         self,
-        provider: Provider,
+        provider: Callable[[], Provider],
         session: Session,
         settings: Callable[[], Settings],
         consult: Callable[[str], Awaitable[Opinion]],
@@ -129,7 +129,7 @@ class Compactor:
             session=self._session.id,
         )
         parts: list[str] = []
-        async with aclosing(self._provider.stream(request)) as stream:
+        async with aclosing(self._provider().stream(request)) as stream:
             async for batch in stream:
                 parts += [event.text for event in batch if isinstance(event, TextChunk)]
                 for done in (event for event in batch if isinstance(event, ReplyDone)):
@@ -141,12 +141,12 @@ class Compactor:
 
     def _pay(self, done: ReplyDone) -> None:
         """A summary has its price like any other reply, and is no part of the conversation."""
-        reply = Message("assistant", (), usage=done.usage, model=done.model, provider=self._provider.name)
+        reply = Message("assistant", (), usage=done.usage, model=done.model, provider=self._provider().name)
         self._charge(reply, done.request)
         self._session.say("", reply, request=done.request)
 
     def _window(self) -> int:
-        return self._provider.info(self._settings().model).window
+        return self._provider().info(self._settings().model).window
 
 
 def cut(messages: Sequence[Message], first: int, most: int) -> int:

@@ -176,12 +176,12 @@ class Engine:
         return None
 
     def _steer(self, command: Steer) -> Failure | None:
-        if not self.turns.running:
+        if not self.turns.running and command.idle == "refuse":
             return Failure("idle", "no turn is running that could be steered; send a prompt", "host")
         said = self._read(command)
         if isinstance(said, Failure):
             return said
-        self.agent.steers.append((command, said))
+        self.agent.steers.add(command, said)
         return None
 
     def _read(self, command: Prompt | Steer) -> Message | Failure:
@@ -198,9 +198,11 @@ class Engine:
                 if command.what == "turn" and command.queued == "drop":
                     self.turns.drop()
                 if command.what == "turn" or not self.turns.running:
-                    self.turns.stop()
+                    self.turns.stop(keep=command.queued == "keep")
             case "prompt":
                 self.turns.drop(command.target)
+            case "steers":
+                self.turns.drop_steers(keep=False)
             case "agent":
                 if not self.crew.cancel(command.target):
                     return Failure("unknown_agent", f"no agent {command.target!r} is at work", "host")

@@ -107,10 +107,13 @@ class Turn:
 
     def _begin(self) -> None:
         message = self._agent.session.begin(self.id)
-        self._say(UserMessage(_words(message), self._cause))
+        self._say(UserMessage(_words(message), self._cause, self._prompt.attachments if self._prompt else ()))
 
     async def _converse(self) -> Reason:
-        while self._prompt is None or self._prompt.query:
+        if self._prompt is not None and not self._prompt.query:
+            return "end"
+        self._deliver("soon")
+        while True:
             if self._out_of_steps() or self._out_of_budget():
                 return "limit"
             try:
@@ -118,10 +121,9 @@ class Turn:
             except RuleBroken as broken:
                 self._remind(broken.rules)
                 continue
-            if not reply.calls and not self._take_steers(last=True) and not await self._is_sent_on(reply):
-                return _REASONS.get(reply.stop, "error")
-            self._take_steers(last=False)
-        return "end"
+            if self._deliver("soon") or reply.calls or self._deliver("last") or await self._is_sent_on(reply):
+                continue
+            return _REASONS.get(reply.stop, "error")
 
     def _remind(self, rules: Sequence[StreamRule]) -> None:
         """The model is told which rules it broke before it is asked again."""
@@ -234,15 +236,15 @@ class Turn:
         agent.session.say(self.id, message, request=reply.request)
         agent.compactor.learn(reply.usage, self._say)
 
-    def _take_steers(self, *, last: bool) -> bool:
-        """What the host wants to add: now, or, when the turn would end, also what was meant for then."""
-        taken = [(steer, message) for steer, message in self._agent.steers if last or steer.when == "soon"]
+    def _deliver(self, when: Literal["soon", "last"]) -> bool:
+        """What the host wants to add: now, or, when the turn would end, what was meant for then."""
+        agent, settings = self._agent, self._agent.settings
+        taken = agent.steers.take(when, settings.steering_mode if when == "soon" else settings.follow_up_mode)
         for steer, message in taken:
-            self._agent.steers.remove((steer, message))
-            self._agent.session.say("", message)
-            self._say(UserMessage(steer.text, "steer" if steer.when == "soon" else "follow_up"))
+            agent.session.say("", message)
+            self._say(UserMessage(steer.text, "steer" if when == "soon" else "follow_up", steer.attachments))
         if taken:
-            self._agent.queue_changed()
+            agent.steers.changed()
         return bool(taken)
 
     def _out_of_steps(self) -> bool:

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from polylect.engine.budget import Budget
 from polylect.engine.tidy import Level
+from polylect.vocab.answers import InterruptMode, QueueMode
 
 Mode = Literal["default", "auto_edit", "force", "plan", "dont_ask"]
 MODES: tuple[Mode, ...] = ("default", "auto_edit", "force", "plan", "dont_ask")
@@ -49,6 +50,16 @@ class Settings(Struct, frozen=True):
     """How full the model's window may get before the conversation's beginning becomes a summary."""
     compaction: Level = "off"
     """How much of what commands print the model is spared; see tidy.py."""
+    auto_compaction: bool = True
+    """Whether that is done without being asked for."""
+    auto_retry: bool = True
+    """Whether a request that failed is made again where that can help."""
+    steering_mode: QueueMode = "one-at-a-time"
+    """How many messages that wait to join a turn soon are delivered at a time."""
+    follow_up_mode: QueueMode = "one-at-a-time"
+    """The same for those that wait for its end."""
+    interrupt_mode: InterruptMode = "immediate"
+    """Whether a message that waits stops the calls of a step that have not finished when one of them has."""
     queue: int = 64
     """How many prompts may wait."""
     approval_timeout: float = 0.0

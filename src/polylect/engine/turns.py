@@ -7,9 +7,12 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Literal
 
+from msgspec import structs
+
 from polylect.engine.agent import Agent
 from polylect.engine.loop import Turn
 from polylect.engine.pulse import Pulse
+from polylect.vocab.answers import Queue
 from polylect.vocab.commands import Prompt
 from polylect.vocab.errors import SessionError
 from polylect.vocab.events import CostChanged, Notice, QueueChanged, Settled, TurnEnded
@@ -37,6 +40,8 @@ class Turns:
         self._afterwards: list[Callable[[], None]] = []
         self._work: asyncio.Task[TurnEnded] | asyncio.Task[None] | None = None
         self._stopping = False
+        self._keeping = False
+        """Whether messages that came too late for the turn that runs go with the next one, whatever they say."""
         self._settled = asyncio.Event()
         self._settled.set()
         self._said = True
@@ -44,7 +49,7 @@ class Turns:
         self.running = ""
         """The turn that runs."""
         self._told = QueueChanged()
-        agent.queue_changed = self._tell_queue
+        agent.steers.changed = self._tell_queue
 
     @property
     def busy(self) -> bool:
@@ -53,6 +58,12 @@ class Turns:
     @property
     def waiting(self) -> int:
         return len(self._waiting)
+
+    @property
+    def queue(self) -> Queue:
+        """What waits: prompts by their turns, messages for a turn by their words."""
+        steers = self._agent.steers
+        return Queue(tuple(prompt.turn for prompt in self._waiting), steers.texts("soon"), steers.texts("last"))
 
     @property
     def ids(self) -> set[str]:
@@ -65,13 +76,16 @@ class Turns:
             self._own.add(prompt.turn)
         if prompt.busy == "interrupt":
             self._waiting.appendleft(prompt)
-            self.stop()
+            self.stop(keep=True)
         else:
             self._waiting.append(prompt)
 
-    def stop(self) -> None:
-        """End what runs; what waits is next."""
+    def stop(self, *, keep: bool) -> None:
+        """End what runs; prompts that wait are next. Messages that were meant for it wait on if they are to `keep`."""
+        if not keep:
+            self.drop_steers(keep=False)
         if self._work is not None and not self._stopping:
+            self._keeping = keep
             self._stopping = True
             self._agent.asks.stop(self.running)
             self._work.cancel()
@@ -120,13 +134,8 @@ class Turns:
                 self._emit(Settled())
 
     def _tell_queue(self) -> None:
-        """What waits, if that has changed: prompts by their turns, messages for the running turn by their words."""
-        steers = [steer for steer, _ in self._agent.steers]
-        waiting = QueueChanged(
-            tuple(prompt.turn for prompt in self._waiting),
-            tuple(steer.text for steer in steers if steer.when == "soon"),
-            tuple(steer.text for steer in steers if steer.when == "last"),
-        )
+        """What waits, if that has changed."""
+        waiting = QueueChanged(*structs.astuple(self.queue))
         if waiting != self._told:
             self._told = waiting
             self._emit(waiting)
@@ -139,7 +148,8 @@ class Turns:
         ended = TurnEnded("cancelled", turn=turn) if work.cancelled() else work.result()
         await self._close_books(ended)
         beating.cancel()
-        self._drop_steers(turn)
+        if not self._keeping:
+            self.drop_steers(keep=True)
         self.running = ""
         self._emit(ended)
         self._on_end(ended)
@@ -151,7 +161,7 @@ class Turns:
 
     def _go_on(self) -> None:
         self._work = None
-        self._stopping = False
+        self._stopping = self._keeping = False
         acts, self._afterwards = self._afterwards, []
         for act in acts:
             act()
@@ -169,10 +179,11 @@ class Turns:
         if session.usage.cost is not None:
             self._emit(CostChanged(session.usage, tuple(session.ledger), turn=ended.turn))
 
-    def _drop_steers(self, turn: str) -> None:
-        if count := len(self._agent.steers):
-            self._emit(Notice(f"{count} messages meant for this turn were dropped with it", "warning", turn=turn))
-            self._agent.steers.clear()
+    def drop_steers(self, *, keep: bool) -> None:
+        """With `keep`, only those that do not want to wait for another turn."""
+        if count := self._agent.steers.drop(keep=keep):
+            told = f"{count} messages meant for this turn were dropped with it"
+            self._emit(Notice(told, "warning", turn=self.running))
             self._tell_queue()
 
     def _end_dropped(self) -> None:
