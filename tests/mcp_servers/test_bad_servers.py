@@ -42,7 +42,7 @@ def _loaded() -> None:
         (Server("plain", command="no-such-program"), "There is no program 'no-such-program' on this machine."),
         (Server("plain", "http", url="http://127.0.0.1:1/mcp"), "the server cannot be reached: "),
         (Server("plain", "sse", url="http://127.0.0.1:1/sse"), "the server cannot be reached: "),
-        (Server("plain", "host"), "a server inside the host cannot be used here"),
+        (Server("plain", "host"), "this engine cannot reach servers inside its host"),
     ],
     ids=lambda value: (value.args[1:2] or (value.transport,))[0] if isinstance(value, Server) else "",
 )

@@ -94,3 +94,7 @@ def test_P5_a_server_gets_little_of_our_environment_and_all_of_its_own() -> None
         "http_proxy": "http://proxy",
         "TOKEN": "x",
     }
+
+
+def test_a_server_inside_the_host_has_only_a_name() -> None:
+    assert servers_from({"calc": {"type": "sdk", "name": "calc"}}) == [Server("calc", "host")]

@@ -6,15 +6,18 @@ from typing import Any, Literal
 
 from polylect.vocab.content import Server
 
-_TRANSPORTS: dict[str, Literal["stdio", "sse", "http"]] = {
+_TRANSPORTS: dict[str, Literal["stdio", "sse", "http", "host"]] = {
     "stdio": "stdio",
     "sse": "sse",
     "http": "http",
     "streamable-http": "http",
     "streamable_http": "http",
+    "sdk": "host",
 }
 _KINDS: dict[str, type] = {
     "transport": str,
+    "type": str,
+    "name": str,
     "command": str,
     "args": list,
     "env": dict,
@@ -22,8 +25,9 @@ _KINDS: dict[str, type] = {
     "headers": dict,
     "deferred": bool,
     "disabled": bool,
+    "long_names": bool,
 }
-_EXTRAS = ("deferred", "disabled")
+_EXTRAS = ("deferred", "disabled", "long_names")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
@@ -44,10 +48,12 @@ def _server(name: str, settings: Any, env: Mapping[str, str]) -> Server:
     if not isinstance(settings, dict):
         raise ServerError(f"{place} is a table: [{place}] with a command or a url below it")
     _check(place, settings)
-    word = settings.get("transport") or ("stdio" if "command" in settings else "http")
+    word = settings.get("transport") or settings.get("type") or ("stdio" if "command" in settings else "http")
     if word not in _TRANSPORTS:
         raise ServerError(f"{place}.transport: there is no {word!r}; choose stdio, sse or streamable-http")
     transport = _TRANSPORTS[word]
+    if transport == "host":
+        return Server(name, transport)
     needed = "command" if transport == "stdio" else "url"
     if not settings.get(needed):
         raise ServerError(f"{place} has the transport {word} and needs a {needed}")

@@ -9,11 +9,10 @@ LONGEST = 64
 _FOREIGN = re.compile(r"[^a-zA-Z0-9_-]")
 
 
-def name_for(server: str, tool: str, taken: Container[str]) -> str:
-    """A name that no other tool has and that every vendor accepts."""
-    bare = _plain(tool)
-    if bare and bare == tool and bare not in taken:
-        return bare
+def name_for(server: str, tool: str, taken: Container[str], *, bare: bool = True) -> str:
+    """A name that no other tool has and that every vendor accepts; the tool's own only if it may be `bare`."""
+    if bare and tool and _plain(tool) == tool and tool not in taken:
+        return tool
     whole = long_name(server, tool)
     number = 2
     name = whole

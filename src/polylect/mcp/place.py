@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -27,6 +27,10 @@ class Place(Struct, frozen=True):
     call_timeout: float
     ask: Callable[[Ask], Awaitable[Answer]] | None
     on_commands: Callable[[], None]
+    host: Callable[[str, Any], Awaitable[Any]] | None
+    """Hands a message to a server inside the host, and brings what that says to it. Raises PolylectError."""
+    inboxes: dict[str, Callable[[Any], None]]
+    """Of servers inside the host that are listened to: where their unasked messages go."""
     loading: asyncio.Lock
     """Held by whoever loads the SDK, so that a dozen servers do not take a dozen threads for it."""
 

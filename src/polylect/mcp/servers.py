@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
@@ -34,12 +34,14 @@ class Servers:
         call_timeout: float = 120.0,
         ask: Callable[[Ask], Awaitable[Answer]] | None = None,
         on_commands: Callable[[], None] = lambda: None,
+        host: Callable[[str, Any], Awaitable[Any]] | None = None,
     ) -> None:
-        """`ask` is for questions that belong to no call; `on_commands` hears that `commands` has others now."""
+        """`ask` is for questions that belong to no call; `on_commands` hears that `commands` has others now; `host`
+        hands a message to a server inside the host."""
         self._tools = tools
         self._report = report
         told = (children, env, workspace, connect_timeout, call_timeout, ask, on_commands)
-        self._place = Place(*told, asyncio.Lock())
+        self._place = Place(*told, host, {}, asyncio.Lock())
         self._known: dict[str, Server] = {}
         self._kept: dict[str, Keeper] = {}
         self._named: dict[str, dict[str, str]] = {}
@@ -69,6 +71,12 @@ class Servers:
                 if action == "remove":
                     del self._known[name]
                 self._report(ServerChanged(name, "removed"))
+
+    def hear(self, name: str, message: Any) -> bool:
+        """A server inside the host says something unasked. False if nobody listens to it."""
+        if inbox := self._place.inboxes.get(name):
+            inbox(message)
+        return inbox is not None
 
     def status(self) -> list[ServerStatus]:
         return [
@@ -123,12 +131,13 @@ class Servers:
         """Its tools as they are now. A tool that stays keeps its name, whatever comes and goes around it."""
         name = keeper.server.name
         before = self._named.get(name, {})
+        bare = keeper.server.transport != "host" and keeper.server.extras.get("long_names") is not True
         self._withdraw(name)
         named: dict[str, str] = {}
         reserved = {*self._tools, *before.values()}
         for listed in keeper.listed:
             if listed.name not in named:
-                here = before.get(listed.name) or name_for(name, listed.name, reserved)
+                here = before.get(listed.name) or name_for(name, listed.name, reserved, bare=bare)
                 named[listed.name] = here
                 reserved.add(here)
                 self._tools[here] = ServerTool(here, name, listed, keeper.call)

@@ -1,4 +1,4 @@
-"""The ways to a server: a child's pipes, SSE, streamable HTTP.
+"""The ways to a server: a child's pipes, SSE, streamable HTTP, the host itself.
 
 Importing it loads the SDK.
 """
@@ -15,6 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import RequestId
 
 from polylect.mcp.environment import environment
+from polylect.mcp.host import in_host
 from polylect.mcp.pipes import Incoming, Outgoing
 from polylect.mcp.place import Fault, Place
 from polylect.mcp.remarks import Remarks
@@ -55,7 +56,8 @@ async def streams(server: Server, place: Place, remarks: Remarks, lost: asyncio.
             async with client, http as (incoming, outgoing):
                 yield _Watched(incoming, lost), outgoing
         case "host":
-            raise Fault("a server inside the host cannot be used here")
+            async with in_host(server.name, place, remarks) as (incoming, outgoing):
+                yield _Watched(incoming, lost), outgoing
 
 
 def _http_client(server: Server, remarks: Remarks, lost: asyncio.Event) -> httpx2.AsyncClient:

@@ -1,0 +1,137 @@
+"""A server inside the host, made with the official SDK: everything that it can do arrives by way of host calls."""
+
+import asyncio
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp")
+
+from mcp.server.mcpserver import Context, MCPServer
+
+from doubles_mcp import CallContext, Stage, on_stage
+from mcp_servers.doubles_host import Inside, inside_host
+from polylect.vocab.content import Server
+from polylect.vocab.errors import PolylectError
+from polylect.vocab.events import ServerChanged
+
+warnings.simplefilter("ignore")  # what the newest revision deprecates is still what servers use
+SHOP = Server("shop", "host")
+
+
+def shop() -> MCPServer:
+    server = MCPServer("shop", version="1")
+
+    @server.tool()
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    @server.tool()
+    async def count(ctx: Context[Any, Any]) -> str:
+        await ctx.report_progress(1, 2, "half")
+        return "done"
+
+    @server.tool()
+    async def grow(ctx: Context[Any, Any]) -> str:
+        server.add_tool(lambda: "grown", name="leaf", description="A leaf.")
+        await ctx.session.send_tool_list_changed()
+        return "growing"
+
+    @server.tool()
+    async def wait() -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    return server
+
+
+class Host:
+    """Its end of the calls, once the server is up."""
+
+    def __init__(self) -> None:
+        self.inside: Inside | None = None
+        self.waiting, self.cancelled, self.told = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def call(self, name: str, message: Any) -> Any:
+        if self.inside is None or name != "shop":
+            raise PolylectError(f"no server {name}")
+        if message.get("params", {}).get("name") == "wait":
+            self.waiting.set()
+        if message["method"] == "notifications/cancelled":
+            self.told.set()
+        try:
+            return await self.inside.send(message)
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
+
+
+def with_shop(folder: Path, work: Any) -> None:
+    host = Host()
+
+    async def all_of_it(stage: Stage) -> None:
+        async with inside_host(shop()) as host.inside:
+            host.inside.unasked = lambda message: stage.servers.hear("shop", message)
+            stage.servers.add(SHOP)
+            assert (await stage.heard("shop")).status == "ready"
+            await work(stage, host)
+
+    on_stage(folder, all_of_it, host=host.call)
+
+
+def test_its_tools_carry_the_servers_name_and_can_be_called(tmp_path: Path) -> None:
+    async def work(stage: Stage, host: Host) -> None:
+        assert stage.about("shop") == [
+            ServerChanged("shop", "ready", ("mcp__shop__add", "mcp__shop__count", "mcp__shop__grow", "mcp__shop__wait"))
+        ]
+        assert (await stage.call("mcp__shop__add", {"a": 2, "b": 3})).output == "5"
+        assert host.inside
+        assert [message["method"] for message in host.inside.heard[:3]] == [
+            "initialize",
+            "notifications/initialized",
+            "tools/list",
+        ]
+
+    with_shop(tmp_path, work)
+
+
+def test_what_it_says_unasked_is_heard(tmp_path: Path) -> None:
+    async def work(stage: Stage, host: Host) -> None:
+        context = CallContext(tmp_path)
+        assert (await stage.call("mcp__shop__count", {}, context)).output == "done"
+        assert context.shown == ["half (1/2)\n"]
+        await stage.call("mcp__shop__grow")
+        assert "mcp__shop__leaf" in (await stage.heard("shop", 2)).tools
+        assert not stage.servers.hear("other", {})
+        assert stage.servers.hear("shop", {"no": "message"})
+
+    with_shop(tmp_path, work)
+
+
+def test_a_cancelled_call_no_longer_waits_for_the_host(tmp_path: Path) -> None:
+    async def work(stage: Stage, host: Host) -> None:
+        call = asyncio.create_task(stage.call("mcp__shop__wait"))
+        await host.waiting.wait()
+        call.cancel()
+        await host.cancelled.wait()
+        await host.told.wait()
+
+    with_shop(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    ("known", "reason"),
+    [
+        (True, "no server elsewhere"),
+        (False, "this engine cannot reach servers inside its host"),
+    ],
+)
+def test_a_server_that_the_host_does_not_have_fails_with_the_reason(tmp_path: Path, known: bool, reason: str) -> None:
+    async def work(stage: Stage) -> None:
+        stage.servers.add(Server("elsewhere", "host"))
+        assert await stage.heard("elsewhere") == ServerChanged("elsewhere", "failed", reason=reason)
+
+    on_stage(tmp_path, work, **({"host": Host().call} if known else {}))
