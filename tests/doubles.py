@@ -238,8 +238,7 @@ class Log:
 
     def __init__(self, entries: Sequence[Entry] = (), *, full: Callable[[int], bool] = lambda write: False) -> None:
         self.session = "s1"
-        self.entries = entries
-        self.written = list(entries)
+        self.entries = self.written = list(entries)
         self.writes = 0
         self.synced = 0
         self._full = full

@@ -132,7 +132,7 @@ def test_a_fork_goes_its_own_way_and_what_it_needs_cannot_be_deleted(place: Plac
     assert "again" not in sessions(place, "show", "two")
     assert "(forked from one)" in sessions(place)
     assert "holds the beginning of two" in refused(place, "delete", "one")
-    assert "cannot be read" in refused(place, "fork", "one", "--at", "nowhere")
+    assert "'nowhere' is not a message" in refused(place, "fork", "one", "--at", "nowhere")
     sessions(place, "delete", "one", "two")
     assert list(place.sessions.iterdir()) == []
 

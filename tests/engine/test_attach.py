@@ -95,7 +95,7 @@ def test_T7_a_file_that_cannot_be_taken_is_refused_by_name_before_anything_is_st
     assert failure.code == "bad_attachment"
     assert name in failure.message
     assert why in failure.message
-    assert (len(talk.events), talk.messages, talk.store.entries) == (1, [], ())
+    assert (len(talk.events), talk.messages, talk.store.entries) == (1, [], [])
 
 
 def test_T7_a_large_file_that_is_not_text_is_named_too(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from doubles import Echo, Played, check_history, converse
 from engine.test_session import disk_of
 from polylect.engine import folder, log
 from polylect.engine.blobs import Blobs, images
+from polylect.engine.library import fork_place
 from polylect.engine.recall import Recalled
 from polylect.engine.session import Session
 from polylect.engine.store import FileStore
@@ -110,7 +111,7 @@ def test_L1_a_full_disk_refuses_the_picture_and_leaves_no_half_of_it(pictured: P
 
 @pytest.mark.parametrize("name", ["sha256:../../log.jsonl", "sha256:", "sha256:" + "A" * 64, "../lock", "x" * 64])
 def test_P6_a_picture_s_name_cannot_lead_elsewhere(pictured: Path, name: str) -> None:
-    assert Blobs([str(pictured / "s1" / "blobs")]).read(name) == b""
+    assert Blobs([str(pictured / "s1" / "blobs")]).find(name) is None
 
 
 # Long outputs.
@@ -185,9 +186,12 @@ def test_a_fork_at_any_entry_is_a_valid_history_that_can_be_gone_on_with(tmp_pat
 
 
 def test_a_fork_before_a_prompt_goes_on_without_it(tmp_path: Path) -> None:
-    points = Recalled(conversation(tmp_path)).fork_points()
-    assert [words for _, words in points] == ["Hello", "Again"]
-    messages = forked(tmp_path, points[1][0])
+    entries = conversation(tmp_path)
+    points = Recalled(entries).fork_points()
+    assert [point.text for point in points] == ["Hello", "Again"]
+    session, entry = fork_place("s1", entries, points[1].entry)
+    assert session == "s1"
+    messages = forked(tmp_path, entry)
     assert messages[-1].content == (Text("done"),)
     assert "Again" not in str(messages)
 

@@ -12,6 +12,7 @@ from polylect.app.sessions_import import import_file
 from polylect.engine import catalogue, folder, log, repair
 from polylect.engine.catalogue import Listed
 from polylect.engine.formats.story import NotThat, iso
+from polylect.engine.library import fork_place
 from polylect.engine.store import FileStore
 from polylect.vocab.entries import Configured
 from polylect.vocab.errors import SessionError
@@ -21,7 +22,7 @@ usage: polylect sessions [--here] [--json]        list them; --here: only those 
        polylect sessions show ID [--points]       read one; --points: where it can be forked
        polylect sessions export ID --to md|html|json|omp|claude [FILE]
        polylect sessions import FILE [--as ID]    a session file of omp (version 3) or of Claude Code
-       polylect sessions fork ID [--at ENTRY] [--as ID]
+       polylect sessions fork ID [--at MESSAGE] [--as ID]
        polylect sessions name ID WORDS...
        polylect sessions repair [ID]              mend what is damaged; without an ID, all of them
        polylect sessions delete ID..."""
@@ -120,13 +121,16 @@ def _fork(root: str, words: list[str]) -> int:
     if len(plain) != 1:
         raise Usage
     parent, session = _named(root, plain[0]), told.get("--as") or folder.new_id()
-    found = log.read_path(os.path.join(folder.path_of(root, parent), "log.jsonl"))
+    path = folder.path_of(root, parent)
+    found = log.read_path(os.path.join(path, "log.jsonl"))
     if why := log.unusable(found):
         raise SessionError(f"Session '{parent}' cannot be forked: {why}")
-    workspace = folder.workspace_of(folder.path_of(root, parent))
+    before, _ = log.ancestry(path, found.first)
+    owner, entry = fork_place(parent, before + found.entries, told.get("--at", ""))
+    workspace = folder.workspace_of(path)
     store = FileStore(folder.create(root, session, workspace), cwd=workspace, new_id=_new_id)
     try:
-        store.fork(parent, told.get("--at") or found.entries[-1].id)
+        store.fork(owner, entry)
     finally:
         store.close()
     print(f"{session}\nGo on with it: polylect --json-stream --resume {session}")

@@ -42,7 +42,7 @@ def story(root: str, session: str) -> tuple[Story, log.Log]:
 def show(root: str, session: str, *, points: bool) -> int:
     told, found = story(root, session)
     if points:
-        lines = (f"{entry}  {' '.join(words.split())[:100]}\n" for entry, words in told.told.fork_points())
+        lines = (f"{point.entry}  {' '.join(point.text.split())[:100]}\n" for point in told.told.fork_points())
         _write("-", "".join(lines).encode("utf-8", "replace"))
         return 0
     _write("-", markdown.told(told))

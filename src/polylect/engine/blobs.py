@@ -1,6 +1,6 @@
-"""Pictures beside a log: each is a file named by the hash of its content, so that none is kept twice.
+"""Pictures, and what files were, beside a log: each is named by the hash of its content, so that none is kept twice.
 
-A picture is on disk before the line that names it. A crash between the two leaves a file that nobody names; the next
+It is on disk before the line that names it. A crash between the two leaves a file that nobody names; the next
 process that opens the session removes it.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec.structs import replace
 
 from polylect.vocab.content import Block, Image, Message, ToolResult
-from polylect.vocab.entries import Entry, Said
+from polylect.vocab.entries import Entry, FileKept, Said
 
 _PREFIX = "sha256:"
 _HEX = frozenset("0123456789abcdef")
@@ -20,7 +20,7 @@ _DRAFT = ".draft"
 
 
 class Blobs:
-    """The pictures of a session: in its own folder, which is the first, or in those of the sessions it came from."""
+    """The blobs of a session: in its own folder, which is the first, or in those of the sessions it came from."""
 
     def __init__(self, folders: Sequence[str]) -> None:
         self._folders = folders
@@ -34,15 +34,24 @@ class Blobs:
         """The message as the model sees it. A picture that is gone stays empty."""
         return _mapped(message, self._filled)
 
-    def read(self, blob: str) -> bytes:
-        """A picture; empty if it is gone."""
+    def put(self, data: bytes) -> str:
+        """Keep these bytes, and say under which name. Raises OSError."""
+        blob = blob_name(data)
+        paths = self._paths(blob)
+        if not any(_size(path) == len(data) for path in paths):
+            _write(paths[0], data)
+            self._unsynced.append(paths[0])
+        return blob
+
+    def find(self, blob: str) -> bytes | None:
+        """None if it is gone."""
         for path in self._paths(blob):
             try:
                 with open(path, "rb") as file:
                     return file.read()
             except FileNotFoundError:
                 continue
-        return b""
+        return None
 
     def sync(self) -> None:
         """Make everything kept so far outlive a power cut."""
@@ -54,7 +63,7 @@ class Blobs:
                 os.close(file)
 
     def sweep(self, entries: Iterable[Entry]) -> list[str]:
-        """Remove our own pictures that these entries do not name. Returns what was removed."""
+        """Remove our own blobs that these entries do not name. Returns what was removed."""
         folder = self._folders[0]
         kept = _names(folder)
         known = named(entries) if kept else set()
@@ -70,17 +79,12 @@ class Blobs:
             data = base64.b64decode(image.data, validate=True)
         except binascii.Error:
             return image  # not ours to judge: the vendor will
-        blob = _PREFIX + _sha256(data)
-        paths = self._paths(blob)
-        if not any(_size(path) == len(data) for path in paths):
-            _write(paths[0], data)
-            self._unsynced.append(paths[0])
-        return Image(image.media_type, blob=blob)
+        return Image(image.media_type, blob=self.put(data))
 
     def _filled(self, image: Image) -> Image:
         if image.data or not image.blob:
             return image
-        return replace(image, data=base64.b64encode(self.read(image.blob)).decode())
+        return replace(image, data=base64.b64encode(self.find(image.blob) or b"").decode())
 
     def _paths(self, blob: str) -> list[str]:
         name = blob.removeprefix(_PREFIX)
@@ -100,9 +104,21 @@ def images(message: Message) -> list[Image]:
 
 
 def named(entries: Iterable[Entry]) -> set[str]:
-    """The pictures that these entries name."""
-    said = (entry.body.message for entry in entries if isinstance(entry.body, Said))
-    return {image.blob for message in said for image in images(message) if image.blob}
+    """The blobs that these entries name."""
+    found: set[str] = set()
+    for entry in entries:
+        match entry.body:
+            case Said(message):
+                found.update(image.blob for image in images(message))
+            case FileKept(blob=blob):
+                found.add(blob)
+    return found - {""}
+
+
+def blob_name(data: bytes) -> str:
+    from hashlib import sha256  # OpenSSL: 3 ms and 2 MiB, and only for pictures and checkpoints
+
+    return _PREFIX + sha256(data).hexdigest()
 
 
 def _mapped(message: Message, change: Callable[[Image], Image]) -> Message:
@@ -148,9 +164,3 @@ def _names(folder: str) -> list[str]:
         return os.listdir(folder)
     except FileNotFoundError:
         return []
-
-
-def _sha256(data: bytes) -> str:
-    from hashlib import sha256  # OpenSSL: 3 ms and 2 MiB, and only for pictures
-
-    return sha256(data).hexdigest()

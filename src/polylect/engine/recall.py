@@ -1,11 +1,25 @@
 """What a log says: its entries folded into the conversation they tell of. Pure."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from polylect.vocab.answers import ForkPoint, Item, ShellResult
 from polylect.vocab.content import Message, Text, ToolCall, ToolResult
-from polylect.vocab.entries import Compacted, Configured, ContextAdded, Entry, Opened, Said, TurnClosed, TurnOpened
+from polylect.vocab.entries import (
+    Compacted,
+    Configured,
+    ContextAdded,
+    Entry,
+    Opened,
+    Said,
+    ShellRan,
+    TurnClosed,
+    TurnOpened,
+)
 
+PARENT = "parent"
+"""A setting: where the session comes from, in words of the host's own."""
 CUT_OFF = "This call was cut off before it finished. Its effects are unknown: look before you repeat it."
 
 
@@ -24,6 +38,8 @@ class Recalled:
         self.settings: dict[str, Any] = {}
         self.compactions: list[tuple[int, Compacted]] = []
         """Each with the number of messages there were."""
+        self.compacted: Entry | None = None
+        """The last of them."""
         self.waiting: dict[str, Message] = {}
         """Prompts that were accepted and whose turn never came."""
         self._owed: list[ToolCall] = []
@@ -46,9 +62,13 @@ class Recalled:
                 self.settings |= settings
             case Compacted() as compacted if compacted.kept <= len(self.messages):
                 self.compactions.append((len(self.messages), compacted))
+                self.compacted = entry
+            case ShellRan(result):
+                self._add(entry, shell_message(result), "")
             case Opened():  # of a fork: what waited in the other session is answered there, and its name is its own
                 self.waiting.clear()
                 self.settings.pop("name", None)
+                self.settings.pop(PARENT, None)
 
     def _add(self, entry: Entry, message: Message, request: str) -> None:
         if message.usage:
@@ -69,10 +89,62 @@ class Recalled:
             self.calls.update(call.call for call in owed)
         self._owed = owed
 
-    def fork_points(self) -> list[tuple[str, str]]:
-        """What the person said, and for each the entry just before it: a fork there goes on without it."""
+    def fork_points(self) -> list[ForkPoint]:
+        """What the person said: a fork there goes on without it."""
         told = zip(self.messages, self.marks, strict=True)
-        return [(entry.parent, words(message)) for message, entry in told if entry and message.role == "user"]
+        said = ((entry, words(message)) for message, entry in told if entry and is_said(entry, message))
+        return [ForkPoint(entry.id, text) for entry, text in said if text.strip()]
+
+    def items(self) -> list[Item]:
+        """The conversation as the model sees it, each message with its place in the log."""
+        kept = self.compactions[-1][1].kept if self.compactions else 0
+        items = [_summary(self.compacted)] if self.compacted else []
+        at, last = 0, ""
+        for number, (message, entry) in enumerate(zip(self.messages, self.marks, strict=True)):
+            at, last = (entry.at, entry.id) if entry else (at, f"{last}-results")
+            if number >= kept:
+                items.append(_item(last, at, message, entry))
+        return items
+
+
+def is_said(entry: Entry, message: Message) -> bool:
+    """By the person, and not only of what a command of theirs printed."""
+    return message.role == "user" and not isinstance(entry.body, ShellRan)
+
+
+def _item(id: str, at: int, message: Message, entry: Entry | None) -> Item:
+    match entry.body if entry else None:
+        case ShellRan(result):
+            return Item(id, at, message, "shell", result)
+        case Said(request=request):
+            return Item(id, at, message, request=request)
+        case _:
+            return Item(id, at, message)
+
+
+def _summary(entry: Entry) -> Item:
+    assert isinstance(entry.body, Compacted)
+    return Item(entry.id, entry.at, Message("user", (Text(entry.body.summary),)), "summary", before=entry.body.before)
+
+
+def shell_message(result: ShellResult) -> Message:
+    """What the model is told of a command of the person's own."""
+    fence = "`" * max(3, longest_run(result.output) + 1)
+    output = result.output.rstrip("\n")
+    parts = [f"I ran this command myself: {result.command}"]
+    parts.append(f"{fence}\n{output}\n{fence}" if output else "(no output)")
+    if result.cancelled:
+        parts.append("I stopped it before it ended.")
+    elif result.code:
+        parts.append(f"It ended with the exit code {result.code}.")
+    if result.truncated:
+        parts.append(f"This is only its end.{f' All of it is in {result.path}' if result.path else ''}")
+    return Message("user", (Text("\n".join(parts)),))
+
+
+def longest_run(text: str) -> int:
+    """Of backticks: what stands in a fence must not end it."""
+    return max(map(len, re.findall("`+", text)), default=0)
 
 
 def missing_results(messages: Sequence[Message]) -> Message | None:

@@ -36,7 +36,7 @@ def repair(place: Folder) -> list[str]:
     folders = [place.path, *log.ancestry(place.path, found.first)[1]]
     blobs = Blobs([os.path.join(folder, "blobs") for folder in folders])
     report += [
-        f"{blob} is named in the log, and is gone" for blob in sorted(named(found.entries)) if not blobs.read(blob)
+        f"{blob} is named in the log, and is gone" for blob in sorted(named(found.entries)) if blobs.find(blob) is None
     ]
     if not found.faults:
         spills = Spills(os.path.join(place.path, "spill"), new_id=str)

@@ -5,10 +5,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from polylect.engine.recall import Recalled, missing_results
-from polylect.vocab.answers import Stats
+from polylect.engine.recall import Recalled, missing_results, shell_message, words
+from polylect.vocab.answers import Item, ShellResult, Stats
 from polylect.vocab.content import Message, Text, ToolCall, ToolResult, Usage
-from polylect.vocab.entries import Compacted, Configured, ContextAdded, Said, TurnClosed, TurnOpened
+from polylect.vocab.entries import Compacted, Configured, ContextAdded, Said, ShellRan, TurnClosed, TurnOpened
 from polylect.vocab.ports import Store
 
 SUSPENDED = "suspended"
@@ -79,6 +79,11 @@ class Session:
         self.store.append(ContextAdded(text))
         self.contexts.append(text)
 
+    def ran(self, result: ShellResult) -> None:
+        """A command of the person's own has ended; the model will hear of it with the next prompt."""
+        self.store.append(ShellRan(result))
+        self.messages.append(shell_message(result))
+
     def compact(self, summary: str, kept: int, before: int) -> None:
         self.store.append(Compacted(summary, kept, before))
         self.summary, self.kept = summary, kept
@@ -101,6 +106,17 @@ class Session:
             return list(self.messages)
         return [Message("user", (Text(SUMMARY + self.summary),)), *self.messages[self.kept :]]
 
+    def items(self) -> tuple[Item, ...]:
+        """The same with places and times: read from the log, which has them."""
+        items = Recalled(self.store.entries).items()
+        return tuple(replace(item, message=self.store.fill(item.message)) for item in items)
+
+    def last_text(self) -> str | None:
+        """What the model said last, if its last reply was in words."""
+        replies = (message for message in reversed(self.messages) if message.role == "assistant")
+        text = words(last).strip() if (last := next(replies, None)) else ""
+        return text or None
+
     def stats(self) -> Stats:
         blocks = [block for message in self.messages for block in message.content]
         return Stats(
@@ -110,6 +126,7 @@ class Session:
             calls=sum(isinstance(block, ToolCall) for block in blocks),
             results=sum(isinstance(block, ToolResult) for block in blocks),
             usage=self.usage,
+            file=self.store.file,
         )
 
     def counted(self, request: str) -> bool:

@@ -3,16 +3,17 @@
 import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
 from polylect.engine import log
-from polylect.engine.blobs import Blobs
+from polylect.engine.blobs import Blobs, blob_name
 from polylect.engine.folder import Folder
+from polylect.engine.recall import PARENT
 from polylect.engine.spills import Spills
 from polylect.vocab.content import Message
-from polylect.vocab.entries import Body, Entry, Opened, Said
+from polylect.vocab.entries import Body, Configured, Entry, Opened, Said
 from polylect.vocab.errors import SessionError
 from polylect.wire import jsonl
 
@@ -21,12 +22,16 @@ _log = logging.getLogger(__name__)
 
 
 class FileStore:
-    """The log of a locked folder. Nothing is written before the first thing is said."""
+    """The log of a locked folder. Nothing is written before the first thing is said.
 
-    def __init__(self, folder: Folder, *, cwd: str, new_id: Callable[[], str]) -> None:
+    `parent` is where a new session comes from, in words of the host's own; what was said there is no part of it.
+    """
+
+    def __init__(self, folder: Folder, *, cwd: str, new_id: Callable[[], str], parent: str = "") -> None:
         self.session = folder.session
         self._folder = folder
         self._cwd = cwd
+        self._parent = parent
         self._new_id = new_id
         self._file = _open(folder.log)
         self._unsynced = False
@@ -45,7 +50,7 @@ class FileStore:
         self._mend(found)
         before, folders = log.ancestry(self._folder.path, found.first)
         self._blobs = Blobs([os.path.join(path, "blobs") for path in (self._folder.path, *folders)])
-        self.entries: Sequence[Entry] = before + found.entries
+        self.entries: list[Entry] = before + found.entries
         self.damaged = len(found.faults)
         self._last = found.entries[-1].id if found.entries else ""
         if not found.faults:  # else they may be named by a line that we cannot read
@@ -72,14 +77,19 @@ class FileStore:
     def append_at(self, bodies: Sequence[tuple[int, Body]]) -> None:
         """Each with its time, in milliseconds since 1970: for what was said elsewhere."""
         if not self._last and bodies:
-            bodies = [(bodies[0][0], Opened(self.session, self._cwd)), *bodies]
-        last, lines = self._last, []
+            bodies = [*((bodies[0][0], body) for body in self._opening()), *bodies]
+        last, added = self._last, []
         for at, body in bodies:
-            entry = Entry(self._new_id(), last, at, self._stored(body))
-            lines.append(jsonl.dump(entry))
-            last = entry.id
-        self._write(b"".join(lines))
+            added.append(Entry(self._new_id(), last, at, self._stored(body)))
+            last = added[-1].id
+        self._write(b"".join(map(jsonl.dump, added)))
+        self.entries += added
         self._last = last
+
+    def _opening(self) -> Iterator[Body]:
+        yield Opened(self.session, self._cwd)
+        if self._parent:
+            yield Configured({PARENT: self._parent})
 
     def fork(self, parent: str, entry: str) -> None:
         """Begin as a branch: everything up to this entry of another session, read from there."""
@@ -127,6 +137,16 @@ class FileStore:
         """The message with its pictures in it."""
         return self._blobs.fill(message)
 
+    def keep(self, data: bytes) -> str:
+        """Bytes by the name of their hash."""
+        try:
+            return self._blobs.put(data)
+        except OSError as error:
+            raise SessionError(f"cannot keep a file beside {self._folder.log}: {error.strerror}") from error
+
+    def kept(self, blob: str) -> bytes | None:
+        return self._blobs.find(blob)
+
     def spill(self, text: str) -> str:
         return self._spills.keep(text)
 
@@ -149,21 +169,33 @@ def _now() -> int:
 
 
 class MemoryStore:
-    """A session that nobody keeps."""
+    """A session that nobody keeps. Long outputs go below `folder`, or to where the system has such files."""
 
     file = ""
 
-    def __init__(self, folder: str) -> None:
-        self.session = ""
+    def __init__(self, folder: str, session: str = "") -> None:
+        self.session = session
         self.entries: list[Entry] = []
         self._folder = folder
         self._spilled = ""
+        self._blobs: dict[str, bytes] = {}
 
     def append(self, *bodies: Body) -> None:
-        pass
+        now = _now()
+        for body in bodies:
+            last = self.entries[-1].id if self.entries else ""
+            self.entries.append(Entry(str(len(self.entries) + 1), last, now, body))
 
     def fill(self, message: Message) -> Message:
         return message
+
+    def keep(self, data: bytes) -> str:
+        name = blob_name(data)
+        self._blobs[name] = data
+        return name
+
+    def kept(self, blob: str) -> bytes | None:
+        return self._blobs.get(blob)
 
     def sync(self) -> None:
         pass

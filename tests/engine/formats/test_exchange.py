@@ -10,9 +10,10 @@ import pytest
 from doubles import check_history
 from polylect.engine.formats import claude, omp
 from polylect.engine.formats.story import NotThat, Story, Taken, iso, milliseconds
-from polylect.engine.recall import CUT_OFF, Recalled
+from polylect.engine.recall import CUT_OFF, Recalled, shell_message
+from polylect.vocab.answers import ShellResult
 from polylect.vocab.content import Document, Image, Message, Text, Thinking, ToolCall, ToolResult, Usage
-from polylect.vocab.entries import Body, Compacted, Configured, ContextAdded, Entry, Said
+from polylect.vocab.entries import Body, Compacted, Configured, ContextAdded, Entry, Said, ShellRan
 
 Json = dict[str, Any]
 PNG = "aGVsbG8="
@@ -137,6 +138,22 @@ def said(text: str, role: str = "user") -> Json:
     return {"role": role, "content": text}
 
 
+def test_a_command_of_the_person_s_own_goes_to_omp_and_comes_back() -> None:
+    ran = ShellResult("ls", "a.py\n", 2, truncated=True, lines=1, size=5)
+    bodies = (Said(user("Hello")), ShellRan(ran), ShellRan(ShellResult("sleep 9", cancelled=True)), *EVERYTHING[-1:])
+    out = omp.told(story(*bodies)).splitlines()
+    assert json.loads(out[2])["message"] == {
+        "role": "bashExecution", "command": "ls", "output": "a.py\n", "exitCode": 2, "cancelled": False,
+        "truncated": True, "timestamp": 2000,
+    }  # fmt: skip
+    assert [body for _, body in omp.take(out).bodies] == list(bodies)
+
+
+def test_the_session_before_is_named_in_the_header() -> None:
+    out = omp.told(story(Configured({"parent": "/s/old.jsonl"}), Said(user("Hello"))))
+    assert json.loads(out.splitlines()[0])["parentSession"] == "/s/old.jsonl"
+
+
 def test_only_the_branch_of_the_last_line_is_taken_and_roles_of_their_own_become_words() -> None:
     more = lines(
         omp_entry("a1", "9dd22e69", message=said("left behind")),
@@ -151,7 +168,7 @@ def test_only_the_branch_of_the_last_line_is_taken_and_roles_of_their_own_become
     taken = omp.take([*OMP, *more, b"", b'{"torn'])
     told = recalled(taken)
     assert told.messages[4:] == [
-        user("I ran `ls`:\na.py"),
+        shell_message(ShellResult("ls", "a.py")),
         user(Document("a.py", "text/plain", "a = 1")),
         user("mind this"),
     ]

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from polylect.engine.formats.facts import about, arguments, change, facts, heading, is_diff
 from polylect.engine.formats.story import Story
+from polylect.engine.recall import longest_run
 from polylect.vocab.content import Block, Document, Image, Text, Thinking, ToolCall, ToolResult
 from polylect.vocab.entries import Compacted
 
@@ -56,22 +57,13 @@ def _quoted(text: str) -> str:
 
 
 def _fenced(text: str, language: str = "") -> str:
-    fence = "`" * max(3, _longest_run(text) + 1)
+    fence = "`" * max(3, longest_run(text) + 1)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 
 
 def _inline(text: str) -> str:
     if not text:
         return ""
-    fence = "`" * (_longest_run(text) + 1)
+    fence = "`" * (longest_run(text) + 1)
     room = " " if "`" in text else ""
     return f"{fence}{room}{text}{room}{fence}"
-
-
-def _longest_run(text: str) -> int:
-    """Of backticks: what stands in a fence must not end it."""
-    longest = run = 0
-    for letter in text:
-        run = run + 1 if letter == "`" else 0
-        longest = max(longest, run)
-    return longest

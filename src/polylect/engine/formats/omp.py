@@ -7,8 +7,9 @@ import msgspec
 from msgspec import Struct
 
 from polylect.engine.formats.story import NotThat, Story, Taken, Taking, iso, milliseconds
+from polylect.vocab.answers import ShellResult
 from polylect.vocab.content import Block, Document, Image, Message, Stop, Text, Thinking, ToolCall, ToolResult, Usage
-from polylect.vocab.entries import Compacted
+from polylect.vocab.entries import Compacted, ShellRan
 from polylect.wire import jsonl
 
 VERSION = 3
@@ -71,6 +72,9 @@ class _Message(Struct, rename="camel"):
     command: str = ""
     code: str = ""
     output: str = ""
+    exit_code: int | None = None
+    cancelled: bool = False
+    truncated: bool = False
     exclude_from_context: bool = False
     summary: str = ""
     files: list[_File] = []
@@ -172,7 +176,7 @@ class _Taking(Taking):
             case "user" | "developer" | "custom" | "hookMessage":
                 self.user(*self._blocks(message.content))
             case "bashExecution" | "pythonExecution" if not message.exclude_from_context:
-                self.user(Text(f"I ran `{message.command or message.code}`:\n{message.output}"))
+                self.ran(_shell(message))
             case "branchSummary" | "compactionSummary":
                 self.user(Text(message.summary))
             case "fileMention":
@@ -214,12 +218,25 @@ class _Taking(Taking):
         return Image(block.mime_type, data) if data else Text("[an image that is no longer there]")
 
 
+def _shell(message: _Message) -> ShellResult:
+    return ShellResult(
+        message.command or message.code,
+        message.output,
+        message.exit_code,
+        message.cancelled,
+        message.truncated,
+        lines=message.output.count("\n"),
+        size=len(message.output),
+    )
+
+
 # Out.
 
 
 def told(story: Story) -> bytes:
     lines: list[Json] = [{"type": "session", "version": VERSION, "id": story.session, "timestamp": iso(story.at)}]
     lines[0] |= {"cwd": story.cwd, **({"title": story.name} if story.name else {})}
+    lines[0] |= {"parentSession": story.parent} if story.parent else {}
     first: list[str] = []  # for each message the entry it begins with
     last: str | None = None
     for at, body in _bodies(story, first, lines):
@@ -232,7 +249,7 @@ def told(story: Story) -> bytes:
 def _bodies(story: Story, first: list[str], lines: list[Json]) -> Iterator[tuple[int, Json]]:
     for context in story.told.contexts:
         yield story.at, {"type": "custom_message", "customType": "context", "content": context, "display": False}
-    for at, step in story.steps():
+    for at, step in story.steps_and_commands():
         if isinstance(step, Compacted):
             kept = first[step.kept] if step.kept < len(first) else f"{len(lines):08x}"
             summary = {"summary": step.summary, "firstKeptEntryId": kept, "tokensBefore": step.before}
@@ -242,7 +259,10 @@ def _bodies(story: Story, first: list[str], lines: list[Json]) -> Iterator[tuple
             yield from ((at, {"type": "message", "message": {**body, "timestamp": at}}) for body in _messages(step))
 
 
-def _messages(message: Message) -> Iterator[Json]:
+def _messages(message: Message | ShellRan) -> Iterator[Json]:
+    if isinstance(message, ShellRan):
+        yield _command(message.result)
+        return
     match message.role:
         case "user":
             yield {"role": "user", "content": list(map(_block, message.content)), "attribution": "user"}
@@ -250,6 +270,12 @@ def _messages(message: Message) -> Iterator[Json]:
             yield _reply(message)
         case "tool":
             yield from (_result(block) for block in message.content if isinstance(block, ToolResult))
+
+
+def _command(result: ShellResult) -> Json:
+    told = {"role": "bashExecution", "command": result.command, "output": result.output}
+    code = {} if result.code is None else {"exitCode": result.code}
+    return {**told, **code, "cancelled": result.cancelled, "truncated": result.truncated}
 
 
 def _reply(message: Message) -> Json:

@@ -5,9 +5,10 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from polylect.engine.recall import Recalled, cut_off, missing_results
+from polylect.engine.recall import PARENT, Recalled, cut_off, missing_results, shell_message
+from polylect.vocab.answers import ShellResult
 from polylect.vocab.content import Block, Message, ToolCall, ToolResult, Usage
-from polylect.vocab.entries import Body, Compacted, Configured, Said
+from polylect.vocab.entries import Body, Compacted, Configured, Said, ShellRan
 
 Timed = tuple[int, Message | Compacted]
 """Milliseconds since 1970, and what happened then."""
@@ -31,6 +32,10 @@ class Story(Struct, frozen=True):
         return str(self.told.settings.get("name") or "")
 
     @property
+    def parent(self) -> str:
+        return str(self.told.settings.get(PARENT) or "")
+
+    @property
     def usage(self) -> Usage:
         counted: set[str] = set()
         total = Usage()
@@ -42,13 +47,18 @@ class Story(Struct, frozen=True):
 
     def steps(self) -> Iterator[Timed]:
         """What was said, in order, with every call answered, and where the beginning was put into a summary."""
+        for at, step in self.steps_and_commands():
+            yield at, shell_message(step.result) if isinstance(step, ShellRan) else step
+
+    def steps_and_commands(self) -> Iterator[tuple[int, Message | Compacted | ShellRan]]:
+        """The same for those who tell the person's own commands apart."""
         at = self.at
         compactions = list(self.told.compactions)
         for number, (message, mark) in enumerate(zip(self.told.messages, self.told.marks, strict=True)):
             while compactions and compactions[0][0] <= number:
                 yield at, compactions.pop(0)[1]
             at = mark.at if mark else at
-            yield at, self.fill(message)
+            yield at, mark.body if mark and isinstance(mark.body, ShellRan) else self.fill(message)
         if missing := missing_results(self.told.messages):
             yield at, missing
         yield from ((at, compacted) for _, compacted in compactions)
@@ -84,6 +94,12 @@ class Taking:
         self._answer()
         if blocks:
             self._say(Message("user", blocks))
+
+    def ran(self, result: ShellResult) -> None:
+        """A command of the person's own."""
+        self._answer()
+        self._bodies.append((self.at, ShellRan(result)))
+        self.messages += 1
 
     def reply(self, message: Message, request: str = "") -> None:
         self._answer()
