@@ -23,6 +23,7 @@ BEFORE_READY = {
     "polylect.engine.folder",
     "polylect.providers",
     "polylect.providers.check",
+    "polylect.providers.known",
     "__future__",
     "_json",
     "fcntl",

@@ -15,7 +15,7 @@ from polylect.app import config
 from polylect.dialects.jsonstream.ready import ready_line
 from polylect.dialects.jsonstream.versions import MODES, VERSIONS
 from polylect.engine import folder
-from polylect.providers.check import PROVIDERS, check
+from polylect.providers.check import PROVIDERS, check, offer
 
 _FLAGS = {
     "streaming_tools": "",
@@ -37,6 +37,8 @@ _SANDBOXES = ("auto", "bwrap", "landlock", "off")
 TYPE_CHECKING = False  # typing itself would cost 5 ms
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from polylect.providers.check import Offer
 
 
 class CannotStart(Exception):
@@ -113,9 +115,27 @@ def _first(values: config.Values, session: str) -> bytes:
     """What a host hears merely for having started us."""
     if face := values.get("face"):
         return _READY[str(face)]
-    mode, mcp = str(values["mode"]), bool(values.get("mcp_servers"))
-    flags: dict[str, object] = {flag: True for flag, name in _FLAGS.items() if not name or values.get(name)}
-    return ready_line(str(values["protocol"]), session, thinking=True, mode=mode, mcp=mcp, extras=flags)
+    thinking, levels, priced = _offer(values) or (False, (), False)
+    return ready_line(
+        str(values["protocol"]),
+        session,
+        thinking=thinking,
+        effort_levels=levels,
+        mode=str(values["mode"]),
+        mcp=bool(values.get("mcp_servers")),
+        extras={**flags(values), "cost_attribution": priced},
+    )
+
+
+def flags(values: config.Values) -> dict[str, object]:
+    """What this engine can say beside the baseline, whatever its model."""
+    return {flag: True for flag, name in _FLAGS.items() if not name or values.get(name)}
+
+
+def _offer(values: config.Values) -> Offer | None:
+    """What is known of the model in use."""
+    told = {name: str(values.get(name) or "") for name in ("provider", "model", "script")}
+    return offer(**told, own=values.get("models"), prices=values.get("prices"))
 
 
 def settle(options: config.Values, env: dict[str, str], notes: list[str]) -> config.Values:
@@ -144,6 +164,7 @@ def settle(options: config.Values, env: dict[str, str], notes: list[str]) -> con
         if not os.path.isdir(path):
             raise CannotStart(f"--add-dir {path}: there is no such folder", code=2)
     _check_provider(values, env)
+    _check_effort(values)
     _check_servers(values, env)
     values["chain"] = list(_chain(found, env)) if values.get("chain_enabled") else []
     return values
@@ -214,6 +235,16 @@ def _check_provider(values: config.Values, env: dict[str, str]) -> None:
 
         if reason := check_script(str(values["script"])):
             raise CannotStart(reason)
+
+
+def _check_effort(values: config.Values) -> None:
+    """A model that nobody knows may have any levels: its service will tell. Other programs' flags have own words."""
+    effort = values.get("effort")
+    if not effort or "face" in values or (known := _offer(values)) is None:
+        return
+    if effort not in known[1]:
+        levels = ", ".join(known[1]) or "none"
+        raise CannotStart(f"--effort {effort!r} is not offered by this model; its levels are: {levels}", code=2)
 
 
 def _is_number(text: str) -> bool:

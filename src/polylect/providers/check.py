@@ -1,4 +1,4 @@
-"""Whether a provider can work and what its model can do, told before `ready`: imports nothing heavy, asks no network."""
+"""Whether a provider can work and what its model can do: told before `ready`, without heavy imports or a network."""
 
 from __future__ import annotations
 
@@ -44,8 +44,34 @@ def check(
     return None if key or (base and base_names) else credentials(env, project, profile)
 
 
-def offer(model: str) -> Offer | None:
-    """What `models.json` says of a model; None if nobody knows it. A dated version has the price of its model."""
+def offer(provider: str, model: str, *, script: str = "", own: object = None, prices: object = None) -> Offer | None:
+    """What is known of a model; None if nothing is. `own` and `prices` are the user's tables for `models.Catalogue`."""
+    match provider:
+        case "local":
+            return False, (), False
+        case "scripted" if script:
+            from polylect.providers.script import read_script  # 40 ms, and only for a script of one's own
+
+            head = read_script(script).head
+            return head.model.thinking, head.model.effort_levels, head.price is not None
+        case "scripted":
+            return True, (), True
+        case _ if own or prices:
+            from polylect.providers.models import Catalogue, Row  # 40 ms, and only for rows of one's own
+
+            models = Catalogue(_table(own), _table(prices))
+            info = models.info(model)
+            return None if models.row(model) == Row() else (info.thinking, info.effort_levels, info.priced)
+        case _:
+            return known(model)
+
+
+def _table(told: object) -> dict[str, object]:
+    return told if isinstance(told, dict) else {}
+
+
+def known(model: str) -> Offer | None:
+    """What `models.json` says. A dated version has the price of its model."""
     from polylect.providers.known import KNOWN  # written by tests/providers/test_known.py
 
     name = model if model in KNOWN else longest(KNOWN, bare(model))
