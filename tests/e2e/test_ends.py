@@ -12,6 +12,8 @@ from engine_process import Place, Sleepers, message
 OLD = ("--protocol", "0.1.0")
 TWO = b'{"type":"message","msg_id":"m1","input":"Hello"}\n{"type":"message","msg_id":"m2","input":"Hello"}\n'
 ANSWERED = ["ready"] + ["stream_start", "text_delta", "text_delta", "stream_end"] * 2
+IN_FULL = ["ready"] + ["stream_start", "text_delta", "text_delta", "session_cost", "stream_end"] * 2
+"""The same in 0.2.0, where what it cost is told."""
 ASKS = """
 [[reply]]
 when.step = 1
@@ -50,12 +52,12 @@ def kinds(frames: list[dict[str, object]]) -> list[object]:
 def test_two_commands_through_a_pipe_are_answered_in_full(place: Place) -> None:
     """I5."""
     done = place.run("--json-stream", "--provider", "scripted", given=TWO)
-    assert (done.code, kinds(done.frames), done.errors) == (0, ANSWERED, "")
+    assert (done.code, kinds(done.frames), done.errors) == (0, IN_FULL, "")
 
 
 def test_a_last_line_without_its_newline_is_a_line(place: Place) -> None:
     done = place.run("--json-stream", given=TWO.rstrip(b"\n"))
-    assert (done.code, kinds(done.frames)) == (0, ANSWERED)
+    assert (done.code, kinds(done.frames)) == (0, IN_FULL)
 
 
 def test_a_turn_is_finished_after_the_end_of_input(place: Place) -> None:
@@ -138,7 +140,7 @@ def test_a_stream_may_be_closed_from_the_start(place: Place, closed: str) -> Non
     done = run(argv, place)
     lines = done.stdout.splitlines()
     assert (done.returncode, done.stderr) == (0, b"")
-    assert len(lines) == (1 if "<" in closed else len(ANSWERED))
+    assert len(lines) == (1 if "<" in closed else len(IN_FULL))
     assert lines[0].startswith(b'{"type":"ready"')
 
 
