@@ -116,7 +116,7 @@ def test_by_hand_it_can_be_stopped_and_then_nothing_has_changed(tmp_path: Path) 
         talk.send(Cancel("compaction"), Prompt("t9", "still there?"))
 
     talk = run(conversation, tmp_path, model)
-    assert [(event.ok, event.error) for event in talk.of(CompactionEnded)] == [(False, "stopped")]
+    assert [(event.ok, event.error) for event in talk.of(CompactionEnded)] == [(False, "Compaction cancelled")]
     assert talk.session.kept == 0
     assert talk.of(TurnEnded)[-1].turn == "t9"
 

@@ -31,6 +31,7 @@ from polylect.vocab.hooks import Opinion
 from polylect.vocab.ports import Tool, ToolReturn
 
 STOPPED = "Stopped"
+SKIPPED = "A message from the user came first"
 SUSPENSION = 300.0
 """How long a call inside a call waits for its answer, if nothing else is set: some hosts cannot give one."""
 _log = logging.getLogger(__name__)
@@ -60,19 +61,36 @@ class Calls:
         self._say(ToolCalled(call.call, call.name, call.args, category, description))
 
     async def run(self) -> None:
-        """Run them all. When cancelled, stop them all, and wait for that no longer than the settings say."""
+        """Run them all. When cancelled, stop them all, and wait for that no longer than the settings say.
+
+        When one has finished and the user has a message that should not wait, the others are skipped.
+        """
         self._turn_task = asyncio.current_task()
         tasks = [asyncio.create_task(self._run_one(call)) for call in self._called]
+        left = set(tasks)
         try:
-            if tasks:
-                await asyncio.wait(tasks)
+            while left and not (len(left) < len(tasks) and self._interrupted()):
+                _, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
+            if left:
+                await self._stop(left)
         except asyncio.CancelledError:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks, timeout=self._agent.settings.cancel_timeout)
+            await self._stop(left)
             raise
+        for call in self._called:
+            self._finish(call, ToolReturn(f"Skipped: {SKIPPED.lower()}.", ok=False), "skipped", SKIPPED)
         for task in tasks:
-            task.result()  # a fault of our own is not swallowed
+            if task.done() and not task.cancelled():
+                task.result()  # a fault of our own is not swallowed
+
+    def _interrupted(self) -> bool:
+        return self._agent.settings.interrupt_mode == "immediate" and bool(self._agent.steers.texts("soon"))
+
+    async def _stop(self, tasks: set[asyncio.Task[None]]) -> None:
+        for task in tasks:
+            if not task.cancelling():  # a second time would cut short how it stops
+                task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=self._agent.settings.cancel_timeout)
 
     def close(self) -> tuple[ToolResult, ...]:
         """Every result in the model's order; a call that has none was cut short."""

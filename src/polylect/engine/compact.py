@@ -4,6 +4,7 @@ Nothing is thrown away: the log keeps every message, only what the model is sent
 count or by age either, only when the window is nearly full.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Literal
@@ -12,11 +13,12 @@ from polylect.engine.session import Session
 from polylect.engine.settings import Settings
 from polylect.vocab.content import Block, Document, Image, Message, Text, Thinking, ToolCall, ToolResult, Usage
 from polylect.vocab.errors import PolylectError, ProviderError
-from polylect.vocab.events import CompactionEnded, CompactionStarted, ContextUsed, Event, Notice
+from polylect.vocab.events import CompactionEnded, CompactionStarted, ContextUsed, Event
 from polylect.vocab.hooks import Opinion
 from polylect.vocab.ports import ModelRequest, Provider, ReplyDone, TextChunk
 
 Say = Callable[[Event], None]
+CANCELLED = "Compaction cancelled"
 MOST_FAILURES = 3
 """After so many in a row it is no longer tried by itself."""
 _KEPT_SHARE = 0.3
@@ -31,6 +33,10 @@ they matter; decisions and why they were made; files that were read or changed a
 commands and their results; what failed; what is still to be done. Leave out what no longer matters. Plain notes, \
 no preamble.\
 """
+
+
+class Declined(PolylectError):
+    """The user's own code wants the conversation left as it is."""
 
 
 class Compactor:
@@ -49,6 +55,7 @@ class Compactor:
         self._settings = settings
         self._consult = consult
         self._charge = charge
+        self._work: asyncio.Task[str] | None = None
         self._failures = 0
         self._known = 0
         self._known_at = 0
@@ -75,7 +82,8 @@ class Compactor:
         """Compact if the window is nearly full, unless that has failed too often."""
         settings, window = self._settings(), self._window()
         reserve = max(settings.max_tokens, int(window * (1 - settings.compact_at)))
-        if window and self.used() > window - reserve and self._failures < MOST_FAILURES:
+        wanted = settings.auto_compaction and self._failures < MOST_FAILURES
+        if window and wanted and self.used() > window - reserve:
             await self.compact("threshold", say)
 
     async def compact(
@@ -85,25 +93,37 @@ class Compactor:
         session, before, kept = self._session, self.used(), self._cut()
         if kept <= session.kept:
             return False
-        opinion = await self._consult(reason)
-        if opinion.decision == "deny":
-            say(Notice(f"The conversation was not shortened: {opinion.reason}", "warning"))
-            return False
-        wishes = "\n".join(filter(None, (instructions, opinion.context)))
         say(CompactionStarted(reason))
+        messages = session.messages[session.kept : kept]
+        self._work = asyncio.create_task(self._summary(reason, messages, instructions))
         try:
-            summary = await self._summarise(session.messages[session.kept : kept], wishes)
+            summary = await self._work
             session.compact(summary, kept, before)
         except PolylectError as error:
-            self._failures += 1
+            self._failures += not isinstance(error, Declined)
             say(CompactionEnded(ok=False, before=before, error=str(error)))
             return False
-        except BaseException:
-            say(CompactionEnded(ok=False, before=before, error="stopped"))
-            raise
+        except BaseException as error:
+            cancelled = isinstance(error, asyncio.CancelledError)
+            say(CompactionEnded(ok=False, before=before, error=CANCELLED if cancelled else str(error)))
+            if not cancelled or _is_stopped():
+                raise
+            self._failures = MOST_FAILURES  # whoever stopped it does not want to stop it again at the next step
+            return False
+        finally:
+            self._work = None
         self._failures = self._known = self._known_at = 0
         say(CompactionEnded(summary=summary, before=before, after=self.used(), kept=str(kept)))
         return True
+
+    @property
+    def running(self) -> bool:
+        return self._work is not None
+
+    def cancel(self) -> None:
+        """Leave the conversation as it is; a turn that wanted to make room goes on without."""
+        if self._work is not None:
+            self._work.cancel()
 
     def possible(self) -> bool:
         return self._cut() > self._session.kept
@@ -116,6 +136,12 @@ class Compactor:
         most = int(self._window() * _KEPT_SHARE) or talk
         return cut(self._session.messages, self._session.kept, min(most, talk // 2))
 
+    async def _summary(self, reason: str, messages: Sequence[Message], instructions: str) -> str:
+        opinion = await self._consult(reason)
+        if opinion.decision == "deny":
+            raise Declined(f"The conversation was not shortened: {opinion.reason}")
+        return await self._summarise(messages, "\n".join(filter(None, (instructions, opinion.context))))
+
     async def _summarise(self, messages: Sequence[Message], instructions: str) -> str:
         settings = self._settings()
         limit = 2 * (self._window() or 200_000)  # characters: half the window at four a token
@@ -127,6 +153,7 @@ class Compactor:
             system=_INSTRUCTIONS + wish,
             messages=[Message("user", (Text(earlier + told),))],
             session=self._session.id,
+            retries=settings.auto_retry,
         )
         parts: list[str] = []
         async with aclosing(self._provider().stream(request)) as stream:
@@ -147,6 +174,12 @@ class Compactor:
 
     def _window(self) -> int:
         return self._provider().info(self._settings().model).window
+
+
+def _is_stopped() -> bool:
+    """Not only what the task at hand waited for was cancelled, but the task itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def cut(messages: Sequence[Message], first: int, most: int) -> int:

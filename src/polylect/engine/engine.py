@@ -73,6 +73,9 @@ class Engine:
         self._reminded = 0
         self.servers: Servers | None = None
         self._prompted = False
+        self._closing = False
+        self.held: list[Command] | None = None
+        """What is said while another session is opened, for when it is there."""
         self.agent.hooks.begin(self.agent.scene(), resumed=bool(self.agent.session.messages))
 
     @property
@@ -82,6 +85,8 @@ class Engine:
     # From outside.
 
     def handle(self, command: Command) -> None:
+        if self.held is not None and type(command) not in _AT_ONCE:
+            return self.held.append(command)
         match command:
             case Query():
                 return self._query(command)
@@ -97,6 +102,12 @@ class Engine:
                 failure = Failure("unsupported", f"this engine cannot do {type(command).__name__} yet", "host")
         self.reply(command, failure=failure)
         self.turns.next()
+
+    def release(self) -> None:
+        """The other session is there."""
+        held, self.held = self.held or [], None
+        for command in () if self._closing else held:
+            self.handle(command)
 
     def input_closed(self, *, stop: bool) -> None:
         """Nobody will say more. What was accepted is finished unless `stop`; what would have to be asked is denied."""
@@ -114,6 +125,7 @@ class Engine:
 
     async def close(self) -> None:
         """Stop everything and let go of everything."""
+        self._closing = True
         self._cancel(Cancel())
         self.turns.next()
         await self.crew.close()
@@ -194,11 +206,16 @@ class Engine:
 
     def _cancel(self, command: Cancel) -> Failure | None:
         match command.what:
-            case "turn" | "compaction":
-                if command.what == "turn" and command.queued == "drop":
+            case "turn":
+                if command.queued == "drop":
                     self.turns.drop()
-                if command.what == "turn" or not self.turns.running:
-                    self.turns.stop(keep=command.queued == "keep")
+                self.turns.stop(keep=command.queued == "keep")
+            case "compaction" if self.turns.running:
+                self.agent.compactor.cancel()
+            case "compaction":
+                self.turns.stop(keep=True)
+            case "retry":
+                self.turns.cancel_retry()
             case "prompt":
                 self.turns.drop(command.target)
             case "steers":
@@ -229,13 +246,13 @@ class Engine:
             self._later.append(later)
             self.turns.afterwards(self._catch_up)
             self.emit(Notice(f"{', '.join(later)}: will be changed after the current response"))
-        self._apply(at_once)
+        self.apply(at_once)
         return None
 
     def _catch_up(self) -> None:
-        self._apply(self._later.pop(0))
+        self.apply(self._later.pop(0))
 
-    def _apply(self, changes: dict[str, Any]) -> None:
+    def apply(self, changes: dict[str, Any]) -> None:
         self.agent.settings = self._changed(self.settings, changes)
         for key, value in changes.items():
             if value is not None:
@@ -278,8 +295,17 @@ class Engine:
         return self.servers
 
     def _compact(self, command: Compact) -> Failure | None:
-        if self.turns.busy:
+        if not self.turns.busy:
+            return self._compact_now(command)
+        if command.busy == "refuse":
             return Failure("busy", "a turn is running: stop it first, or wait for its end", "host", retryable=True)
+        self.turns.stop(keep=True)
+        self.turns.afterwards(lambda: self.reply(command, failure=self._compact_now(command)))
+        return LATER
+
+    def _compact_now(self, command: Compact) -> Failure | None:
+        if self.turns.busy or self._closing:
+            return Failure("busy", "something else came first", "host", retryable=True)
         if not self.agent.compactor.possible():
             return Failure("nothing", "there is nothing to compact: the conversation is short", "host")
         self.turns.occupy(self.agent.compactor.by_hand(self.emit, command.instructions))
@@ -317,6 +343,8 @@ def _places(workspace: str) -> tuple[str, ...]:
     return (os.path.expanduser("~"), workspace)
 
 
+_AT_ONCE = (Cancel, Answer, HostReply, HostSays)
+"""What never waits for another session."""
 _COMMANDS: dict[type[Command], Callable[..., Failure | None]] = {
     Hello: offers.greet,
     HostReply: offers.take_reply,

@@ -43,6 +43,10 @@ class RuleBroken(Exception):
         self.rules = rules
 
 
+class RetryCancelled(PolylectError):
+    """Nobody waits for another attempt: what went wrong with the last one stands."""
+
+
 class Turn:
     """One prompt's turn of one agent."""
 
@@ -63,6 +67,9 @@ class Turn:
         self._steps = 0
         self._reminders = 0
         self._sent_on = 0
+        self._pause: asyncio.Timeout | None = None
+        """How long another attempt may take, while there is one."""
+        self._given_up = False
 
     async def run(self) -> TurnEnded:
         """Whatever happens, the one terminal event comes back, and by then everything in between is closed."""
@@ -155,7 +162,8 @@ class Turn:
         try:
             return await self._step()
         except ProviderError as error:
-            if error.kind != "overflow" or not await compactor.compact("overflow", self._say):
+            possible = error.kind == "overflow" and self._agent.settings.auto_compaction
+            if not possible or not await compactor.compact("overflow", self._say):
                 raise
         return await self._step()
 
@@ -182,19 +190,20 @@ class Turn:
         watch = self._agent.hooks.watch() if self._reminders < MOST_REMINDERS else None
         try:
             async with aclosing(self._agent.provider.stream(self._request())) as stream:
-                pause = 0.0
-                while batch := await self._next(stream, pause):
+                retrying: Retrying | None = None
+                while batch := await self._next(stream, retrying):
                     for event in batch:
                         reply.take(event)
                         if watch and (broken := watch(event)):
                             raise RuleBroken(broken)
-                    pause = batch[-1].delay_ms / 1000 if isinstance(batch[-1], Retrying) else 0.0
+                    retrying = batch[-1] if isinstance(batch[-1], Retrying) else None
                     await self._agent.room()
             if not reply.ended:
                 raise ProviderError("protocol", "the model's reply broke off in the middle", retryable=True)
         except BaseException as error:
             stopped = isinstance(error, asyncio.CancelledError | RuleBroken)
-            reply.break_off("cancelled" if stopped else "error", str(error))
+            given_up = isinstance(error, asyncio.CancelledError | RetryCancelled)
+            reply.break_off("cancelled" if stopped else "error", str(error), given_up=given_up)
             raise
 
     def _close(self, calls: Calls, *, kept: bool) -> None:
@@ -206,16 +215,29 @@ class Turn:
         finally:
             self._say(StepEnded())
 
-    async def _next(self, stream: AsyncGenerator[Sequence[ModelEvent], None], pause: float) -> Sequence[ModelEvent]:
+    async def _next(
+        self, stream: AsyncGenerator[Sequence[ModelEvent], None], retrying: Retrying | None
+    ) -> Sequence[ModelEvent]:
         """A provider cuts a silent stream itself, and may try again after a pause; this is for one that does not."""
-        limit = self._agent.settings.stream_timeout * 4
+        limit, pause = self._agent.settings.stream_timeout * 4, retrying.delay_ms / 1000 if retrying else 0.0
         try:
-            async with asyncio.timeout(limit + pause if limit else None):
+            async with asyncio.timeout(limit + pause if limit else None) as patience:
+                self._pause = patience if retrying else None
                 return await anext(stream)
         except StopAsyncIteration:
             return ()
         except TimeoutError:
+            if retrying and self._given_up:
+                raise RetryCancelled(retrying.error) from None
             raise ProviderError("timeout", f"the model was silent for {limit:g} s", retryable=True) from None
+        finally:
+            self._pause = None
+
+    def cancel_retry(self) -> None:
+        """If it waits for another attempt, it ends with what led to that."""
+        if self._pause and not self._given_up:
+            self._given_up = True
+            self._pause.reschedule(0)
 
     def _request(self) -> ModelRequest:
         settings, session = self._agent.settings, self._agent.session
@@ -228,6 +250,7 @@ class Turn:
             thinking=settings.thinking,
             effort=settings.effort,
             session=session.id,
+            retries=settings.auto_retry,
         )
 
     def _keep(self, reply: Reply) -> None:
@@ -278,6 +301,8 @@ def _words(message: Message) -> str:
 
 
 def _failure(error: PolylectError) -> Failure:
+    if isinstance(error, RetryCancelled):
+        return Failure("retry_cancelled", str(error), "provider", retryable=True)
     if isinstance(error, ProviderError):
         return Failure(error.kind, str(error), "provider", error.retryable)
     return Failure(type(error).__name__, str(error), "engine")

@@ -26,6 +26,8 @@ from polylect.vocab.ports import (
     ThinkingChunk,
 )
 
+RETRY_CANCELLED = "Retry cancelled"
+
 
 class Reply:
     """Grows with `take`; closed by the model's last event or by `break_off`."""
@@ -89,12 +91,15 @@ class Reply:
                 self.usage, self.request, self.model = usage, request, model
                 self._end("calls" if self.calls and stop == "end" else stop)
 
-    def break_off(self, stop: Stop, why: str) -> None:
-        """Nothing more will come: keep what was said so far. A reply that was complete stays as it is."""
+    def break_off(self, stop: Stop, why: str, *, given_up: bool = False) -> None:
+        """Nothing more will come: keep what was said so far. A reply that was complete stays as it is.
+
+        `given_up` means that somebody did not want to wait any longer.
+        """
         if self.ended:
             return
         if self._attempt:
-            self._retried(ok=False, error=why)
+            self._retried(ok=False, error=RETRY_CANCELLED if given_up else why)
         if text := self._open.getvalue():
             self._end_block(Thinking(text) if self._thinking else Text(text))
         self._end(stop, why)

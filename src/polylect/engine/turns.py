@@ -46,6 +46,7 @@ class Turns:
         self._settled.set()
         self._said = True
         """Whether the host knows that nothing runs."""
+        self._turn: Turn | None = None
         self.running = ""
         """The turn that runs."""
         self._told = QueueChanged()
@@ -88,7 +89,14 @@ class Turns:
             self._keeping = keep
             self._stopping = True
             self._agent.asks.stop(self.running)
-            self._work.cancel()
+            if self.running:
+                self._work.cancel()
+            else:  # after its first step: work that never began could not say that it has ended
+                asyncio.get_running_loop().call_soon(self._work.cancel)
+
+    def cancel_retry(self) -> None:
+        if self._turn is not None:
+            self._turn.cancel_retry()
 
     def drop(self, turn: str = "") -> None:
         """End what waits: one turn, or all."""
@@ -105,6 +113,14 @@ class Turns:
         self._work = asyncio.create_task(work)
         self._watcher = asyncio.create_task(self._see_off(self._work))
 
+    def alone(self, work: Coroutine[None, None, None]) -> None:
+        """The same, as soon as what runs has been stopped."""
+        if self.busy:
+            self.afterwards(lambda: self.alone(work))
+            self.stop(keep=False)
+        else:
+            self.occupy(work)
+
     def _unsettle(self) -> None:
         self._settled.clear()
         self._said = False
@@ -117,13 +133,13 @@ class Turns:
         """Start what waits, if nothing runs."""
         if self.busy:
             return self._tell_queue()
-        self._end_dropped()
+        self.end_dropped()
         if self._waiting:
             prompt = self._waiting.popleft()
             self.running = prompt.turn
             self._tell_queue()
             cause: Literal["prompt", "engine"] = "engine" if prompt.turn in self._own else "prompt"
-            turn = Turn(self._agent, prompt.turn, prompt, cause=cause)
+            self._turn = turn = Turn(self._agent, prompt.turn, prompt, cause=cause)
             self._work = work = asyncio.create_task(turn.run())
             self._watcher = asyncio.create_task(self._see_through(prompt.turn, work))
         else:
@@ -160,7 +176,7 @@ class Turns:
         self._go_on()
 
     def _go_on(self) -> None:
-        self._work = None
+        self._work = self._turn = None
         self._stopping = self._keeping = False
         acts, self._afterwards = self._afterwards, []
         for act in acts:
@@ -186,7 +202,7 @@ class Turns:
             self._emit(Notice(told, "warning", turn=self.running))
             self._tell_queue()
 
-    def _end_dropped(self) -> None:
+    def end_dropped(self) -> None:
         for prompt in self._dropped:
             with suppress(SessionError):
                 self._agent.session.forget(prompt.turn)

@@ -37,7 +37,7 @@ class Retries:
                 return
             except ProviderError as error:
                 attempt += 1
-                if shown or not error.retryable or attempt > self._most:
+                if shown or not error.retryable or not request.retries or attempt > self._most:
                     raise
                 fault = error
             seconds = _pause(attempt, fault.retry_after)

@@ -36,7 +36,7 @@ class ModelInfo(Struct, frozen=True, omit_defaults=True):
 
 
 class ModelRequest(Struct, frozen=True):
-    """Everything a reply depends on. `thinking` is a budget in tokens, 0 for off."""
+    """Everything a reply depends on. `thinking` is a budget in tokens, 0 for off. `retries` allows further attempts."""
 
     model: str
     system: str
@@ -46,6 +46,7 @@ class ModelRequest(Struct, frozen=True):
     thinking: int = 0
     effort: str = ""
     session: str = ""
+    retries: bool = True
 
 
 class TextChunk(Struct, frozen=True, gc=False):
