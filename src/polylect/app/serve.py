@@ -17,7 +17,7 @@ from polylect.app import config, secrets, stdio
 from polylect.app.confine import open_sandbox
 from polylect.app.otel import open_spans
 from polylect.app.provider import keys, open_provider
-from polylect.app.start import ENDING, Start
+from polylect.app.start import ENDING, Start, flags
 from polylect.dialects.base import EngineSide, Env
 from polylect.dialects.jsonstream import engine_side
 from polylect.engine.agent import Agent
@@ -32,7 +32,7 @@ from polylect.tools.processes import Custody
 from polylect.tools.sandbox import Sandbox
 from polylect.tools.standard import standard_tools
 from polylect.vocab.commands import AddServer, Command, Configure
-from polylect.vocab.content import Failure
+from polylect.vocab.content import Abilities, Failure
 from polylect.vocab.errors import PolylectError
 from polylect.vocab.events import Event, Failed
 from polylect.vocab.hooks import Hooks
@@ -198,6 +198,7 @@ class _Conversation:
             open_servers=open_servers,
             hooks=_hooks(start, tools, custody, env, sandbox) or NoHooks(),
             trace=self._spans.keep if self._spans else None,
+            offered=Abilities(mcp=bool(start.values.get("mcp_servers")), extras=flags(start.values)),
             emit=emit,
             room=self._out.room,
             new_id=_new_id,

@@ -18,7 +18,7 @@ from polylect.engine.settings import Settings
 from polylect.engine.steers import Steers
 from polylect.engine.traces import Record
 from polylect.vocab.commands import Answer
-from polylect.vocab.content import Category, Message, PlanItem, Usage
+from polylect.vocab.content import Abilities, Category, Message, PlanItem, Usage
 from polylect.vocab.events import Ask, Event
 from polylect.vocab.hooks import Hooks, Scene
 from polylect.vocab.ports import Library, Models, Processes, Provider, Servers, Tool
@@ -42,6 +42,8 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
     """Takes a record of every model call and what came of it."""
     models: Models | None = None
     library: Library | None = None
+    offered: Abilities = Abilities()
+    """What the host is told that this engine can do, whatever its model."""
     lane: str = ""
     parent: "Agent | None" = None
 
@@ -75,6 +77,12 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         self.todos: Sequence[PlanItem] = ()
         """What it has set itself to do."""
         self.seen: dict[str, tuple[int, int]] = {}
+
+    def abilities(self) -> Abilities:
+        """What is offered with the model in use."""
+        info = self.provider.info(self.settings.model)
+        told = {"thinking": info.thinking, "effort_levels": info.effort_levels, "images": info.images}
+        return replace(self.offered, **told, extras={**self.offered.extras, "cost_attribution": info.priced})
 
     def roots(self, category: Category) -> list[str]:
         """Where tools of this category may go without asking first; real paths."""

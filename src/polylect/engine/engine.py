@@ -253,7 +253,10 @@ class Engine:
         self.apply(self._later.pop(0))
 
     def apply(self, changes: dict[str, Any]) -> None:
+        before = self.agent.abilities()
         self.agent.settings = self._changed(self.settings, changes)
+        if (able := self.agent.abilities()) != before:
+            self.emit(SettingChanged("abilities", able))
         for key, value in changes.items():
             if value is not None:
                 self.emit(SettingChanged(key, value))
