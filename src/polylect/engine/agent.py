@@ -15,10 +15,11 @@ from polylect.engine.host_calls import HostCalls
 from polylect.engine.rulebook import Rulebook, configured_rules
 from polylect.engine.session import Session
 from polylect.engine.settings import Settings
+from polylect.engine.spills import spill_folders
 from polylect.engine.steers import Steers
 from polylect.engine.traces import Record
 from polylect.vocab.commands import Answer
-from polylect.vocab.content import Abilities, Category, Message, PlanItem, Usage
+from polylect.vocab.content import Abilities, Category, Message, PlanItem, Rule, Usage
 from polylect.vocab.events import Ask, Event
 from polylect.vocab.hooks import Hooks, Scene
 from polylect.vocab.ports import Library, Models, Processes, Provider, Servers, Tool
@@ -55,7 +56,6 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         self.hooks = parent.hooks if parent else self.hooks
         self.asks: Asks = parent.asks if parent else Asks()
         self.host_calls: HostCalls = parent.host_calls if parent else HostCalls(self.new_id)
-        self.rules: Rulebook = parent.rules if parent else Rulebook(configured_rules(self.settings, _home()))
         self.steers = Steers()
         self.running: dict[str, str] = {}
         """Calls that run now: id to the tool's name."""
@@ -77,6 +77,14 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         self.todos: Sequence[PlanItem] = ()
         """What it has set itself to do."""
         self.seen: dict[str, tuple[int, int]] = {}
+        self.rules: Rulebook = self.parent.rules if self.parent else self._own_rules()
+
+    def _own_rules(self) -> Rulebook:
+        """Those of the configuration. What earlier processes put aside for the model it may still read."""
+        rules = Rulebook(configured_rules(self.settings, _home()))
+        for folder in spill_folders(self.session.store):
+            rules.add(Rule("path", folder, write=False))
+        return rules
 
     def abilities(self) -> Abilities:
         """What is offered with the model in use."""

@@ -17,6 +17,7 @@ from polylect.engine.loop import Turn
 from polylect.engine.personas import Persona
 from polylect.engine.session import Session
 from polylect.engine.store import MemoryStore
+from polylect.vocab.answers import AgentCard
 from polylect.vocab.content import Category, Message, Text
 from polylect.vocab.events import AgentEnded, AgentStarted, TurnEnded
 from polylect.vocab.ports import Tool, ToolContext, ToolReturn, ToolSpec
@@ -48,13 +49,16 @@ class Crew:
         self._working: dict[str, asyncio.Task[None]] = {}
         """By lane."""
         self._background: set[asyncio.Task[None]] = set()
+        self._cards: dict[asyncio.Task[None], AgentCard] = {}
         self.closed = False
 
-    def start(self, lane: str, work: Coroutine[None, None, None], *, background: bool) -> asyncio.Task[None]:
+    def start(self, card: AgentCard, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
-        self._working[lane] = task
-        task.add_done_callback(lambda task: self._working.pop(lane, None))
-        if background:
+        self._working[card.id] = task
+        self._cards[task] = card
+        task.add_done_callback(lambda task: self._working.pop(card.id, None))
+        task.add_done_callback(self._cards.pop)
+        if card.background:
             self._background.add(task)
             task.add_done_callback(self._background.discard)
         return task
@@ -84,6 +88,16 @@ class Crew:
         for task in self._background:
             asyncio.get_running_loop().call_soon(_cancel, task)
         await self.finished()
+
+    async def dismiss(self) -> None:
+        """The same, and others may be started afterwards."""
+        await self.close()
+        self.closed = False
+
+    @property
+    def cards(self) -> tuple[AgentCard, ...]:
+        """Who is at work."""
+        return tuple(self._cards.values())
 
 
 class Spawn:
@@ -119,7 +133,7 @@ class Spawn:
         children = [self._child(task, index, wanted, context) for index, task in enumerate(wanted.tasks)]
         if wanted.background:
             return self._leave(children)
-        working = [self._crew.start(child.lane, child.work(), background=False) for child in children]
+        working = [self._crew.start(child.card, child.work()) for child in children]
         try:
             await asyncio.wait(working)
         except asyncio.CancelledError:
@@ -179,7 +193,7 @@ class Spawn:
 
     def _leave(self, children: "list[_Child]") -> ToolReturn:
         for child in children:
-            self._crew.start(child.lane, self._see_through(child), background=True)
+            self._crew.start(child.card, self._see_through(child))
         names = ", ".join(child.task.name for child in children)
         return ToolReturn(f"At work in the background: {names}. You will be told what they report.")
 
@@ -193,8 +207,8 @@ class _Child:
     """One task under way."""
 
     def __init__(self, agent: Agent, task: Task, turn: str, call: str, parent: str) -> None:
-        self.lane = agent.lane
         self.task = task
+        self.card = AgentCard(agent.lane, task.name, task.prompt, agent.detached)
         self.ok = False
         self.told = ""
         self._agent = agent

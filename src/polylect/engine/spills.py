@@ -4,7 +4,8 @@ import os
 from collections.abc import Callable, Iterable
 
 from polylect.vocab.content import Message, ToolResult
-from polylect.vocab.entries import Entry, Said
+from polylect.vocab.entries import Entry, Opened, Said
+from polylect.vocab.ports import Store
 
 _FOLDER, _END = "/spill/", ".txt"
 
@@ -56,6 +57,16 @@ class Spills:
             return os.listdir(self._folder)
         except FileNotFoundError:
             return []
+
+
+def spill_folders(store: Store) -> list[str]:
+    """Where the long outputs of a session are, and of those that it was forked from: folders that exist."""
+    if not store.file:
+        return []
+    own = os.path.dirname(store.file)
+    opened = (entry.body for entry in store.entries if isinstance(entry.body, Opened))
+    others = [os.path.join(os.path.dirname(own), os.path.basename(body.parent)) for body in opened if body.parent]
+    return [path for place in (own, *others) if os.path.isdir(path := os.path.join(place, "spill"))]
 
 
 def _named(message: Message) -> set[str]:

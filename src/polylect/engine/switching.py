@@ -2,17 +2,138 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from polylect.engine.configure import BadSetting
+from polylect.engine.later import LATER
+from polylect.engine.recall import Recalled
+from polylect.engine.session import Session
+from polylect.engine.store import MemoryStore
+from polylect.vocab.answers import SessionOpened
 from polylect.vocab.commands import OpenSession, Rewind
 from polylect.vocab.content import Failure
+from polylect.vocab.errors import SessionError
+from polylect.vocab.events import PlanChanged, SettingChanged
+from polylect.vocab.ports import Library, Store
 
 if TYPE_CHECKING:
     from polylect.engine.engine import Engine
 
+_RESTORED = ("model", "thinking", "effort")
+"""What a session remembers of the model it was held with."""
+
 
 def open_session(engine: Engine, command: OpenSession) -> Failure | None:
-    return Failure("unsupported", "this engine cannot do OpenSession yet", "host")
+    """What runs is stopped and what waits is dropped once the other session is there; until then nothing changes."""
+    if problem := _problem(engine, command):
+        return problem
+    try:
+        session = _session(engine, command)
+    except SessionError as error:
+        return Failure("session", str(error), "host")
+    engine.held = []
+    engine.turns.drop()
+    engine.turns.alone(_enter(engine, command, session))
+    return LATER
+
+
+def _problem(engine: Engine, command: OpenSession) -> Failure | None:
+    workspace = engine.settings.workspace
+    if command.cwd and os.path.realpath(command.cwd) != workspace:
+        return Failure("session", f"this engine works in {workspace}; for another folder start another one", "host")
+    if command.folders or command.servers:
+        return Failure("unsupported", "folders and servers are added by commands of their own", "host")
+    if engine.agent.library is None and command.how != "new":
+        return Failure("session", "sessions are not kept here, so there is no other one to go to", "host")
+    return None
+
+
+def _session(engine: Engine, command: OpenSession) -> Session:
+    """Raises SessionError, and then nothing has changed."""
+    agent = engine.agent
+    if agent.library is None:
+        return Session(MemoryStore("", agent.new_id()))
+    current = agent.session.store
+    there = not command.target or _is(current, command.target)
+    if command.how in ("resume", "load") and command.target and there:
+        return agent.session
+    store = _opened(agent.library, command, current if there else None)
+    try:
+        return Session(store)
+    except BaseException:
+        store.close()
+        raise
+
+
+def _opened(library: Library, command: OpenSession, current: Store | None) -> Store:
+    match command.how:
+        case "new":
+            return library.create(command.parent)
+        case "resume" | "load":
+            return library.resume(command.target)
+        case "fork" if current:
+            return library.fork(current, command.at)
+        case "fork":
+            other = library.resume(command.target)
+            try:
+                return library.fork(other, command.at)
+            finally:
+                other.close()
+
+
+def _is(store: Store, target: str) -> bool:
+    """A session's id, its log or its folder."""
+    places = (store.file, os.path.dirname(store.file)) if store.file else ()
+    return target == store.session or os.path.realpath(target) in map(os.path.realpath, places)
+
+
+async def _enter(engine: Engine, command: OpenSession, session: Session) -> None:
+    agent, old = engine.agent, engine.agent.session
+    left = _left_out(old, command)
+    await _alone(engine)
+    engine.turns.drop()
+    engine.turns.end_dropped()
+    engine.turns.drop_steers(keep=False)
+    if agent.todos:
+        engine.emit(PlanChanged(()))
+    agent.enter(session)
+    if old.store is not session.store:
+        old.store.close()
+    engine.emit(SettingChanged("session", session.id))
+    if session.name != old.name:
+        engine.emit(SettingChanged("name", session.name))
+    _restore(engine)
+    engine.reply(command, SessionOpened(session.id, session.store.file, left))
+    engine.turns.afterwards(engine.release)
+
+
+async def _alone(engine: Engine) -> None:
+    """Agents in the background worked for the old session. Whoever stops this as well gets what they want."""
+    dismissed = asyncio.create_task(engine.crew.dismiss())
+    while not dismissed.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([dismissed])
+
+
+def _left_out(old: Session, command: OpenSession) -> str:
+    """The words of the message before which a fork goes its own way."""
+    if command.how != "fork" or not command.at:
+        return ""
+    points = Recalled(old.store.entries).fork_points()
+    return next((point.text for point in points if point.entry == command.at), "")
+
+
+def _restore(engine: Engine) -> None:
+    """The model that the session was held with, if it can still be had."""
+    told, models = engine.agent.session.settings, engine.agent.models
+    names = {name for card in models.cards() for name in (card.name, f"{card.provider}/{card.name}")} if models else ()
+    for key in _RESTORED:
+        if told.get(key) and (key != "model" or told[key] in names):
+            with suppress(BadSetting):
+                engine.apply({key: told[key]})
 
 
 def rewind(engine: Engine, command: Rewind) -> Failure | None:
