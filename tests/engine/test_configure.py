@@ -10,8 +10,8 @@ from polylect.engine.configure import DEFAULT_THINKING, BadSetting, configured
 from polylect.engine.settings import Settings
 from polylect.providers.scripted import Scripted
 from polylect.vocab.commands import Cancel, Command, Configure, Prompt
-from polylect.vocab.content import ToolCall
-from polylect.vocab.events import Ask, Event, Reply, ToolCalled, ToolStarted
+from polylect.vocab.content import Abilities, ToolCall
+from polylect.vocab.events import Ask, Event, Reply, SettingChanged, ToolCalled, ToolStarted
 from polylect.vocab.ports import BlockDone, ModelInfo, ReplyDone
 
 HELLO = Prompt("t1", "Hello")
@@ -24,7 +24,8 @@ def test_settings_change_at_once_when_nothing_runs(tmp_path: Path) -> None:
     model = Played([ReplyDone("end")], infos=[CLEVER])
     change = Configure({"model": "clever", "effort": "high", "thinking": "enabled", "mode": "force"}, ref="r1")
     talk = converse(tmp_path, model, [change, HELLO])
-    assert talk.story[:5] == [
+    assert talk.story[0].startswith("setting_changed abilities")
+    assert talk.story[1:6] == [
         "setting_changed model clever",
         "setting_changed effort high",
         "setting_changed thinking enabled",
@@ -33,6 +34,20 @@ def test_settings_change_at_once_when_nothing_runs(tmp_path: Path) -> None:
     ]
     request = model.requests[0]
     assert (request.model, request.effort, request.thinking) == ("clever", "high", DEFAULT_THINKING)
+
+
+def test_what_the_new_model_can_do_is_told_before_its_name_and_only_if_it_is_something_else(tmp_path: Path) -> None:
+    infos = [PLAIN, CLEVER, ModelInfo("plain too"), ModelInfo("known", priced=True, images=True)]
+    changes = [Configure({"model": model}) for model in ("clever", "plain", "plain too", "known", "known")]
+    talk = converse(tmp_path, Played(infos=infos), changes, model="plain")
+    told = [event.value if event.key == "model" else event.key for event in talk.of(SettingChanged)]
+    assert told == ["abilities", "clever", "abilities", "plain", "plain too", "abilities", "known", "known"]
+    able = [event.value for event in talk.of(SettingChanged) if event.key == "abilities"]
+    assert able == [
+        Abilities(thinking=True, effort_levels=("low", "high"), extras={"cost_attribution": False}),
+        Abilities(extras={"cost_attribution": False}),
+        Abilities(images=True, extras={"cost_attribution": True}),
+    ]
 
 
 def test_a_model_changes_after_the_running_turn_and_before_the_next(tmp_path: Path) -> None:
@@ -97,7 +112,7 @@ def test_a_change_is_judged_by_what_the_settings_will_be_when_its_time_comes(tmp
     )
     talk = run(conversation, tmp_path, model, tool, model="clever")
     assert [reply.failure is None for reply in talk.of(Reply)] == [True, False, False, True, True]
-    assert [line for line in talk.story if line.startswith("setting")] == [
+    assert [line for line in talk.story if line.startswith("setting") and "abilities" not in line] == [
         "setting_changed model plain",
         "setting_changed model clever",
         "setting_changed effort low",
