@@ -23,14 +23,16 @@ from polylect.vocab.commands import Command
 from polylect.vocab.content import Category, Message, ToolCall, ToolResult
 from polylect.vocab.entries import Body, Entry, Said
 from polylect.vocab.errors import SessionError, ToolError
-from polylect.vocab.events import Event, QueueChanged, TurnEnded
+from polylect.vocab.events import Event, QueueChanged, Reply, TurnEnded
 from polylect.vocab.grammar import Grammar
 from polylect.vocab.hooks import Hooks
 from polylect.vocab.ports import (
     Exit,
+    Library,
     ModelEvent,
     ModelInfo,
     ModelRequest,
+    Models,
     Provider,
     Store,
     Tool,
@@ -311,6 +313,8 @@ class Talk:
         room: Callable[[], Awaitable[None]] = roomy,
         new_id: Callable[[], str] | None = None,
         hooks: Callable[[dict[str, Tool]], Hooks] | None = None,
+        library: Library | None = None,
+        models: Models | None = None,
         **settings: Any,
     ) -> None:
         self.events: list[Event] = []
@@ -335,6 +339,8 @@ class Talk:
                 emit=emit,
                 room=room,
                 new_id=new_id or map(str, count(1)).__next__,
+                library=library,
+                models=models,
             )
 
         self.engine = Engine(agent, self._hear)
@@ -357,6 +363,15 @@ class Talk:
     def story(self) -> list[str]:
         """The whole conversation, a line for each event. What waits when is told by tests of the queue alone."""
         return [line(event) for event in self.events if not isinstance(event, QueueChanged)]
+
+    async def answer(self, command: Command) -> Any:
+        """What a command with a ref of its own is answered: the data, or why not."""
+        seen = len(self.of(Reply))
+        self.send(command)
+        while not (found := [reply for reply in self.of(Reply)[seen:] if reply.ref == command.ref]):
+            self._heard.clear()
+            await self._heard.wait()
+        return found[0].failure or found[0].data
 
     @property
     def messages(self) -> list[Message]:

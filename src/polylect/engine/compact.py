@@ -71,6 +71,11 @@ class Compactor:
         if window := self._window():
             say(ContextUsed(self.used(), window))
 
+    @property
+    def told(self) -> bool:
+        """Whether a service has ever said how much there is."""
+        return bool(self._known or self._overhead)
+
     def used(self) -> int:
         """Tokens in the context now: as told, plus an estimate for what has come since."""
         session = self._session
