@@ -11,7 +11,8 @@ from doubles_extensions import extended, loaded, written
 from polylect.engine.session import Session
 from polylect.engine.store import MemoryStore
 from polylect.providers.scripted import Scripted
-from polylect.vocab.commands import Answer, Cancel, Command, Compact, Prompt
+from polylect.vocab.answers import CommandCard
+from polylect.vocab.commands import Answer, Cancel, Command, Compact, Hello, Prompt
 from polylect.vocab.content import Document, Message, Text
 from polylect.vocab.events import (
     Ask,
@@ -229,14 +230,18 @@ def test_a_command_is_carried_out_and_the_model_hears_nothing_of_it(tmp_path: Pa
         polylect.command("quiet", lambda words: None)
     """
     prompts: list[Command] = [
+        Hello(),
         Prompt("t1", "/count one two"),
         Prompt("t2", "/quiet"),
         Prompt("t3", "/count raw", verbatim=True),
         Prompt("t4", "/unknown"),
     ]
     talk = extended(tmp_path, code, Scripted.in_order("raw", "unknown"), prompts)
-    told = [{"name": "count", "description": "Counts words"}, {"name": "quiet", "description": ""}]
-    assert talk.of(SettingChanged) == [SettingChanged("commands", told)]
+    [*_, commands] = [event.value for event in talk.of(SettingChanged) if event.key == "commands"]
+    assert [card for card in commands if not card.builtin] == [
+        CommandCard("count", "Counts words"),
+        CommandCard("quiet"),
+    ]
     assert [(event.text, event.turn) for event in talk.of(Notice)] == [("2 words", "t1")]
     assert said(talk) == "rawunknown"
     assert [message.content[0] for message in talk.messages if message.role == "user"] == [

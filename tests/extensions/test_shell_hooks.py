@@ -15,7 +15,7 @@ from polylect.extensions.shell_hooks import opinion_of
 from polylect.providers.scripted import Scripted
 from polylect.vocab.commands import Answer, Cancel, Command, Compact, Prompt
 from polylect.vocab.content import Message, Text
-from polylect.vocab.events import Ask, Event, Extra, Notice, TextDelta, ToolFinished, TurnEnded
+from polylect.vocab.events import Ask, CompactionEnded, Event, Extra, Notice, TextDelta, ToolFinished, TurnEnded
 from polylect.vocab.hooks import Opinion
 
 HELLO = Prompt("t1", "Hello")
@@ -157,7 +157,7 @@ def test_a_summary_can_be_refused(tmp_path: Path) -> None:
 
     hooks = loaded(commands={"PreCompact": [{"command": "grep -q manual && echo no >&2 && exit 2"}]}, env=ENV)
     talk = run(conversation, tmp_path, Scripted.in_order("a", "b", "sum"), hooks=hooks)
-    assert [event.text for event in talk.of(Notice)] == ["The conversation was not shortened: no"]
+    assert [event.error for event in talk.of(CompactionEnded)] == ["The conversation was not shortened: no"]
 
 
 def test_p1_a_stop_ends_the_hook_that_runs(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Literal
 import pytest
 
 from doubles_mcp import CallContext, Stage, honest_over, on_stage, script
+from polylect.vocab.answers import CommandCard
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Image, Server, Text
 from polylect.vocab.events import ServerChanged
@@ -136,7 +137,7 @@ async def changed_lists_are_read_again(stage: Stage) -> None:
 async def prompts_and_resources_are_listed(stage: Stage) -> None:
     await stage.commands_changed.wait()
     (command,) = stage.servers.commands()
-    assert (command.name, command.arguments) == ("mcp__honest__review", ("file", "wish"))
+    assert command == CommandCard("mcp__honest__review", "Review a file.", "<file> <wish>")
     words = await stage.servers.expand("mcp__honest__review", ["a.py", "Be", "kind."])
     assert words == (Text("Please review a.py. Be kind."),)
     (status,) = stage.servers.status()

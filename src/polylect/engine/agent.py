@@ -21,7 +21,7 @@ from polylect.engine.traces import Record
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Abilities, Category, Message, PlanItem, Rule, Usage
 from polylect.vocab.events import Ask, Event
-from polylect.vocab.hooks import Hooks, Scene
+from polylect.vocab.hooks import Heard, Hooks, Scene
 from polylect.vocab.ports import Library, Models, Processes, Provider, Servers, Tool
 
 
@@ -56,6 +56,10 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         self.hooks = parent.hooks if parent else self.hooks
         self.asks: Asks = parent.asks if parent else Asks()
         self.host_calls: HostCalls = parent.host_calls if parent else HostCalls(self.new_id)
+        self.offer_changed: Callable[[], None] = lambda: None
+        """To be called when tools, servers or commands have come or gone."""
+        self.hear_command: Callable[[Heard, Callable[[Event], None]], Awaitable[Heard]] | None = None
+        """Takes a prompt that may be a slash command."""
         self.steers = Steers()
         self.running: dict[str, str] = {}
         """Calls that run now: id to the tool's name."""

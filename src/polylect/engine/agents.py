@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from polylect.engine.agent import Agent
 from polylect.engine.loop import Turn
-from polylect.engine.personas import Persona
+from polylect.engine.personas import GENERAL, Persona
 from polylect.engine.session import Session
 from polylect.engine.store import MemoryStore
 from polylect.vocab.answers import AgentCard
@@ -150,7 +150,7 @@ class Spawn:
             return f"Agents may not be nested deeper than {most}. Do it yourself."
         if not 0 < len(wanted.tasks) <= MOST_TASKS:
             return f"Give 1 to {MOST_TASKS} tasks, not {len(wanted.tasks)}."
-        unknown = sorted({task.agent for task in wanted.tasks if task.agent} - set(self._personas))
+        unknown = sorted({task.agent for task in wanted.tasks if task.agent} - {*self._personas, GENERAL})
         known = ", ".join(sorted(self._personas)) or "none"
         return f"There is no agent {unknown[0]!r}. Known ones: {known}." if unknown else ""
 
@@ -221,6 +221,9 @@ class _Child:
     async def work(self) -> None:
         """Never raises: a cancelled agent has ended too, and says so."""
         try:
+            scene, kind = self._agent.scene(self._turn), self.task.agent or GENERAL
+            if told := await self._agent.hooks.happened(scene, "agent_started", kind):
+                self._agent.session.add_context(told)
             ended = await Turn(self._agent, self._turn).run()
         except asyncio.CancelledError:  # before it could begin
             ended = TurnEnded("cancelled")

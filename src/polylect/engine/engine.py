@@ -65,13 +65,16 @@ class Engine:
             pulse.say = Tracer(say, self.agent.provider.name, tell=told, keep=keep).hear
         self.crew = Crew()
         self.turns = Turns(self.agent, pulse, on_end=self._remind, at_work=lambda: self.crew.busy)
-        personas = find_personas(_places(self.settings.workspace))
-        self.agent.tools[Spawn.name] = Spawn(self.agent, personas, self._report, self.crew)
+        places = _places(self.settings.workspace)
+        self.personas = find_personas(places)
+        self.agent.tools[Spawn.name] = Spawn(self.agent, self.personas, self._report, self.crew)
         if self.settings.script_tool:
             self.agent.tools[Script.name] = Script()
         self._later: list[dict[str, Any]] = []
         self._reminded = 0
         self.servers: Servers | None = None
+        self.offers = offers.Offers(self, places)
+        self.agent.offer_changed, self.agent.hear_command = self.offers.renew, self.offers.slash.hear
         self._prompted = False
         self._closing = False
         self.held: list[Command] | None = None
@@ -130,6 +133,7 @@ class Engine:
         self.turns.next()
         await self.crew.close()
         await self.turns.settled()
+        await self.offers.close()
         await self.agent.hooks.close()
         if self.servers:
             await self.servers.close()
@@ -232,7 +236,7 @@ class Engine:
             return None
         return Failure("unknown_ask", "nothing is waiting for this answer: unknown, or answered before", "host")
 
-    def _configure(self, command: Configure) -> Failure | None:
+    def configure(self, command: Configure) -> Failure | None:
         changes = command.settings
         try:
             planned = self.settings
@@ -277,7 +281,7 @@ class Engine:
             return Failure(
                 "late_server", f"the MCP server {name!r} comes too late: add servers before the first prompt", "host"
             )
-        if servers := self._opened():
+        if servers := self.opened():
             servers.add(command.server)
             return None
         return Failure("mcp", f"the MCP server {name!r} cannot be added: this engine has no MCP", "host")
@@ -291,7 +295,7 @@ class Engine:
             return Failure("mcp", str(error), "host")
         return Failure("mcp", f"there is no MCP server {command.name!r}", "host")
 
-    def _opened(self) -> Servers | None:
+    def opened(self) -> Servers | None:
         """The SDK behind them is heavy: nothing of it is loaded before there is a server."""
         if self.servers is None and self.agent.open_servers:
             self.servers = self.agent.open_servers()
@@ -358,7 +362,7 @@ _COMMANDS: dict[type[Command], Callable[..., Failure | None]] = {
     Steer: Engine._steer,
     Cancel: Engine._cancel,
     Answer: Engine._answer,
-    Configure: Engine._configure,
+    Configure: Engine.configure,
     AddContext: Engine._add_context,
     AddServer: Engine._add_server,
     ChangeServer: Engine._change_server,

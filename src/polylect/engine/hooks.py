@@ -4,10 +4,11 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
 
+from polylect.vocab.answers import CommandCard
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import ToolCall
 from polylect.vocab.events import Ask, Event
-from polylect.vocab.hooks import Heard, Opinion, Scene, Watch
+from polylect.vocab.hooks import Happening, Heard, Opinion, Scene, Watch
 from polylect.vocab.ports import ToolReturn
 
 
@@ -52,6 +53,12 @@ class NoHooks:
 
     async def stopping(self, scene: Scene, said: str, *, again: bool) -> str:
         return ""
+
+    async def happened(self, scene: Scene, what: Happening, name: str) -> str:
+        return ""
+
+    async def commands(self) -> Sequence[CommandCard]:
+        return ()
 
     def watch(self) -> Watch | None:
         return None

@@ -104,6 +104,8 @@ class Turn:
         for context in await agent.hooks.opened():
             agent.session.add_context(context)
         heard = await agent.hooks.prompt(agent.scene(self.id), prompt.text, verbatim=prompt.verbatim)
+        if agent.hear_command and not prompt.verbatim:
+            heard = await agent.hear_command(heard, self._say)
         if heard.refused or heard.answer is not None:
             if told := heard.refused or heard.answer:
                 self._say(Notice(told, "warning" if heard.refused else "info"))
@@ -141,7 +143,7 @@ class Turn:
 
     async def _is_sent_on(self, reply: Reply) -> bool:
         """The user's own code may not be content yet with what the model is content with."""
-        if self._agent.parent is not None or reply.stop != "end" or self._sent_on == MOST_REMINDERS:
+        if reply.stop != "end" or self._sent_on == MOST_REMINDERS:
             return False
         hooks, scene = self._agent.hooks, self._agent.scene(self.id)
         said = _words(reply.message(self._agent.provider.name))

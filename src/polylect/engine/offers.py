@@ -1,18 +1,178 @@
-"""What the host can do for the engine: hooks, servers and tools inside it."""
+"""What the host can do for the engine, and what it is told of the engine in return."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from polylect.engine.host_hooks import HostHooks, read_table
+from polylect.engine.host_tools import HostTool, RemoteTool
+from polylect.engine.later import LATER
+from polylect.engine.personas import GENERAL
+from polylect.engine.slash import Slash
+from polylect.vocab.answers import CommandCard, ServerCard
 from polylect.vocab.commands import Hello, HostReply, HostSays
-from polylect.vocab.content import Failure
+from polylect.vocab.content import Failure, Server
+from polylect.vocab.events import SettingChanged
 
 if TYPE_CHECKING:
     from polylect.engine.engine import Engine
 
+SERVERS_BOUND = 20.0
+"""Seconds that the servers inside a host have to come up before it is answered all the same."""
+
+
+_CONDITIONS: dict[str, Literal["connected", "failed", "pending", "disabled"]] = {
+    "ready": "connected",
+    "failed": "failed",
+    "connecting": "pending",
+    "disabled": "disabled",
+}
+
+
+class Offered(Struct, frozen=True):
+    """What a `Hello` offers: each part of it stands in the place of what was offered before."""
+
+    hooks: dict[str, Any] | UnsetType | None = UNSET
+    servers: tuple[str, ...] | UnsetType = UNSET
+    tools: tuple[HostTool, ...] | UnsetType = UNSET
+
+
+class Offers:
+    """What is offered now, and the settings that a host which has said hello knows."""
+
+    def __init__(self, engine: Engine, places: tuple[str, ...]) -> None:
+        self.slash = Slash(engine, places)
+        self._engine = engine
+        self._extensions: Sequence[CommandCard] = ()
+        self._tools: set[str] = set()
+        self._servers: set[str] = set()
+        self._told: dict[str, Any] | None = None
+        self._changed = asyncio.Event()
+        self._work: set[asyncio.Task[None]] = set()
+
+    def commands(self) -> list[CommandCard]:
+        """Every slash command there is."""
+        own = {card.name: card for card in self.slash.cards()}
+        return list((own | {card.name: card for card in self._extensions}).values())
+
+    def servers(self) -> list[ServerCard]:
+        return [
+            ServerCard(one.name, _CONDITIONS[one.status], one.tools, one.reason, one.transport)
+            for one in self._status()
+        ]
+
+    def take(self, command: Hello) -> Failure | None:
+        try:
+            offered = msgspec.convert(command.offers, Offered)
+            table = read_table(offered.hooks) if offered.hooks is not UNSET else None
+        except ValueError as error:
+            return Failure("bad_offer", f"what the host offers cannot be used: {error}", "host")
+        if fault := self._take_tools(offered.tools):
+            return Failure("bad_offer", fault, "host")
+        if table is not None:
+            self._hooks().table = table
+        first, self._told = self._told is None, self._told or {}
+        if first:
+            self._start(self._learn_commands())
+        self.renew()
+        if offered.servers is UNSET or not self._take_servers(offered.servers):
+            return None
+        self._start(self._answer(command, offered.servers))
+        return LATER
+
+    def renew(self) -> None:
+        """Tell a host that has said hello what it does not know yet."""
+        self._changed.set()
+        if self._told is None:
+            return
+        for key, value in self._facts().items():
+            if self._told.get(key) != value:
+                self._told[key] = value
+                self._engine.emit(SettingChanged(key, value))
+
+    async def close(self) -> None:
+        for task in self._work:
+            task.cancel()
+        if self._work:
+            await asyncio.wait(self._work)
+
+    def _facts(self) -> dict[str, Any]:
+        engine = self._engine
+        return {
+            "cwd": engine.settings.workspace,
+            "tools": list(engine.agent.tools),
+            "agents": [GENERAL, *sorted(engine.personas)],
+            "skills": list(getattr(engine.agent.tools.get("Skill"), "skills", ())),
+            "commands": self.commands(),
+            "servers": self.servers(),
+        }
+
+    # Taking what is offered.
+
+    def _hooks(self) -> HostHooks:
+        agent = self._engine.agent
+        if not isinstance(agent.hooks, HostHooks):
+            agent.hooks = HostHooks(agent)
+        return agent.hooks
+
+    def _take_tools(self, offered: tuple[HostTool, ...] | UnsetType) -> str:
+        """Why they cannot be taken, if they cannot."""
+        if offered is UNSET:
+            return ""
+        agent = self._engine.agent
+        taken = [tool.name for tool in offered if tool.name in agent.tools and tool.name not in self._tools]
+        if taken:
+            return f"there is a tool {taken[0]} already"
+        for name in self._tools:
+            agent.tools.pop(name, None)
+        self._tools = {tool.name for tool in offered}
+        agent.tools.update((tool.name, RemoteTool(tool, agent)) for tool in offered)
+        return ""
+
+    def _take_servers(self, names: tuple[str, ...]) -> bool:
+        """Whether any of them has to be waited for."""
+        wanted, servers = set(names), self._engine.opened() if names else self._engine.servers
+        if servers is None:
+            return False
+        for name in self._servers - wanted:
+            servers.change(name, "remove")
+        new = wanted - self._servers
+        for name in sorted(new):
+            servers.add(Server(name, "host"))
+        self._servers = wanted
+        return bool(new)
+
+    async def _answer(self, command: Hello, names: tuple[str, ...]) -> None:
+        """A host that has servers takes it that their tools are there once it is answered."""
+        try:
+            async with asyncio.timeout(SERVERS_BOUND):
+                while any(one.name in names and one.status == "connecting" for one in self._status()):
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            pass  # it is told of each of them when that is decided
+        self._engine.reply(command)
+
+    def _status(self) -> Sequence[Any]:
+        return self._engine.servers.status() if self._engine.servers else ()
+
+    async def _learn_commands(self) -> None:
+        self._extensions = await self._engine.agent.hooks.commands()
+        self.renew()
+
+    def _start(self, work: Any) -> None:
+        task: asyncio.Task[None] = asyncio.create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+
 
 def greet(engine: Engine, command: Hello) -> Failure | None:
-    return None
+    return engine.offers.take(command)
 
 
 def take_reply(engine: Engine, command: HostReply) -> Failure | None:
@@ -22,4 +182,9 @@ def take_reply(engine: Engine, command: HostReply) -> Failure | None:
 
 
 def take_word(engine: Engine, command: HostSays) -> Failure | None:
+    match command.method, command.params:
+        case "mcp_message", {"server_name": str() as name, "message": message}:
+            if engine.servers and engine.servers.hear(name, message):
+                return None
+            return Failure("mcp", f"no MCP server {name!r} inside the host is listened to", "host")
     return Failure("unsupported", f"this engine does not listen to {command.method!r}", "host")

@@ -18,6 +18,8 @@ from msgspec import Struct
 
 _FOLDERS = (".claude/agents", ".polylect/agents")
 _LARGEST = 64 * 1024
+GENERAL = "general-purpose"
+"""The agent that nobody had to describe."""
 
 
 class Persona(Struct, frozen=True):

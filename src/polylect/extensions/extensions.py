@@ -1,7 +1,7 @@
 """All of the user's own code in one session: the `Hooks` of the port."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -14,9 +14,11 @@ from polylect.extensions.rules import watcher
 from polylect.extensions.shell_hooks import ShellHooks, Wrap
 from polylect.extensions.stage import Fault, Stage
 from polylect.extensions.tool import ExtensionTool
+from polylect.vocab import hook_words
+from polylect.vocab.answers import CommandCard
 from polylect.vocab.content import ToolCall
-from polylect.vocab.events import Extra, Notice, SettingChanged
-from polylect.vocab.hooks import Heard, Opinion, Scene, StreamRule, Watch
+from polylect.vocab.events import Extra, Notice
+from polylect.vocab.hooks import Happening, Heard, Opinion, Scene, StreamRule, Watch
 from polylect.vocab.ports import Processes, Tool, ToolReturn
 
 LOAD_BOUND = 10.0
@@ -85,7 +87,7 @@ class Extensions:
         said = Opinion(args=call.args)
         for hook in self._at("before_tool", call.name):
             seen = Call(call.call, call.name, deepcopy(said.args or {}), scene.agent)
-            said = _both(said, await self._consult(hook, scene, seen))
+            said = hook_words.both(said, await self._consult(hook, scene, seen))
             if said.decision == "deny":
                 break
         return said if said.args is not call.args else replace(said, args=None)
@@ -95,19 +97,26 @@ class Extensions:
         for hook in self._at("after_tool", call.name):
             seen = Call(call.call, call.name, deepcopy(call.args), scene.agent)
             opinion = await self._consult(hook, scene, seen, replace(returned, output=said.output or ""))
-            if opinion.decision == "deny":  # too late for that: the model is told why
-                opinion = replace(opinion, context=_lines((opinion.reason, opinion.context)))
-            said = _both(said, opinion)
+            said = hook_words.both(said, hook_words.too_late(opinion))
         return said
 
     async def compaction(self, scene: Scene, reason: str) -> Opinion:
         await asyncio.shield(self._loading)
         said = Opinion()
         for hook in self._at("compaction"):
-            said = _both(said, await self._consult(hook, scene, reason))
+            said = hook_words.both(said, await self._consult(hook, scene, reason))
         return said
 
+    async def happened(self, scene: Scene, what: Happening, name: str) -> str:
+        return ""
+
+    async def commands(self) -> Sequence[CommandCard]:
+        await asyncio.shield(self._loading)
+        return [CommandCard(command.name, command.description) for command in self._commands.values()]
+
     async def stopping(self, scene: Scene, said: str, *, again: bool) -> str:
+        if scene.agent:  # what it says is for its parent to judge
+            return ""
         reasons = [await self._consult(hook, scene, said, again) for hook in self._at("stop")]
         return "\n".join(opinion.reason for opinion in reasons if opinion.decision == "deny" and opinion.reason)
 
@@ -137,9 +146,6 @@ class Extensions:
             self._hooks += shell.hooks(self._table, lambda: self._stage.scene)
         except (LookupError, ValueError) as error:
             self._unregistered("settings", "hooks", "config", str(error))
-        if self._commands:
-            told = [{"name": name, "description": one.description} for name, one in self._commands.items()]
-            self._session.say(SettingChanged("commands", told))
         for hook in self._at("session_start"):
             if context := (await self._consult(hook, self._session)).context:
                 self._contexts.append(context)
@@ -236,23 +242,3 @@ def _opinion(hook: Hook, returned: Any) -> Opinion:
         case _ if hook.moment == "session_end":
             return Opinion()
     raise Fault(f"it returned {returned!r}, which means nothing here")
-
-
-_STRENGTH = ("", "allow", "ask", "deny")
-
-
-def _both(one: Opinion, two: Opinion) -> Opinion:
-    """The stricter decision counts, and the later change."""
-    stricter = max(two, one, key=lambda opinion: _STRENGTH.index(opinion.decision))
-    return Opinion(
-        stricter.decision,
-        stricter.reason,
-        one.args if two.args is None else two.args,
-        one.output if two.output is None else two.output,
-        _lines((one.context, two.context)),
-        one.interrupt or two.interrupt,
-    )
-
-
-def _lines(texts: Iterable[str]) -> str:
-    return "\n".join(filter(None, texts))

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from polylect.extensions.book import Call, Hook, Moment, matcher
+from polylect.vocab import hook_words
 from polylect.vocab.hooks import Opinion, Scene
 from polylect.vocab.ports import Processes, ToolReturn
 
@@ -30,13 +31,6 @@ _MOST_OUTPUT = 256 * 1024
 _WITH_INPUT = 'exec < "$0" && exec /bin/sh -c "$1"'
 _SPEAKING = ("UserPromptSubmit", "SessionStart")
 """Moments whose plain output is meant for the model."""
-_DECISIONS: dict[object, Literal["allow", "deny", "ask"]] = {
-    "allow": "allow",
-    "approve": "allow",
-    "deny": "deny",
-    "block": "deny",
-    "ask": "ask",
-}
 Wrap = Callable[[Sequence[str]], Awaitable[Sequence[str]]]
 
 
@@ -57,39 +51,27 @@ class ShellHooks:
 
         async def act(*given: Any) -> Opinion:
             place = scene()
-            told = {**self._common(event, place), **self._own(event, given)}
+            told = hook_words.common(event, place) | self._own(event, given)
             return await self._run(event, command, told, place, timeout)
 
         tools = matcher(str(row.get("matcher", "")))
         return Hook(MOMENTS[event], act, timeout + 5, command, event, guard=False, tools=tools)
 
-    def _common(self, event: str, scene: Scene) -> dict[str, Any]:
-        told = {
-            "session_id": scene.session,
-            "cwd": scene.workspace,
-            "hook_event_name": event,
-            "permission_mode": scene.mode,
-            "prompt_id": scene.turn,
-            "agent_id": scene.agent,
-        }
-        return {key: value for key, value in told.items() if value}
-
     def _own(self, event: str, given: Sequence[Any]) -> dict[str, Any]:
         match event, *given:
             case "PreToolUse", Call(id, name, args):
-                return {"tool_name": name, "tool_input": args, "tool_use_id": id}
-            case "PostToolUse", Call(id, name, args), ToolReturn(output, ok):
-                response = {"output": output, "is_error": not ok}
-                return {"tool_name": name, "tool_input": args, "tool_use_id": id, "tool_response": response}
+                return hook_words.call(id, name, args)
+            case "PostToolUse", Call(id, name, args), ToolReturn() as returned:
+                return hook_words.call(id, name, args) | hook_words.result(returned)
             case "UserPromptSubmit", text:
                 return {"prompt": text}
             case "SessionStart", *_:
-                return {"source": "resume" if self._resumed else "startup"}
+                return hook_words.session_start(resumed=self._resumed)
             case "SessionEnd", *_:
                 return {"reason": "other"}
             case "Stop", said, again:
-                return {"stop_hook_active": again, "last_assistant_message": said}
-        return {"trigger": "manual" if "manual" in given else "auto"}
+                return hook_words.stop(said, again=again)
+        return hook_words.compaction(str(given[0]))
 
     async def _run(self, event: str, command: str, told: dict[str, Any], scene: Scene, timeout: float) -> Opinion:
         said: dict[str, bytearray] = {"out": bytearray(), "err": bytearray()}
@@ -132,17 +114,4 @@ def opinion_of(event: str, out: bytes) -> Opinion:
         found = msgspec.json.decode(out, type=dict[str, Any])
     except msgspec.DecodeError:
         return Opinion(context=out.decode(errors="replace").strip() if event in _SPEAKING else "")
-    special = found.get("hookSpecificOutput")
-    special = special if isinstance(special, dict) else {}
-    stop = found.get("continue") is False
-    decision = _DECISIONS.get(special.get("permissionDecision") or found.get("decision"))
-    reason = special.get("permissionDecisionReason") or found.get("reason") or found.get("stopReason")
-    args, output = special.get("updatedInput"), special.get("updatedToolOutput")
-    return Opinion(
-        "deny" if stop and event != "Stop" else decision or "",
-        str(reason or ""),
-        args if isinstance(args, dict) else None,
-        output if isinstance(output, str) or output is None else msgspec.json.encode(output).decode(),
-        str(special.get("additionalContext") or ""),
-        stop,
-    )
+    return hook_words.opinion(event, found)

@@ -7,13 +7,14 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from polylect.vocab.commands import Answer
+from polylect.vocab.errors import PolylectError
 from polylect.vocab.events import Ask
 from polylect.vocab.ports import Children
 
 Condition = Literal["connecting", "ready", "failed", "disabled"]
 
 
-class Fault(Exception):
+class Fault(PolylectError):
     """A server could not do it; the text is for people and for the model."""
 
 

@@ -10,6 +10,7 @@ from polylect.mcp.keeper import Keeper
 from polylect.mcp.names import long_name, name_for
 from polylect.mcp.place import Fault, Place, PromptCommand, ServerStatus
 from polylect.mcp.tool import ServerTool
+from polylect.vocab.answers import CommandCard
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Block, Server
 from polylect.vocab.events import Ask, Event, ServerChanged
@@ -86,10 +87,12 @@ class Servers:
             for name, server in self._known.items()
         ]
 
-    def commands(self) -> list[PromptCommand]:
+    def commands(self) -> list[CommandCard]:
         """What servers offer as prompts, by the name to call them."""
         return [
-            replace(prompt, name=long_name(name, prompt.name))
+            CommandCard(
+                long_name(name, prompt.name), prompt.description, " ".join(f"<{one}>" for one in prompt.arguments)
+            )
             for name, keeper in self._kept.items()
             for prompt in keeper.prompts
         ]

@@ -36,7 +36,10 @@ class Skill(TypedTool[Arguments]):
 
     def __init__(self, folders: Sequence[tuple[str, str]]) -> None:
         self._folders = folders
-        self.text = f"{TEXT}\n{_listing(list(find_skills(folders).values()))}"
+        found = find_skills(folders)
+        self.skills = tuple(found)
+        """Their names, as the model was told."""
+        self.text = f"{TEXT}\n{_listing(list(found.values()))}"
         super().__init__()
 
     def describe(self, args: dict[str, Any]) -> str:

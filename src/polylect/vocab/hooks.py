@@ -5,6 +5,7 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
+from polylect.vocab.answers import CommandCard
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import ToolCall
 from polylect.vocab.events import Ask, Event
@@ -58,6 +59,9 @@ class StreamRule(Struct, frozen=True):
     path: str = ""
 
 
+Happening = Literal["agent_started", "asked"]
+"""What nobody's code decides on, but some may want to know of."""
+
 Watch = Callable[[ModelEvent], Sequence[StreamRule]]
 """Takes a reply as it comes, and tells the rules that it has just broken."""
 
@@ -85,6 +89,14 @@ class Hooks(Protocol):
 
     async def stopping(self, scene: Scene, said: str, *, again: bool) -> str:
         """Why the turn should not end with what was said, if it should not."""
+        ...
+
+    async def happened(self, scene: Scene, what: Happening, name: str) -> str:
+        """An agent of this name has started, or the person is asked this. What the model should know besides."""
+        ...
+
+    async def commands(self) -> Sequence[CommandCard]:
+        """Its slash commands, once it is loaded."""
         ...
 
     def watch(self) -> Watch | None:

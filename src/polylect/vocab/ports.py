@@ -5,7 +5,7 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
-from polylect.vocab.answers import ModelCard, SessionCard
+from polylect.vocab.answers import CommandCard, ModelCard, SessionCard
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Block, Category, Form, Image, Message, PlanItem, Server, Stop, Usage
 from polylect.vocab.entries import Body, Entry
@@ -317,5 +317,17 @@ class Servers(Protocol):
         ...
 
     def status(self) -> Sequence[Any]: ...
+
+    def commands(self) -> Sequence[CommandCard]:
+        """What servers offer as prompts, by the name to call them."""
+        ...
+
+    async def expand(self, command: str, words: Sequence[str]) -> Sequence[Block]:
+        """What such a command stands for. Raises LookupError or PolylectError with the reason."""
+        ...
+
+    def hear(self, name: str, message: Any) -> bool:
+        """A server inside the host says something unasked. False if nobody listens to it."""
+        ...
 
     async def close(self) -> None: ...
