@@ -8,7 +8,15 @@ from polylect.dialects.jsonstream import families, shapes
 from polylect.dialects.jsonstream.frames import EXTRAS
 from polylect.dialects.jsonstream.versions import ALL_CAPABILITIES, ERROR_CODES, MODES
 from polylect.vocab.content import Abilities, Failure, Form, Image, Usage
-from polylect.vocab.events import CompactionEnded, CompactionStarted, CostChanged, Extra, RetryStarted, ToolFinished
+from polylect.vocab.events import (
+    CompactionEnded,
+    CompactionStarted,
+    CostChanged,
+    Display,
+    Extra,
+    RetryStarted,
+    ToolFinished,
+)
 
 Owner = Literal["host", "user", "provider", "tool", "engine"]
 
@@ -22,6 +30,7 @@ _OWNERS: dict[str, Owner] = {
 }
 _FORMS: dict[str, Form] = {"text": "text", "diff": "diff", "image": "image"}
 _IMAGE_WORDS = {"supported": True, "unsupported": False}
+_WORDS_OF = {"notify": "message", "notification": "text", "command_output": "text"}
 _OFFLOADS = {"threshold": "window_pressure", "overflow": "window_pressure"}
 
 
@@ -132,6 +141,12 @@ def extra_of(found: dict[str, Any]) -> Extra:
     kind, turn = str(found["type"]), str(found.get("msg_id") or "")
     data = {key: value for key, value in found.items() if key not in ("type", "msg_id")}
     return Extra(kind, found["trace"] if kind == "trace_event" else data, turn=turn)
+
+
+def shown(event: Display) -> str | None:
+    """The words of what a host is to show, if it is made of words."""
+    text = event.params.get(_WORDS_OF.get(event.method, ""))
+    return text if isinstance(text, str) else None
 
 
 def retry_text(event: RetryStarted) -> str:

@@ -30,7 +30,14 @@ def tool_of(ask: Ask, called: ToolCalled | None) -> shapes.Tool:
         "options": [{"description": option.description, "label": option.label} for option in options],
         "question": ask.title,
     }
-    return shapes.Tool(QUESTION, "info", args, f"Ask: {ask.title}"[:80])
+    if header := ask.args.get("header"):
+        args["header"] = header
+    return shapes.Tool(QUESTION, "info", args, f"ask_user: {_short(ask.title)}")
+
+
+def _short(title: str) -> str:
+    line = " ".join(title.split())
+    return line if len(line) <= 80 else f"{line[:80]}…"
 
 
 def approval_required(ask: Ask) -> families.ApprovalRequired:

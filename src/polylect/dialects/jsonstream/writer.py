@@ -26,6 +26,7 @@ from polylect.vocab.events import (
     CompactionStarted,
     ContextUsed,
     CostChanged,
+    Display,
     Event,
     Extra,
     Failed,
@@ -64,6 +65,14 @@ class EventWriter(Pen):
         """Calls of sub-agents that run inside `sub_agent_event`."""
         self._shown: set[str] = set()
         """Calls of sub-agents that somebody was asked about: they are shown like calls of the turn."""
+        self._questions: dict[str, ToolStarted] = {}
+        """Calls of `AskUserQuestion` that nobody has answered: hosts know a call that runs only after its request."""
+        self._requested: set[str] = set()
+        """Calls that a request was made for."""
+        self._answering: dict[str, str] = {}
+        """Which of them an ask belongs to."""
+        self._declined: dict[str, str] = {}
+        """Those that were not answered, and why."""
         self._chunks = Lines()
         self._compaction = CompactionStarted()
         self._window = 0
@@ -122,7 +131,7 @@ class EventWriter(Pen):
                 self._model = model
             case "abilities", Abilities() as abilities:
                 self._abilities = abilities
-            case (("effort" | "thinking" | "compaction"), _):
+            case (("effort" | "thinking" | "thinking_budget" | "compaction"), _):
                 pass
             case _:
                 self.lost["SettingChanged"] += 1
@@ -191,7 +200,9 @@ class EventWriter(Pen):
             self.say(questions.approval_required(event))
             self.say(families.Suspend("awaiting_approval", event.ask))
             return
-        taken = event.call in self.asks or event.call in self._inside
+        if event.call in self._questions:
+            self._answering[event.ask] = event.call
+        taken = event.call in self.asks or event.call in self._inside or self._asks_again(event)
         call_id = event.call if event.call and not taken else event.ask
         called = self._called.get(event.call)
         tool = questions.tool_of(event, called)
@@ -199,8 +210,13 @@ class EventWriter(Pen):
             self._lone_asks[event.ask] = (call_id, tool.name)
         elif event.agent:
             self._shown.add(event.call)
+        self._requested.add(call_id)
         self.asks[call_id] = event  # before it is written (A3)
         self.say(shapes.ToolRequest(self._turn(event), call_id, tool))
+
+    def _asks_again(self, event: Ask) -> bool:
+        """A question of a call that was asked about before is a request of its own: each is closed by itself."""
+        return event.call in self._requested and event.kind != "permission"
 
     def _suspends(self, event: Ask) -> bool:
         """A running call needs permission for one of its steps."""
@@ -214,6 +230,8 @@ class EventWriter(Pen):
             self.say(families.ApprovalResumed(event.ask, allowed))
         for call_id in [call_id for call_id, ask in self.asks.items() if ask.ask == event.ask]:
             del self.asks[call_id]
+        if question := self._answering.pop(event.ask, ""):
+            self._question_closed(question, allowed, event.reason or event.how)
         call_id, name = self._lone_asks.pop(event.ask, ("", ""))
         if not call_id:
             return
@@ -222,7 +240,19 @@ class EventWriter(Pen):
         else:
             self.say(shapes.ToolCancelled(self._turn(event), call_id, event.reason or event.how))
 
+    def _question_closed(self, call: str, answered: bool, reason: str) -> None:
+        if answered:
+            self._runs(self._questions.pop(call))
+        else:
+            self._declined[call] = reason
+
     def _tool_started(self, event: ToolStarted) -> None:
+        if event.name == questions.QUESTION and not event.agent and event.call not in self._requested:
+            self._questions[event.call] = event
+        else:
+            self._runs(event)
+
+    def _runs(self, event: ToolStarted) -> None:
         self.say(shapes.ToolRunning(self._turn(event), event.call, event.name))
 
     def _tool_output(self, event: ToolOutput) -> None:
@@ -239,7 +269,14 @@ class EventWriter(Pen):
     def _tool_finished(self, event: ToolFinished) -> None:
         self._called.pop(event.call, None)
         self._shown.discard(event.call)
+        self._requested.discard(event.call)
         self._say_chunks(event, self._chunks.end(event.call))
+        question, declined = self._questions.pop(event.call, None), self._declined.pop(event.call, None)
+        if declined is not None:
+            self.say(shapes.ToolCancelled(self._turn(event), event.call, declined))
+            return
+        if question:
+            self._runs(question)
         if event.outcome in ("ok", "error"):
             self.say(events.result(event, self._turn(event)))
         else:
@@ -257,6 +294,13 @@ class EventWriter(Pen):
 
     def _notice(self, event: Notice) -> None:
         self._info(event, event.text)
+
+    def _display(self, event: Display) -> None:
+        """What is only to be read can be told; the rest needs a screen."""
+        if (text := events.shown(event)) is None:
+            self.lost["Display"] += 1
+        else:
+            self._info(event, text)
 
     def _retry_started(self, event: RetryStarted) -> None:
         self._info(event, events.retry_text(event))
@@ -320,6 +364,7 @@ _WORDS: dict[type[Event], Callable[[EventWriter, Any], None]] = {
     ToolFinished: EventWriter._tool_finished,
     Alive: EventWriter._alive,
     Notice: EventWriter._notice,
+    Display: EventWriter._display,
     RetryStarted: EventWriter._retry_started,
     CompactionStarted: EventWriter._compaction_started,
     CompactionEnded: EventWriter._compaction_ended,
