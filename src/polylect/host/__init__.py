@@ -1,1 +1,40 @@
-"""Driving engines: the same dialects run the other way round."""
+"""Driving engines: one API for polylect, claude, omp, pi, aionrs and wayland-core.
+
+async with connect("polylect", cwd=".", provider="scripted") as agent:
+    async for event in agent.prompt("Tidy the imports"):
+        match event:
+            case TextDelta(text=text): print(text, end="")
+            case Ask() as ask: await ask.allow()
+    result = await agent.ask("Sum it up")
+"""
+
+from importlib import import_module
+from typing import Any
+
+_PLACES = {
+    "host.agent": ("Agent",),
+    "host.asking": ("Ask", "Policy", "allow_all", "category", "deny_all"),
+    "host.connecting": ("connect",),
+    "host.errors": ("EngineDied", "HostError", "Refused", "SchemaNotMet", "TimedOut", "TurnFailed", "Unsupported"),
+    "host.offering": ("HostTool", "tool"),
+    "host.turn": ("Denial", "Limits", "Result", "Turn"),
+    "vocab.content": ("Failure", "File", "Image", "Rule", "Server", "Usage"),
+    "vocab.events": (
+        *("AgentEnded", "AgentStarted", "AskClosed", "BlockEnded", "CostChanged", "Event", "Extra", "Failed", "Notice"),
+        *("PlanChanged", "ReplyEnded", "RetryStarted", "SettingChanged", "StepEnded", "StepStarted", "TextDelta"),
+        *("ThinkingDelta", "ToolCalled", "ToolFinished", "ToolOutput", "ToolStarted", "TurnEnded", "TurnStarted"),
+        "UserMessage",
+    ),
+}
+_WHERE = {name: place for place, names in _PLACES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Nothing is loaded before it is used: a program that only may need us starts as fast as without."""
+    if name not in _WHERE:
+        raise AttributeError(f"polylect.host has no {name!r}")
+    return getattr(import_module(f"polylect.{_WHERE[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(_WHERE)

@@ -1,0 +1,75 @@
+"""Questions that reach the host, and how it answers them."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from polylect.vocab import events
+from polylect.vocab.commands import Answer
+from polylect.vocab.content import Rule
+
+if TYPE_CHECKING:
+    from polylect.host.agent import Agent
+
+
+class Ask(events.Ask, frozen=True, tag="ask"):
+    """A question with its answers: `await ask.allow()`, `await ask.deny("why")`, `await ask.answer("blue")`."""
+
+    via: Any = None
+    """The agent that has asked."""
+
+    async def allow(self, *, always: bool | Rule = False, args: dict[str, Any] | None = None) -> None:
+        """Yes. With `always`, to all of this kind from now on; with `args`, but with these arguments."""
+        rule = always if isinstance(always, Rule) else Rule("category", self.category) if always else None
+        await self._reply(Answer(self.ask, "allow", args=args, always=rule))
+
+    async def deny(self, reason: str = "", *, interrupt: bool = False) -> None:
+        """No. The model is told why; with `interrupt`, the turn ends."""
+        await self._reply(Answer(self.ask, "deny", reason=reason, interrupt=interrupt))
+
+    async def answer(self, value: Any) -> None:
+        """To a question that is not yes or no: a choice by its id or label, a text, a form's values."""
+        await self._reply(Answer(self.ask, "allow", value=value))
+
+    async def _reply(self, answer: Answer) -> None:
+        await self.via.reply_to(answer)
+
+
+Policy = Callable[[Ask], "Verdict | Awaitable[Verdict]"]
+"""Answers for a person: True allows, False denies, a text denies with that reason; `ask.allow(...)` may be awaited
+inside, and then None is returned."""
+Verdict = bool | str | None
+
+
+def bound(ask: events.Ask, agent: "Agent") -> Ask:
+    return Ask(**{name: getattr(ask, name) for name in events.Ask.__struct_fields__}, via=agent)
+
+
+async def decide(policy: Policy, ask: Ask) -> None:
+    """A policy that fails has not said yes."""
+    try:
+        verdict = policy(ask)
+        if isinstance(verdict, Awaitable):
+            verdict = await verdict
+    except Exception as error:
+        await ask.deny(f"the host's policy failed: {type(error).__name__}: {error}")
+        raise
+    if verdict is True:
+        await ask.allow()
+    elif verdict is not None:
+        await ask.deny(verdict or "")
+
+
+def deny_all(ask: Ask) -> Verdict:
+    return "nobody is there to be asked"
+
+
+def allow_all(ask: Ask) -> Verdict:
+    return True
+
+
+def category(*allowed: str) -> Policy:
+    """Allows tools of these categories: info, edit, exec, mcp."""
+    return lambda ask: ask.category in allowed or f"only {', '.join(allowed)} is allowed here"
+
+
+__all__ = ["Ask", "Policy", "Verdict", "allow_all", "bound", "category", "decide", "deny_all"]

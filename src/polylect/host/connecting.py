@@ -1,0 +1,73 @@
+"""`connect`: an engine by its name, by a command line, or in this process."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from polylect import plug
+from polylect.dialects.base import Dialect
+from polylect.host import known
+from polylect.host.agent import Agent
+from polylect.host.asking import Policy
+from polylect.host.link import Link, ProcessLink, Tap
+from polylect.host.offering import HostTool
+from polylect.host.turn import Limits
+from polylect.vocab.content import Server
+
+
+def connect(
+    engine: str | Sequence[str] | Callable[[], Link],
+    *,
+    dialect: str = "",
+    version: str = "",
+    cwd: str = ".",
+    env: Mapping[str, str] | None = None,
+    approve: Policy | None = None,
+    tools: Sequence[HostTool] = (),
+    servers: Sequence[Server] = (),
+    settings: Mapping[str, Any] | None = None,
+    limits: Limits = Limits(),  # noqa: B008  (frozen)
+    ready_within: float = 30.0,
+    restarts: int = 0,
+    args: Sequence[str] = (),
+    tap: Tap = lambda way, data: None,
+    **wishes: Any,
+) -> Agent:
+    """An agent, to be entered with `async with`.
+
+    `engine` is a name (`polylect`, `claude`, `omp`, `pi`, `aionrs`, `wayland-core`), a command line with its `dialect`,
+    or a function that makes a link to an engine in this process. Wishes are what it is told when it starts: `model`,
+    `provider`, `mode`, `resume`, `session`, `system_prompt`, `max_turns` ...; `args` are flags as they stand.
+    """
+    about = {"approve": approve, "tools": tools, "servers": servers, "settings": settings, "limits": limits}
+    how: dict[str, Any] = {**about, "ready_within": ready_within, "restarts": restarts}
+    if callable(engine):
+        make = engine
+        return Agent(lambda session: make(), **how)
+    around: dict[str, Any] = {"cwd": cwd, "tap": tap}
+    environment = os.environ if env is None else env
+    if not isinstance(engine, str):
+        if not dialect or wishes:
+            raise ValueError(
+                "a command line says all the engine is to be told, and needs its dialect: dialect='claude'"
+            )
+        wire = _dialect(dialect)
+        named: dict[str, Any] = {"version": version} if version else {}
+        argv = [*engine, *args]
+        return Agent(lambda session: ProcessLink(argv, wire, env=environment, **around, **named), **how)
+    one = known.known(engine)
+    wire = _dialect(dialect or one.dialect)
+    options: dict[str, Any] = {**one.options, **({"version": told} if (told := version or one.version) else {})}
+    variables = known.variables(one, environment, str(wishes.pop("base_url", "")) if one.base_url else "")
+    known.command(one, wishes, args)  # what it cannot be told is said now, not when it starts
+
+    def link(session: str) -> Link:
+        going_on = {**wishes, "resume": session, "session": ""} if session else wishes
+        return ProcessLink(known.command(one, going_on, args), wire, env=variables, **around, **options)
+
+    return Agent(link, **how)
+
+
+def _dialect(name: str) -> Dialect:
+    found: Dialect = plug.load("dialects", name).DIALECT
+    return found

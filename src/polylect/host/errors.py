@@ -1,0 +1,54 @@
+"""What can go wrong between a host and its engine.
+
+PolylectError
+└── HostError
+    ├── EngineDied     it could not be started, was never ready, or is gone; has `code` and `last_words`
+    ├── Unsupported    this engine's wire has no word for it; nothing was sent
+    ├── Refused        the engine said no; has the `failure`
+    ├── TimedOut       the turn took too long, or was silent for too long; it has been cancelled
+    ├── TurnFailed     `ask` got no answer; has the `result` as far as it came
+    └── SchemaNotMet   the answer does not fit its schema, after it was asked for again; has the `result`
+"""
+
+from typing import TYPE_CHECKING
+
+from polylect.vocab.content import Failure
+from polylect.vocab.errors import PolylectError
+
+if TYPE_CHECKING:
+    from polylect.host.turn import Result
+
+
+class HostError(PolylectError):
+    pass
+
+
+class EngineDied(HostError):
+    def __init__(self, message: str, code: int | None = None, last_words: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.last_words = last_words
+
+
+class Unsupported(HostError):
+    pass
+
+
+class Refused(HostError):
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+class TimedOut(HostError):
+    pass
+
+
+class TurnFailed(HostError):
+    def __init__(self, message: str, result: "Result") -> None:
+        super().__init__(message)
+        self.result = result
+
+
+class SchemaNotMet(TurnFailed):
+    pass

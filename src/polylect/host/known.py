@@ -1,0 +1,213 @@
+"""Engines that people have, as data: how each is found, started, told things, and which wire it speaks."""
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+
+class Known(Struct, frozen=True, kw_only=True):
+    """`flags` are what a wish becomes on the command line: `{}` stands for its value. A wish without one is refused."""
+
+    name: str
+    program: str
+    dialect: str
+    version: str = ""
+    """Of the dialect; the newest if not named."""
+    start: tuple[str, ...] = ()
+    flags: Mapping[str, tuple[str, ...]] = {}
+    modes: Mapping[str, str] = {}
+    """What it calls the modes that it has; ours are default, auto_edit, force, plan and dont_ask."""
+    base_url: str = ""
+    """The variable in which it looks for the address of its model's service."""
+    env: Mapping[str, str] = {}
+    without: tuple[str, ...] = ()
+    """Variables that it should not inherit."""
+    places: tuple[str, ...] = ()
+    """Where else than on PATH it may be."""
+    install: str = ""
+    options: Mapping[str, Any] = {}
+    """For the host side of its dialect."""
+
+
+_OURS = {
+    "model": ("--model", "{}"),
+    "provider": ("--provider", "{}"),
+    "resume": ("--resume", "{}"),
+    "session": ("--session-id", "{}"),
+    "script": ("--script", "{}"),
+    "base_url": ("--base-url", "{}"),
+    "config": ("--config", "{}"),
+    "system_prompt": ("--system-prompt", "{}"),
+    "max_turns": ("--max-turns", "{}"),
+    "add_dir": ("--add-dir", "{}"),
+}
+_OWN_MODES = {name: name for name in ("default", "auto_edit", "force", "plan", "dont_ask")}
+_THEIR_MODES = {"default": "default", "auto_edit": "auto_edit", "force": "force"}
+_CLAUDE_MODES = {
+    "default": "default",
+    "auto_edit": "acceptEdits",
+    "force": "bypassPermissions",
+    "plan": "plan",
+    "dont_ask": "dontAsk",
+}
+_CLAUDE = {
+    "model": ("--model", "{}"),
+    "resume": ("--resume={}",),
+    "session": ("--session-id={}",),
+    "system_prompt": ("--append-system-prompt", "{}"),
+    "max_turns": ("--max-turns", "{}"),
+    "max_cost": ("--max-budget-usd", "{}"),
+    "add_dir": ("--add-dir", "{}"),
+    "mode": ("--permission-mode", "{}"),
+    "partial": ("--include-partial-messages",),
+}
+_STREAM_JSON = (
+    *("--output-format", "stream-json", "--verbose", "--input-format", "stream-json"),
+    *("--permission-prompt-tool", "stdio", "--include-partial-messages"),
+)
+_OMP = {
+    "model": ("--model", "{}"),
+    "provider": ("--provider", "{}"),
+    "resume": ("--session", "{}"),
+    "session_dir": ("--session-dir", "{}"),
+    "system_prompt": ("--append-system-prompt", "{}"),
+}
+_POLYLECT = (sys.executable, "-m", "polylect")
+
+ENGINES: dict[str, Known] = {
+    engine.name: engine
+    for engine in (
+        Known(
+            name="polylect",
+            program="polylect",
+            dialect="jsonstream",
+            start=("--json-stream",),
+            flags={**_OURS, "mode": ("--approval-mode", "{}")},
+            modes=_OWN_MODES,
+            options={"hold": False},
+        ),
+        Known(
+            name="polylect-omp",
+            program="polylect",
+            dialect="omp",
+            start=("--mode", "rpc", "--approval-mode", "default"),
+            flags={**_OURS, "mode": ("--approval-mode", "{}")},
+            modes=_OWN_MODES,
+        ),
+        Known(
+            name="polylect-claude",
+            program="polylect",
+            dialect="claude",
+            start=_STREAM_JSON,
+            flags={**_OURS, **_CLAUDE},
+            modes=_CLAUDE_MODES,
+        ),
+        Known(
+            name="claude",
+            program="claude",
+            dialect="claude",
+            start=_STREAM_JSON,
+            flags=_CLAUDE,
+            modes=_CLAUDE_MODES,
+            base_url="ANTHROPIC_BASE_URL",
+            without=("CLAUDECODE",),
+            places=("~/.local/bin", "~/.claude/local", "~/.npm-global/bin", "/usr/local/bin"),
+            install="npm install -g @anthropic-ai/claude-code",
+        ),
+        Known(
+            name="omp",
+            program="omp",
+            dialect="omp",
+            version="18",
+            start=("--mode", "rpc"),
+            flags=_OMP,
+            places=("~/.bun/bin", "~/.local/bin"),
+            install="bun install -g @oh-my-pi/pi-coding-agent",
+        ),
+        Known(
+            name="pi",
+            program="pi",
+            dialect="omp",
+            version="pi",
+            start=("--mode", "rpc"),
+            flags=_OMP,
+            places=("~/.npm-global/bin", "~/.local/bin"),
+            install="npm install -g @mariozechner/pi-coding-agent",
+        ),
+        Known(
+            name="aionrs",
+            program="aionrs",
+            dialect="jsonstream",
+            version="0.1.0",
+            start=("--json-stream",),
+            flags={name: flag for name, flag in _OURS.items() if name not in ("script", "add_dir")},
+            modes=_THEIR_MODES,
+            places=("~/.cargo/bin", "~/.local/bin"),
+        ),
+        Known(
+            name="wayland-core",
+            program="wayland-core",
+            dialect="jsonstream",
+            version="0.2.0",
+            start=("--json-stream",),
+            flags={name: flag for name, flag in _OURS.items() if name not in ("script", "add_dir")},
+            modes=_THEIR_MODES,
+            places=("~/.cargo/bin", "~/.local/bin"),
+        ),
+    )
+}
+
+
+class UnknownEngine(LookupError):
+    """The text says which ones are known."""
+
+
+def known(name: str) -> Known:
+    if name not in ENGINES:
+        raise UnknownEngine(f"there is no engine {name!r}; known are {', '.join(ENGINES)}, or give a command line")
+    return ENGINES[name]
+
+
+def command(engine: Known, wishes: Mapping[str, Any], extra: Sequence[str] = ()) -> list[str]:
+    """How it is started. Raises ValueError for a wish that it has no flag for."""
+    words = [*find(engine), *engine.start]
+    for wish, value in wishes.items():
+        if value in (None, "", ()):
+            continue
+        if wish == "mode":
+            value = _mode(engine, str(value))
+            if "mode" not in engine.flags:
+                continue
+        if wish not in engine.flags:
+            raise ValueError(
+                f"{engine.name} cannot be told {wish!r} when it starts; it takes {', '.join(engine.flags)}"
+            )
+        for each in value if isinstance(value, tuple | list) else (value,):
+            words += [part.replace("{}", str(each)) for part in engine.flags[wish]]
+    return [*words, *extra]
+
+
+def _mode(engine: Known, mode: str) -> str:
+    if mode not in engine.modes and engine.modes:
+        raise ValueError(f"{engine.name} has no mode {mode!r}; its modes are {', '.join(engine.modes)}")
+    return engine.modes.get(mode, mode)
+
+
+def find(engine: Known) -> tuple[str, ...]:
+    """Its program; if it cannot be found, its bare name, and starting it will say so."""
+    if engine.program == "polylect":
+        return _POLYLECT  # the one that belongs to this library
+    places = os.pathsep.join((os.environ.get("PATH", ""), *map(os.path.expanduser, engine.places)))
+    return (shutil.which(engine.program, path=places) or engine.program,)
+
+
+def variables(engine: Known, env: Mapping[str, str], base_url: str) -> dict[str, str]:
+    """The environment it is started with."""
+    kept = {name: value for name, value in env.items() if name not in engine.without}
+    if base_url and engine.base_url:
+        kept[engine.base_url] = base_url
+    return {**kept, **engine.env}

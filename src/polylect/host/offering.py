@@ -1,0 +1,105 @@
+"""Tools that the host itself runs for the engine's model."""
+
+import inspect
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from polylect.vocab.events import HostCall
+
+SERVER = "host"
+"""Where a wire knows no tools of a host but MCP servers inside it, ours has this name."""
+_PROTOCOL = "2025-06-18"
+_NO_METHOD = -32601
+
+
+class HostTool(Struct, frozen=True):
+    """A function for the model. `parameters` is the JSON Schema of its arguments; it returns a text or any value."""
+
+    name: str
+    description: str
+    run: Callable[..., Any]
+    parameters: Mapping[str, Any] = {}
+
+    async def call(self, args: Mapping[str, Any]) -> str:
+        found = self.run(**args)
+        value = await found if isinstance(found, Awaitable) else found
+        return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def tool(function: Callable[..., Any]) -> HostTool:
+    """A tool out of a function: its name, its docstring, and the types of its parameters."""
+    import msgspec
+
+    fields: dict[str, Any] = {}
+    needed = []
+    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
+        kind = Any if parameter.annotation is parameter.empty else parameter.annotation
+        fields[name] = msgspec.json.schema(kind)
+        if parameter.default is parameter.empty:
+            needed.append(name)
+    schema = {"type": "object", "properties": fields, "required": needed, "additionalProperties": False}
+    return HostTool(function.__name__, inspect.getdoc(function) or function.__name__, function, schema)
+
+
+class Offers:
+    """What the host has on offer, and the work when it is asked for."""
+
+    def __init__(self, tools: Sequence[HostTool]) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+
+    def told(self) -> dict[str, Any]:
+        """For the engine's ears, in both forms that there are: tools, and a server that has them."""
+        if not self._tools:
+            return {}
+        return {"tools": [self._card(tool, "parameters") for tool in self._tools.values()], "servers": [SERVER]}
+
+    async def run(self, call: HostCall) -> tuple[Any, str]:
+        """The result, or what was wrong."""
+        params = call.params if isinstance(call.params, dict) else {}
+        match call.method:
+            case "tool":
+                return await self._work(str(params.get("name", "")), params.get("args") or {})
+            case "mcp_message" if params.get("server_name") == SERVER:
+                return await self._speak(params.get("message") or {}), ""
+            case method:
+                return None, f"this host does not do {method!r}"
+
+    async def _work(self, name: str, args: Mapping[str, Any]) -> tuple[Any, str]:
+        tool = self._tools.get(name)
+        if tool is None:
+            return None, f"this host has no tool {name!r}"
+        try:
+            return {"content": [{"type": "text", "text": await tool.call(args)}]}, ""
+        except Exception as error:  # noqa: BLE001  (the model is told, and goes on)
+            return None, f"{type(error).__name__}: {error}"
+
+    async def _speak(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """As an MCP server would."""
+        if "id" not in message:
+            return {"jsonrpc": "2.0", "result": {}}
+        answer = {"jsonrpc": "2.0", "id": message["id"]}
+        params = message.get("params") or {}
+        match message.get("method"):
+            case "initialize":
+                told = {"protocolVersion": params.get("protocolVersion", _PROTOCOL), "capabilities": {"tools": {}}}
+                return {**answer, "result": {**told, "serverInfo": {"name": SERVER, "version": "1"}}}
+            case "tools/list":
+                return {
+                    **answer,
+                    "result": {"tools": [self._card(tool, "inputSchema") for tool in self._tools.values()]},
+                }
+            case "tools/call":
+                result, error = await self._work(str(params.get("name", "")), params.get("arguments") or {})
+                failed = {"content": [{"type": "text", "text": error}], "isError": True}
+                return {**answer, "result": failed if error else result}
+            case "ping":
+                return {**answer, "result": {}}
+            case method:
+                return {**answer, "error": {"code": _NO_METHOD, "message": f"there is no {method!r} here"}}
+
+    @staticmethod
+    def _card(tool: HostTool, schema: str) -> dict[str, Any]:
+        return {"name": tool.name, "description": tool.description, schema: {"type": "object", **tool.parameters}}

@@ -1,0 +1,79 @@
+"""Answers that have to fit a schema, from engines that may never have heard of schemas."""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from polylect.host.errors import SchemaNotMet, TurnFailed
+from polylect.host.turn import Result
+
+if TYPE_CHECKING:
+    from polylect.host.agent import Agent
+
+_REPAIRS = 2
+_ONLY_JSON = "\n\nAnswer with nothing but one JSON value that fits this JSON Schema:\n"
+_AGAIN = "That does not fit: {why}\nAnswer again, with nothing but a JSON value that fits the schema."
+
+
+async def ask_for_value(agent: "Agent", text: str, schema: Any, **details: Any) -> Result:
+    if schema is None:
+        return _good(await agent.prompt(text, **details))
+    shape = Shape(schema)
+    result = _good(await agent.prompt(text + _ONLY_JSON + json.dumps(shape.schema), **details))
+    for _ in range(_REPAIRS):
+        if not (why := shape.fault(result)):
+            return result
+        spent = result.usage
+        result = _good(await agent.prompt(_AGAIN.format(why=why)))
+        result.usage += spent
+    if why := shape.fault(result):
+        raise SchemaNotMet(f"the answer does not fit its schema: {why}", result)
+    return result
+
+
+def _good(result: Result) -> Result:
+    if result.ok:
+        return result
+    why = result.failure.message if result.failure else f"it ended with {result.reason!r}"
+    raise TurnFailed(f"the turn failed: {why}", result)
+
+
+class Shape:
+    """A type that msgspec knows, or a JSON Schema."""
+
+    def __init__(self, schema: Any) -> None:
+        self._type = None if isinstance(schema, dict) else schema
+        self.schema: dict[str, Any] = schema if isinstance(schema, dict) else msgspec.json.schema(schema)
+
+    def fault(self, result: Result) -> str:
+        """What is wrong with the answer; if nothing is, its value is kept in the result."""
+        try:
+            value = result.value if result.value is not None else json.loads(_bare(result.text))
+            result.value = self._fitted(value)
+        except (ValueError, msgspec.ValidationError) as error:
+            result.value = None
+            return str(error)
+        return ""
+
+    def _fitted(self, value: Any) -> Any:
+        if self._type is not None:
+            return msgspec.convert(value, self._type)
+        from jsonschema import ValidationError, validate  # only for schemas that are not types
+
+        try:
+            validate(value, self.schema)
+        except ValidationError as error:
+            raise ValueError(error.message) from None
+        return value
+
+
+def _bare(text: str) -> str:
+    """Without the fence that models like to put around it, and without words before and after."""
+    text = text.strip()
+    if "```" in text:
+        inside = text.split("```")[1]
+        return inside.removeprefix("json").strip()
+    starts = [place for place in (text.find("{"), text.find("[")) if place >= 0]
+    ends = max(text.rfind("}"), text.rfind("]"))
+    return text[min(starts) : ends + 1] if starts and ends > min(starts) else text

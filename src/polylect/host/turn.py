@@ -1,0 +1,193 @@
+"""One prompt and what comes of it: events as they come, or the result in the end."""
+
+import asyncio
+from collections.abc import AsyncIterator, Generator
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
+
+from polylect.host.backlog import Backlog
+from polylect.host.errors import TimedOut
+from polylect.vocab.commands import Prompt
+from polylect.vocab.content import Failure, Usage
+from polylect.vocab.events import (
+    BudgetExceeded,
+    Event,
+    Extra,
+    ReplyEnded,
+    StepStarted,
+    TextDelta,
+    ToolFinished,
+    TurnEnded,
+)
+
+if TYPE_CHECKING:
+    from polylect.host.agent import Agent
+
+_LAST_WORDS = 5.0
+"""How long a turn that took too long may take to end once it is cancelled."""
+
+
+class Limits(Struct, frozen=True):
+    """Seconds for all of a turn and for a silence in it; dollars and tokens that it may cost. Zero is no limit."""
+
+    total: float = 0.0
+    idle: float = 0.0
+    cost: float = 0.0
+    tokens: int = 0
+
+
+class Denial(Struct, frozen=True):
+    """A call that was not allowed."""
+
+    call: str
+    name: str
+    reason: str = ""
+
+
+class Result(Struct):
+    """What came of a turn. `text` is what the model said last; `cost` is in dollars, None if nobody knows."""
+
+    turn: str = ""
+    text: str = ""
+    reason: Literal["", "end", "cancelled", "length", "refused", "limit", "error"] = ""
+    usage: Usage = Usage()
+    steps: int = 0
+    denials: list[Denial] = []
+    failure: Failure | None = None
+    value: Any = None
+    """The answer as a value, where a schema was given."""
+    _fresh: bool = True
+    """The model has begun to speak anew."""
+
+    @property
+    def cost(self) -> float | None:
+        return self.usage.cost
+
+    @property
+    def ok(self) -> bool:
+        return self.reason == "end"
+
+    def take(self, event: Event) -> None:
+        match event:
+            case TurnEnded(reason, usage, steps, failure):
+                self.reason, self.usage, self.steps, self.failure = reason, usage, steps, failure
+            case ToolFinished(call, name, _, "denied", reason=reason):
+                self.denials.append(Denial(call, name, reason))
+            case Extra("structured_output", data):
+                self.value = data.get("value")
+            case StepStarted(agent=""):
+                self._fresh = True
+            case TextDelta(text, agent=""):
+                self.text = text if self._fresh else self.text + text
+                self._fresh = False
+
+
+class Turn:
+    """`async for event in turn` reads it as it comes, `await turn` waits for its `Result`; both begin it.
+
+    Whoever leaves the loop early leaves the turn running: `cancel` stops it. What it asks while nobody reads it, because
+    its result is awaited or because nobody holds it any more, is denied unless a policy answers.
+    """
+
+    def __init__(self, agent: "Agent", prompt: Prompt, limits: Limits) -> None:
+        self._agent = agent
+        self._prompt = prompt
+        self._limits = limits
+        self._deadline = float("inf")
+        self._backlog = Backlog()
+        self._begun = False
+        self._spent = Usage()
+        self.attended = True
+        """Whether somebody may answer what it asks."""
+        self.id = prompt.turn
+        self.result = Result(self.id, denials=[])
+        """As far as it has been read."""
+
+    # Reading.
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self
+
+    async def __anext__(self) -> Event:
+        await self._begin()
+        if self.result.reason:
+            raise StopAsyncIteration
+        event = await self._next()
+        if event is None:
+            raise StopAsyncIteration
+        self.result.take(event)
+        return event
+
+    def __await__(self) -> Generator[Any, None, Result]:
+        return self._finish().__await__()
+
+    async def _finish(self) -> Result:
+        self.attended = False
+        async for _ in self:
+            pass
+        return self.result
+
+    # Doing.
+
+    async def cancel(self) -> None:
+        """The turn ends soon, with the reason `cancelled`."""
+        await self._agent.cancel()
+
+    async def steer(self, text: str, *, last: bool = False) -> None:
+        """Say something to the turn that runs: after the calls under way, or with `last` before it would end."""
+        await self._agent.steer(text, last=last)
+
+    # The agent's end.
+
+    def hear(self, event: Event) -> None:
+        self._backlog.put(event)
+        if isinstance(event, TurnEnded) and event.turn == self.id:
+            self._backlog.end()
+        elif isinstance(event, ReplyEnded):
+            self._count(event.usage)
+
+    def fail(self, why: BaseException) -> None:
+        self._backlog.end(why)
+
+    def _count(self, usage: Usage) -> None:
+        """A turn that costs more than it may is stopped where it is."""
+        self._spent += usage
+        limits, spent = self._limits, self._spent
+        if limits.cost and spent.cost is not None and spent.cost > limits.cost:
+            over = BudgetExceeded("cost", f"${spent.cost:.4f}", f"${limits.cost:g}", turn=self.id)
+        elif limits.tokens and spent.tokens > limits.tokens:
+            over = BudgetExceeded("tokens", str(spent.tokens), str(limits.tokens), turn=self.id)
+        else:
+            return
+        self._limits = Limits(limits.total, limits.idle)
+        self._backlog.put(over)
+        self._agent.stop_soon()
+
+    async def _begin(self) -> None:
+        if not self._begun:
+            self._begun = True
+            if self._limits.total:
+                self._deadline = asyncio.get_running_loop().time() + self._limits.total
+            await self._agent.begin(self, self._prompt)
+
+    async def _next(self) -> Event | None:
+        loop = asyncio.get_running_loop()
+        left = min(self._deadline - loop.time(), self._limits.idle or float("inf"))
+        try:
+            async with asyncio.timeout(None if left == float("inf") else max(0.0, left)):
+                return await self._backlog.get()
+        except TimeoutError:
+            return await self._give_up()
+
+    async def _give_up(self) -> Event | None:
+        late = asyncio.get_running_loop().time() >= self._deadline
+        said = f"took longer than {self._limits.total:g} s" if late else f"was silent for {self._limits.idle:g} s"
+        try:
+            async with asyncio.timeout(_LAST_WORDS):
+                await self.cancel()
+                while (event := await self._backlog.get()) is not None:
+                    self.result.take(event)
+        except TimeoutError:
+            pass
+        raise TimedOut(f"the turn {said} and was cancelled")

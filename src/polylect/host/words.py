@@ -1,0 +1,71 @@
+"""Which of our words a wire has: it is asked, so that no table can be wrong."""
+
+from collections.abc import Callable
+
+from polylect.dialects.base import HostSide
+from polylect.vocab.commands import (
+    AddContext,
+    AddServer,
+    Answer,
+    Authenticate,
+    Cancel,
+    ChangeServer,
+    Command,
+    Compact,
+    Configure,
+    Grant,
+    Hello,
+    OpenSession,
+    Prompt,
+    Query,
+    Rewind,
+    RunShell,
+    Steer,
+)
+from polylect.vocab.content import Rule, Server
+from polylect.vocab.events import Reply
+
+_SAMPLES: dict[str, Command] = {
+    "prompt": Prompt("probe", "x"),
+    "cancel": Cancel(),
+    "answer": Answer("probe", "allow"),
+    "steer": Steer("x"),
+    "follow_up": Steer("x", when="last"),
+    "configure": Configure({"model": "x"}),
+    "mode": Configure({"mode": "default"}),
+    "model": Configure({"model": "x"}),
+    "thinking": Configure({"thinking": "high"}),
+    "name": Configure({"name": "x"}),
+    "add_context": AddContext("x"),
+    "add_server": AddServer(Server("x", command="x")),
+    "remove_server": ChangeServer("x", "remove"),
+    "grant": Grant(Rule("category", "edit")),
+    "compact": Compact(),
+    "run_shell": RunShell("x"),
+    "rewind": Rewind("x"),
+    "new_session": OpenSession("new"),
+    "resume": OpenSession("resume", "x"),
+    "fork": OpenSession("fork"),
+    "authenticate": Authenticate("x"),
+    "tools": Hello("x", offers={"tools": [{"name": "x", "description": "x", "parameters": {}}], "servers": ["x"]}),
+}
+_ASK_BACK = "query:"
+
+
+def can_say(make: Callable[[], HostSide], word: str) -> bool:
+    """`word` is one of the above, or `query:` and what would be asked for: `query:state`."""
+    sample = Query(word.removeprefix(_ASK_BACK)) if word.startswith(_ASK_BACK) else _SAMPLES.get(word)
+    if sample is None:
+        raise LookupError(f"there is no word {word!r}; ask for {', '.join(_SAMPLES)} or {_ASK_BACK}state")
+    codec = make()
+    codec.start()
+    codec.data_to_send()
+    replies = [event for event in codec.send(_with_ref(sample)) if isinstance(event, Reply)]
+    refused = any(reply.failure for reply in replies)
+    return not refused and (word != "tools" or bool(codec.data_to_send()))
+
+
+def _with_ref(command: Command) -> Command:
+    from msgspec.structs import replace
+
+    return replace(command, ref="probe")

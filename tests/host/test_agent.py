@@ -1,0 +1,342 @@
+"""The host's one API, against a real engine."""
+
+import asyncio
+import gc
+import os
+import subprocess
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import polylect.host as host
+from engine_process import Place
+from polylect.host import (
+    Agent,
+    Ask,
+    EngineDied,
+    Limits,
+    SchemaNotMet,
+    TextDelta,
+    TimedOut,
+    ToolFinished,
+    TurnEnded,
+    TurnFailed,
+    Unsupported,
+    allow_all,
+    category,
+    connect,
+)
+
+PATIENCE = 20.0
+WRITES = """
+[[reply]]
+when.step = 1
+say = [{ call = "Write", id = "c1", args = { file_path = "made.txt", content = "x" } }]
+
+[[reply]]
+text = "{calls}"
+"""
+LONG = """
+[[reply]]
+say = [{ call = "Bash", id = "c1", args = { command = "sleep 60" } }]
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def bounded(work: Coroutine[Any, Any, None]) -> None:
+    async def main() -> None:
+        await asyncio.wait_for(work, PATIENCE)
+
+    asyncio.run(main())
+
+
+def agent(place: Place, script: str = "", **options: Any) -> Agent:
+    if script:
+        file = place.workspace.parent / "script.toml"
+        file.write_text(script)
+        options["script"] = str(file)
+    return connect("polylect", cwd=str(place.workspace), env=place.env, provider="scripted", **options)
+
+
+def test_a_turn_is_read_as_it_comes_and_an_ask_carries_its_answers(place: Place) -> None:
+    async def talk() -> None:
+        async with agent(place, WRITES) as one:
+            outcomes: list[str] = []
+            async for event in one.prompt("go"):
+                match event:
+                    case Ask() as ask:
+                        assert one.asks == (ask,)
+                        await ask.allow()
+                    case ToolFinished(outcome=outcome):
+                        outcomes.append(outcome)
+            assert outcomes == ["ok"]
+            assert one.asks == ()
+            assert (place.workspace / "made.txt").read_text() == "x"
+
+    bounded(talk())
+
+
+def test_an_answer_is_awaited_whole_with_what_was_denied_in_it(place: Place) -> None:
+    async def talk() -> None:
+        async with agent(place, WRITES) as one:
+            result = await one.ask("go")
+            assert result.ok
+            assert [denial.name for denial in result.denials] == ["Write"]
+            assert "nobody" in result.denials[0].reason
+            assert not (place.workspace / "made.txt").exists()
+
+    bounded(talk())
+
+
+@pytest.mark.parametrize(
+    ("policy", "made"),
+    [(allow_all, True), (category("edit"), True), (category("info"), False), (lambda ask: "no, thank you", False)],
+)
+def test_a_policy_answers_for_a_person(place: Place, policy: Any, made: bool) -> None:
+    async def talk() -> None:
+        async with agent(place, WRITES, approve=policy) as one:
+            await one.ask("go")
+            assert (place.workspace / "made.txt").exists() is made
+
+    bounded(talk())
+
+
+def test_a_policy_that_fails_has_not_said_yes_a1(place: Place) -> None:
+    def broken(ask: Ask) -> bool:
+        raise RuntimeError("out of order")
+
+    async def talk() -> None:
+        async with agent(place, WRITES, approve=broken) as one:
+            result = await one.ask("go")
+            assert "out of order" in result.denials[0].reason
+
+    bounded(talk())
+
+
+def test_a_policy_may_think_before_it_answers_and_change_what_runs(place: Place) -> None:
+    async def careful(ask: Ask) -> None:
+        await asyncio.sleep(0)
+        await ask.allow(always=True)
+
+    async def talk() -> None:
+        async with agent(place, WRITES, approve=careful) as one:
+            await one.ask("go")
+            assert (place.workspace / "made.txt").exists()
+
+    bounded(talk())
+
+
+def test_two_turns_at_once_each_hear_their_own(place: Place) -> None:
+    async def talk() -> None:
+        async with agent(place, '[[reply]]\ntext = "{prompt}"\n') as one:
+            first, second = await asyncio.gather(one.prompt("one"), one.prompt("two"))
+            assert (first.text, second.text) == ("one", "two")
+
+    bounded(talk())
+
+
+def test_many_agents_at_once(place: Place) -> None:
+    async def one_of_them(number: int) -> str:
+        async with agent(place, '[[reply]]\ntext = "{prompt}"\n') as one:
+            return (await one.ask(str(number))).text
+
+    async def talk() -> None:
+        assert await asyncio.gather(*map(one_of_them, range(4))) == ["0", "1", "2", "3"]
+
+    bounded(talk())
+
+
+def test_whoever_leaves_early_leaves_nothing_hanging(place: Place) -> None:
+    """A turn that nobody reads any more is denied what it asks, and the next one comes."""
+
+    async def talk() -> None:
+        async with agent(place, WRITES) as one:
+            async for event in one.prompt("go"):
+                if isinstance(event, host.TurnStarted):
+                    break
+            gc.collect()
+            assert (await one.prompt("again")).ok
+            assert not (place.workspace / "made.txt").exists()
+
+    bounded(talk())
+
+
+def test_a_turn_can_be_cancelled_and_the_session_goes_on_t3(place: Place) -> None:
+    async def talk() -> None:
+        async with agent(place, LONG, mode="force") as one:
+            turn = one.prompt("go")
+            async for event in turn:
+                if isinstance(event, host.ToolStarted):
+                    await turn.cancel()
+            assert turn.result.reason == "cancelled"
+            turn = one.prompt("again")
+            async for event in turn:
+                if isinstance(event, host.ToolStarted):
+                    await turn.cancel()
+            assert turn.result.reason == "cancelled"
+
+    bounded(talk())
+
+
+@pytest.mark.parametrize("limits", [Limits(total=0.5), Limits(idle=0.5)])
+def test_a_turn_that_takes_too_long_is_cancelled_and_told(place: Place, limits: Limits) -> None:
+    async def talk() -> None:
+        async with agent(place, LONG, mode="force") as one:
+            turn = one.prompt("go", limits=limits)
+            with pytest.raises(TimedOut, match=r"0\.5 s"):
+                await turn
+            assert turn.result.reason == "cancelled"
+
+    bounded(talk())
+
+
+class Sum(msgspec.Struct):
+    total: int
+
+
+@pytest.mark.parametrize(
+    "schema", [Sum, {"type": "object", "properties": {"total": {"type": "integer"}}, "required": ["total"]}]
+)
+def test_an_answer_can_be_a_value(place: Place, schema: Any) -> None:
+    script = """[[reply]]
+when.turn = 1
+text = "I think it is this:\\n```json\\n{\\"total\\": \\"many\\"}\\n```"
+
+[[reply]]
+text = '{"total": 3}'
+"""
+
+    async def talk() -> None:
+        async with agent(place, script) as one:
+            result = await one.ask("How many?", schema=schema)
+            assert result.value == (Sum(3) if schema is Sum else {"total": 3})
+
+    bounded(talk())
+
+
+def test_an_answer_that_never_fits_is_an_error_with_the_answer_in_it(place: Place) -> None:
+    async def talk() -> None:
+        async with agent(place, '[[reply]]\ntext = "many"\n') as one:
+            with pytest.raises(SchemaNotMet) as caught:
+                await one.ask("How many?", schema=Sum)
+            assert caught.value.result.text == "many"
+
+    bounded(talk())
+
+
+def test_what_a_wire_cannot_say_is_known_ahead_and_refused_before_anything_is_sent(place: Place) -> None:
+    sent: list[bytes] = []
+
+    async def talk() -> None:
+        async with agent(place, tap=lambda way, data: sent.append(data) if way == "in" else None) as one:
+            assert one.can("prompt", "cancel", "mode", "add_server")
+            assert not one.can("compact")
+            assert not one.can("tools")
+            assert not one.can("query:state")
+            sent.clear()
+            with pytest.raises(Unsupported):
+                await one.compact()
+            assert sent == []
+            with pytest.raises(LookupError, match="there is no word"):
+                one.can("fly")
+
+    bounded(talk())
+
+
+def test_a_turn_that_fails_says_why(place: Place) -> None:
+    async def talk() -> None:
+        async with agent(place, '[[reply]]\nsay = [{ error = "auth", message = "who are you?" }]\n') as one:
+            with pytest.raises(TurnFailed) as caught:
+                await one.ask("go")
+            assert caught.value.result.reason == "error"
+            assert "who are you?" in str(caught.value)
+
+    bounded(talk())
+
+
+def test_a_mode_that_there_is_none_of_is_refused(place: Place) -> None:
+    async def talk() -> None:
+        async with agent(place) as one:
+            with pytest.raises(Unsupported, match="whatever"):
+                await one.configure(mode="whatever")
+
+    bounded(talk())
+
+
+def test_an_engine_that_dies_is_started_again_and_goes_on_with_its_session(place: Place) -> None:
+    async def talk() -> None:
+        async with agent(place, '[[reply]]\ntext = "{prompt}"\n', restarts=1) as one:
+            assert (await one.ask("before")).text == "before"
+            session, pid = one.session, one.pid
+            os.kill(pid, 9)
+            with pytest.raises(EngineDied):
+                await _until_dead(one)
+            assert (await one.ask("after")).text == "after"
+            assert one.session == session
+            assert one.pid != pid
+            os.kill(one.pid, 9)
+            with pytest.raises(EngineDied):
+                await _until_dead(one)
+            with pytest.raises(EngineDied):
+                await one.ask("once more")
+
+    bounded(talk())
+
+
+async def _until_dead(one: Agent) -> None:
+    async for _ in one.events():
+        pass
+    assert one._death is not None
+    raise one._death
+
+
+def test_everything_can_be_heard_whatever_turn_it_belongs_to(place: Place) -> None:
+    async def talk() -> None:
+        async with agent(place, '[[reply]]\ntext = "{prompt}"\n') as one:
+            heard: list[str] = []
+
+            async def listen() -> None:
+                async for event in one.events():
+                    if isinstance(event, TextDelta):
+                        heard.append(event.text)
+                    if isinstance(event, TurnEnded):
+                        return
+
+            listening = asyncio.create_task(listen())
+            await asyncio.sleep(0)
+            await one.ask("hello")
+            await listening
+            assert "".join(heard) == "hello"
+
+    bounded(talk())
+
+
+def test_an_engine_is_known_by_name_or_told_what_is(place: Place, tmp_path: Path) -> None:
+    with pytest.raises(LookupError, match="known are polylect"):
+        connect("codex")
+    with pytest.raises(ValueError, match="cannot be told 'colour'"):
+        connect("polylect", colour="blue")
+    with pytest.raises(ValueError, match="has no mode"):
+        connect("aionrs", mode="plan")
+    with pytest.raises(ValueError, match="needs its dialect"):
+        connect(["some", "engine"])
+
+
+def test_what_is_offered_to_type_checkers_is_there_and_loading_it_is_quick() -> None:
+    stub = Path(host.__file__).with_suffix(".pyi").read_text()
+    names = [line.rsplit(" ", 1)[1] for line in stub.splitlines() if line.startswith("from")]
+    assert sorted(names) == dir(host)
+    assert all(getattr(host, name) is not None for name in names)
+    loaded = "import sys, polylect.host; print('asyncio' in sys.modules, 'msgspec' in sys.modules)"
+    assert (
+        subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True).stdout
+        == "False False\n"
+    )
