@@ -13,6 +13,7 @@ from polylect.engine.prompt import system_prompt
 from polylect.engine.recall import Recalled
 from polylect.vocab.answers import (
     AgentCard,
+    CommandCard,
     ContextPart,
     ContextReport,
     Exported,
@@ -21,6 +22,7 @@ from polylect.vocab.answers import (
     Ledger,
     ModelCard,
     Queue,
+    ServerCard,
     SessionCard,
     State,
     Stats,
@@ -158,8 +160,12 @@ def _library(engine: Engine) -> Library:
 # What there is to work with.
 
 
-def _servers(engine: Engine, args: Args) -> tuple[Any, ...]:
-    return tuple(engine.servers.status()) if engine.servers else ()
+def _servers(engine: Engine, args: Args) -> tuple[ServerCard, ...]:
+    return tuple(engine.offers.servers())
+
+
+def _commands(engine: Engine, args: Args) -> tuple[CommandCard, ...]:
+    return tuple(engine.offers.commands())
 
 
 def _agents(engine: Engine, args: Args) -> tuple[AgentCard, ...]:
@@ -191,6 +197,7 @@ QUERIES: dict[str, Callable[[Engine, Args], Any]] = {
     "sessions": _sessions,
     "export": _export,
     "servers": _servers,
+    "commands": _commands,
     "agents": _agents,
     "tools": _tools,
     "rules": _rules,
