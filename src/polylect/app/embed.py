@@ -5,8 +5,10 @@ import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
+from polylect import __version__
 from polylect.app.secrets import public
 from polylect.dialects.base import EngineSide, Env
 from polylect.engine.agent import Agent
@@ -14,10 +16,11 @@ from polylect.engine.engine import Engine
 from polylect.engine.session import Session
 from polylect.engine.settings import Settings
 from polylect.engine.store import MemoryStore
+from polylect.host.errors import EngineDied
 from polylect.tools.processes import Custody
 from polylect.tools.standard import standard_tools
 from polylect.vocab.commands import Command
-from polylect.vocab.events import Event
+from polylect.vocab.events import Event, Ready
 from polylect.vocab.ports import Provider, Store, Tool
 
 Say = Callable[[Event], None]
@@ -108,3 +111,42 @@ class Wire:
     def _flush(self) -> None:
         if data := self._codec.data_to_send():
             self._write(data)
+
+
+class InProcess:
+    """A link of the host SDK to an engine in this process: `connect(lambda: InProcess(provider, workspace="."))`."""
+
+    def __init__(self, provider: Provider, **options: Any) -> None:
+        self._provider = provider
+        self._options = options
+        self._leave: Callable[[], Awaitable[object]] = _plenty
+        self._gone: Callable[[EngineDied], None] = lambda death: None
+        self.pid = os.getpid()
+
+    async def open(self, hear: Say, gone: Callable[[EngineDied], None]) -> None:
+        self._gone = gone
+        context = open_engine(hear, self._provider, **self._options)
+        self._engine = await context.__aenter__()
+        self._leave = partial(context.__aexit__, None, None, None)
+        settings = self._engine.settings
+        session = self._engine.agent.session.id
+        hear(Ready(__version__, settings.model, settings.mode, session=session))
+
+    def send(self, command: Command) -> list[Event]:
+        self._engine.handle(command)
+        return []
+
+    def can(self, word: str) -> bool:
+        """There is no wire that could lack a word."""
+        return True
+
+    async def drain(self) -> None:
+        await asyncio.sleep(0)
+
+    async def close(self) -> int:
+        await self._leave()
+        self._gone(self.death())
+        return 0
+
+    def death(self, what: str = "has ended") -> EngineDied:
+        return EngineDied(f"the engine in this process {what}", 0)

@@ -1,0 +1,58 @@
+"""An engine in this process, driven by the same API as any other."""
+
+import asyncio
+from pathlib import Path
+
+from polylect.app.embed import InProcess
+from polylect.host import Ask, ToolFinished, allow_all, connect
+from polylect.providers.scripted import Scripted
+from polylect.vocab.answers import State
+from polylect.vocab.commands import Query
+
+SCRIPT = """
+[[reply]]
+when.step = 1
+say = [{ call = "Write", id = "c1", args = { file_path = "made.txt", content = "x" } }]
+
+[[reply]]
+text = "done"
+"""
+
+
+def test_it_is_prompted_asked_and_questioned_without_a_child_process(tmp_path: Path) -> None:
+    async def talk() -> None:
+        work = tmp_path / "work"
+        work.mkdir()
+        engine = InProcess(Scripted.from_text(SCRIPT), workspace=str(work))
+        async with asyncio.timeout(15), connect(lambda: engine) as agent:
+            assert agent.can("compact", "query:state", "tools")
+            outcomes = []
+            async for event in agent.prompt("go"):
+                match event:
+                    case Ask():
+                        await event.allow()
+                    case ToolFinished(outcome=outcome):
+                        outcomes.append(outcome)
+            assert outcomes == ["ok"]
+            assert (work / "made.txt").read_text() == "x"
+            state = await agent.send(Query("state"))
+            assert isinstance(state, State)
+            assert state.messages == 4
+
+    asyncio.run(talk())
+
+
+def test_two_of_them_at_once_share_nothing(tmp_path: Path) -> None:
+    async def one(name: str) -> str:
+        work = tmp_path / name
+        work.mkdir()
+        engine = InProcess(Scripted.from_text(SCRIPT), workspace=str(work))
+        async with connect(lambda: engine, approve=allow_all) as agent:
+            await agent.ask("go")
+        return (work / "made.txt").read_text()
+
+    async def talk() -> None:
+        async with asyncio.timeout(15):
+            assert await asyncio.gather(one("a"), one("b")) == ["x", "x"]
+
+    asyncio.run(talk())
