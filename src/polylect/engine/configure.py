@@ -4,11 +4,18 @@ from typing import Any
 
 import msgspec
 
+from polylect.engine import thinking
 from polylect.engine.settings import MODES, Settings
+from polylect.engine.structured import fault_in_schema
 from polylect.engine.tidy import LEVELS
+from polylect.vocab import answers
 from polylect.vocab.ports import ModelInfo
 
 DEFAULT_THINKING = 10_000
+SWITCHES = ("steering_mode", "follow_up_mode", "interrupt_mode", "auto_compaction", "auto_retry")
+"""What no model request depends on."""
+_ELSEWHERE = ("name", "provider", "cycle")
+"""What is no part of the settings; see changes.py."""
 _KNOWN = (
     "model",
     "mode",
@@ -19,11 +26,16 @@ _KNOWN = (
     "system_prompt",
     "max_tokens",
     "max_turns",
+    "json_schema",
+    *SWITCHES,
+    *_ELSEWHERE,
 )
 
 
 class BadSetting(Exception):
     """The text names the setting, its value and what would be right."""
+
+    code = "bad_setting"
 
 
 def configured(settings: Settings, changes: dict[str, Any], info: ModelInfo) -> Settings:
@@ -31,7 +43,7 @@ def configured(settings: Settings, changes: dict[str, Any], info: ModelInfo) -> 
     for key in changes:
         if key not in _KNOWN:
             raise BadSetting(f"there is no setting {key!r}; settings are {', '.join(_KNOWN)}")
-    changes = {key: value for key, value in changes.items() if value is not None}
+    changes = {key: value for key, value in changes.items() if value is not None and key not in _ELSEWHERE}
     if (mode := changes.get("mode", "default")) not in MODES:
         raise BadSetting(f"mode {mode!r} does not exist; modes are {', '.join(MODES)}")
     if (level := changes.get("compaction", "off")) not in LEVELS:
@@ -39,6 +51,8 @@ def configured(settings: Settings, changes: dict[str, Any], info: ModelInfo) -> 
     if (effort := changes.get("effort", "")) and effort not in info.effort_levels:
         levels = ", ".join(info.effort_levels) or "none for this model"
         raise BadSetting(f"effort {effort!r} is not offered; levels are {levels}")
+    if (schema := changes.get("json_schema")) and (fault := fault_in_schema(schema)):
+        raise BadSetting(f"json_schema: {fault}")
     new = _thinking(settings, changes, info) | {
         key: changes[key] for key in changes if key not in ("thinking", "thinking_budget")
     }
@@ -59,7 +73,10 @@ def _thinking(settings: Settings, changes: dict[str, Any], info: ModelInfo) -> d
             return {"thinking": budget or settings.thinking or DEFAULT_THINKING}
         case int(tokens) if info.thinking:
             return {"thinking": tokens}
+        case str(level) if level in answers.LEVELS:
+            return thinking.chosen(level, info)
         case "enabled" | True | int():
             raise BadSetting(f"the model {info.name} does not offer thinking")
         case other:
-            raise BadSetting(f"thinking {other!r} is neither 'enabled', 'disabled' nor a number of tokens")
+            levels = ", ".join(answers.LEVELS)
+            raise BadSetting(f"thinking {other!r} is neither 'enabled', 'disabled', a number nor one of {levels}")

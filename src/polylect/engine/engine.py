@@ -11,7 +11,8 @@ from typing import Any
 from polylect.engine import attach, offers, switching
 from polylect.engine.agent import Agent
 from polylect.engine.agents import Crew, Spawn
-from polylect.engine.configure import BadSetting, configured
+from polylect.engine.changes import Changes
+from polylect.engine.configure import BadSetting
 from polylect.engine.later import LATER
 from polylect.engine.loop import MOST_REMINDERS
 from polylect.engine.personas import find_personas
@@ -44,7 +45,7 @@ from polylect.vocab.commands import (
 )
 from polylect.vocab.content import Failure, Message, Text
 from polylect.vocab.errors import SessionError
-from polylect.vocab.events import Event, Notice, PlanChanged, Reply, SettingChanged, TurnEnded
+from polylect.vocab.events import Event, PlanChanged, Reply, TurnEnded
 from polylect.vocab.ports import Servers
 
 _REMINDER = "todo-"
@@ -70,7 +71,7 @@ class Engine:
         self.agent.tools[Spawn.name] = Spawn(self.agent, self.personas, self._report, self.crew)
         if self.settings.script_tool:
             self.agent.tools[Script.name] = Script()
-        self._later: list[dict[str, Any]] = []
+        self.changes = Changes(self.agent, self.turns, self.crew.finished)
         self._reminded = 0
         self.servers: Servers | None = None
         self.offers = offers.Offers(self, places)
@@ -141,6 +142,7 @@ class Engine:
             if close := getattr(tool, "close", None):
                 await close()
         await self.agent.processes.close()
+        await self.changes.close()
         with suppress(Exception):
             await self.agent.provider.close()
         self.agent.session.store.close()
@@ -237,36 +239,16 @@ class Engine:
         return Failure("unknown_ask", "nothing is waiting for this answer: unknown, or answered before", "host")
 
     def configure(self, command: Configure) -> Failure | None:
-        changes = command.settings
         try:
-            planned = self.settings
-            for change in (*self._later, changes):
-                planned = self._changed(planned, change)
+            cycled = self.changes.take(command.settings)
         except BadSetting as error:
-            return Failure("bad_setting", str(error), "host")
-        at_once = {key: value for key, value in changes.items() if key == "mode" or not self.turns.busy}
-        later = {key: value for key, value in changes.items() if key not in at_once}
-        if later:
-            self._later.append(later)
-            self.turns.afterwards(self._catch_up)
-            self.emit(Notice(f"{', '.join(later)}: will be changed after the current response"))
-        self.apply(at_once)
-        return None
-
-    def _catch_up(self) -> None:
-        self.apply(self._later.pop(0))
-
-    def apply(self, changes: dict[str, Any]) -> None:
-        before = self.agent.abilities()
-        self.agent.settings = self._changed(self.settings, changes)
-        if (able := self.agent.abilities()) != before:
-            self.emit(SettingChanged("abilities", able))
-        for key, value in changes.items():
-            if value is not None:
-                self.emit(SettingChanged(key, value))
-
-    def _changed(self, settings: Settings, changes: dict[str, Any]) -> Settings:
-        return configured(settings, changes, self.agent.provider.info(str(changes.get("model") or settings.model)))
+            return Failure(error.code, str(error), "host")
+        except SessionError as error:
+            return Failure("session", str(error), "engine")
+        if "cycle" not in command.settings:
+            return None
+        self.reply(command, cycled)
+        return LATER
 
     def _add_context(self, command: AddContext) -> Failure | None:
         try:

@@ -16,11 +16,13 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Literal
 
+from polylect.engine import thinking
 from polylect.engine.agent import Agent
 from polylect.engine.budget import Meter
 from polylect.engine.calls import Calls
 from polylect.engine.prompt import system_prompt
 from polylect.engine.reply import Reply
+from polylect.engine.structured import NoAnswer, open_form
 from polylect.vocab.commands import Prompt
 from polylect.vocab.content import Failure, Message, Stop, Text, Usage
 from polylect.vocab.errors import PolylectError, ProviderError
@@ -70,6 +72,7 @@ class Turn:
         self._pause: asyncio.Timeout | None = None
         """How long another attempt may take, while there is one."""
         self._given_up = False
+        self._form = open_form(agent)
 
     async def run(self) -> TurnEnded:
         """Whatever happens, the one terminal event comes back, and by then everything in between is closed."""
@@ -130,9 +133,23 @@ class Turn:
             except RuleBroken as broken:
                 self._remind(broken.rules)
                 continue
-            if self._deliver("soon") or reply.calls or self._deliver("last") or await self._is_sent_on(reply):
+            if self._deliver("soon") or self._has_more_to_do(reply) or self._deliver("last"):
+                continue
+            if await self._is_sent_on(reply):
                 continue
             return _REASONS.get(reply.stop, "error")
+
+    def _has_more_to_do(self, reply: Reply) -> bool:
+        """It waits for the results of calls, or has not given the answer that the turn is about."""
+        form = self._form
+        if form is None:
+            return bool(reply.calls)
+        form.check()
+        if form.given:
+            self._say(Extra("structured_output", {"value": form.value}))
+        elif reply.stop == "end":
+            self._add(form.remind())
+        return not form.given and reply.stop in ("end", "calls")
 
     def _remind(self, rules: Sequence[StreamRule]) -> None:
         """The model is told which rules it broke before it is asked again."""
@@ -250,7 +267,7 @@ class Turn:
             tools=[tool.spec for tool in self._agent.tools.values() if not getattr(tool, "deferred", False)],
             max_tokens=settings.max_tokens,
             thinking=settings.thinking,
-            effort=settings.effort,
+            effort=thinking.effort(settings, self._agent.provider.info(settings.model)),
             session=session.id,
             retries=settings.auto_retry,
         )
@@ -303,6 +320,8 @@ def _words(message: Message) -> str:
 
 
 def _failure(error: PolylectError) -> Failure:
+    if isinstance(error, NoAnswer):
+        return Failure("structured_output", str(error), "provider")
     if isinstance(error, RetryCancelled):
         return Failure("retry_cancelled", str(error), "provider", retryable=True)
     if isinstance(error, ProviderError):

@@ -133,7 +133,7 @@ def _restore(engine: Engine) -> None:
     for key in _RESTORED:
         if told.get(key) and (key != "model" or told[key] in names):
             with suppress(BadSetting):
-                engine.apply({key: told[key]})
+                engine.changes.apply({key: told[key]})
 
 
 def rewind(engine: Engine, command: Rewind) -> Failure | None:

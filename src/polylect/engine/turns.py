@@ -198,7 +198,7 @@ class Turns:
     def drop_steers(self, *, keep: bool) -> None:
         """With `keep`, only those that do not want to wait for another turn."""
         if count := self._agent.steers.drop(keep=keep):
-            told = f"{count} messages meant for this turn were dropped with it"
+            told = f"{count} messages meant for a turn were dropped"
             self._emit(Notice(told, "warning", turn=self.running))
             self._tell_queue()
 

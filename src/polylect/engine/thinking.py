@@ -1,0 +1,56 @@
+"""How hard a model thinks, in words: what it offers, what is set, and what a word comes to."""
+
+from typing import Any
+
+from polylect.engine.settings import Settings
+from polylect.vocab.answers import LEVELS
+from polylect.vocab.ports import ModelInfo
+
+_BUDGETS = {"minimal": 1024, "low": 4096, "medium": 10_000, "high": 20_000, "xhigh": 32_000, "max": 32_000}
+"""In tokens, for models that want a number."""
+_NONE = "none"
+"""What some models call it when they are not to think."""
+
+
+def levels(info: ModelInfo) -> tuple[str, ...]:
+    """What the model offers, from `off` upwards; nothing if it does not think."""
+    known = info.effort_levels or (tuple(_BUDGETS)[:-1] if info.thinking else ())
+    offered = tuple(level for level in LEVELS if level in known)
+    return ("off", *offered) if offered else ()
+
+
+def nearest(level: str, info: ModelInfo) -> str:
+    """The highest level offered that is no higher than this one, else the lowest; empty if the model does not think."""
+    offered = levels(info)
+    if level == "off" or not offered:
+        return offered[0] if offered else ""
+    below = [one for one in offered[1:] if LEVELS.index(one) <= LEVELS.index(level)]
+    return below[-1] if below else offered[1]
+
+
+def chosen(level: str, info: ModelInfo) -> dict[str, Any]:
+    """The settings that a level comes to. Both are set, so that it also means something to the next model."""
+    found = nearest(level, info)
+    if found in ("", "off"):
+        return {"thinking": 0, "effort": _NONE if _NONE in info.effort_levels else ""}
+    return {"thinking": _BUDGETS[found], "effort": found}
+
+
+def effort(settings: Settings, info: ModelInfo) -> str:
+    """The effort to ask this model for: as set, or the nearest that it knows."""
+    if settings.effort in info.effort_levels or settings.effort not in LEVELS:
+        return settings.effort if settings.effort in info.effort_levels else ""
+    return nearest(settings.effort, info) if info.effort_levels else ""
+
+
+def current(settings: Settings, info: ModelInfo) -> str:
+    """How hard the model thinks as things are set: one of its levels, or empty if it has none."""
+    if not levels(info) or (info.thinking and not settings.thinking):
+        return "off" if levels(info) else ""
+    if (asked := effort(settings, info)) in LEVELS:
+        return asked
+    if not info.thinking:
+        return "off"
+    return nearest(
+        [level for level in _BUDGETS if _BUDGETS[level] <= settings.thinking or level == "minimal"][-1], info
+    )
