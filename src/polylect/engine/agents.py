@@ -17,6 +17,7 @@ from polylect.engine.loop import Turn
 from polylect.engine.personas import GENERAL, Persona
 from polylect.engine.session import Session
 from polylect.engine.store import MemoryStore
+from polylect.engine.structured import NAME as FORM
 from polylect.vocab.answers import AgentCard
 from polylect.vocab.content import Category, Message, Text
 from polylect.vocab.events import AgentEnded, AgentStarted, TurnEnded
@@ -169,7 +170,7 @@ class Spawn:
             cancel_timeout=parent.settings.cancel_timeout / 2,  # it has to end before its parent gives it up
         )
         tools: dict[str, Tool] = {
-            name: tool for name, tool in parent.tools.items() if name != self.name and persona.allows(name)
+            name: tool for name, tool in parent.tools.items() if name not in (self.name, FORM) and persona.allows(name)
         }
         session = Session(MemoryStore(""))
         session.calls = parent.session.calls  # hosts tell calls apart by id alone, whoever called

@@ -21,8 +21,10 @@ _MODE_ALLOWS: dict[Mode, frozenset[str]] = {
     "dont_ask": frozenset(),
 }
 
-_QUESTIONS = ("AskUserQuestion",)
-"""Asking whether one may ask would be one question too many, and hosts show only the first."""
+_FREE = {
+    "AskUserQuestion": "it asks the person itself",  # to ask whether it may would be one question too many
+    "StructuredOutput": "it only gives the answer that was asked for",
+}
 
 
 class Wanted(Struct, frozen=True):
@@ -104,8 +106,8 @@ def _speaks_of(rule: Rule, call: Wanted) -> bool | None:
 def _let_run(call: Wanted, mode: Mode, allow_list: Sequence[str], rules: Sequence[Rule]) -> Verdict:
     if mode == "force":
         return Verdict("allow", "the mode is force")
-    if call.name in _QUESTIONS:
-        return Verdict("allow", "it asks the person itself")
+    if why := _FREE.get(call.name):
+        return Verdict("allow", why)
     unruled = [path for path in call.outside if not any(_opens_to(rule, path, call) for rule in rules)]
     if unruled:
         return Verdict("ask", f"it touches {unruled[0]}, which is outside the workspace")

@@ -137,6 +137,8 @@ class Turn:
                 continue
             if await self._is_sent_on(reply):
                 continue
+            if self._form and self._form.given:
+                self._say(Extra("structured_output", {"value": self._form.value}))
             return _REASONS.get(reply.stop, "error")
 
     def _has_more_to_do(self, reply: Reply) -> bool:
@@ -145,9 +147,7 @@ class Turn:
         if form is None:
             return bool(reply.calls)
         form.check()
-        if form.given:
-            self._say(Extra("structured_output", {"value": form.value}))
-        elif reply.stop == "end":
+        if not form.given and reply.stop == "end":
             self._add(form.remind())
         return not form.given and reply.stop in ("end", "calls")
 

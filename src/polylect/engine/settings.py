@@ -1,6 +1,6 @@
 """What can be set about an engine, and what it is if nobody sets it."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -22,6 +22,8 @@ class Settings(Struct, frozen=True):
     effort: str = ""
     system_prompt: str = ""
     max_tokens: int = 0
+    json_schema: dict[str, Any] = {}
+    """What the answer of every turn has to fit, if anything; see structured.py."""
     max_turns: int = 300
     """Model requests in one turn: a model that goes round in circles ends somewhere."""
     budget: Budget = Budget()
@@ -60,6 +62,8 @@ class Settings(Struct, frozen=True):
     """The same for those that wait for its end."""
     interrupt_mode: InterruptMode = "immediate"
     """Whether a message that waits stops the calls of a step that have not finished when one of them has."""
+    checkpoints: bool = False
+    """Whether files are kept as they were before calls change them; see checkpoints.py."""
     queue: int = 64
     """How many prompts may wait."""
     approval_timeout: float = 0.0
