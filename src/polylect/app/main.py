@@ -11,7 +11,8 @@ _STAND_IN = {"aionrs": "0.1.0", "wayland-core": "0.2.0", "wcore": "0.2.0"}
 """Names of programs we stand in for, and the protocol their hosts speak."""
 _FACES = {"omp": "omp", "pi": "omp", "claude": "claude"}
 """The same, for those whose flags are not like ours at all."""
-_COMMANDS = ("demo", "doctor", "link", "models", "sessions")
+_COMMANDS = ("demo", "doctor", "engines", "link", "models", "run", "sessions")
+_OWN_HELP = ("run",)
 _HELP = """\
 polylect: a coding agent for host programs
 
@@ -19,6 +20,8 @@ polylect: a coding agent for host programs
   polylect --mode rpc [flags]      the same as omp does it, with omp's flags; see docs/omp-rpc.md
   polylect --output-format stream-json --input-format stream-json --verbose [flags]
                                    the same as claude does it, with claude's flags; see docs/claude.md
+  polylect run PROMPT [flags]      one task for any engine, for scripts; see polylect run --help
+  polylect engines [--json]        which engines this machine has
   polylect demo [--frames] [--yes] watch it do a small job; needs no key and no network
   polylect doctor [--online] [--json] [flags]
                                    what is configured, found and missing; --online also tries the keys
@@ -69,7 +72,7 @@ def _main() -> int:
     name = os.path.basename(sys.argv[0])
     words = sys.argv[1:]
     if words and words[0] in _COMMANDS:
-        if {"--help", "-h"} & set(words[1:]):
+        if words[0] not in _OWN_HELP and {"--help", "-h"} & set(words[1:]):
             print(_help_of(words[0]))
             return 0
         return _command(words)
@@ -166,6 +169,10 @@ def _command(words: list[str]) -> int:
             from polylect.app.demo import main as run
         case "doctor":
             from polylect.app.doctor import main as run
+        case "engines":
+            from polylect.app.engines import main as run
+        case "run":
+            from polylect.app.run import main as run
         case "models":
             from polylect.app.models import main as run
         case "sessions":

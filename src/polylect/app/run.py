@@ -1,0 +1,210 @@
+"""`polylect run "prompt"`: one task for any engine, for scripts and continuous integration."""
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import sys
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from polylect.app.policy import by_rules, rule_fault
+from polylect.app.progress import Progress
+from polylect.host.agent import Agent
+from polylect.host.asking import Policy, allow_all
+from polylect.host.connecting import connect
+from polylect.host.errors import EngineDied, HostError, SchemaNotMet, TimedOut, TurnFailed
+from polylect.host.known import ENGINES
+from polylect.host.turn import Limits, Result
+from polylect.vocab.events import BudgetExceeded, Event, ToolFinished
+
+DONE, FAILED, USAGE, UNASKED, LIMIT, UNFIT, LATER, CONFIGURATION = 0, 1, 2, 3, 4, 5, 75, 78
+_ENDS = """\
+exit codes: 0 done, 1 failed, 2 usage, 3 something needed approval and nobody was there, 4 budget, time or turn limit,
+5 the answer does not fit the schema, 75 try again later, 78 the engine cannot be started, 130 Ctrl-C, 143 SIGTERM"""
+
+
+class Bad(Exception):
+    """The command line makes no sense."""
+
+
+def main(words: list[str]) -> int:
+    try:
+        wanted = _parser().parse_args(words)
+        prompt = _prompt(wanted)
+        schema = _schema(wanted.schema)
+        if fault := rule_fault([*wanted.allow, *wanted.deny]):
+            raise Bad(fault)
+        return asyncio.run(_Run(wanted, prompt, schema).run())
+    except (Bad, ValueError, LookupError) as error:
+        print(f"polylect run: {error}", file=sys.stderr)
+        return USAGE
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("polylect run", description="Give one task to an engine.", epilog=_ENDS)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    say = parser.add_argument
+    say("prompt", help="what is to be done; - reads it from stdin")
+    say("--engine", default="polylect", help=f"one of {', '.join(ENGINES)} (polylect)")
+    say("--output", choices=("text", "json", "jsonl"), default="text", help="the answer, the result, or every event")
+    say("--schema", metavar="FILE", help="a JSON Schema that the answer has to fit")
+    say("--allow", metavar="RULE", action="append", default=[], help="what may be done, as 'Bash(git log:*)' or Edit")
+    say("--deny", metavar="RULE", action="append", default=[], help="what may not, whatever is allowed")
+    say("--yes", action="store_true", help="allow everything the engine asks for")
+    say("--budget", metavar="DOLLARS", type=float, default=0.0, help="stop when it has cost more")
+    say("--timeout", metavar="SECONDS", type=float, default=0.0, help="stop when it takes longer")
+    say("--idle", metavar="SECONDS", type=float, default=0.0, help="stop when nothing is heard for so long")
+    say("--file", metavar="PATH", action="append", default=[], help="a file for the model to look at")
+    say("--cwd", metavar="FOLDER", default=".", help="where the work is")
+    for name in ("provider", "model", "mode", "resume", "script", "base-url", "system-prompt", "max-turns"):
+        say(f"--{name}", dest=name.replace("-", "_"), help=argparse.SUPPRESS if name == "script" else None)
+    return parser
+
+
+def _prompt(wanted: argparse.Namespace) -> str:
+    prompt: str = sys.stdin.read() if wanted.prompt == "-" else wanted.prompt
+    if not prompt.strip():
+        raise Bad("the prompt is empty")
+    if not os.path.isdir(wanted.cwd):
+        raise Bad(f"--cwd {wanted.cwd}: there is no such folder")
+    return prompt
+
+
+def _schema(path: str | None) -> dict[str, Any] | None:
+    if path is None:
+        return None
+    try:
+        with open(path, "rb") as file:
+            schema = msgspec.json.decode(file.read())
+    except (OSError, msgspec.DecodeError) as error:
+        raise Bad(f"--schema {path}: {error}") from None
+    from jsonschema import SchemaError  # only for those who have one
+    from jsonschema.validators import validator_for
+
+    if not isinstance(schema, dict):
+        raise Bad(f"--schema {path}: it has to be an object")
+    try:
+        validator_for(schema).check_schema(schema)
+    except SchemaError as error:
+        raise Bad(f"--schema {path}: it is no JSON Schema: {error.message}") from None
+    return schema
+
+
+class _Run:
+    def __init__(self, wanted: argparse.Namespace, prompt: str, schema: dict[str, Any] | None) -> None:
+        self._wanted = wanted
+        self._text = prompt
+        self._schema = schema
+        self._progress = Progress()
+        self._over = ""
+        self._signal = 0
+
+    async def run(self) -> int:
+        task = asyncio.ensure_future(self._converse())
+        beating = asyncio.ensure_future(self._progress.beat())
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._stop, task, number)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            return 128 + self._signal
+        finally:
+            beating.cancel()
+            with suppress(asyncio.CancelledError):
+                await beating
+            self._progress.clear()
+
+    def _stop(self, task: "asyncio.Future[int]", number: int) -> None:
+        self._signal = number
+        task.cancel()
+
+    async def _converse(self) -> int:
+        wanted = self._wanted
+        limits = Limits(wanted.timeout, wanted.idle, wanted.budget)
+        wishes = ("provider", "model", "mode", "resume", "script", "base_url", "system_prompt", "max_turns")
+        told = {name: getattr(wanted, name) for name in wishes if getattr(wanted, name) is not None}
+        try:
+            async with connect(wanted.engine, cwd=wanted.cwd, approve=self._policy(), limits=limits, **told) as agent:
+                listening = asyncio.ensure_future(self._listen(agent))
+                await asyncio.sleep(0)  # it listens from here on
+                code = await self._talk(agent)
+        except EngineDied as error:
+            return self._fail(str(error), CONFIGURATION)
+        await listening
+        return code
+
+    def _policy(self) -> Policy:
+        wanted = self._wanted
+        return allow_all if wanted.yes else by_rules(wanted.allow, wanted.deny, wanted.cwd)
+
+    async def _talk(self, agent: Agent) -> int:
+        try:
+            result = await agent.ask(self._text, schema=self._schema, files=self._wanted.file)
+        except SchemaNotMet as error:
+            return self._fail(str(error), UNFIT, error.result)
+        except TurnFailed as error:
+            return self._fail(str(error), self._code(error.result), error.result)
+        except TimedOut as error:
+            return self._fail(str(error), LIMIT)
+        except EngineDied as error:
+            return self._fail(str(error), FAILED)
+        except HostError as error:
+            return self._fail(str(error), USAGE)
+        self._say(result)
+        return UNASKED if result.denials and not self._wanted.deny else DONE
+
+    async def _listen(self, agent: Agent) -> None:
+        async for event in agent.events():
+            self._progress.hear(event)
+            match event:
+                case BudgetExceeded(reason, observed, limit):
+                    self._over = f"the {reason} of {observed} is above the limit of {limit}"
+                case ToolFinished(name=name, outcome="denied", reason=reason):
+                    self._remark(f"denied: {name}: {reason}")
+            if self._wanted.output == "jsonl":
+                self._write(_as_json(event))
+
+    def _code(self, result: Result) -> int:
+        if result.reason == "limit" or self._over:
+            return LIMIT
+        failure = result.failure
+        return LATER if failure is not None and failure.retryable else FAILED
+
+    def _say(self, result: Result) -> None:
+        match self._wanted.output:
+            case "text":
+                value = result.value
+                self._write(json.dumps(value, ensure_ascii=False) if self._schema is not None else result.text)
+            case "json":
+                self._write(_as_json(_told(result)))
+
+    def _fail(self, why: str, code: int, result: Result | None = None) -> int:
+        self._remark(self._over or why)
+        if self._wanted.output == "json":
+            told = _told(result) if result else {"ok": False}
+            self._write(_as_json({**told, "error": self._over or why, "exit_code": code}))
+        return code
+
+    def _remark(self, text: str) -> None:
+        self._progress.clear()
+        print(f"polylect run: {text}", file=sys.stderr)
+
+    def _write(self, line: str) -> None:
+        self._progress.clear()
+        print(line, flush=True)
+
+
+def _told(result: Result) -> dict[str, Any]:
+    names = ("text", "reason", "usage", "cost", "steps", "denials", "failure", "value")
+    return {"ok": result.ok, **{name: getattr(result, name) for name in names}}
+
+
+def _as_json(value: "Event | dict[str, Any]") -> str:
+    return msgspec.json.encode(value, enc_hook=lambda other: None).decode()

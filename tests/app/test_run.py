@@ -1,0 +1,134 @@
+"""`polylect run`: one task, an honest exit code."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine_process import Place, eventually
+
+WRITES = """
+[[reply]]
+when.step = 1
+say = [{ call = "Write", id = "c1", args = { file_path = "made.txt", content = "x" } }]
+
+[[reply]]
+text = "done"
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def argv(place: Place, script: str, *words: str) -> list[str]:
+    file = place.workspace.parent / "script.toml"
+    file.write_text(script)
+    told = ["--provider", "scripted", "--script", str(file), "--cwd", str(place.workspace)]
+    return [sys.executable, "-m", "polylect", "run", *words, *told]
+
+
+def run(place: Place, script: str, *words: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        argv(place, script, *words), env=place.env, input=text, capture_output=True, text=True, timeout=30, check=False
+    )
+
+
+def test_the_answer_is_on_stdout_and_nothing_else_is(place: Place) -> None:
+    ran = run(place, '[[reply]]\ntext = "{prompt}!"\n', "hello")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "hello!\n", "")
+
+
+def test_a_prompt_comes_from_stdin_only_when_asked_for(place: Place) -> None:
+    script = '[[reply]]\ntext = "{prompt}!"\n'
+    assert run(place, script, "-", text="from stdin").stdout == "from stdin!\n"
+    assert run(place, script, "hello", text="not this").stdout == "hello!\n"
+
+
+def test_what_nobody_allowed_is_denied_and_the_exit_code_says_so_a2(place: Place) -> None:
+    ran = run(place, WRITES, "go")
+    assert ran.returncode == 3
+    assert "denied: Write" in ran.stderr
+    assert not (place.workspace / "made.txt").exists()
+
+
+@pytest.mark.parametrize(
+    "words", [("--yes",), ("--allow", "Write"), ("--allow", "Edit(made.txt)"), ("--mode", "force")]
+)
+def test_what_a_rule_allows_is_done(place: Place, words: tuple[str, ...]) -> None:
+    assert run(place, WRITES, "go", *words).returncode == 0
+    assert (place.workspace / "made.txt").exists()
+
+
+def test_a_deny_rule_wins_over_an_allow_rule(place: Place) -> None:
+    ran = run(place, WRITES, "go", "--allow", "Write", "--deny", "Write(made.txt)")
+    assert ran.returncode == 0
+    assert "the rule" in ran.stderr
+    assert not (place.workspace / "made.txt").exists()
+
+
+def test_a_result_can_be_json_and_every_event_a_line(place: Place) -> None:
+    result = json.loads(run(place, WRITES, "go", "--output", "json").stdout)
+    assert result["text"] == "done"
+    assert [denial["name"] for denial in result["denials"]] == ["Write"]
+    lines = [json.loads(line) for line in run(place, WRITES, "go", "--output", "jsonl").stdout.splitlines()]
+    assert lines[-1]["is"] in ("turn_ended", "settled")
+    assert "tool_called" in [line["is"] for line in lines]
+
+
+def test_an_answer_fits_its_schema_or_the_exit_code_says_so(place: Place, tmp_path: Path) -> None:
+    schema = tmp_path / "schema.json"
+    schema.write_text('{"type": "object", "required": ["total"]}')
+    good = run(place, "[[reply]]\ntext = '{\"total\": 3}'\n", "how many?", "--schema", str(schema))
+    assert (good.returncode, json.loads(good.stdout)) == (0, {"total": 3})
+    assert run(place, '[[reply]]\ntext = "many"\n', "how many?", "--schema", str(schema)).returncode == 5
+
+
+def test_a_turn_that_takes_too_long_ends_with_the_code_for_limits(place: Place) -> None:
+    script = '[[reply]]\nsay = [{ call = "Bash", id = "c1", args = { command = "sleep 60" } }]\n'
+    ran = run(place, script, "go", "--yes", "--timeout", "1")
+    assert ran.returncode == 4
+    assert "took longer than 1 s" in ran.stderr
+
+
+@pytest.mark.parametrize(("error", "code"), [("auth", 1), ("overloaded", 75)])
+def test_an_error_that_passes_by_itself_is_told_from_one_that_does_not(place: Place, error: str, code: int) -> None:
+    script = f'[[reply]]\nsay = [{{ error = "{error}", message = "no", retry_after = 0.0 }}]\n'
+    ran = run(place, script, "go")
+    assert ran.returncode == code, ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("",), "empty"),
+        (("go", "--engine", "codex"), "known are"),
+        (("go", "--allow", "Bash("), "not a rule"),
+        (("go", "--schema", "no-such-file"), "--schema"),
+        (("go", "--engine", "claude", "--provider", "x"), "cannot be told 'provider'"),
+    ],
+)
+def test_a_command_line_that_makes_no_sense_is_refused(place: Place, words: tuple[str, ...], why: str) -> None:
+    ran = run(place, WRITES, *words)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert why in ran.stderr
+
+
+def test_an_engine_that_is_not_there_is_a_matter_of_configuration(place: Place) -> None:
+    words = [sys.executable, "-m", "polylect", "run", "go", "--engine", "aionrs"]
+    ran = subprocess.run(words, env={**place.env, "PATH": ""}, capture_output=True, text=True, timeout=30, check=False)
+    assert ran.returncode == 78
+    assert "aionrs" in ran.stderr
+
+
+def test_an_interrupt_ends_it_and_the_engine_with_it_p1(place: Place) -> None:
+    mark = place.workspace / "running"
+    script = '[[reply]]\nsay = [{ call = "Bash", id = "c1", args = { command = "touch running; sleep 60" } }]\n'
+    with subprocess.Popen(argv(place, script, "go", "--yes"), env=place.env, stderr=subprocess.PIPE) as child:
+        eventually(mark.exists)
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(15) == 143
