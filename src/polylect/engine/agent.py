@@ -8,6 +8,7 @@ from msgspec.structs import force_setattr, replace
 
 from polylect.engine.asks import Asks
 from polylect.engine.budget import Meter
+from polylect.engine.checkpoints import Checkpoints
 from polylect.engine.compact import Compactor
 from polylect.engine.gate import opens
 from polylect.engine.hooks import NoHooks, Place
@@ -82,6 +83,7 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         """What it has set itself to do."""
         self.seen: dict[str, tuple[int, int]] = {}
         self.rules: Rulebook = self.parent.rules if self.parent else self._own_rules()
+        self.checkpoints: Checkpoints = self.parent.checkpoints if self.parent else Checkpoints(session.store)
 
     def _own_rules(self) -> Rulebook:
         """Those of the configuration. What earlier processes put aside for the model it may still read."""

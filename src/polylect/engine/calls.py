@@ -223,6 +223,8 @@ class Calls:
         try:
             if tool.category == "edit":
                 async with self._editing:  # two edits of one file in one step must not race
+                    if self._agent.settings.checkpoints:
+                        self._agent.checkpoints.keep(self.turn, self._touched(tool, args))
                     return await tool.run(args, context)
             return await tool.run(args, context)
         except asyncio.CancelledError:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Coroutine
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from polylect.engine.configure import BadSetting
 from polylect.engine.later import LATER
@@ -22,6 +23,7 @@ from polylect.vocab.ports import Library, Store
 if TYPE_CHECKING:
     from polylect.engine.engine import Engine
 
+T = TypeVar("T")
 _RESTORED = ("model", "thinking", "effort")
 """What a session remembers of the model it was held with."""
 
@@ -93,7 +95,7 @@ def _is(store: Store, target: str) -> bool:
 async def _enter(engine: Engine, command: OpenSession, session: Session) -> None:
     agent, old = engine.agent, engine.agent.session
     left = _left_out(old, command)
-    await _alone(engine)
+    await _undisturbed(engine.crew.dismiss())  # agents in the background worked for the old session
     engine.turns.drop()
     engine.turns.end_dropped()
     engine.turns.drop_steers(keep=False)
@@ -106,16 +108,18 @@ async def _enter(engine: Engine, command: OpenSession, session: Session) -> None
     if session.name != old.name:
         engine.emit(SettingChanged("name", session.name))
     _restore(engine)
-    engine.reply(command, SessionOpened(session.id, session.store.file, left))
+    opened = SessionOpened(session.id, session.store.file, left)
+    engine.turns.afterwards(lambda: engine.reply(command, opened))
     engine.turns.afterwards(engine.release)
 
 
-async def _alone(engine: Engine) -> None:
-    """Agents in the background worked for the old session. Whoever stops this as well gets what they want."""
-    dismissed = asyncio.create_task(engine.crew.dismiss())
-    while not dismissed.done():
+async def _undisturbed(work: Coroutine[None, None, T]) -> T:
+    """To its end, whoever stops what runs: half of it would be worse than either."""
+    task = asyncio.create_task(work)
+    while not task.done():
         with suppress(asyncio.CancelledError):
-            await asyncio.wait([dismissed])
+            await asyncio.wait([task])
+    return task.result()
 
 
 def _left_out(old: Session, command: OpenSession) -> str:
@@ -137,4 +141,19 @@ def _restore(engine: Engine) -> None:
 
 
 def rewind(engine: Engine, command: Rewind) -> Failure | None:
-    return Failure("unsupported", "this engine cannot do Rewind yet", "host")
+    if engine.turns.busy:
+        return Failure("busy", "a turn is running: stop it first, or wait for its end", "host", retryable=True)
+    if not engine.settings.checkpoints:
+        return Failure("checkpoints", "what files were is not kept here: checkpoints are switched off", "host")
+    engine.turns.occupy(_rewind(engine, command))
+    return LATER
+
+
+async def _rewind(engine: Engine, command: Rewind) -> None:
+    work = asyncio.to_thread(engine.agent.checkpoints.rewind, command.to, dry_run=command.dry_run)
+    failure, rewound = None, None
+    try:
+        rewound = await _undisturbed(work)
+    except SessionError as error:
+        failure = Failure("session", str(error), "host")
+    engine.turns.afterwards(lambda: engine.reply(command, rewound, failure))
