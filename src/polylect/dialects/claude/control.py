@@ -50,6 +50,7 @@ class HookMatcher(Struct, frozen=True, omit_defaults=True):
     hookCallbackIds: list[str]
     matcher: str | None = None
     timeout: float | UnsetType = UNSET
+    onFailure: Annotated[str, one_of("continue", "block")] = ""
 
 
 class Initialize(Request, frozen=True, kw_only=True, tag="initialize"):

@@ -5,7 +5,7 @@ forgive more than these shapes allow.
 """
 
 # ruff: noqa: N815  (the wire has names in both styles)
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypedDict
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -43,6 +43,21 @@ class Said(Frame, frozen=True, kw_only=True):
 
     session_id: str
     uuid: str
+
+
+class Envelope(TypedDict):
+    """The fields of `Said`, to be filled in."""
+
+    session_id: str
+    uuid: str
+
+
+class Marks(TypedDict, total=False):
+    """What tells the frames of a sub-agent from others."""
+
+    agent_id: str
+    subagent_type: str
+    task_description: str
 
 
 # Content blocks.

@@ -1,0 +1,24 @@
+"""The dialect as others find it: `plug.load("dialects", "claude").DIALECT`."""
+
+from typing import Any, cast
+
+from polylect import plug
+from polylect.dialects.base import Dialect, Env, HostSide
+from polylect.dialects.claude.engine_side import EngineSide
+from polylect.dialects.claude.frames import COMMANDS, EVENTS
+from polylect.dialects.claude.versions import MAX_FRAME, VERSIONS
+
+
+def _host_side(env: Env, **options: Any) -> HostSide:
+    """An engine never needs it."""
+    return cast(HostSide, plug.load("dialects.claude", "host_side").HostSide(env, **options))
+
+
+DIALECT = Dialect(
+    name="claude",
+    versions=VERSIONS,
+    engine_side=EngineSide,
+    host_side=_host_side,
+    max_frame=MAX_FRAME,
+    shapes={version: {"events": EVENTS, "commands": COMMANDS} for version in VERSIONS},
+)

@@ -1,0 +1,106 @@
+"""Rules as this wire writes them, in what is suggested to a host and in what it answers."""
+
+from typing import Any, Literal
+
+from polylect.dialects.claude.versions import OUR_MODES
+from polylect.vocab.commands import Command, Configure, Grant
+from polylect.vocab.content import Rule
+from polylect.vocab.events import Ask
+
+Effect = Literal["allow", "deny", "ask"]
+_EFFECTS: dict[str, Effect] = {"allow": "allow", "deny": "deny", "ask": "ask"}
+
+
+def suggestions(ask: Ask) -> list[dict[str, Any]]:
+    """What would make this ask unnecessary the next time."""
+    command = ask.args.get("command")
+    if ask.category == "edit":
+        return [{"type": "setMode", "mode": "acceptEdits", "destination": "session"}]
+    rule = {"toolName": ask.name}
+    if ask.name == "Bash" and isinstance(command, str) and len(command) <= 200:
+        rule["ruleContent"] = command
+    return [{"type": "addRules", "rules": [rule], "behavior": "allow", "destination": "session"}]
+
+
+class Updates:
+    """What the host's answer changes for good. `problems` says what could not be understood."""
+
+    def __init__(self, found: Any, cwd: str) -> None:
+        self.always: Rule | None = None
+        """The first rule that allows: the answer itself carries it."""
+        self.commands: list[Command] = []
+        self.problems: list[str] = []
+        self._cwd = cwd
+        for update in found if isinstance(found, list) else []:
+            try:
+                self._take(update)
+            except ValueError as error:
+                self.problems.append(str(error))
+
+    def _take(self, update: Any) -> None:
+        match update:
+            case {"type": "addRules" | "replaceRules", "rules": list(rules), "behavior": str(behavior)}:
+                for rule in rules:
+                    self._add(rule_of(rule, behavior, self._cwd))
+            case {"type": "removeRules", "rules": list(rules), "behavior": str(behavior)}:
+                self.commands += [Grant(rule=rule_of(rule, behavior, self._cwd), revoke=True) for rule in rules]
+            case {"type": "setMode", "mode": str(mode)} if mode in OUR_MODES:
+                self.commands.append(Configure({"mode": OUR_MODES[mode]}))
+            case {"type": "addDirectories" | "removeDirectories" as kind, "directories": list(folders)}:
+                revoke = kind == "removeDirectories"
+                paths = [folder for folder in folders if isinstance(folder, str) and folder.startswith("/")]
+                self.commands += [Grant(rule=Rule("path", path), revoke=revoke) for path in paths]
+            case _:
+                raise ValueError("a permission update of an unknown kind was skipped")
+
+    def _add(self, rule: Rule) -> None:
+        if self.always is None and rule.effect == "allow":
+            self.always = rule
+        else:
+            self.commands.append(Grant(rule=rule))
+
+
+def rule_of(found: Any, behavior: str, cwd: str) -> Rule:
+    """`Bash` with `git log:*`, `Edit` with `src/**`, `WebFetch` with `domain:example.com`. Raises ValueError."""
+    match found:
+        case {"toolName": str(tool)} if tool and behavior in _EFFECTS:
+            content = found.get("ruleContent")
+        case _:
+            raise ValueError("a permission rule without a toolName, or with an unknown behavior, was skipped")
+    effect, text = _EFFECTS[behavior], content.strip() if isinstance(content, str) else ""
+    if not text:
+        return Rule("tool", tool, effect=effect)
+    if tool == "Bash":
+        prefix = text.removesuffix(":*").removesuffix(" *").strip()
+        return Rule("command" if prefix == text else "prefix", prefix, effect=effect, tool=tool)
+    if text.startswith("domain:"):
+        return Rule("domain", text.removeprefix("domain:").strip().lower(), effect=effect, tool=tool)
+    return Rule("path", _path(text, cwd), write=tool != "Read", effect=effect, tool=tool)
+
+
+def _path(text: str, cwd: str) -> str:
+    if text.startswith("//"):
+        return text[1:]
+    if text.startswith("~") or not cwd:
+        raise ValueError(
+            f"the permission rule for {text!r} was skipped: write the path in full, as //{text.strip('~/')}"
+        )
+    if text.startswith("/"):
+        return cwd + text
+    return f"{cwd}/{text.removeprefix('./')}" if "/" in text.rstrip("/") else f"{cwd}/**/{text}"
+
+
+def written(rule: Rule) -> dict[str, Any]:
+    """A rule as a host may show it."""
+    match rule.kind:
+        case "tool" | "category":
+            told = {"toolName": rule.value}
+        case "prefix":
+            told = {"toolName": rule.tool or "Bash", "ruleContent": f"{rule.value.removesuffix(':*')}:*"}
+        case "domain":
+            told = {"toolName": rule.tool, "ruleContent": f"domain:{rule.value}"}
+        case "path":
+            told = {"toolName": rule.tool or ("Edit" if rule.write else "Read"), "ruleContent": f"/{rule.value}"}
+        case _:
+            told = {"toolName": rule.tool or "Bash", "ruleContent": rule.value}
+    return {**told, "behavior": rule.effect}
