@@ -39,6 +39,7 @@ EVENTS = _by_name(
     shapes.PromptResult,
     shapes.SessionSettled,
     shapes.AgentSettled,
+    shapes.Alive,
     shapes.QueueUpdate,
     shapes.Notice,
     shapes.CommandOutput,

@@ -107,15 +107,13 @@ class ToolExecutionStart(Frame, frozen=True, tag="tool_execution_start"):
 
 
 class ToolExecutionUpdate(Frame, frozen=True, tag="tool_execution_update"):
-    """Addition: with `agent`, this is only what a sub-agent is doing, which `subagent_*` tell better; with `alive`, the
-    output so far once more, as a sign of life."""
+    """Addition: with `agent`, this is only what a sub-agent is doing, which `subagent_*` tell better."""
 
     tool_call_id: str
     tool_name: str
     args: Any
     partial_result: ToolOutcome
     agent: str | UnsetType = UNSET
-    alive: bool | UnsetType = UNSET
 
 
 class ToolExecutionEnd(Frame, frozen=True, tag="tool_execution_end"):
@@ -266,6 +264,13 @@ class SessionSettled(Frame, frozen=True, tag="session_settled"):
 
 class AgentSettled(Frame, frozen=True, tag="agent_settled"):
     """pi"""
+
+
+class Alive(Frame, frozen=True, tag="alive"):
+    """Addition: nothing new, but still at work."""
+
+    tool_call_id: str | UnsetType = UNSET
+    tool_name: str | UnsetType = UNSET
 
 
 class QueueUpdate(Frame, frozen=True, tag="queue_update"):

@@ -1,0 +1,29 @@
+"""The dialect as others find it: `plug.load("dialects", "omp").DIALECT`."""
+
+from typing import Any
+
+from polylect.dialects.base import Dialect, EngineSide, Env, HostSide
+from polylect.dialects.omp.frames import COMMANDS, EVENTS, VERSIONS
+from polylect.dialects.omp.pen import MAX_FRAME
+
+
+def _engine_side(env: Env, **options: Any) -> EngineSide:
+    from polylect.dialects.omp.engine_side import EngineSide as Side  # each end is loaded only where it is used
+
+    return Side(env, **options)
+
+
+def _host_side(env: Env, **options: Any) -> HostSide:
+    from polylect.dialects.omp.host_side import HostSide as Side  # each end is loaded only where it is used
+
+    return Side(env, **options)
+
+
+DIALECT = Dialect(
+    name="omp",
+    versions=VERSIONS,
+    engine_side=_engine_side,
+    host_side=_host_side,
+    max_frame=MAX_FRAME,
+    shapes={version: {"events": EVENTS, "commands": COMMANDS} for version in VERSIONS},
+)
