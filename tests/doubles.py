@@ -399,13 +399,19 @@ class Talk:
 
 
 def run(
-    conversation: Callable[[Talk], Awaitable[None]], folder: Path, provider: Provider, /, *tools: Tool, **options: Any
+    conversation: Callable[[Talk], Awaitable[None]],
+    folder: Path,
+    provider: Provider,
+    /,
+    *tools: Tool,
+    made: Callable[..., Talk] = Talk,
+    **options: Any,
 ) -> Talk:
     """Go through a whole conversation: what the test does in it, then whatever is still under way."""
 
     async def whole() -> Talk:
         async with asyncio.timeout(PATIENCE):
-            talk = Talk(folder, provider, *tools, **options)
+            talk = made(folder, provider, *tools, **options)
             await conversation(talk)
             await talk.engine.settled()
             await talk.end()

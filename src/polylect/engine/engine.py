@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from polylect.engine import attach, offers, switching
+from polylect.engine import attach, offers, switching, user_shell
 from polylect.engine.agent import Agent
 from polylect.engine.agents import Crew, Spawn
 from polylect.engine.changes import Changes
@@ -40,6 +40,7 @@ from polylect.vocab.commands import (
     Prompt,
     Query,
     Rewind,
+    RunShell,
     Steer,
     UnknownCommand,
 )
@@ -71,6 +72,7 @@ class Engine:
         self.agent.tools[Spawn.name] = Spawn(self.agent, self.personas, self._report, self.crew)
         if self.settings.script_tool:
             self.agent.tools[Script.name] = Script()
+        self.shell = user_shell.UserShell(self.agent)
         self.changes = Changes(self.agent, self.turns, self.crew.finished)
         self._reminded = 0
         self.servers: Servers | None = None
@@ -124,7 +126,7 @@ class Engine:
     async def settled(self) -> None:
         """Returns once nothing runs and nothing waits, in the background neither."""
         await self.turns.settled()
-        while await self.crew.finished():
+        while await self.crew.finished() or await self.shell.finished():
             await self.turns.settled()
 
     async def close(self) -> None:
@@ -133,6 +135,8 @@ class Engine:
         self._cancel(Cancel())
         self.turns.next()
         await self.crew.close()
+        self.shell.cancel()
+        await self.shell.finished()
         await self.turns.settled()
         await self.offers.close()
         await self.agent.hooks.close()
@@ -229,8 +233,8 @@ class Engine:
             case "agent":
                 if not self.crew.cancel(command.target):
                     return Failure("unknown_agent", f"no agent {command.target!r} is at work", "host")
-            case what:
-                return Failure("unsupported", f"this engine has no {what} to cancel", "host")
+            case "shell":
+                self.shell.cancel(command.target)
         return None
 
     def _answer(self, command: Answer) -> Failure | None:
@@ -349,5 +353,6 @@ _COMMANDS: dict[type[Command], Callable[..., Failure | None]] = {
     AddServer: Engine._add_server,
     ChangeServer: Engine._change_server,
     Compact: Engine._compact,
+    RunShell: user_shell.run_shell,
     Grant: Engine._grant,
 }
