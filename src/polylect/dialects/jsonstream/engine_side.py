@@ -3,15 +3,26 @@
 from collections import Counter
 
 from polylect.dialects.base import Env
-from polylect.dialects.jsonstream import events, frames, questions, shapes
+from polylect.dialects.jsonstream import events, frames, later_commands, questions, shapes
 from polylect.dialects.jsonstream.commands import COMMANDS
 from polylect.dialects.jsonstream.reading import Bad, Unknown, read_command, read_event
 from polylect.dialects.jsonstream.versions import ERROR_CODES, MODES, SAYS_MCP_FAILED, VERSIONS
 from polylect.dialects.jsonstream.writer import EventWriter
-from polylect.vocab.commands import AddServer, Answer, Command, HostReply, MalformedCommand, Prompt, UnknownCommand
-from polylect.vocab.content import Usage
+from polylect.vocab.commands import (
+    AddServer,
+    Answer,
+    ChangeServer,
+    Command,
+    HostReply,
+    MalformedCommand,
+    Prompt,
+    UnknownCommand,
+)
+from polylect.vocab.content import Failure, Usage
 from polylect.vocab.events import Ask, Event, HostCall, Reply, TextDelta
 from polylect.wire import jsonl
+
+_READ = COMMANDS | later_commands.COMMANDS
 
 
 class EngineSide:
@@ -110,7 +121,7 @@ class EngineSide:
             case shapes.ApprovalResume():
                 command = self._resume(frame)
             case _:
-                command = COMMANDS[type(frame)](frame, self._env.new_id())
+                command = _READ[type(frame)](frame, self._env.new_id())
         self._commands[command.ref] = command
         return [command]
 
@@ -147,6 +158,9 @@ class EngineSide:
 
     def _reply(self, event: Reply) -> None:
         command, failure = self._commands.pop(event.ref, None), event.failure
+        if command and (answer := self._answer_to(command, failure)):
+            self._writer.say(answer)
+            return
         if failure is None:
             if isinstance(command, Prompt):
                 self._writer.open(command.turn)
@@ -162,6 +176,10 @@ class EngineSide:
                     self._writer.server_failed(server.name, failure.message, explained=True)
             case _:
                 self._writer.refuse(fault)
+
+    def _answer_to(self, command: Command, failure: Failure | None) -> shapes.Frame | None:
+        tools = self._writer.tools.pop(command.name, []) if isinstance(command, ChangeServer) else []
+        return later_commands.answer_to(command, failure, tools)
 
 
 def _unknown(kind: str, version: str) -> str:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from polylect.dialects.base import Env
 from polylect.dialects.hold import Hold
-from polylect.dialects.jsonstream import later, questions, shapes
+from polylect.dialects.jsonstream import later, later_commands, questions, shapes
 from polylect.dialects.jsonstream.commands import COMMANDS, Refusal, configure_frames, message_frame, server_frame
 from polylect.dialects.jsonstream.pen import MAX_FRAME
 from polylect.dialects.jsonstream.reader import EventReader
@@ -20,7 +20,19 @@ from polylect.dialects.jsonstream.reading import Bad, Unknown, read_command, rea
 from polylect.dialects.jsonstream.versions import VERSIONS
 from polylect.dialects.ration import Ration
 from polylect.vocab import events as e
-from polylect.vocab.commands import AddContext, AddServer, Answer, Cancel, Command, Configure, Prompt, Steer
+from polylect.vocab.commands import (
+    AddContext,
+    AddServer,
+    Answer,
+    Cancel,
+    ChangeServer,
+    Command,
+    Configure,
+    Grant,
+    HostReply,
+    Prompt,
+    Steer,
+)
 from polylect.vocab.complete import Completer
 from polylect.vocab.content import Failure
 from polylect.wire import jsonl
@@ -44,6 +56,8 @@ class HostSide:
         self._hold = Hold(hold=hold)
         self._steers: set[str] = set()
         """Turns that stand for a steer."""
+        self._requests: dict[str, tuple[str, str]] = {}
+        """Commands that the engine itself answers: their word and their ref, by the id they were sent with."""
         self.outcomes: Counter[str] = Counter()
         """How many lines were known, unknown and malformed."""
         self._ration = Ration(env.now)
@@ -62,7 +76,8 @@ class HostSide:
         failure = Failure("engine_gone", "the engine went away before the turn ended", "engine")
         turns = [*self._hold.running, *[prompt.turn for prompt in self._hold.drop()]]
         gone = [e.TurnEnded("error", failure=failure, turn=turn) for turn in turns]
-        return [*heard, *self._complete([*self._reader.flush(), *gone]), *self._completer.close()]
+        unanswered = [e.Reply(ref, failure=failure) for _, ref in self._requests.values()]
+        return [*heard, *self._complete([*self._reader.flush(), *unanswered, *gone]), *self._completer.close()]
 
     def send(self, command: Command) -> list[e.Event]:
         say = _WORDS.get(type(command))
@@ -73,7 +88,8 @@ class HostSide:
         except Refusal as refusal:
             failure = Failure(refusal.code, str(refusal), "host")
             return [e.Reply(command.ref, failure=failure, session=command.session)]
-        return [e.Reply(command.ref, session=command.session), *follows] if command.ref else follows
+        waits = command.ref in [ref for _, ref in self._requests.values()]
+        return [e.Reply(command.ref, session=command.session), *follows] if command.ref and not waits else follows
 
     def data_to_send(self) -> bytes:
         data = b"".join(self._out)
@@ -109,7 +125,13 @@ class HostSide:
         except ValueError as error:
             return self._malformed(raw, str(error))
         self.outcomes["unknown" if meaning is None else "known"] += 1
-        return [e.UnknownEvent(kind, raw)] if meaning is None else meaning
+        return [e.UnknownEvent(kind, raw)] if meaning is None else [self._answered(event) for event in meaning]
+
+    def _answered(self, event: e.Event) -> e.Event:
+        """The engine's answer to a command goes to whoever sent it."""
+        if not isinstance(event, e.Reply) or event.ref not in self._requests:
+            return event
+        return replace(event, ref=self._requests.pop(event.ref)[1])
 
     def _malformed(self, raw: bytes, why: str) -> list[e.Event]:
         self.outcomes["malformed"] += 1
@@ -125,6 +147,8 @@ class HostSide:
                 case e.Ready():
                     yield event
                     yield from self._release(self._hold.ready())
+                case e.Failed(failure) if id := self._refused(failure):
+                    yield e.Reply(self._requests.pop(id)[1], failure=failure)
                 case e.TurnStarted():
                     yield from self._begin(event)
                 case e.TurnEnded():
@@ -133,6 +157,10 @@ class HostSide:
                     yield from self._release(self._hold.ended(event.turn))
                 case _:
                     yield event
+
+    def _refused(self, failure: Failure) -> str:
+        """An engine that does not know a command says so by its name, if it says anything."""
+        return next((id for id, (word, _) in self._requests.items() if word in failure.message), "")
 
     def _begin(self, event: e.TurnStarted) -> Iterator[e.Event]:
         prompt, steer = self._hold.prompt(event.turn), event.turn in self._steers
@@ -200,12 +228,20 @@ class HostSide:
 
     def _cancel(self, command: Cancel) -> list[e.Event]:
         """Nothing is said to an idle engine: some take `stop` for the end of the process."""
+        if command.what == "steers":
+            return self._drop_steers()
         if command.what not in ("turn", "prompt"):
             raise Refusal(f"json-stream has no word for cancelling a {command.what}")
         target, whole = command.target, command.what == "turn"
         stopped = self._stop() if whole and target in ("", *self._hold.running) else []
         dropped = self._hold.drop(target) if target or command.queued == "drop" else []
         return [*stopped, *[e.TurnEnded("cancelled", turn=prompt.turn) for prompt in dropped]]
+
+    def _drop_steers(self) -> list[e.Event]:
+        """Those that have not gone to the engine yet."""
+        dropped = [prompt for turn in sorted(self._steers) for prompt in self._hold.drop(turn)]
+        self._steers -= {prompt.turn for prompt in dropped}
+        return [e.TurnEnded("cancelled", turn=prompt.turn) for prompt in dropped]
 
     def _stop(self) -> list[e.Event]:
         return self._say(shapes.Stop()) if self._hold.running else []
@@ -230,6 +266,24 @@ class HostSide:
     def _add_server(self, command: AddServer) -> list[e.Event]:
         return self._say(server_frame(command.server))
 
+    # Commands that came later.
+
+    def _grant(self, command: Grant) -> list[e.Event]:
+        return self._request(command, later_commands.grant_frame(command, self._env.new_id()))
+
+    def _change_server(self, command: ChangeServer) -> list[e.Event]:
+        return self._request(command, later_commands.removal_frame(command, self._env.new_id()))
+
+    def _host_reply(self, command: HostReply) -> list[e.Event]:
+        return self._request(command, later_commands.host_reply_frame(command))
+
+    def _request(self, command: Command, frame: shapes.Frame) -> list[e.Event]:
+        if self._version == "0.1.0":
+            raise Refusal(f"json-stream 0.1.0 has no word for {type(command).__name__}")
+        if command.ref and (id := getattr(frame, "request_id", "")):
+            self._requests[id] = (str(frame.__struct_config__.tag), command.ref)
+        return self._say(frame)
+
 
 _WORDS: dict[type[Command], Callable[[HostSide, Any], list[e.Event]]] = {
     Prompt: HostSide._prompt,
@@ -239,6 +293,9 @@ _WORDS: dict[type[Command], Callable[[HostSide, Any], list[e.Event]]] = {
     Configure: HostSide._configure,
     AddContext: HostSide._add_context,
     AddServer: HostSide._add_server,
+    Grant: HostSide._grant,
+    ChangeServer: HostSide._change_server,
+    HostReply: HostSide._host_reply,
 }
 
 

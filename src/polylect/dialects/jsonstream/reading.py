@@ -5,12 +5,14 @@ from typing import Any
 import msgspec
 
 from polylect.dialects.jsonstream.frames import COMMANDS, EVENTS
+from polylect.dialects.jsonstream.later_commands import LATER
 from polylect.dialects.jsonstream.ready import capabilities
 from polylect.dialects.jsonstream.shapes import Frame
 from polylect.dialects.jsonstream.versions import FLAGS, TEXT_KEY, VERSIONS
 from polylect.wire.jsonl import TooLong, parse
 
 _NEWEST = VERSIONS[0]
+_COMMANDS = {**COMMANDS, _NEWEST: COMMANDS[_NEWEST] | LATER}
 _NOTHING_OFFERED = capabilities(_NEWEST, approval=False, modes=("default",))
 
 
@@ -32,7 +34,7 @@ Heard = tuple[Frame, dict[str, Any]] | Unknown | Bad
 
 
 def read_command(line: bytes | TooLong, version: str) -> Heard:
-    return _read(line, COMMANDS[version], TEXT_KEY[version])
+    return _read(line, _COMMANDS[version], TEXT_KEY[version])
 
 
 def read_event(line: bytes | TooLong) -> Heard:

@@ -84,7 +84,6 @@ UNSAID = {
         "CloseSession",
         "Configure.settings={'name': 'A talk'}",
         "AddServer.server.extras",
-        "ChangeServer",
         "Grant",
         "Compact",
         "RunShell",

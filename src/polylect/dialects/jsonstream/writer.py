@@ -57,6 +57,8 @@ _encode = msgspec.json.Encoder().encode
 class EventWriter(Pen):
     def __init__(self, version: str, abilities: Abilities | None = None) -> None:
         super().__init__(version, abilities)
+        self.tools: dict[str, list[str]] = {}
+        """Those of each server."""
         self._called: dict[str, ToolCalled] = {}
         self._lone_asks: dict[str, tuple[str, str]] = {}
         """Asks without a call, which are calls of their own on the wire: their call id and tool name."""
@@ -145,7 +147,8 @@ class EventWriter(Pen):
     def _server_changed(self, event: ServerChanged) -> None:
         match event.status:
             case "ready":
-                self.say(shapes.McpReady(event.name, list(event.tools)))
+                self.tools[event.name] = list(event.tools)
+                self.say(shapes.McpReady(event.name, self.tools[event.name]))
             case "failed":
                 self.server_failed(event.name, event.reason)
             case _:
