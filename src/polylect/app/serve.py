@@ -14,6 +14,7 @@ import msgspec
 
 from polylect import plug
 from polylect.app import config, secrets, stdio
+from polylect.app.available import Available
 from polylect.app.confine import open_sandbox
 from polylect.app.otel import open_spans
 from polylect.app.provider import keys, open_provider
@@ -24,6 +25,7 @@ from polylect.engine.agent import Agent
 from polylect.engine.configure import DEFAULT_THINKING
 from polylect.engine.engine import Engine
 from polylect.engine.hooks import NoHooks
+from polylect.engine.library import FileLibrary
 from polylect.engine.session import Session
 from polylect.engine.settings import Settings
 from polylect.engine.store import FileStore, MemoryStore
@@ -176,8 +178,10 @@ class _Conversation:
         self._provider = open_provider(start.values, start.env)
         self._spans = open_spans(start.env, start.session)
         store: Store = MemoryStore("")
+        library = None
         if start.place:
             store = FileStore(start.place, cwd=settings.workspace, new_id=_new_id)
+            library = FileLibrary(os.path.dirname(start.place.path), settings.workspace, _new_id)
         sandbox = open_sandbox(start.values, start.env, start.place.path if start.place else "")
         tools = standard_tools(settings.workspace, start.env, sandbox=sandbox)
         custody = Custody(before=secrets.seal, adopt=True)
@@ -186,9 +190,18 @@ class _Conversation:
         def open_servers() -> Servers:
             from polylect.mcp.servers import Servers as McpServers  # 30 ms, and only where there is a server
 
-            return McpServers(tools, emit, custody, env=env, workspace=settings.workspace)
+            def report(event: Event) -> None:
+                emit(event)
+                agent.offer_changed()
 
-        return Agent(
+            async def to_host(server: str, message: object) -> object:
+                params = {"server_name": server, "message": message}
+                return await agent.host_calls.ask("mcp_message", params, emit)
+
+            changed, workspace = agent.offer_changed, settings.workspace
+            return McpServers(tools, report, custody, env, workspace, on_commands=changed, host=to_host)
+
+        agent = Agent(
             settings=settings,
             provider=self._provider,
             tools=tools,
@@ -197,12 +210,17 @@ class _Conversation:
             env=env,
             open_servers=open_servers,
             hooks=_hooks(start, tools, custody, env, sandbox) or NoHooks(),
+            models=Available(start.values, start.env),
+            library=FileLibrary(os.path.dirname(start.place.path), settings.workspace, _new_id)
+            if start.place
+            else None,
             trace=self._spans.keep if self._spans else None,
             offered=Abilities(mcp=bool(start.values.get("mcp_servers")), extras=flags(start.values)),
             emit=emit,
             room=self._out.room,
             new_id=_new_id,
         )
+        return agent
 
 
 def _hooks(
