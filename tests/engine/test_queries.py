@@ -70,6 +70,8 @@ def test_a_model_that_nobody_lists_has_what_its_service_knows_of_it(tmp_path: Pa
     async def conversation(talk: Talk) -> None:
         state = await talk.answer(Query("state", ref="q"))
         assert state.card == ModelCard("played", "m", window=9, thinking=True, effort_levels=("low",))
+        assert state.thinking == "off"
+        assert await talk.answer(Query("thinking_levels", ref="q")) == ("off", "low")
 
     info = ModelInfo("m", 9, thinking=True, effort_levels=("low",))
     run(conversation, tmp_path, Played(infos=[info]))

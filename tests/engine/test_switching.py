@@ -212,7 +212,7 @@ class Shelf:
         raise LookupError(provider)
 
 
-@pytest.mark.parametrize(("model", "then"), [("n", "n"), ("gone", "m")])
+@pytest.mark.parametrize(("model", "then"), [("played/n", "n"), ("gone/n", "m")])
 def test_the_model_of_a_session_is_used_again_if_it_can_still_be_had(place: Place, model: str, then: str) -> None:
     other = place.kept(Configured({"model": model}), user("Hi"))
 

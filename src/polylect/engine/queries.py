@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from polylect import __version__
+from polylect.engine import thinking
 from polylect.engine.compact import estimate
 from polylect.engine.prompt import system_prompt
 from polylect.engine.recall import Recalled
@@ -52,7 +53,7 @@ def _state(engine: Engine, args: Args) -> State:
         session=session.id,
         model=settings.model,
         mode=settings.mode,
-        thinking=str(settings.thinking) if settings.thinking else "",
+        thinking=thinking.current(settings, engine.agent.provider.info(settings.model)),
         busy=bool(engine.turns.running),
         compacting=engine.turns.busy and not engine.turns.running,
         queued=engine.turns.waiting + len(engine.agent.steers),
@@ -89,6 +90,10 @@ def _card(engine: Engine) -> ModelCard | None:
             images=info.images,
         )
     )
+
+
+def _thinking_levels(engine: Engine, args: Args) -> tuple[str, ...]:
+    return thinking.levels(engine.agent.provider.info(engine.settings.model))
 
 
 def _models(engine: Engine, args: Args) -> tuple[ModelCard, ...]:
@@ -187,6 +192,7 @@ def _version(engine: Engine, args: Args) -> str:
 QUERIES: dict[str, Callable[[Engine, Args], Any]] = {
     "state": _state,
     "models": _models,
+    "thinking_levels": _thinking_levels,
     "messages": _messages,
     "last_text": _last_text,
     "stats": _stats,

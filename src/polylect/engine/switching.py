@@ -8,6 +8,7 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
+from polylect.engine import thinking
 from polylect.engine.configure import BadSetting
 from polylect.engine.later import LATER
 from polylect.engine.recall import Recalled
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from polylect.engine.engine import Engine
 
 T = TypeVar("T")
-_RESTORED = ("model", "thinking", "effort")
-"""What a session remembers of the model it was held with."""
 
 
 def open_session(engine: Engine, command: OpenSession) -> Failure | None:
@@ -132,12 +131,15 @@ def _left_out(old: Session, command: OpenSession) -> str:
 
 def _restore(engine: Engine) -> None:
     """The model that the session was held with, if it can still be had."""
-    told, models = engine.agent.session.settings, engine.agent.models
-    names = {name for card in models.cards() for name in (card.name, f"{card.provider}/{card.name}")} if models else ()
-    for key in _RESTORED:
-        if told.get(key) and (key != "model" or told[key] in names):
-            with suppress(BadSetting):
-                engine.changes.apply({key: told[key]})
+    agent = engine.agent
+    info = agent.provider.info(agent.settings.model)
+    now = {"model": f"{agent.provider.name}/{info.name}", "thinking": thinking.current(agent.settings, info)}
+    names = {f"{card.provider}/{card.name}" for card in agent.models.cards()} if agent.models else set()
+    for key, value in now.items():
+        told = agent.session.settings.get(key)
+        if told not in (None, "", value) and (key != "model" or told in names):
+            with suppress(BadSetting, SessionError):
+                engine.changes.apply({key: told})
 
 
 def rewind(engine: Engine, command: Rewind) -> Failure | None:
