@@ -211,9 +211,7 @@ class _Conversation:
             open_servers=open_servers,
             hooks=_hooks(start, tools, custody, env, sandbox) or NoHooks(),
             models=Available(start.values, start.env),
-            library=FileLibrary(os.path.dirname(start.place.path), settings.workspace, _new_id)
-            if start.place
-            else None,
+            library=library,
             trace=self._spans.keep if self._spans else None,
             offered=Abilities(mcp=bool(start.values.get("mcp_servers")), extras=flags(start.values)),
             emit=emit,
