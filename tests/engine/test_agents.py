@@ -9,7 +9,7 @@ import pytest
 from doubles import Echo, Hang, Run, Talk, converse, run
 from polylect.engine.personas import Persona, find_personas, parse
 from polylect.providers.scripted import Scripted
-from polylect.vocab.commands import Answer, Cancel, Command, Prompt
+from polylect.vocab.commands import Answer, Cancel, Command, Configure, Prompt
 from polylect.vocab.content import Usage
 from polylect.vocab.events import (
     AgentEnded,
@@ -258,3 +258,22 @@ def test_a_file_that_does_not_say_who_it_is_describes_nobody(tmp_path: Path) -> 
     assert parse("---\ndescription: x\n---\nbody") is None
     assert parse("---\nname: a\nmodel: inherit\n---\n\nbody\n") == Persona("a", prompt="body")
     assert find_personas([str(tmp_path / "nowhere")]) == {}
+
+
+def test_one_agent_a_call_and_agents_that_the_host_describes(tmp_path: Path) -> None:
+    """As hosts of another wire know it: the tool is called Agent, and agents come with the host's hello."""
+
+    def agent(id: str, kind: str) -> dict[str, Any]:
+        return {"call": "Agent", "id": id, "args": {"description": id, "prompt": "look", "subagent_type": kind}}
+
+    model = script(
+        {"when": {"prompt": "look"}, "say": ["seen"]},
+        {"when": {"prompt": "go", "step": 1}, "say": [agent("a", "scout"), agent("b", "nobody")]},
+        {"when": {"prompt": "go"}, "say": ["done"]},
+    )
+    described = Configure({"agents": {"scout": {"description": "Looks.", "prompt": "You look."}}})
+    talk = converse(tmp_path, model, [described, Prompt("t1", "go")], mode="force", one_agent=True)
+    assert [event.agent for event in talk.events if isinstance(event, AgentStarted)] == ["a"]
+    told = {event.call: event.output for event in talk.events if isinstance(event, ToolFinished)}
+    assert "seen" in told["a"]
+    assert "no agent 'nobody'" in told["b"]

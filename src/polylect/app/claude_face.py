@@ -93,7 +93,12 @@ def options(words: list[str], env: dict[str, str]) -> Options:
         told["mcp_servers"] = servers
     if "their_settings" in told:
         _take_settings(told, _object("--settings", str(told.pop("their_settings"))))
-    return {**told, "face": "claude", "checkpoints": _is_on(env, "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING")}
+    return {
+        **told,
+        "face": "claude",
+        "one_agent": True,
+        "checkpoints": _is_on(env, "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"),
+    }
 
 
 def _choose_form(told: Options, rest: list[str]) -> None:

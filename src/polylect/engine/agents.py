@@ -114,7 +114,16 @@ class Spawn:
         self._personas = personas
         self._report = report
         self._crew = crew
-        self.spec = ToolSpec(self.name, _described(personas), _SCHEMA)
+
+    @property
+    def spec(self) -> ToolSpec:
+        return ToolSpec(self.name, self.described(_TEXT), _SCHEMA)
+
+    def described(self, text: str) -> str:
+        """With the named agents there are, which a host may add to."""
+        personas = sorted(self._personas.items())
+        named = "\n".join(f"- {name}: {persona.description}" for name, persona in personas)
+        return f"{text}\n\nNamed agents:\n{named}" if named else text
 
     def describe(self, args: dict[str, Any]) -> str:
         tasks = args.get("tasks")
@@ -189,7 +198,7 @@ class Spawn:
         )
         agent.detached = agent.detached or background
         if persona.allows(self.name):
-            tools[self.name] = Spawn(agent, self._personas, self._report, self._crew)
+            tools[self.name] = type(self)(agent, self._personas, self._report, self._crew)
         return agent
 
     def _leave(self, children: "list[_Child]") -> ToolReturn:
@@ -270,10 +279,3 @@ def _cancel(task: asyncio.Task[None]) -> None:
     """Once: a second time would cut short how it stops."""
     if not task.cancelling():
         task.cancel()
-
-
-def _described(personas: Mapping[str, Persona]) -> str:
-    if not personas:
-        return _TEXT
-    named = "\n".join(f"- {name}: {persona.description}" for name, persona in sorted(personas.items()))
-    return f"{_TEXT}\n\nNamed agents:\n{named}"

@@ -15,7 +15,8 @@ from polylect.engine.changes import Changes
 from polylect.engine.configure import BadSetting
 from polylect.engine.later import LATER
 from polylect.engine.loop import MOST_REMINDERS
-from polylect.engine.personas import find_personas
+from polylect.engine.one_agent import OneAgent
+from polylect.engine.personas import described_by, find_personas
 from polylect.engine.pulse import Pulse
 from polylect.engine.queries import QUERIES, Refused
 from polylect.engine.script import Script
@@ -69,7 +70,8 @@ class Engine:
         self.turns = Turns(self.agent, pulse, on_end=self._remind, at_work=lambda: self.crew.busy)
         places = _places(self.settings.workspace)
         self.personas = find_personas(places)
-        self.agent.tools[Spawn.name] = Spawn(self.agent, self.personas, self._report, self.crew)
+        spawn = (OneAgent if self.settings.one_agent else Spawn)(self.agent, self.personas, self._report, self.crew)
+        self.agent.tools[spawn.name] = spawn
         if self.settings.script_tool:
             self.agent.tools[Script.name] = Script()
         self.shell = user_shell.UserShell(self.agent)
@@ -242,9 +244,19 @@ class Engine:
             return None
         return Failure("unknown_ask", "nothing is waiting for this answer: unknown, or answered before", "host")
 
+    def _known_agents(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """The host may describe agents; the rest of the settings is left."""
+        if isinstance(agents := settings.get("agents"), dict):
+            try:
+                self.personas |= described_by(agents)
+            except ValueError as error:
+                raise BadSetting(str(error)) from None
+            self.offers.renew()
+        return {key: value for key, value in settings.items() if key != "agents"}
+
     def configure(self, command: Configure) -> Failure | None:
         try:
-            cycled = self.changes.take(command.settings)
+            cycled = self.changes.take(self._known_agents(command.settings))
         except BadSetting as error:
             return Failure(error.code, str(error), "host")
         except SessionError as error:

@@ -12,7 +12,8 @@ They are looked for in `.polylect/agents` and `.claude/agents` of the workspace 
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct
 
@@ -68,3 +69,19 @@ def parse(text: str) -> Persona | None:
         tuple(tool.strip() for tool in fields.get("tools", "").split(",") if tool.strip()),
         "" if fields.get("model") == "inherit" else fields.get("model", ""),
     )
+
+
+def described_by(host: Mapping[str, Any]) -> dict[str, Persona]:
+    """Those that a host describes: `{"reviewer": {"description": ..., "prompt": ..., "tools": [...], "model": ...}}`.
+
+    Raises ValueError with what is wrong.
+    """
+    found: dict[str, Persona] = {}
+    for name, told in host.items():
+        if not isinstance(told, dict) or not isinstance(told.get("prompt", ""), str):
+            raise ValueError(f"the agent {name!r} has to be an object with a description and a prompt")
+        tools, model = told.get("tools") or (), told.get("model") or ""
+        known = () if tools == "*" else tuple(map(str, tools))
+        inherited = "" if model == "inherit" else str(model)
+        found[name] = Persona(name, str(told.get("description", "")), told.get("prompt", ""), known, inherited)
+    return found

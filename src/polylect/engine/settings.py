@@ -42,6 +42,8 @@ class Settings(Struct, frozen=True):
     """Rules as `Bash(git log:*)`; see rules.py."""
     deny: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()
+    one_agent: bool = False
+    """Whether agents are asked for one at a time, as some hosts know it; see one_agent.py."""
     script_tool: bool = False
     """Whether the model may write scripts of calls; see script.py."""
     todo_reminder: bool = False

@@ -232,7 +232,9 @@ class Tool(Protocol):
 
     name: str
     category: Category
-    spec: ToolSpec
+
+    @property
+    def spec(self) -> ToolSpec: ...
 
     def describe(self, args: dict[str, Any]) -> str:
         """One line for a person: what this call would do."""
