@@ -1,7 +1,10 @@
 """Write: whole files, whole or not at all (P3)."""
 
 import os
+import signal
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -104,6 +107,36 @@ def test_P3_a_write_that_fails_leaves_nothing_behind(context: FolderContext, tmp
     for path, content in (("folder", "x"), ("file/x", "x"), ("half", "\ud800"), ("y" * 300, "x")):
         assert not use(context, "Write", file_path=path, content=content).ok
     assert sorted(os.listdir(tmp_path)) == ["file", "folder"]
+
+
+@pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="this system has no files without a name")
+@pytest.mark.parametrize("before", [None, "old"], ids=["new", "old"])
+def test_P3_a_kill_in_the_middle_of_a_write_leaves_what_was_there_and_nothing_else(
+    tmp_path: Path, before: str | None
+) -> None:
+    path = tmp_path / "a"
+    if before:
+        path.write_text(before)
+    killed = (
+        "import os, signal, sys; from polylect.tools import files\n"
+        "os.fsync = lambda file: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "path = sys.argv[1]; old = os.stat(path) if os.path.exists(path) else None\n"
+        "files.replace('a', path, b'new' * 100000, old)"
+    )
+    assert subprocess.run([sys.executable, "-c", killed, str(path)], timeout=20).returncode == -signal.SIGKILL
+    assert {one.name: one.read_text() for one in tmp_path.iterdir()} == ({"a": before} if before else {})
+
+
+def test_P3_where_files_have_to_have_a_name_a_write_is_whole_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("polylect.tools.files._NAMELESS", 0)
+    path = tmp_path / "a"
+    replace("a", str(path), b"one", None)
+    replace("a", str(path), b"two", path.stat())
+    with pytest.raises(ToolError, match="just now"):
+        replace("a", str(path), b"three", None)
+    assert {one.name: one.read_text() for one in tmp_path.iterdir()} == {"a": "two"}
 
 
 def test_through_a_symlink_the_file_is_written_and_the_link_stays(context: FolderContext, tmp_path: Path) -> None:

@@ -16,6 +16,9 @@ MOST_EDITED = 32 * 1024 * 1024
 
 BOM = b"\xef\xbb\xbf"
 _KEPT_ATTRIBUTES = ("user.", "system.posix_acl_access", "security.selinux")
+_NAMELESS: int = getattr(os, "O_TMPFILE", 0)
+_OWN_FILES = "/proc/self/fd"
+"""By which a file without a name is given one."""
 _KINDS = (
     (stat.S_ISDIR, "is a folder: use Glob to see what is in it"),
     (stat.S_ISLNK, "is a symlink that leads nowhere or changed while it was followed"),
@@ -81,27 +84,62 @@ def refuse_if_changed(path: str, real: str, status: os.stat_result, context: Too
 
 def replace(path: str, real: str, data: bytes, before: os.stat_result | None) -> Stamp:
     """Put `data` in the place of the state `before` (None: no file), whole or not at all. Gives its new stamp."""
-    with opened_parent(real, make=True) as (folder, name):
-        draft = f".polylect-{os.urandom(6).hex()}.tmp"
-        file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=folder)
-        try:
-            with open(file, "wb") as stream:
-                stream.write(data)
-                stream.flush()
-                if before:
-                    _keep_attributes(file, name, folder)
-                    _keep_rights(file, before)
-                os.fsync(file)
-                written = Stamp(os.fstat(file))
-                if not _is_still(before, name, folder):
-                    raise ToolError(f"{path} was changed by someone else just now. Read it again before changing it.")
-                os.rename(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
-                named = Stamp(os.fstat(file))  # a new name is told by the time that nobody can set back
-        except BaseException:
-            with suppress(FileNotFoundError):
-                os.unlink(draft, dir_fd=folder)
-            raise
+    with opened_parent(real, make=True) as (folder, name), _Draft(folder) as draft:
+        file = draft.file
+        with open(file, "wb", closefd=False) as stream:
+            stream.write(data)
+        if before:
+            _keep_attributes(file, name, folder)
+            _keep_rights(file, before)
+        os.fsync(file)
+        written = Stamp(os.fstat(file))
+        if not _is_still(before, name, folder) or not draft.put(name, new=before is None):
+            raise ToolError(f"{path} was changed by someone else just now. Read it again before changing it.")
+        named = Stamp(os.fstat(file))  # a new name is told by the time that nobody can set back
     return named if named == written else written
+
+
+class _Draft:
+    """A file under way to its place. Where the system has files without a name it has none, so a kill leaves none."""
+
+    def __init__(self, folder: int) -> None:
+        self._folder = folder
+        self._name = ""
+        if _NAMELESS and os.path.isdir(_OWN_FILES):
+            with suppress(OSError):  # not on every file system
+                self.file = os.open(".", _NAMELESS | os.O_WRONLY | os.O_CLOEXEC, 0o666, dir_fd=folder)
+                return
+        self._name = _draft_name()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        self.file = os.open(self._name, flags, 0o666, dir_fd=folder)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def put(self, name: str, *, new: bool) -> bool:
+        """Give it its name. False if it was to be new, and by now there is one of that name."""
+        if not self._name:
+            first = name if new else _draft_name()
+            try:
+                os.link(f"{_OWN_FILES}/{self.file}", first, dst_dir_fd=self._folder)
+            except FileExistsError:
+                return False
+            if new:
+                return True
+            self._name = first
+        os.rename(self._name, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        self._name = ""
+        return True
+
+    def __exit__(self, *raised: object) -> None:
+        os.close(self.file)
+        if self._name:
+            with suppress(FileNotFoundError):
+                os.unlink(self._name, dir_fd=self._folder)
+
+
+def _draft_name() -> str:
+    return f".polylect-{os.urandom(6).hex()}.tmp"
 
 
 def _keep_rights(file: int, before: os.stat_result) -> None:
