@@ -149,6 +149,10 @@ def ledger(data: Found) -> Ledger:
     return Ledger(_spent(data))
 
 
+def nothing(data: Found) -> None:
+    """What became of it is told by events."""
+
+
 def raw(data: Found) -> Any:
     """What has no type of ours."""
     return data or None
@@ -169,7 +173,8 @@ READS: dict[type[requests.Request], Read] = {
     requests.GetAvailableCommands: commands,
     requests.GetSubagents: agents,
     requests.GetAvailableThinkingLevels: levels,
-    requests.SetModel: card,
+    requests.SetModel: nothing,
+    requests.Compact: nothing,
     requests.CycleModel: cycled_model,
     requests.CycleThinkingLevel: cycled_thinking,
 }

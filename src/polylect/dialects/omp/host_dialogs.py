@@ -34,7 +34,7 @@ class Dialogs:
     def close(self, ask: str, how: How, reason: str = "") -> list[e.Event]:
         found = self.open.pop(ask, None)
         self._deadlines.pop(ask, None)
-        return [e.AskClosed(ask, how, reason, turn=found.turn)] if found else []
+        return [e.AskClosed(ask, how, reason, turn=found.turn, agent=found.agent)] if found else []
 
     def overdue(self) -> list[e.Event]:
         """The engine has given these up by itself; it never says so."""
@@ -77,6 +77,7 @@ def _select(found: Found) -> e.Ask:
         reason=text(found, "message"),
         options=options,
         timeout_ms=number(found, "timeout"),
+        agent=text(found, "agent"),
     )
 
 

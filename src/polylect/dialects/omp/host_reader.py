@@ -22,7 +22,9 @@ _REASONS: dict[str, Reason] = {
     "completed": "end", "aborted": "cancelled", "end": "end", "cancelled": "cancelled", "length": "length",
     "refused": "refused", "limit": "limit", "error": "error",
 }  # fmt: skip
-_OWNERS: dict[str, Owner] = {"host": "host", "user": "user", "tool": "tool", "engine": "engine"}
+_OWNERS: dict[str, Owner] = {
+    "host": "host", "user": "user", "provider": "provider", "tool": "tool", "engine": "engine",
+}  # fmt: skip
 _CAUSES: dict[str, Cause] = {"overflow": "overflow", "manual": "manual", "idle": "idle"}
 _STATUSES: dict[str, Literal["in_progress", "completed"]] = {"in_progress": "in_progress", "completed": "completed"}
 _BEGINNINGS = ("turn_start", "message_update", "tool_execution_start")
@@ -164,7 +166,12 @@ class EventReader:
         return [e.Notice(text(found, "message") or text(found, "text"), level, turn=self.runs.turn)]
 
     def _extension_error(self, found: Found) -> list[e.Event]:
-        return [e.Failed(Failure(text(found, "event") or "extension", text(found, "error"), "engine"))]
+        """Where a path should be, ours say whose fault it was."""
+        owner = _OWNERS.get(text(found, "extensionPath"), "engine")
+        return [e.Failed(Failure(text(found, "event") or "extension", text(found, "error"), owner))]
+
+    def _alive(self, found: Found) -> list[e.Event]:
+        return [e.Alive(text(found, "toolCallId"), text(found, "toolName"), turn=self.runs.turn)]
 
     def _frame_error(self, found: Found) -> list[e.Event]:
         return [e.Failed(Failure("frame", text(found, "error") or text(found, "message"), "engine"))]
@@ -207,32 +214,35 @@ class EventReader:
 
     # Settings.
 
-    def told(self, key: str, value: str) -> list[e.Event]:
-        if not value or self._settings.get(key) == value:
+    def _told(self, key: str, value: str, *, whole: bool = False) -> list[e.SettingChanged]:
+        """Nothing said is no news, unless everything was."""
+        if self._settings.get(key, "") == value or not (value or whole):
             return []
         self._settings[key] = value
         return [e.SettingChanged(key, value)]
 
-    def settings(self, found: Found) -> list[e.Event]:
+    def settings(self, found: Found, *, whole: bool = False) -> list[e.SettingChanged]:
         """Those that are new."""
         model = found.get("model")
         if isinstance(model, dict):
             self.provider = text(model, "provider") or self.provider
             model = text(model, "id")
-        told = self.told("model", model if isinstance(model, str) else "")
-        return [*told, *[event for key, name in _SETTINGS.items() for event in self.told(key, text(found, name))]]
+        told = self._told("model", model if isinstance(model, str) else "")
+        for key, name in _SETTINGS.items():
+            told += self._told(key, text(found, name), whole=whole)
+        return told
 
     def _model_changed(self, found: Found) -> list[e.Event]:
         """omp itself does not say to which."""
         self.curious = "model" not in found
-        return self.settings(found)
+        return [*self.settings(found)]
 
     def _level_changed(self, found: Found) -> list[e.Event]:
-        return self.told("thinking", text(found, "thinkingLevel") or text(found, "level"))
+        return [*self._told("thinking", text(found, "thinkingLevel") or text(found, "level"))]
 
     def _session_info(self, found: Found) -> list[e.Event]:
         name = text(found, "sessionName") or text(found, "title") or text(found, "name")
-        return [*self.told("session", text(found, "sessionId")), *self.told("name", name)]
+        return [*self._told("session", text(found, "sessionId")), *self._told("name", name)]
 
     def _config_update(self, found: Found) -> list[e.Event]:
         told = table(found, "config") or found
@@ -276,6 +286,7 @@ _FRAMES: dict[str, Callable[[EventReader, Found], list[e.Event]]] = {
     "queue_update": EventReader._queue_update,
     "notice": EventReader._notice,
     "extension_error": EventReader._extension_error,
+    "alive": EventReader._alive,
     "rpc_frame_error": EventReader._frame_error,
     "extension_ui_request": EventReader._dialog,
     "command_output": EventReader._command_output,

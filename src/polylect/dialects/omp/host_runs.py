@@ -66,7 +66,9 @@ class Runs:
             return []
         self._end, self._idle = ended, 0
         if terminal or self.sent:
-            return self.finish()
+            ended_turn = self.finish()
+            self.unsure = True  # whether something else waits
+            return ended_turn
         self._goes_on = terminal is False
         self.unsure = not self._goes_on
         return []
@@ -126,7 +128,8 @@ class Runs:
             self.sent.remove(turn)
             self.accepted.discard(turn)
             return [replace(ended, turn=turn)] if ended.reason in ("cancelled", "error") else _empty_turn(turn)
-        return []
+        # Somebody else's prompt, which never began.
+        return [replace(ended, turn=turn)] if ended.reason in ("cancelled", "error") else []
 
     def settled(self) -> list[e.Event]:
         """Nothing runs and nothing waits."""
