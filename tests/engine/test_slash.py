@@ -1,0 +1,191 @@
+"""Slash commands: answered without a model, put in other words, or left as they are."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from doubles import Log, Played, Talk, converse, run
+from polylect.engine.prompt_files import PromptFile, parse
+from polylect.engine.store import MemoryStore
+from polylect.providers.scripted import Scripted
+from polylect.vocab.answers import CommandCard
+from polylect.vocab.commands import Hello, Prompt, Query
+from polylect.vocab.content import Block, Text
+from polylect.vocab.errors import PolylectError
+from polylect.vocab.events import (
+    CompactionEnded,
+    Notice,
+    Reply,
+    SettingChanged,
+    TurnEnded,
+    UserMessage,
+)
+
+BUILTIN = ["help", "compact", "clear", "cost", "context", "model", "mode", "status"]
+
+
+@pytest.fixture(autouse=True)
+def nobody_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def told(folder: Path, text: str, **options: Any) -> str:
+    """What a command answers; no model is there to be asked."""
+    talk = converse(folder, Played(), [Prompt("t1", text)], **options)
+    assert [(event.reason, event.steps) for event in talk.of(TurnEnded)] == [("end", 0)]
+    assert talk.of(UserMessage) == []
+    assert talk.messages == []
+    return "\n".join(event.text for event in talk.of(Notice))
+
+
+def heard(folder: Path, *prompts: Prompt, **options: Any) -> list[str]:
+    """What the model is given."""
+    talk = converse(folder, Scripted.in_order(*("ok" for _ in prompts)), prompts, store=MemoryStore(""), **options)
+    return [event.text for event in talk.of(UserMessage)]
+
+
+# The engine's own.
+
+
+def test_help_lists_every_command(tmp_path: Path) -> None:
+    write(tmp_path / ".claude/commands/review.md", "---\ndescription: Looks\nargument-hint: <file>\n---\nReview it.")
+    lines = told(tmp_path, "/help").splitlines()
+    assert [line.split()[0] for line in lines] == [f"/{name}" for name in (*sorted(BUILTIN), "review")]
+    assert lines[-1] == "/review <file>  Looks"
+
+
+def test_cost_context_model_mode_and_status_are_told(tmp_path: Path) -> None:
+    assert told(tmp_path, "/cost").endswith(": 0 tokens in, 0 out, 0 read from cache, 0 written to it")
+    assert told(tmp_path, "/context") == "0 tokens"
+    assert told(tmp_path, "/model") == "m"
+    assert told(tmp_path, " /mode ", mode="plan") == "plan"
+    assert told(tmp_path, "/compact") == "There is nothing to compact: the conversation is short."
+    assert f"workspace: {tmp_path}\nmodel: m (played)\nmode: default\n" in told(tmp_path, "/status")
+
+
+def test_the_mode_and_the_model_can_be_changed(tmp_path: Path) -> None:
+    async def conversation(talk: Talk) -> None:
+        talk.send(Prompt("t1", "/mode force"), Prompt("t2", "/model other"), Prompt("t3", "/mode odd"))
+        await talk.engine.settled()
+        assert (talk.engine.settings.mode, talk.engine.settings.model) == ("force", "other")
+
+    talk = run(conversation, tmp_path, Played())
+    assert "mode 'odd' does not exist" in talk.of(Notice)[-1].text
+    assert {event.key for event in talk.of(SettingChanged)} >= {"mode", "model"}
+
+
+def test_a_conversation_is_compacted_with_the_words_that_were_given(tmp_path: Path) -> None:
+    async def conversation(talk: Talk) -> None:
+        talk.send(Prompt("t1", "one"), Prompt("t2", "two"), Prompt("t3", "/compact keep names"))
+        await talk.engine.settled()
+
+    talk = run(conversation, tmp_path, Scripted.in_order("a", "b", "sum"))
+    assert [event.ok for event in talk.of(CompactionEnded)] == [True]
+    assert talk.of(Notice)[-1].text == "The beginning of the conversation has become a summary."
+    assert [(event.turn, event.reason, event.steps) for event in talk.of(TurnEnded)][-1] == ("t3", "end", 0)
+
+
+def test_clear_begins_a_new_conversation(tmp_path: Path) -> None:
+    async def conversation(talk: Talk) -> None:
+        talk.send(Prompt("t1", "one"), Prompt("t2", "/clear"))
+        await talk.until(TurnEnded, 2)
+        changed = await talk.until(SettingChanged)
+        assert changed.key == "session"
+        assert talk.engine.agent.session.messages == []
+
+    run(conversation, tmp_path, Scripted.in_order("a", "b"), store=_Forgotten())
+
+
+class _Forgotten(Log):
+    """Its conversation is no longer the engine's when the test looks."""
+
+    def check(self, messages: Sequence[Any]) -> None:
+        pass
+
+
+# What stands for a prompt.
+
+
+def test_a_file_is_the_prompt_with_the_words_in_it(tmp_path: Path) -> None:
+    write(tmp_path / ".polylect/commands/review.md", "---\ndescription: x\n---\nReview $ARGUMENTS. Only $ARGUMENTS!\n")
+    write(tmp_path / ".claude/commands/plain.md", "Do it.\n")
+    prompts = [Prompt("t1", "/review a.py b.py"), Prompt("t2", "/plain"), Prompt("t3", "/plain now")]
+    assert heard(tmp_path, *prompts) == [
+        "Review a.py b.py. Only a.py b.py!",
+        "Do it.",
+        "Do it.\n\nArguments: now",
+    ]
+
+
+def test_the_projects_file_is_stronger_than_the_persons_and_a_builtin_than_both(tmp_path: Path) -> None:
+    write(tmp_path / "home/.claude/commands/same.md", "Person's.")
+    write(tmp_path / "home/.claude/commands/mine.md", "Mine.")
+    write(tmp_path / ".claude/commands/same.md", "Project's.")
+    write(tmp_path / ".claude/commands/mode.md", "Never.")
+    assert heard(tmp_path, Prompt("t1", "/same"), Prompt("t2", "/mine")) == ["Project's.", "Mine."]
+    assert told(tmp_path, "/mode") == "default"
+
+
+def test_what_is_verbatim_and_what_is_unknown_goes_to_the_model(tmp_path: Path) -> None:
+    prompts = [Prompt("t1", "/help", verbatim=True), Prompt("t2", "/nothing at all"), Prompt("t3", "/etc/hosts is odd")]
+    assert heard(tmp_path, *prompts) == ["/help", "/nothing at all", "/etc/hosts is odd"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Do it.\n", PromptFile("x", "Do it.")),
+        ("---\ndescription: What\n---\nDo it.", PromptFile("x", "Do it.", "What")),
+        ("---\nno end", PromptFile("x", "---\nno end")),
+    ],
+)
+def test_front_matter_is_read_where_there_is_some(text: str, found: PromptFile) -> None:
+    assert parse("x", text) == found
+
+
+class Prompts:
+    """Stands for servers with one prompt that works and one that does not."""
+
+    def commands(self) -> list[CommandCard]:
+        return [CommandCard("mcp__s__greet", "Greets", "<who>"), CommandCard("mcp__s__broken")]
+
+    async def expand(self, command: str, words: Sequence[str]) -> tuple[Block, ...]:
+        if command == "mcp__s__broken":
+            raise PolylectError("the server is gone")
+        return (Text(f"Greet {' '.join(words)}."), Text("Kindly."))
+
+    def status(self) -> list[Any]:
+        return []
+
+    async def close(self) -> None:
+        pass
+
+
+def test_a_servers_prompt_is_asked_for(tmp_path: Path) -> None:
+    async def conversation(talk: Talk) -> None:
+        talk.engine.servers = Prompts()  # type: ignore[assignment]
+        talk.send(Prompt("t1", "/mcp__s__greet Ada L."), Prompt("t2", "/mcp__s__broken"))
+        await talk.engine.settled()
+
+    talk = run(conversation, tmp_path, Scripted.in_order("hi"), store=MemoryStore(""))
+    assert [event.text for event in talk.of(UserMessage)] == ["Greet Ada L..\n\nKindly."]
+    assert talk.of(Notice)[-1].text == "/mcp__s__broken: the server is gone"
+
+
+# What the host knows of them.
+
+
+def test_commands_are_told_to_a_host_that_says_hello_and_can_be_asked_for(tmp_path: Path) -> None:
+    write(tmp_path / ".claude/commands/review.md", "---\ndescription: Looks\n---\nReview.")
+    talk = converse(tmp_path, Played(), [Hello(), Query("commands", ref="q")])
+    [cards] = [event.value for event in talk.of(SettingChanged) if event.key == "commands"]
+    assert [card.name for card in cards if card.builtin] == BUILTIN
+    assert cards[-1] == CommandCard("review", "Looks")
+    assert talk.of(Reply)[-1].data == tuple(cards)
