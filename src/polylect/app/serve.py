@@ -7,7 +7,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from importlib import import_module
 
 import msgspec
@@ -18,14 +18,14 @@ from polylect.app.available import Available
 from polylect.app.confine import open_sandbox
 from polylect.app.otel import open_spans
 from polylect.app.provider import keys, open_provider
-from polylect.app.start import ENDING, Start, flags
+from polylect.app.start import ENDING, Start, flags, sessions_root
 from polylect.dialects.base import EngineSide, Env
 from polylect.dialects.jsonstream import engine_side
 from polylect.engine.agent import Agent
 from polylect.engine.configure import DEFAULT_THINKING
 from polylect.engine.engine import Engine
 from polylect.engine.hooks import NoHooks
-from polylect.engine.library import FileLibrary
+from polylect.engine.library import FileLibrary, fork_place
 from polylect.engine.session import Session
 from polylect.engine.settings import Settings
 from polylect.engine.store import FileStore, MemoryStore
@@ -177,11 +177,7 @@ class _Conversation:
         start, settings = self._start, _settings(self._start)
         self._provider = open_provider(start.values, start.env)
         self._spans = open_spans(start.env, start.session)
-        store: Store = MemoryStore("")
-        library = None
-        if start.place:
-            store = FileStore(start.place, cwd=settings.workspace, new_id=_new_id)
-            library = FileLibrary(os.path.dirname(start.place.path), settings.workspace, _new_id)
+        store, library = _store(start, settings.workspace)
         sandbox = open_sandbox(start.values, start.env, start.place.path if start.place else "")
         tools = standard_tools(settings.workspace, start.env, sandbox=sandbox)
         custody = Custody(before=secrets.seal, adopt=True)
@@ -219,6 +215,25 @@ class _Conversation:
             new_id=_new_id,
         )
         return agent
+
+
+def _store(start: Start, workspace: str) -> tuple[Store, FileLibrary | None]:
+    """The session that the start was about: a new one, an old one, or one that goes its own way from another."""
+    values, fork = start.values, bool(start.values.get("fork"))
+    library = FileLibrary(sessions_root(values, start.env), workspace, _new_id)
+    if file := values.get("session_file"):
+        found = library.resume(str(file))
+        if not fork:
+            return found, library
+        with closing(found):
+            return library.fork(found), library
+    if start.place is None:
+        return MemoryStore(""), None
+    store = FileStore(start.place, cwd=workspace, new_id=_new_id)
+    if parent := values.get("fork_from"):
+        with closing(library.resume(str(parent))) as old:
+            store.fork(*fork_place(old.session, old.entries, str(values.get("fork_at") or "")))
+    return store, library
 
 
 def _hooks(
