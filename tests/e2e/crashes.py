@@ -158,12 +158,13 @@ class Conversation:
                 assert all(result.output != CUT_OFF for result in results), f"{step}: {results}"
 
     def orphans(self) -> list[str]:
-        """Files of the session that nothing leads to."""
+        """Files of the session that nothing leads to, and drafts in the workspace."""
         text = (self._folder / "log.jsonl").read_text()
         entries = log.read_path(str(self._folder / "log.jsonl")).entries
         known = {"log.jsonl", "lock", "workspace", *(name.removeprefix("sha256:") for name in named(entries))}
         files = [Path(place) / name for place, _, names in os.walk(self._folder) for name in names]
-        return [str(path) for path in files if path.name not in known and f"/spill/{path.name}" not in text]
+        drafts = list(map(str, self._place.workspace.glob(".polylect-*")))
+        return drafts + [str(path) for path in files if path.name not in known and f"/spill/{path.name}" not in text]
 
 
 def _picture(words: str) -> bytes:
