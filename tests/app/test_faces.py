@@ -159,6 +159,6 @@ def test_what_makes_no_sense_to_claude_is_refused_with_what_would(words: list[st
 
 
 def test_a_new_session_has_a_uuid_of_its_own() -> None:
-    one, two = claude_face.new_session(), claude_face.new_session()
+    one, two = claude_face.new_id(), claude_face.new_id()
     assert one != two
     assert claude("--session-id", one)["session_id"] == one

@@ -205,7 +205,7 @@ def _choose_session(told: Options) -> None:
         raise UsageError("--session-id goes with --resume or --continue only together with --fork-session")
 
 
-def new_session() -> str:
+def new_id() -> str:
     """As theirs: a random UUID."""
     digits = bytearray(os.urandom(16))
     digits[6] = digits[6] & 0x0F | 0x40
@@ -227,7 +227,7 @@ def refusal(message: str, session: str) -> bytes:
         "modelUsage": {},
     }
     told = {"type": "result", "subtype": "error_during_execution", "is_error": True, **counts}
-    rest = {"permission_denials": [], "errors": [message], "session_id": session, "uuid": new_session()}
+    rest = {"permission_denials": [], "errors": [message], "session_id": session, "uuid": new_id()}
     return json.dumps({**told, **rest}).encode() + b"\n"
 
 

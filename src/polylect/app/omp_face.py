@@ -134,3 +134,7 @@ def _choose_extensions(told: Options) -> None:
 def codec_options(values: Options, env: dict[str, str], session: str) -> Options:
     """What its wire has to know of the start."""
     return {"slim": bool(values.get("slim")), "provider": values["provider"]}
+
+
+def new_id() -> str:
+    return os.urandom(8).hex()

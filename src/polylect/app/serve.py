@@ -8,7 +8,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextlib import closing, suppress
-from importlib import import_module
 
 import msgspec
 
@@ -257,14 +256,15 @@ def _hooks(
 
 
 def _codec(start: Start) -> EngineSide:
-    env = Env(now=lambda: time.time_ns() // 1_000_000, new_id=_new_id)
     values, told = start.values, start.values.get("max_line")
     max_line = told if isinstance(told, int) and told else MAX_LINE
-    face = str(values.get("face") or "")
-    codec: EngineSide
-    if face:
-        options = import_module(f"polylect.app.{face}_face").codec_options(values, start.env, start.session)
-        codec = plug.load("dialects", face).DIALECT.engine_side(env, max_line=max_line, **options)
+    env = Env(now=lambda: time.time_ns() // 1_000_000, new_id=_new_id)
+    if face := str(values.get("face") or ""):
+        from importlib import import_module
+
+        ours, wire = import_module(f"polylect.app.{face}_face"), plug.load("dialects", face).DIALECT
+        options = ours.codec_options(values, start.env, start.session)
+        codec: EngineSide = wire.engine_side(Env(env.now, ours.new_id), max_line=max_line, **options)
     else:
         codec = engine_side.EngineSide(env, version=str(values["protocol"]), max_line=max_line)
     codec.overhear(start.first)

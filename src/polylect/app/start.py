@@ -293,9 +293,9 @@ def sessions_root(values: config.Values, env: dict[str, str]) -> str:
 def _new_session(values: config.Values) -> str:
     if values.get("face") != "claude":
         return folder.new_id()
-    from polylect.app.claude_face import new_session
+    from polylect.app.claude_face import new_id
 
-    return new_session()
+    return new_id()
 
 
 def _say_why(message: str, options: config.Values, *, silent: bool) -> None:
