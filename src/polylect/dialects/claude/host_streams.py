@@ -1,0 +1,97 @@
+"""Partial messages: the model's own stream events, as deltas. The whole block comes as `assistant` all the same."""
+
+from msgspec import Struct, field
+
+from polylect.dialects.claude.host_results import usage
+from polylect.dialects.claude.loose import Object, inner, text
+from polylect.dialects.claude.translator import Translator
+from polylect.vocab.content import Stop, Usage
+from polylect.vocab.events import ArgsDelta, Event, ReplyEnded, TextDelta, ThinkingDelta
+
+_STOPS: dict[str, Stop] = {"tool_use": "calls", "max_tokens": "length", "refusal": "refused", "": "cancelled"}
+"""A reply that was interrupted has no reason to stop."""
+
+
+class _Stream(Struct):
+    """One reply of one agent. `parts` are those of the block that is open."""
+
+    id: str
+    model: str
+    used: Usage
+    kind: str = ""
+    call: tuple[str, str] = ("", "")
+    parts: list[str] = field(default_factory=list)
+
+
+class Streams:
+    def __init__(self, translator: Translator) -> None:
+        self._translator = translator
+        self._open: dict[str, _Stream] = {}
+        """By lane."""
+
+    def read(self, event: Object, lane: str, request: str) -> list[Event]:
+        """But for `message_start`, which begins a step: see `begin`."""
+        stream = self._open.get(lane)
+        if stream is None:
+            return []
+        match text(event, "type"):
+            case "content_block_start":
+                self._next(stream, lane)
+                block = inner(event, "content_block")
+                stream.kind, stream.call = text(block, "type"), (text(block, "id"), text(block, "name"))
+                return _delta(stream, text(block, stream.kind))
+            case "content_block_delta":
+                delta = inner(event, "delta")
+                return _delta(stream, text(delta, "text") or text(delta, "thinking") or text(delta, "partial_json"))
+            case "message_delta":
+                self._next(stream, lane)
+                spent = _latest(stream.used, usage(inner(event, "usage")))
+                stop = _STOPS.get(text(inner(event, "delta"), "stop_reason"), "end")
+                return [ReplyEnded(stop, spent, stream.model, request, agent=lane)]
+        return []
+
+    def begin(self, event: Object, lane: str) -> str:
+        """The id of the message that begins."""
+        message = inner(event, "message")
+        self._open[lane] = _Stream(text(message, "id"), text(message, "model"), usage(inner(message, "usage")))
+        return text(message, "id")
+
+    def whole(self, kind: str, lane: str) -> None:
+        """The block that was streamed has come as a whole."""
+        stream = self._open.get(lane)
+        if stream and stream.kind == kind:
+            stream.kind, stream.parts = "", []
+
+    def end(self, lane: str) -> None:
+        self._open.pop(lane, None)
+
+    def _next(self, stream: _Stream, lane: str) -> None:
+        """What was streamed stands. If its whole comes later, it is no news."""
+        if stream.kind in ("text", "thinking") and stream.parts:
+            self._translator.streamed(stream.id, stream.kind, "".join(stream.parts), lane)
+        stream.kind, stream.parts = "", []
+
+
+def _delta(stream: _Stream, said: str) -> list[Event]:
+    if not said:
+        return []
+    match stream.kind:
+        case "text":
+            stream.parts.append(said)
+            return [TextDelta(said)]
+        case "thinking":
+            stream.parts.append(said)
+            return [ThinkingDelta(said)]
+        case "tool_use" | "server_tool_use" if all(stream.call):
+            return [ArgsDelta(*stream.call, said)]
+    return []
+
+
+def _latest(start: Usage, end: Usage) -> Usage:
+    """The end counts the output; what went in may be told at the start only."""
+    return Usage(
+        end.input or start.input,
+        end.output,
+        end.cache_read or start.cache_read,
+        end.cache_write or start.cache_write,
+    )
