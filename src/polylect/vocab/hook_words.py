@@ -22,17 +22,17 @@ _STRENGTH = ("", "allow", "ask", "deny")
 # What a hook is told.
 
 
-def common(event: str, scene: Scene, transcript: str = "") -> dict[str, Any]:
-    told = {
-        "session_id": scene.session,
-        "transcript_path": transcript,
-        "cwd": scene.workspace,
-        "hook_event_name": event,
+def common(event: str, scene: Scene, transcript: str | None = None) -> dict[str, Any]:
+    """What every hook is told; of the rest, what there is."""
+    told = {"session_id": scene.session, "cwd": scene.workspace, "hook_event_name": event}
+    if transcript is not None:
+        told["transcript_path"] = transcript
+    rest = {
         "permission_mode": _MODES.get(scene.mode, scene.mode),
         "prompt_id": scene.turn,
         "agent_id": scene.agent,
     }
-    return {key: value for key, value in told.items() if value}
+    return told | {key: value for key, value in rest.items() if value}
 
 
 def call(id: str, name: str, args: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,291 @@
+"""Callbacks in the host: what they are told, what their answers do, and that they never hold a turn up for ever."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from doubles import Echo, Fail, Run, Talk, converse, run
+from doubles_extensions import loaded, written
+from polylect.engine.store import MemoryStore
+from polylect.providers.scripted import Scripted
+from polylect.vocab.commands import Command, Compact, Hello, HostReply, Prompt
+from polylect.vocab.content import Message, Text
+from polylect.vocab.events import (
+    CompactionEnded,
+    Event,
+    HostCall,
+    HostCallEnded,
+    Notice,
+    Reply,
+    TextDelta,
+    ToolFinished,
+    TurnEnded,
+)
+
+ECHO = {"call": "Echo", "id": "c1", "args": {"text": "x"}}
+Answers = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def script(*says: Any) -> Scripted:
+    return Scripted.from_values({"reply": [{"when": {"step": 1}, "say": list(says)}, {"say": ["done"]}]})
+
+
+def hello(event: str, **row: Any) -> Hello:
+    return Hello(offers={"hooks": {event: [{"matcher": None, "ids": ["h1"], **row}]}}, ref="hello")
+
+
+def answering(answers: Answers) -> Callable[[Event], Command | None]:
+    """A host whose callbacks answer what they are told."""
+
+    def host(event: Event) -> Command | None:
+        return HostReply(event.call, answers(event.params["input"])) if isinstance(event, HostCall) else None
+
+    return host
+
+
+def hooked(
+    folder: Path, event: str, answer: dict[str, Any], model: Scripted, *tools: Any, row: Any = None, **more: Any
+) -> Talk:
+    commands = [hello(event, **(row or {})), Prompt("t1", "Go")]
+    host = answering(lambda told: answer)
+    return converse(folder, model, commands, *tools, host=host, store=MemoryStore(""), **more)
+
+
+def asked(talk: Talk) -> list[dict[str, Any]]:
+    return [event.params["input"] for event in talk.of(HostCall)]
+
+
+def special(event: str, **output: Any) -> dict[str, Any]:
+    return {"hookSpecificOutput": {"hookEventName": event, **output}}
+
+
+# Before a call.
+
+
+def test_a_callback_is_told_of_a_call_before_it_is_made(tmp_path: Path) -> None:
+    talk = hooked(tmp_path, "PreToolUse", {}, script(ECHO), Echo())
+    [call] = talk.of(HostCall)
+    assert (call.method, call.turn) == ("hook", "t1")
+    assert call.params == {
+        "callback": "h1",
+        "call": "c1",
+        "input": {
+            "session_id": talk.session.id,
+            "transcript_path": "",
+            "cwd": str(tmp_path),
+            "hook_event_name": "PreToolUse",
+            "permission_mode": "default",
+            "prompt_id": "t1",
+            "tool_name": "Echo",
+            "tool_input": {"text": "x"},
+            "tool_use_id": "c1",
+        },
+    }
+    assert [event.output for event in talk.of(ToolFinished)] == ["x"]
+
+
+@pytest.mark.parametrize("mode", ["default", "force"])
+def test_a_no_holds_in_every_mode(tmp_path: Path, mode: str) -> None:
+    no = special("PreToolUse", permissionDecision="deny", permissionDecisionReason="not here")
+    talk = hooked(tmp_path, "PreToolUse", no, script(ECHO), Echo(), mode=mode)
+    [finished] = talk.of(ToolFinished)
+    assert (finished.outcome, finished.reason) == ("denied", "not here")
+    assert asked(talk)[0]["permission_mode"] == {"default": "default", "force": "bypassPermissions"}[mode]
+
+
+def test_a_yes_asks_nobody_and_the_arguments_can_be_others(tmp_path: Path) -> None:
+    yes = special("PreToolUse", permissionDecision="allow", updatedInput={"command": "ls"}, additionalContext="careful")
+    talk = hooked(tmp_path, "PreToolUse", yes, script({"call": "Run", "args": {"command": "rm"}}), Run())
+    assert [event.output for event in talk.of(ToolFinished)] == ["ran ls\n\ncareful"]
+
+
+def test_a_matcher_names_the_tools_that_are_meant(tmp_path: Path) -> None:
+    for matcher, count in (("Bash|Edit", 0), ("Ec.*", 1), ("*", 1), ("", 1), ("Ech", 0)):
+        talk = hooked(tmp_path, "PreToolUse", {}, script(ECHO), Echo(), row={"matcher": matcher})
+        assert len(talk.of(HostCall)) == count
+
+
+def test_of_several_callbacks_the_strictest_counts(tmp_path: Path) -> None:
+    def answers(event: Event) -> Command | None:
+        if not isinstance(event, HostCall):
+            return None
+        decision = {"h1": "allow", "h2": "deny", "h3": "ask"}[event.params["callback"]]
+        return HostReply(event.call, special("PreToolUse", permissionDecision=decision))
+
+    commands = [hello("PreToolUse", ids=["h1", "h2", "h3"]), Prompt("t1", "Go")]
+    talk = converse(tmp_path, script(ECHO), commands, Echo(), host=answers)
+    assert [event.outcome for event in talk.of(ToolFinished)] == ["denied"]
+
+
+def test_a_no_that_ends_the_turn_ends_it(tmp_path: Path) -> None:
+    talk = hooked(tmp_path, "PreToolUse", {"continue": False, "stopReason": "enough"}, script(ECHO), Echo())
+    assert [event.reason for event in talk.of(TurnEnded)] == ["cancelled"]
+
+
+# Callbacks that fail.
+
+
+@pytest.mark.parametrize(("on_failure", "outcome"), [("continue", "ok"), ("block", "denied")])
+def test_a_callback_that_fails_decides_nothing_unless_it_guards(tmp_path: Path, on_failure: str, outcome: str) -> None:
+    def host(event: Event) -> Command | None:
+        return HostReply(event.call, error="boom") if isinstance(event, HostCall) else None
+
+    commands = [hello("PreToolUse", onFailure=on_failure), Prompt("t1", "Go")]
+    talk = converse(tmp_path, script(ECHO), commands, Echo(), host=host)
+    assert [event.outcome for event in talk.of(ToolFinished)] == [outcome]
+    assert [event.text for event in talk.of(Notice)] == ["A hook of the host failed (PreToolUse): boom"]
+
+
+def test_a_callback_that_never_answers_is_given_up(tmp_path: Path) -> None:
+    talk = converse(tmp_path, script(ECHO), [hello("PreToolUse", timeout=0.01), Prompt("t1", "Go")], Echo())
+    assert [event.outcome for event in talk.of(ToolFinished)] == ["ok"]
+    assert [event.call for event in talk.of(HostCallEnded)] == [event.call for event in talk.of(HostCall)]
+
+
+def test_a_host_that_has_closed_its_end_is_not_asked(tmp_path: Path) -> None:
+    async def conversation(talk: Talk) -> None:
+        talk.send(hello("PreToolUse"), Prompt("t1", "Go"))
+        await talk.until(HostCall)
+        talk.engine.input_closed(stop=False)
+
+    talk = run(conversation, tmp_path, script(ECHO), Echo())
+    assert [event.outcome for event in talk.of(ToolFinished)] == ["ok"]
+
+
+@pytest.mark.parametrize("answer", [None, "yes", {"async": True, "asyncTimeout": 5}, {"decision": 7}, {}])
+def test_an_answer_that_says_nothing_decides_nothing(tmp_path: Path, answer: Any) -> None:
+    talk = hooked(tmp_path, "PreToolUse", answer, script(ECHO), Echo())
+    assert [event.outcome for event in talk.of(ToolFinished)] == ["ok"]
+
+
+def test_a_message_for_the_person_is_shown(tmp_path: Path) -> None:
+    talk = hooked(tmp_path, "PreToolUse", {"systemMessage": "look"}, script(ECHO), Echo())
+    assert [event.text for event in talk.of(Notice)] == ["look"]
+
+
+# After a call.
+
+
+def test_what_came_of_a_call_is_told_and_can_be_changed(tmp_path: Path) -> None:
+    other = special("PostToolUse", updatedToolOutput="y", additionalContext="note")
+    talk = hooked(tmp_path, "PostToolUse", other, script(ECHO), Echo())
+    assert asked(talk)[0]["tool_response"] == {"output": "x", "is_error": False}
+    assert [event.output for event in talk.of(ToolFinished)] == ["y\n\nnote"]
+
+
+def test_a_call_that_failed_has_a_moment_of_its_own(tmp_path: Path) -> None:
+    fail = {"call": "Fail", "id": "c1"}
+    talk = hooked(tmp_path, "PostToolUseFailure", {"decision": "block", "reason": "as expected"}, script(fail), Fail())
+    told = asked(talk)[0]
+    assert (told["hook_event_name"], told["error"], told["tool_use_id"]) == ("PostToolUseFailure", "cannot", "c1")
+    assert [event.output for event in talk.of(ToolFinished)] == ["cannot\n\nas expected"]
+    assert not hooked(tmp_path, "PostToolUse", {}, script(fail), Fail()).of(HostCall)
+
+
+# Prompts, ends, summaries, agents.
+
+
+def test_a_prompt_is_heard_and_added_to(tmp_path: Path) -> None:
+    talk = hooked(tmp_path, "UserPromptSubmit", special("UserPromptSubmit", additionalContext="Monday"), script("hi"))
+    assert asked(talk)[0]["prompt"] == "Go"
+    assert talk.messages[0] == Message("user", (Text("Go"), Text("Monday")))
+
+
+def test_a_prompt_can_be_refused(tmp_path: Path) -> None:
+    talk = hooked(tmp_path, "UserPromptSubmit", {"decision": "block", "reason": "no"}, script("hi"))
+    assert [event.reason for event in talk.of(TurnEnded)] == ["refused"]
+    assert talk.messages == []
+
+
+def test_a_model_that_would_stop_can_be_sent_on_once(tmp_path: Path) -> None:
+    def answers(told: dict[str, Any]) -> dict[str, Any]:
+        return {} if told["stop_hook_active"] else {"decision": "block", "reason": "run the tests"}
+
+    commands = [hello("Stop"), Prompt("t1", "Go")]
+    talk = converse(tmp_path, Scripted.in_order("a", "b"), commands, host=answering(answers))
+    assert [told["last_assistant_message"] for told in asked(talk)] == ["a", "b"]
+    assert talk.messages[2] == Message("user", (Text("run the tests"),))
+
+
+def test_the_session_begins_once_and_its_hook_can_add_to_it(tmp_path: Path) -> None:
+    commands = [hello("SessionStart"), Prompt("t1", "Go"), Prompt("t2", "On")]
+    host = answering(lambda told: special("SessionStart", additionalContext="be brief"))
+    talk = converse(tmp_path, Scripted.in_order("a", "b"), commands, host=host)
+    assert [told["source"] for told in asked(talk)] == ["startup"]
+    assert talk.session.contexts == ["be brief"]
+
+
+def test_the_end_of_a_session_is_told_and_nobody_waits_long_for_it(tmp_path: Path) -> None:
+    commands = [hello("SessionEnd", timeout=0.01), Prompt("t1", "Go")]
+    talk = converse(tmp_path, Scripted.in_order("a"), commands)
+    assert [told["reason"] for told in asked(talk)] == ["other"]
+
+
+def test_a_summary_can_be_refused(tmp_path: Path) -> None:
+    async def conversation(talk: Talk) -> None:
+        talk.send(hello("PreCompact", matcher="manual"), Prompt("t1", "Go"), Prompt("t2", "On"))
+        await talk.engine.settled()
+        talk.send(Compact())
+
+    host = answering(lambda told: {"decision": "block", "reason": "later"})
+    talk = run(conversation, tmp_path, Scripted.in_order("a", "b", "sum"), host=host)
+    assert asked(talk)[0]["trigger"] == "manual"
+    assert [event.ok for event in talk.of(CompactionEnded)] == [False]
+
+
+def test_agents_have_their_own_moments(tmp_path: Path) -> None:
+    def answers(told: dict[str, Any]) -> dict[str, Any]:
+        if told["hook_event_name"] == "SubagentStart":
+            return special("SubagentStart", additionalContext="you are small")
+        return {} if told["stop_hook_active"] else {"decision": "block", "reason": "more"}
+
+    offers = {"hooks": {moment: [{"ids": ["h"]}] for moment in ("SubagentStart", "SubagentStop")}}
+    spawn = {"call": "Spawn", "id": "s1", "args": {"tasks": [{"name": "one", "prompt": "do one"}]}}
+    replies = [
+        {"when": {"prompt": "more"}, "say": ["child 2"]},
+        {"when": {"prompt": "do one"}, "say": ["child 1"]},
+        {"when": {"step": 1}, "say": [spawn]},
+        {"say": ["done"]},
+    ]
+    model = Scripted.from_values({"reply": replies})
+    commands = [Hello(offers=offers), Prompt("t1", "both")]
+    talk = converse(tmp_path, model, commands, host=answering(answers), mode="force")
+    moments = [(told["hook_event_name"], told["agent_id"], told["agent_type"]) for told in asked(talk)]
+    assert moments == [
+        ("SubagentStart", "s1", "general-purpose"),
+        ("SubagentStop", "s1", "general-purpose"),
+        ("SubagentStop", "s1", "general-purpose"),
+    ]
+    said = [event.text for event in talk.of(TextDelta) if event.agent == "s1"]
+    assert said == ["child 1", "child 2"]
+
+
+# Beside the user's own code.
+
+
+def test_what_the_users_own_code_denies_the_host_does_not_hear_of(tmp_path: Path) -> None:
+    code = """
+    def extend(polylect):
+        polylect.before_tool("Echo", lambda call: polylect.deny("mine"))
+    """
+    own = loaded(written(tmp_path, code))
+    talk = hooked(tmp_path, "PreToolUse", {}, script(ECHO), Echo(), hooks=own)
+    assert [event.reason for event in talk.of(ToolFinished)] == ["mine"]
+    assert talk.of(HostCall) == []
+
+
+def test_a_table_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
+    bad: list[Command] = [
+        hello("PreToolUse", matcher="("),
+        hello("PreToolUse", ids="h1"),
+        Hello(offers={"hooks": []}, ref="x"),
+    ]
+    talk = converse(tmp_path, script("x"), bad)
+    assert [event.failure and event.failure.code for event in talk.of(Reply)] == ["bad_offer"] * 3
+
+
+def test_a_later_hello_changes_what_is_asked(tmp_path: Path) -> None:
+    commands = [hello("PreToolUse"), Hello(), Hello(offers={"hooks": {}}), Prompt("t1", "Go")]
+    assert converse(tmp_path, script(ECHO), commands, Echo()).of(HostCall) == []
