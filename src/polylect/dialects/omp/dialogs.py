@@ -35,6 +35,7 @@ def dialog(ask: Ask, id: str) -> ExtensionUIRequest | None:
                 tool_call_id=ask.call,
                 tool_name=ask.name,
                 args=ask.args,
+                agent=ask.agent or UNSET,
             )
         case "choice":
             details = [{"description": option.description} for option in ask.options]

@@ -31,6 +31,7 @@ class Speaker:
         self._runs = self._reader.runs
         self._replies = Replies(self._reader, version)
         self._hold = Hold()
+        self._asked = 0
         self._context: list[str] = []
         """What is to be said before the next prompt."""
 
@@ -44,8 +45,13 @@ class Speaker:
     # Frames.
 
     def _request(self, frame: requests.Request, asked: Asked, read: Read | None = None) -> None:
-        id = asked.ref if asked.ref and asked.ref not in self._replies else self._env.new_id()
+        id = asked.ref if asked.ref and asked.ref not in self._replies else self._own_id()
         self._say(replace(frame, id=id), id, asked, read)
+
+    def _own_id(self) -> str:
+        """Not from `Env`: what turns are called must not depend on how often we ask for something ourselves."""
+        self._asked += 1
+        return f"own-{self._asked}"
 
     def _say(self, frame: requests.Request, id: str, asked: Asked, read: Read | None = None) -> None:
         self._out.append(jsonl.dump(frame))

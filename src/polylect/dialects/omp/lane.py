@@ -112,7 +112,7 @@ class Lane:
 
     def _end_run(self, *, last: bool) -> None:
         if self._running and self._runs:
-            self.pen.say(shapes.AgentEnd(self._messages, last))
+            self.pen.say(shapes.AgentEnd(self._messages, UNSET if last else False))
         self._running = False
 
     # Steps.

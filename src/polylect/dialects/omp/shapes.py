@@ -52,7 +52,8 @@ class AgentStart(Frame, frozen=True, tag="agent_start"):
 
 
 class AgentEnd(Frame, frozen=True, tag="agent_end"):
-    """All messages of this run. `isTerminal` (18) is false if the turn goes on with another run."""
+    """All messages of this run. `isTerminal` (18) is false if the turn goes on with another run; else we leave it to
+    `prompt_result` to say so."""
 
     messages: list[Message]
     is_terminal: bool | UnsetType = UNSET
@@ -208,7 +209,7 @@ class ExtensionError(Frame, frozen=True, tag="extension_error"):
 
 class ExtensionUIRequest(Frame, frozen=True, tag="extension_ui_request"):
     """Dialogs (select, confirm, input, editor) are answered; the rest is only shown. Addition: a permission is a
-    `select` that names the call it is for."""
+    `select` that names the call it is for, and the agent if it is a sub-agent's."""
 
     id: str
     method: Annotated[
@@ -239,6 +240,7 @@ class ExtensionUIRequest(Frame, frozen=True, tag="extension_ui_request"):
     tool_call_id: str | UnsetType = UNSET
     tool_name: str | UnsetType = UNSET
     args: dict[str, Any] | UnsetType = UNSET
+    agent: str | UnsetType = UNSET
 
 
 # Later engines, and additions.
