@@ -141,8 +141,8 @@ class Offers:
             return False
         for name in self._servers - wanted:
             servers.change(name, "remove")
-        new = wanted - self._servers
-        for name in sorted(new):
+        new = [name for name in dict.fromkeys(names) if name not in self._servers]
+        for name in new:
             servers.add(Server(name, "host"))
         self._servers = wanted
         return bool(new)
