@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from polylect.engine.log import uncollected
 from polylect.engine.recall import Recalled, missing_results, shell_message, words
 from polylect.vocab.answers import Item, ShellResult, Stats
 from polylect.vocab.content import Message, Text, ToolCall, ToolResult, Usage
@@ -36,7 +37,8 @@ class Session:
         self._counted: set[str] = set()
         self._waiting: dict[str, Message] = {}
         self._filled = False
-        self._read(Recalled(store.entries))
+        with uncollected():
+            self._read(Recalled(store.entries))
 
     # Writing.
 
@@ -108,8 +110,9 @@ class Session:
 
     def items(self) -> tuple[Item, ...]:
         """The same with places and times: read from the log, which has them."""
-        items = Recalled(self.store.entries).items()
-        return tuple(replace(item, message=self.store.fill(item.message)) for item in items)
+        with uncollected():
+            items = Recalled(self.store.entries).items()
+            return tuple(replace(item, message=self.store.fill(item.message)) for item in items)
 
     def last_text(self) -> str | None:
         """What the model said last, if its last reply was in words."""
