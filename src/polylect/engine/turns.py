@@ -15,7 +15,7 @@ from polylect.engine.pulse import Pulse
 from polylect.vocab.answers import Queue
 from polylect.vocab.commands import Prompt
 from polylect.vocab.errors import SessionError
-from polylect.vocab.events import CostChanged, Notice, QueueChanged, Settled, TurnEnded
+from polylect.vocab.events import CostChanged, Notice, QueueChanged, Settled, TurnEnded, TurnStarted
 
 _log = logging.getLogger(__name__)
 
@@ -49,6 +49,8 @@ class Turns:
         self._turn: Turn | None = None
         self.running = ""
         """The turn that runs."""
+        self._over: set[str] = set()
+        """Ids of turns that have ended; a host may use one again."""
         self._told = QueueChanged()
         agent.steers.changed = self._tell_queue
 
@@ -161,13 +163,14 @@ class Turns:
         agent = self._agent
         beating = asyncio.create_task(self._pulse.beat(turn, agent.settings.heartbeat, agent.running))
         await asyncio.wait([work])
-        ended = TurnEnded("cancelled", turn=turn) if work.cancelled() else work.result()
+        ended = self._never_began(turn) if work.cancelled() else work.result()
         await self._close_books(ended)
         beating.cancel()
         if not self._keeping:
             self.drop_steers(keep=True)
         self.running = ""
         self._emit(ended)
+        self._over.add(turn)
         self._on_end(ended)
         self._go_on()
 
@@ -206,5 +209,12 @@ class Turns:
         for prompt in self._dropped:
             with suppress(SessionError):
                 self._agent.session.forget(prompt.turn)
-            self._emit(TurnEnded("cancelled", turn=prompt.turn))
+            self._emit(self._never_began(prompt.turn))
+            self._over.add(prompt.turn)
         self._dropped.clear()
+
+    def _never_began(self, turn: str) -> TurnEnded:
+        """The end of a turn that had no beginning; but where another one of this id has ended, it needs one."""
+        if turn in self._over:
+            self._emit(TurnStarted(turn=turn))
+        return TurnEnded("cancelled", turn=turn)
