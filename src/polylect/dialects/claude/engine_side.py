@@ -24,8 +24,8 @@ class EngineSide:
     session, cwd, model, mode: what is known before the engine tells; key_source: `apiKeySource` of init; pid: told in
     the answer to initialize. partial: also in pieces (--include-partial-messages); replay: prompts are said again
     (--replay-user-messages); forward_agents: the words of sub-agents too (--forward-subagent-text); hook_events:
-    command hooks are told of (--include-hook-events); session_state: "told", "hidden" (with `sdk_host_only`) or "".
-    prompts: a host answers permission prompts (--permission-prompt-tool stdio); else asks are denied at once.
+    command hooks are told of (--include-hook-events); session_state: whether anything runs, or
+    "hidden" to mark that as the SDK's own (`sdk_host_only`). prompts: a host answers permission prompts (--permission-prompt-tool stdio); else asks are denied at once.
     strict: a bad line ends the conversation (--strict-input). output: all of it, or only the result as `json` or
     `text`. prompt: the one prompt of `-p`, said by connecting.
     """
@@ -47,7 +47,7 @@ class EngineSide:
         forward_agents: bool = False,
         prompts: bool = True,
         hook_events: bool = False,
-        session_state: States = "",
+        session_state: States = False,
         strict: bool = False,
         output: Output = "stream-json",
         prompt: str = "",

@@ -76,6 +76,7 @@ class Known:
             plugins=[],
             capabilities=list(CAPABILITIES) if pen.newer else msgspec.UNSET,
             effort=self.effort,
+            fast_mode_state="off",
             analytics_disabled=True,
             user_message_uuids=uuids or msgspec.UNSET,
             engine=shapes.Engine("polylect", __version__),

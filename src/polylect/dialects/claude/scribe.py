@@ -14,7 +14,8 @@ from polylect.vocab import events as e
 
 SYNTHETIC = "<synthetic>"
 """Who speaks where no model does."""
-States = Literal["", "told", "hidden"]
+States = bool | Literal["hidden"]
+"""Whether a host hears whether anything runs; `hidden` marks it as meant for an SDK alone."""
 
 
 class Scribe:

@@ -256,7 +256,7 @@ class Init(Said, frozen=True, kw_only=True, tag="system"):
     plugins: list[Opaque]
     capabilities: list[str] | UnsetType = UNSET
     effort: str = ""
-    fast_mode_state: str = "off"
+    fast_mode_state: str
     analytics_disabled: bool
     user_message_uuids: list[str] | UnsetType = UNSET
     engine: Engine

@@ -48,6 +48,7 @@ class Voice:
         self._closers = False
         self._last: tuple[str | None, Usage] = (None, Usage())
         self._opened = False
+        self._unclosed = False
 
     # In.
 
@@ -110,10 +111,12 @@ class Voice:
         self.settle()
         if self._closers and (self._pen.newer or self._last[0]):
             reason, usage = self._last
+            if self._unclosed:
+                self._stream({"type": "content_block_stop", "index": self._index})
             told = {"stop_reason": reason, "stop_sequence": None}
             self._stream({"type": "message_delta", "delta": told, "usage": usage_of(usage)})
             self._stream({"type": "message_stop"})
-        self._closers = self._streaming = False
+        self._closers = self._streaming = self._unclosed = False
         self._index = 0
 
     # Out.
@@ -130,9 +133,12 @@ class Voice:
             case Thinking(redacted=data) if data:
                 self._write(shapes.RedactedThinkingBlock(data), aborted=aborted)
             case Thinking(text, signature):
+                if signature and self._opened:
+                    delta = {"type": "signature_delta", "signature": signature}
+                    self._stream({"type": "content_block_delta", "index": self._index, "delta": delta})
                 self._say_long(text, signature, aborted, thinking=True)
         if block is not None or self._open:
-            self._end_block()
+            self._end_block(cut=aborted)
 
     def _say_long(self, text: str, signature: str, aborted: bool, *, thinking: bool = False) -> None:
         """What is longer than a line becomes several messages, so that nobody takes one for a repetition."""
@@ -161,10 +167,11 @@ class Voice:
             )
         )
 
-    def _end_block(self) -> None:
-        if self._streaming and self._opened:
+    def _end_block(self, *, cut: bool = False) -> None:
+        if self._opened and not cut:
             self._stream({"type": "content_block_stop", "index": self._index})
             self._index += 1
+        self._unclosed = self._opened and cut
         self._open, self._call, self._parts, self._held, self._opened = "", ("", ""), [], None, False
 
     # Partial messages.

@@ -1,5 +1,6 @@
 """Events to frames. What waits for the host's answer is in `asking.py`, what answers the host in `requests.py`."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from polylect.dialects.claude.voice import Voice
 from polylect.vocab import events as e
 from polylect.vocab.content import Failure
 
+_SPILLED = re.compile(r"/\S+/spill/[\w-]+\.txt")
 INTERRUPTED = "[Request interrupted by user]"
 INTERRUPTED_TOOLS = "[Request interrupted by user for tool use]"
 
@@ -243,7 +245,8 @@ def _meta(event: e.ToolFinished, *, asked: bool) -> shapes.ResultMeta:
 
 def _whole(event: e.ToolFinished) -> str:
     """Where a tool has put what it printed, if it says so."""
-    return str((event.metadata or {}).get("path") or "")
+    named = _SPILLED.search(event.output)
+    return str((event.metadata or {}).get("path") or (named.group() if named else ""))
 
 
 _WORDS: dict[type[e.Event], Callable[[EventWriter, Any], None]] = {

@@ -1,0 +1,270 @@
+"""What the engine asks of the host: permissions, questions, hooks and servers inside it (sections 2.3 and 4)."""
+
+from typing import Any
+
+import pytest
+
+from dialects.claude.engine_talk import Talk
+from polylect.vocab.commands import Answer, Command, Configure, Grant, HostReply, MalformedCommand
+from polylect.vocab.content import Category, Option, Rule
+from polylect.vocab.events import (
+    Ask,
+    AskClosed,
+    HostCall,
+    HostCallEnded,
+    ToolCalled,
+    ToolFinished,
+    TurnEnded,
+    TurnStarted,
+)
+
+INPUT = {"command": "rm a"}
+
+
+def ask(
+    talk: Talk, name: str = "Bash", args: dict[str, Any] | None = None, category: Category = "exec"
+) -> dict[str, Any]:
+    """The request as the host sees it."""
+    turn = talk.prompt()
+    given = INPUT if args is None else args
+    talk.say(TurnStarted(turn=turn), ToolCalled("c1", name, given, turn=turn))
+    talk.say(Ask("a1", call="c1", name=name, args=given, category=category, title="Run it", reason="risky", turn=turn))
+    frame = talk.frames[-1]
+    assert (frame["type"], frame["request_id"]) == ("control_request", "a1")
+    request: dict[str, Any] = frame["request"]
+    return request
+
+
+def test_a_permission_is_asked_for_with_what_would_spare_the_next_ask() -> None:
+    assert ask(Talk()) == {
+        "subtype": "can_use_tool",
+        "tool_name": "Bash",
+        "display_name": "Bash",
+        "input": INPUT,
+        "tool_use_id": "c1",
+        "description": "Run it",
+        "permission_suggestions": [
+            {
+                "type": "addRules",
+                "rules": [{"toolName": "Bash", "ruleContent": "rm a"}],
+                "behavior": "allow",
+                "destination": "session",
+            }
+        ],
+        "decision_reason": "risky",
+        "title": "Run it",
+    }
+    edit = ask(Talk(), "Write", {"file_path": "a"}, "edit")
+    assert edit["permission_suggestions"] == [{"type": "setMode", "mode": "acceptEdits", "destination": "session"}]
+
+
+ANSWERS: list[tuple[Any, list[Command]]] = [
+    ({"behavior": "allow"}, [Answer("a1", "allow")]),
+    ({"behavior": "allow", "updatedInput": INPUT}, [Answer("a1", "allow")]),
+    ({"behavior": "allow", "updatedInput": {"command": "ls"}}, [Answer("a1", "allow", args={"command": "ls"})]),
+    ({"behavior": "deny", "message": "no"}, [Answer("a1", "deny", reason="no")]),
+    ({"behavior": "deny", "message": "stop", "interrupt": True}, [Answer("a1", "deny", reason="stop", interrupt=True)]),
+    ({"behavior": "perhaps"}, [Answer("a1", "deny", reason="the answer to the permission request was not valid")]),
+    (None, [Answer("a1", "deny", reason="the answer to the permission request was not valid")]),
+    (["allow"], [Answer("a1", "deny", reason="the answer to the permission request was not valid")]),
+    (
+        {"behavior": "allow", "updatedInput": "ls"},
+        [Answer("a1", "deny", reason="the answer to the permission request had no valid updatedInput")],
+    ),
+]
+
+
+@pytest.mark.parametrize(("payload", "commands"), ANSWERS)
+def test_anything_but_a_clear_yes_is_a_no(payload: Any, commands: list[Command]) -> None:
+    """A1."""
+    talk = Talk()
+    ask(talk)
+    assert talk.respond("a1", payload) == commands
+    assert talk.respond("a1", {"behavior": "allow"}) == []
+    assert talk.names == []
+
+
+def test_a_host_that_fails_to_answer_has_said_no() -> None:
+    talk = Talk()
+    ask(talk)
+    assert talk.respond("a1", error="crashed") == [
+        Answer("a1", "deny", reason="Tool permission request failed: crashed")
+    ]
+
+
+UPDATES: list[tuple[dict[str, Any], list[Command]]] = [
+    (
+        {"type": "addRules", "rules": [{"toolName": "Bash", "ruleContent": "git log:*"}], "behavior": "allow"},
+        [Answer("a1", "allow", always=Rule("prefix", "git log", tool="Bash"))],
+    ),
+    (
+        {"type": "addRules", "rules": [{"toolName": "Bash", "ruleContent": "ls"}], "behavior": "allow"},
+        [Answer("a1", "allow", always=Rule("command", "ls", tool="Bash"))],
+    ),
+    (
+        {"type": "addRules", "rules": [{"toolName": "Read"}, {"toolName": "Edit", "ruleContent": "src/a"}],
+         "behavior": "allow"},
+        [Grant(rule=Rule("path", "/w/src/a", tool="Edit")), Answer("a1", "allow", always=Rule("tool", "Read"))],
+    ),
+    (
+        {"type": "addRules", "rules": [{"toolName": "WebFetch", "ruleContent": "domain:X.org"}], "behavior": "deny"},
+        [Grant(rule=Rule("domain", "x.org", effect="deny", tool="WebFetch")), Answer("a1", "allow")],
+    ),
+    (
+        {"type": "removeRules", "rules": [{"toolName": "Read", "ruleContent": "//etc"}], "behavior": "allow"},
+        [Grant(rule=Rule("path", "/etc", False, tool="Read"), revoke=True), Answer("a1", "allow")],
+    ),
+    ({"type": "setMode", "mode": "acceptEdits"}, [Configure({"mode": "auto_edit"}), Answer("a1", "allow")]),
+    ({"type": "addDirectories", "directories": ["/b"]}, [Grant(rule=Rule("path", "/b")), Answer("a1", "allow")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("update", "commands"), UPDATES)
+def test_an_answer_may_change_what_is_asked_for_later(update: dict[str, Any], commands: list[Command]) -> None:
+    talk = Talk()
+    ask(talk)
+    assert talk.respond("a1", {"behavior": "allow", "updatedPermissions": [update]}) == commands
+
+
+def test_a_change_that_nobody_understands_is_told_and_the_yes_stands() -> None:
+    talk = Talk()
+    ask(talk)
+    updates = [{"type": "addWishes"}, {"type": "addRules", "rules": [{"toolName": "Edit", "ruleContent": "~/a"}],
+               "behavior": "allow"}]  # fmt: skip
+    assert talk.respond("a1", {"behavior": "allow", "updatedPermissions": updates}) == [Answer("a1", "allow")]
+    assert talk.names == ["system/informational", "system/informational"]
+
+
+def test_input_too_long_to_show_can_be_allowed_and_not_changed() -> None:
+    """The Python SDK always sends back what it was shown: that must not become what runs."""
+    args = {"content": "x" * 2_000_000}
+    for change, verdict in ((False, "allow"), (True, "deny")):
+        talk = Talk()
+        shown = ask(talk, "Write", args, "edit")["input"]
+        assert len(shown["content"]) < 1_000_000
+        given = {**shown, "file_path": "b"} if change else shown
+        [answer] = talk.respond("a1", {"behavior": "allow", "updatedInput": given})
+        assert isinstance(answer, Answer)
+        assert (answer.verdict, answer.args) == (verdict, None)
+
+
+def test_nobody_is_asked_where_nobody_answers() -> None:
+    talk = Talk(prompts=False)
+    turn = talk.prompt()
+    talk.say(TurnStarted(turn=turn), ToolCalled("c1", "Bash", INPUT, turn=turn))
+    [answer] = talk.say(Ask("a1", call="c1", name="Bash", args=INPUT, turn=turn))
+    assert isinstance(answer, Answer)
+    assert answer.verdict == "deny"
+    talk.say(AskClosed("a1", "denied", turn=turn), ToolFinished("c1", "Bash", "denied", "denied", turn=turn))
+    talk.say(TurnEnded("end", turn=turn))
+    frames = talk.frames
+    assert [frame.get("subtype") for frame in frames[2:]] == ["permission_denied", None, "success"]
+    assert frames[-1]["permission_denials"]
+
+
+def test_an_ask_that_is_over_is_taken_back() -> None:
+    talk = Talk()
+    ask(talk)
+    talk.say(AskClosed("a1", "timeout", "too slow"))
+    assert talk.frames == [{"type": "control_cancel_request", "request_id": "a1"}]
+
+
+def test_an_answer_to_nothing_is_told_so() -> None:
+    talk = Talk()
+    [malformed] = talk.respond("nobody", {"behavior": "allow"})
+    assert isinstance(malformed, MalformedCommand)
+    assert talk.names == ["system/informational"]
+
+
+# Questions.
+
+
+def question(**fields: Any) -> Ask:
+    return Ask("a1", "choice", "c1", title="Which?", options=(Option("1", "red"), Option("2", "blue")), **fields)
+
+
+@pytest.mark.parametrize(
+    ("multiple", "given", "value"),
+    [(False, "blue", "2"), (False, "green", "green"), (True, "red, blue", ["1", "2"]), (True, ["red"], ["1"])],
+)
+def test_a_question_is_a_call_and_its_answer_comes_with_the_input(multiple: bool, given: Any, value: Any) -> None:
+    talk = Talk()
+    talk.say(question(multiple=multiple))
+    [frame] = talk.frames
+    request = frame["request"]
+    assert (request["tool_name"], request["requires_user_interaction"]) == ("AskUserQuestion", True)
+    assert request["input"]["questions"][0]["options"][1] == {"label": "blue", "description": ""}
+    answered = {**request["input"], "answers": {"Which?": given}}
+    assert talk.respond("a1", {"behavior": "allow", "updatedInput": answered}) == [Answer("a1", "allow", value=value)]
+
+
+def test_leaving_plan_mode_is_for_a_person_to_decide() -> None:
+    assert ask(Talk(), "ExitPlanMode", {"plan": "1."})["requires_user_interaction"]
+
+
+ELICITED: list[tuple[Ask, Any, Answer]] = [
+    (Ask("a1", "confirm", title="Sure?"), {"answer": True}, Answer("a1", "allow", value=True)),
+    (Ask("a1", "confirm", title="Sure?"), {"answer": False}, Answer("a1", "deny", value=False)),
+    (Ask("a1", "text", title="Name?", default="x"), {"answer": "me"}, Answer("a1", "allow", value="me")),
+    (Ask("a1", "choice", title="?", options=(Option("1", "red"),)), {"answer": "1"}, Answer("a1", "allow", value="1")),
+    (Ask("a1", "form", title="?", args={"type": "object"}), {"a": 1}, Answer("a1", "allow", value={"a": 1})),
+]
+
+
+@pytest.mark.parametrize(("asked", "content", "answer"), ELICITED)
+def test_a_question_without_a_call_is_an_elicitation(asked: Ask, content: Any, answer: Answer) -> None:
+    talk = Talk()
+    talk.say(asked)
+    assert talk.names == ["control_request/elicitation"]
+    assert talk.respond("a1", {"action": "accept", "content": content}) == [answer]
+
+
+@pytest.mark.parametrize(("action", "verdict"), [("decline", "deny"), ("cancel", "cancelled"), ("?", "cancelled")])
+def test_an_elicitation_that_is_not_accepted_is_a_no(action: str, verdict: str) -> None:
+    talk = Talk()
+    talk.say(Ask("a1", "url", title="?", args={"url": "https://example.org"}))
+    [answer] = talk.respond("a1", {"action": action})
+    assert isinstance(answer, Answer)
+    assert answer.verdict == verdict
+
+
+# Host calls.
+
+
+def test_hooks_of_the_host_are_called_back() -> None:
+    talk = Talk()
+    talk.say(HostCall("h1", "hook", {"callback": "cb", "input": {"hook_event_name": "PreToolUse"}, "call": "c1"}))
+    [frame] = talk.frames
+    assert frame == {
+        "type": "control_request",
+        "request_id": "h1",
+        "request": {
+            "subtype": "hook_callback",
+            "callback_id": "cb",
+            "input": {"hook_event_name": "PreToolUse"},
+            "tool_use_id": "c1",
+        },
+    }
+    assert talk.respond("h1", {"continue": True}) == [HostReply("h1", {"continue": True})]
+
+
+def test_servers_inside_the_host_speak_through_the_wire() -> None:
+    talk = Talk()
+    message = {"jsonrpc": "2.0", "id": 0, "method": "tools/list"}
+    talk.say(HostCall("h1", "mcp_message", {"server_name": "calc", "message": message}))
+    [frame] = talk.frames
+    assert frame["request"] == {"subtype": "mcp_message", "server_name": "calc", "message": message}
+    answer = {"jsonrpc": "2.0", "id": 0, "result": {}}
+    assert talk.respond("h1", {"mcp_response": answer}) == [HostReply("h1", answer)]
+
+
+def test_a_host_call_that_fails_or_is_over_is_no_secret() -> None:
+    talk = Talk()
+    for call in ("h1", "h2"):
+        talk.say(HostCall(call, "hook", {"callback": "cb", "input": {}}))
+    talk.say(HostCallEnded("h2"))
+    assert talk.frames[-1] == {"type": "control_cancel_request", "request_id": "h2"}
+    assert talk.respond("h1", error="crashed") == [HostReply("h1", error="crashed")]
+    [reply] = talk.say(HostCall("h3", "fs/read", {"path": "a"}))
+    assert isinstance(reply, HostReply)
+    assert reply.error

@@ -1,0 +1,279 @@
+"""Control requests of the host: what each leads to, and its one answer (section 2.2)."""
+
+from typing import Any
+
+import pytest
+
+from dialects.claude.engine_talk import Talk
+from polylect.vocab import answers
+from polylect.vocab.commands import (
+    AddContext,
+    AddServer,
+    Cancel,
+    ChangeServer,
+    Command,
+    Configure,
+    Hello,
+    HostSays,
+    MalformedCommand,
+    Query,
+    Quit,
+    Rewind,
+    UnknownCommand,
+)
+from polylect.vocab.content import Failure, Rule, Server, Usage
+from polylect.vocab.events import HostCall, Reply, SettingChanged, TurnStarted
+
+REPORT = answers.ContextReport(50, 200, (answers.ContextPart("tools", 20),))
+LEDGER = answers.Ledger(Usage(10, 5, cost=0.25), ({},))
+CARD = answers.ServerCard("team", "failed", ("one",), "gone", "http")
+SERVERS = {"team": {"type": "http", "url": "http://127.0.0.1/"}, "calc": {"type": "sdk", "name": "calc"}}
+
+ASKED: list[tuple[str, dict[str, Any], list[Command], Any, Any]] = [
+    ("set_model", {"model": "m2"}, [Configure({"model": "m2"})], None, {"model": "m2"}),
+    ("set_model", {"model": None}, [Configure({"model": "m"})], None, {"model": "m"}),
+    ("set_max_thinking_tokens", {"max_thinking_tokens": 9}, [Configure({"thinking": 9})], None, None),
+    ("set_max_thinking_tokens", {"max_thinking_tokens": None}, [Configure({"thinking": "disabled"})], None, None),
+    ("mcp_status", {}, [Query("servers")], (CARD,), {
+        "mcpServers": [
+            {"name": "team", "status": "failed", "tools": [{"name": "one"}], "transport": "http", "error": "gone"}
+        ]
+    }),
+    ("mcp_reconnect", {"serverName": "team"}, [ChangeServer("team", "reconnect")], None, None),
+    ("mcp_toggle", {"serverName": "team", "enabled": False}, [ChangeServer("team", "disable")], None, None),
+    ("mcp_toggle", {"serverName": "team", "enabled": True}, [ChangeServer("team", "enable")], None, None),
+    ("mcp_message", {"server_name": "calc", "message": {"a": 1}}, [
+        HostSays("mcp_message", {"server_name": "calc", "message": {"a": 1}})
+    ], None, None),
+    ("rewind_files", {"user_message_id": "u"}, [Rewind("u")], answers.Rewound(("/a",), 1, 2), {
+        "canRewind": True, "filesChanged": ["/a"], "insertions": 1, "deletions": 2,
+    }),
+    ("get_context_usage", {}, [Query("context")], REPORT, {
+        "categories": [{"id": "tools", "name": "tools", "tokens": 20, "color": "", "kind": "used"}],
+        "totalTokens": 50, "maxTokens": 200, "rawMaxTokens": 200, "percentage": 25, "model": "m",
+    }),
+    ("get_settings", {}, [Query("state")], answers.State(model="m3"), {
+        "effective": {"model": "m3", "permissions": {"defaultMode": "default"}},
+        "sources": [], "applied": {"model": "m3", "effort": None},
+    }),
+    ("apply_flag_settings", {"settings": {"model": "m2", "permissions": {"defaultMode": "plan"}, "x": 1}}, [
+        Configure({"model": "m2", "mode": "plan"})
+    ], None, None),
+    ("update_settings", {"source": "user", "settings": {"effortLevel": "low"}}, [
+        Configure({"effort": "low"})
+    ], None, None),
+    ("get_session_cost", {}, [Query("cost")], LEDGER, {
+        "text": "Total cost: $0.2500 for 1 requests, 10 tokens in, 5 out, 0 from the cache, 0 into it"
+    }),
+    ("get_usage", {}, [Query("cost")], LEDGER, {
+        "session": {"total_cost_usd": 0.25, "model_usage": {}}, "rate_limits": None,
+    }),
+    ("stop_task", {"task_id": "k"}, [Cancel("agent", "k")], None, {}),
+    ("cancel_async_message", {"message_uuid": "u"}, [Cancel("prompt", "u")], None, {"cancelled": False}),
+    ("rename_session", {"title": "A talk"}, [Configure({"name": "A talk"})], None, None),
+    ("list_models", {}, [Query("models")], (answers.ModelCard("p", "m", effort_levels=("low",)),), {
+        "models": [{
+            "value": "m", "displayName": "m", "description": "m of p", "resolvedModel": "m",
+            "supportsEffort": True, "supportedEffortLevels": ["low"],
+        }]
+    }),
+    ("list_permission_rules", {}, [Query("rules")], (Rule("prefix", "git log"), Rule("path", "/b", effect="deny")), {
+        "rules": [
+            {"toolName": "Bash", "ruleContent": "git log:*", "behavior": "allow"},
+            {"toolName": "Edit", "ruleContent": "//b", "behavior": "deny"},
+        ]
+    }),
+    ("get_binary_version", {}, [Query("version")], "0.1.0", {"version": "2.1.325", "engine": "0.1.0"}),
+    ("read_file", {"path": "a"}, [Query("file", {"path": "a"})], {"text": "x"}, {"text": "x"}),
+]  # fmt: skip
+
+
+def strip(commands: list[Command]) -> list[dict[str, Any]]:
+    return [
+        {"do": type(one).__name__} | {key: getattr(one, key) for key in one.__struct_fields__ if key != "ref"}
+        for one in commands
+    ]
+
+
+@pytest.mark.parametrize(("subtype", "fields", "commands", "data", "payload"), ASKED, ids=[case[0] for case in ASKED])
+def test_a_request_leads_to_commands_and_gets_one_answer(
+    subtype: str, fields: dict[str, Any], commands: list[Command], data: Any, payload: Any
+) -> None:
+    talk = Talk()
+    told = talk.request(subtype, **fields)
+    assert strip(told) == strip(commands)
+    assert talk.frames == []
+    talk.say(*(Reply(command.ref, data) for command in told))
+    success = {"subtype": "success", "request_id": "r"} | ({} if payload is None else {"response": payload})
+    assert talk.frames == [{"type": "control_response", "response": success}]
+
+
+def refusal(talk: Talk) -> tuple[str, str]:
+    [frame] = talk.frames
+    assert frame["response"]["subtype"] == "error"
+    return frame["response"]["error"], frame["response"].get("error_code", "")
+
+
+def test_what_the_engine_refuses_is_refused() -> None:
+    talk = Talk()
+    [command] = talk.request("mcp_reconnect", serverName="x")
+    talk.say(Reply(command.ref, failure=Failure("mcp", "there is no MCP server 'x'", "host")))
+    assert refusal(talk) == ("there is no MCP server 'x'", "mcp")
+    [command] = talk.request("side_question", question="why?")
+    talk.say(Reply(command.ref, failure=Failure("unsupported", "cannot", "host")))
+    assert refusal(talk) == ("cannot", "unsupported_request")
+
+
+def test_what_nobody_knows_is_answered_as_such() -> None:
+    talk = Talk()
+    [unknown] = talk.request("dance")
+    assert isinstance(unknown, UnknownCommand)
+    assert unknown.kind == "control_request/dance"
+    assert refusal(talk) == ("Unsupported control request subtype: dance", "unsupported_request")
+    [malformed] = talk.request("mcp_toggle", serverName="x")
+    assert isinstance(malformed, MalformedCommand)
+    assert refusal(talk)[1] == "invalid_request"
+
+
+def test_a_task_that_is_over_can_be_stopped() -> None:
+    talk = Talk()
+    [command] = talk.request("stop_task", task_id="k")
+    talk.say(Reply(command.ref, failure=Failure("unknown_agent", "no agent", "host")))
+    assert talk.frames[0]["response"]["response"] == {}
+
+
+def test_files_that_cannot_be_put_back_are_an_error_but_for_a_trial() -> None:
+    talk = Talk()
+    failure = Failure("unsupported", "there are no checkpoints", "host")
+    [command] = talk.request("rewind_files", user_message_id="u", dry_run=True)
+    talk.say(Reply(command.ref, failure=failure))
+    told = talk.frames[0]["response"]["response"]
+    assert told == {"canRewind": False, "error": "there are no checkpoints"}
+    [command] = talk.request("rewind_files", user_message_id="u")
+    talk.say(Reply(command.ref, failure=failure))
+    assert refusal(talk)[0] == "there are no checkpoints"
+
+
+def test_a_prompt_that_waits_can_be_taken_back() -> None:
+    talk = Talk()
+    first = talk.prompt()
+    talk.say(TurnStarted(turn=first))
+    talk.prompt(uuid="u-2")
+    [command] = talk.request("cancel_async_message", message_uuid="u-2")
+    talk.say(Reply(command.ref))
+    assert talk.frames[-1]["response"]["response"] == {"cancelled": True}
+
+
+def test_a_new_mode_is_told_after_the_answer() -> None:
+    talk = Talk()
+    [command] = talk.request("set_permission_mode", mode="bypassPermissions")
+    assert strip([command]) == strip([Configure({"mode": "force"})])
+    talk.say(SettingChanged("mode", "force"), Reply(command.ref))
+    answer, status = talk.frames
+    assert answer["response"]["response"] == {"mode": "bypassPermissions"}
+    assert (status["subtype"], status["status"], status["permissionMode"]) == ("status", None, "bypassPermissions")
+    talk.say(SettingChanged("mode", "default"))
+    assert talk.frames[0]["permissionMode"] == "default"
+
+
+def test_a_mode_that_does_not_exist_is_refused() -> None:
+    talk = Talk()
+    talk.request("set_permission_mode", mode="dance")
+    assert refusal(talk)[1] == "invalid_mode"
+
+
+def test_servers_are_set_by_the_difference_to_those_set_before() -> None:
+    talk = Talk()
+    team, calc = Server("team", "http", url="http://127.0.0.1/"), Server("calc", "host")
+    told = talk.request("mcp_set_servers", servers=SERVERS)
+    assert strip(told) == strip([AddServer(team), AddServer(calc)])
+    talk.say(Reply(told[0].ref), Reply(told[1].ref, failure=Failure("mcp", "no", "host")))
+    assert talk.frames[0]["response"]["response"] == {"added": ["team"], "removed": [], "errors": {"calc": "no"}}
+    told = talk.request("mcp_set_servers", servers={})
+    assert strip(told) == strip([ChangeServer("team", "remove")])
+    talk.say(Reply(told[0].ref))
+    assert talk.frames[0]["response"]["response"] == {"added": [], "removed": ["team"], "errors": {}}
+    assert talk.request("mcp_set_servers", servers={}) == []
+    assert talk.frames[0]["response"]["subtype"] == "success"
+    talk.request("mcp_set_servers", servers={"x": {"type": "carrier pigeon"}})
+    assert refusal(talk)[1] == "invalid_request"
+
+
+def test_the_end_is_answered_before_it_comes() -> None:
+    talk = Talk()
+    told = talk.request("end_session", reason="done")
+    assert strip(told) == strip([Quit("done")])
+    assert talk.frames[0]["response"] == {"subtype": "success", "request_id": "r"}
+
+
+# The greeting.
+
+
+def test_initialize_is_one_answer_to_many_commands() -> None:
+    talk = Talk(pid=7)
+    told = talk.request(
+        "initialize",
+        hooks={"PreToolUse": [{"matcher": "Bash", "hookCallbackIds": ["h1"], "timeout": 5}]},
+        agents={"scout": {"prompt": "look"}},
+        systemPrompt=["Be brief.", ""],
+        appendSystemPrompt="Be kind.",
+        sdkMcpServers=["calc"],
+        jsonSchema={"type": "object"},
+        title="A talk",
+        somethingNew=True,
+    )
+    offers = {"hooks": {"PreToolUse": [{"matcher": "Bash", "ids": ["h1"], "timeout": 5}]}, "servers": ["calc"]}
+    assert strip(told) == strip(
+        [
+            Hello(offers=offers),
+            Configure({"agents": {"scout": {"prompt": "look"}}}),
+            Configure({"json_schema": {"type": "object"}}),
+            Configure({"name": "A talk"}),
+            Configure({"system_prompt": "Be brief."}),
+            AddContext("Be kind."),
+            Query("commands"),
+            Query("models"),
+        ]
+    )
+    talk.say(SettingChanged("agents", ["scout"]), *(Reply(command.ref) for command in told[:-2]))
+    assert talk.frames == []
+    talk.say(Reply(told[-2].ref, (answers.CommandCard("cost", "Tells", "[x]", True),)), Reply(told[-1].ref))
+    [frame] = talk.frames
+    payload = frame["response"]["response"]
+    assert payload["commands"] == [{"name": "cost", "description": "Tells", "argumentHint": "[x]", "builtin": True}]
+    assert payload["agents"] == [{"name": "scout", "description": ""}]
+    assert (payload["pid"], payload["current_permission_mode"], payload["models"]) == (7, "default", [])
+
+
+def test_a_setting_that_the_engine_does_not_take_is_told_and_the_greeting_stands() -> None:
+    talk = Talk()
+    hello, configure, *rest = talk.request("initialize", hooks=None, agents={"a": {}})
+    failure = Failure("bad_setting", "there is no setting 'agents'", "host")
+    talk.say(Reply(hello.ref), Reply(configure.ref, failure=failure), *(Reply(one.ref) for one in rest))
+    notice, answer = talk.frames
+    assert (notice["content"], answer["response"]["subtype"]) == ("there is no setting 'agents'", "success")
+
+
+def test_servers_inside_the_host_are_spoken_to_before_it_is_greeted() -> None:
+    """Section 4.5: the host serves requests while it waits."""
+    talk = Talk()
+    hello, *rest = talk.request("initialize", sdkMcpServers=["calc"])
+    talk.say(HostCall("h1", "mcp_message", {"server_name": "calc", "message": {"id": 0}}))
+    assert talk.names == ["control_request/mcp_message"]
+    talk.say(*(Reply(command.ref) for command in (hello, *rest)))
+    assert talk.names == ["control_response"]
+
+
+def test_it_may_come_late_and_again() -> None:
+    talk = Talk()
+    talk.prompt()
+    for number in (1, 2):
+        told = talk.request("initialize", id=f"r{number}")
+        talk.say(*(Reply(command.ref) for command in told))
+    assert [frame["response"]["request_id"] for frame in talk.frames] == ["r1", "r2"]
+
+
+def test_the_words_of_agents_can_be_asked_for_with_the_greeting() -> None:
+    talk = Talk()
+    talk.request("initialize", forwardSubagentText=True)
+    assert talk.codec._writer.tasks.forward

@@ -1,0 +1,204 @@
+"""Interrupts (section 4.3) and sub-agents (section 6.3), in the orders that were measured on the real program."""
+
+from typing import Any
+
+import pytest
+
+from conversations import SMALL, called, step, text
+from dialects.claude.engine_talk import Talk, name
+from polylect.vocab.commands import Cancel, Command
+from polylect.vocab.content import Text
+from polylect.vocab.events import (
+    AgentEnded,
+    AgentProgress,
+    AgentStarted,
+    Ask,
+    AskClosed,
+    BlockEnded,
+    Event,
+    Reply,
+    ReplyEnded,
+    StepEnded,
+    StepStarted,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+    UserMessage,
+)
+
+
+def begin(talk: Talk) -> str:
+    turn = talk.prompt()
+    talk.say(TurnStarted(turn=turn), UserMessage("go", turn=turn), StepStarted(turn=turn))
+    return turn
+
+
+def interrupt(talk: Talk, **fields: Any) -> list[Command]:
+    commands = talk.request("interrupt", **fields)
+    talk.say(*(Reply(command.ref) for command in commands))
+    return commands
+
+
+def cut(turn: str) -> list[Event]:
+    return [ReplyEnded("cancelled", turn=turn), StepEnded(turn=turn), TurnEnded("cancelled", turn=turn)]
+
+
+CLOSERS = ["content_block_stop", "message_delta", "message_stop"]
+
+
+@pytest.mark.parametrize(("version", "closers"), [("2.1.325", CLOSERS), ("2.1.197", [])])
+def test_an_interrupt_while_the_model_talks(version: str, closers: list[str]) -> None:
+    talk = Talk(partial=True, version=version)
+    turn = begin(talk)
+    talk.say(TextDelta("I w", turn=turn))
+    assert talk.names[-1] == "content_block_delta"
+    [cancel] = interrupt(talk)
+    assert isinstance(cancel, Cancel)
+    assert (cancel.what, cancel.queued) == ("turn", "keep")
+    talk.say(BlockEnded(Text("I w"), turn=turn), *cut(turn))
+    frames = talk.frames
+    said = "assistant text aborted" if closers else "assistant text"
+    assert [name(frame) for frame in frames] == [
+        "control_response", said, "[Request interrupted by user]", *closers,
+        "result/error_during_execution",
+    ]  # fmt: skip
+    assert frames[-1]["terminal_reason"] == "aborted_streaming"
+    receipt = {"still_queued": []} if closers else None
+    assert frames[0]["response"].get("response") == receipt
+
+
+def test_an_interrupt_while_a_tool_runs() -> None:
+    talk = Talk()
+    turn = begin(talk)
+    talk.say(*called("c1", "Bash", {"command": "sleep 9"}, turn=turn), ReplyEnded("calls", SMALL, turn=turn))
+    talk.say(ToolStarted("c1", "Bash", turn=turn))
+    talk.frames  # noqa: B018  (what came before)
+    interrupt(talk)
+    talk.say(ToolFinished("c1", "Bash", "stopped", "cancelled", turn=turn), StepEnded(turn=turn))
+    talk.say(TurnEnded("cancelled", turn=turn))
+    frames = talk.frames
+    assert [name(frame) for frame in frames] == [
+        "control_response", "user tool_result", "[Request interrupted by user for tool use]",
+        "result/error_during_execution",
+    ]  # fmt: skip
+    assert frames[-1]["terminal_reason"] == "aborted_tools"
+
+
+def test_an_interrupt_while_somebody_is_asked() -> None:
+    talk = Talk()
+    turn = begin(talk)
+    talk.say(*called("c1", "Bash", {"command": "ls"}, turn=turn), ReplyEnded("calls", SMALL, turn=turn))
+    talk.say(Ask("a1", call="c1", name="Bash", args={"command": "ls"}, turn=turn))
+    assert talk.names[-1] == "control_request/can_use_tool"
+    interrupt(talk)
+    talk.say(AskClosed("a1", "cancelled", turn=turn), ToolFinished("c1", "Bash", "no", "cancelled", turn=turn))
+    talk.say(StepEnded(turn=turn), TurnEnded("cancelled", turn=turn))
+    frames = talk.frames
+    assert [name(frame) for frame in frames] == [
+        "control_cancel_request", "control_response", "user tool_result",
+        "[Request interrupted by user for tool use]", "result/error_during_execution",
+    ]  # fmt: skip
+    assert [denial["tool_use_id"] for denial in frames[-1]["permission_denials"]] == ["c1"]
+    assert talk.respond("a1", {"behavior": "allow"}) == []
+    assert talk.names == []
+
+
+def test_an_interrupt_when_nothing_runs_has_no_result() -> None:
+    talk = Talk()
+    interrupt(talk)
+    assert talk.names == ["control_response"]
+
+
+def test_an_interrupt_can_take_what_waits_along() -> None:
+    talk = Talk()
+    begin(talk)
+    waiting = talk.prompt(uuid="u-2")
+    talk.frames  # noqa: B018  (what came before)
+    [cancel] = interrupt(talk, cancel_queued=True)
+    assert isinstance(cancel, Cancel)
+    assert cancel.queued == "drop"
+    talk.say(TurnEnded("cancelled", turn=waiting))
+    receipt, told = talk.frames
+    assert receipt["response"]["response"] == {"still_queued": [], "cancelled": ["u-2"]}
+    assert (told["command_uuid"], told["state"]) == ("u-2", "cancelled")
+
+
+# Agents.
+
+
+def child(agent: str, call: str, turn: str, **how: bool) -> list[Event]:
+    where = {"agent": agent, "turn": turn}
+    finished = ToolFinished(f"{agent}1", "Bash", "a", **where)
+    return [
+        AgentStarted(call=call, name="scout", task="look", **how, **where),
+        UserMessage("look", **where),
+        *step(
+            text("Looking.", **where),
+            called(f"{agent}1", "Bash", {}, **where),
+            then=(ToolStarted(f"{agent}1", "Bash", **where), finished),
+            **where,
+        ),
+        AgentProgress("1 call", SMALL, 1, **where),
+        *step(text("Found.", **where), **where),
+        AgentEnded(summary="Found.", **where),
+    ]
+
+
+TASK = ["user tool_result*", "system/task_progress"]
+ENDED = ["system/task_updated", "system/task_notification"]
+SHOWN = {
+    False: ["assistant tool_use*", *TASK, *ENDED],
+    True: ["assistant text*", "assistant tool_use*", *TASK, "assistant text*", *ENDED],
+}
+
+
+@pytest.mark.parametrize("forward", [False, True])
+def test_an_agent_that_the_turn_waits_for(forward: bool) -> None:
+    """Only what it does is shown, unless its words are asked for."""
+    talk = Talk(forward_agents=forward)
+    turn = begin(talk)
+    talk.say(*called("c1", "Task", {}, turn=turn), ReplyEnded("calls", SMALL, turn=turn))
+    talk.say(ToolStarted("c1", "Task", turn=turn), *child("k", "c1", turn))
+    talk.say(ToolFinished("c1", "Task", "Found.", turn=turn), StepEnded(turn=turn))
+    talk.say(*step(text("So.", turn=turn), turn=turn), TurnEnded("end", SMALL, 2, turn=turn))
+    frames = talk.frames
+    assert [name(frame) for frame in frames] == [
+        "system/init", "assistant tool_use", "system/task_started", "user text*", *SHOWN[forward],
+        "user tool_result", "assistant text", "result/success",
+    ]  # fmt: skip
+    inner = [frame for frame in frames if frame.get("parent_tool_use_id")]
+    assert {(frame["parent_tool_use_id"], frame["agent_id"]) for frame in inner} == {("c1", "k")}
+    assert not [frame for frame in inner if "tool_use_result" in frame]
+    assert frames[-1]["result"] == "So."
+
+
+def test_an_agent_in_the_background_goes_on_after_the_result_and_wakes_the_session() -> None:
+    talk = Talk()
+    turn = begin(talk)
+    talk.say(*called("c1", "Task", {}, turn=turn), ReplyEnded("calls", SMALL, turn=turn))
+    start, *rest = child("b", "c1", "", background=True)
+    talk.say(start, ToolFinished("c1", "Task", "launched", turn=turn), StepEnded(turn=turn))
+    talk.say(TurnEnded("end", SMALL, 1, turn=turn))
+    assert talk.frames[-1]["type"] == "result"
+    talk.say(*rest, TurnStarted("engine", turn="agent-1"), UserMessage("Found.", "engine", turn="agent-1"))
+    talk.say(*step(text("It is done.", turn="agent-1"), turn="agent-1"), TurnEnded("end", SMALL, 1, turn="agent-1"))
+    frames = talk.frames
+    assert [name(frame) for frame in frames] == [
+        "user text*", *SHOWN[True], "system/init", "assistant text", "result/success",
+    ]  # fmt: skip
+    assert frames[-1]["origin"] == {"kind": "task-notification"}
+
+
+def test_two_agents_of_one_call_are_told_apart() -> None:
+    talk = Talk(forward_agents=True)
+    turn = begin(talk)
+    talk.say(*called("c1", "Spawn", {}, turn=turn), ReplyEnded("calls", SMALL, turn=turn))
+    for one, two in zip(child("k", "c1", turn), child("l", "c1", turn), strict=True):
+        talk.say(one, two)
+    said = [frame for frame in talk.frames if frame["type"] == "assistant" and frame["parent_tool_use_id"]]
+    texts = [(frame["agent_id"], block.get("text")) for frame in said for block in frame["message"]["content"]]
+    assert [text for text in texts if text[1]] == [
+        ("k", "Looking."), ("l", "Looking."), ("k", "Found."), ("l", "Found."),
+    ]  # fmt: skip

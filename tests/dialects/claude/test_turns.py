@@ -1,0 +1,511 @@
+"""Turns as a host of Claude stream-json hears them, in the orders that were measured on the real program."""
+
+from typing import Any
+
+import pytest
+
+from conversations import PLAIN, SMALL, called, step, text
+from dialects.claude.engine_talk import Talk, name, user
+from polylect.vocab.answers import CommandCard
+from polylect.vocab.commands import Hello, Prompt
+from polylect.vocab.content import Failure, Image, Text, Thinking, Usage
+from polylect.vocab.events import (
+    Alive,
+    BlockEnded,
+    BudgetExceeded,
+    CompactionEnded,
+    CompactionStarted,
+    CostChanged,
+    Event,
+    Extra,
+    Failed,
+    Notice,
+    Ready,
+    Reply,
+    ReplyEnded,
+    RetryEnded,
+    RetryStarted,
+    ServerChanged,
+    SettingChanged,
+    Settled,
+    StepEnded,
+    StepStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolCalled,
+    ToolFinished,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+    UserMessage,
+)
+
+
+def turn_of(turn: str, *events: Event, ended: TurnEnded | None = None) -> list[Event]:
+    return [
+        TurnStarted(turn=turn),
+        UserMessage("go", turn=turn),
+        *events,
+        ended or TurnEnded("end", SMALL, 1, turn=turn),
+    ]
+
+
+def plain(talk: Talk, turn: str, words: str = "Hello") -> list[dict[str, Any]]:
+    talk.say(*turn_of(turn, *step(text(words, turn=turn), turn=turn)))
+    return talk.frames
+
+
+# Beginnings.
+
+
+def test_nothing_is_written_at_spawn_and_the_engine_is_greeted_all_the_same() -> None:
+    talk = Talk()
+    assert talk.codec.start() == [Hello()]
+    talk.say(Ready(session="s", model="m"), SettingChanged("tools", ["Bash"]), Settled())
+    assert talk.names == []
+
+
+def test_every_turn_begins_with_init_and_ends_with_a_result() -> None:
+    talk = Talk()
+    for _ in range(2):
+        turn = talk.prompt()
+        talk.say(*turn_of(turn, *step(text("Hel", "lo", turn=turn), turn=turn)))
+        assert talk.names == ["system/init", "assistant text", "result/success"]
+
+
+def test_init_says_all_that_is_known() -> None:
+    talk = Talk(mode="acceptEdits", key_source="ANTHROPIC_API_KEY")
+    talk.say(
+        SettingChanged("tools", ("Bash", "Read")),
+        SettingChanged("agents", ["scout"]),
+        SettingChanged("skills", ["pdf"]),
+        SettingChanged("commands", [CommandCard("cost"), {"name": "help"}]),
+        SettingChanged("model", "m2"),
+        SettingChanged("effort", "low"),
+        ServerChanged("team", "ready", ("one",)),
+        ServerChanged("other", "failed", reason="gone"),
+        ServerChanged("third", "ready"),
+        ServerChanged("third", "removed"),
+    )
+    [init, *_] = plain(talk, talk.prompt(uuid="u-1"))[1:]
+    assert init.pop("engine")["name"] == "polylect"
+    assert init.pop("uuid")
+    assert init == {
+        "type": "system",
+        "subtype": "init",
+        "session_id": "s",
+        "cwd": "/w",
+        "tools": ["Bash", "Read"],
+        "mcp_servers": [{"name": "team", "status": "connected"}, {"name": "other", "status": "failed"}],
+        "model": "m2",
+        "permissionMode": "acceptEdits",
+        "slash_commands": ["cost", "help"],
+        "apiKeySource": "ANTHROPIC_API_KEY",
+        "claude_code_version": "2.1.325",
+        "output_style": "default",
+        "agents": ["scout"],
+        "skills": ["pdf"],
+        "plugins": [],
+        "capabilities": ["interrupt_receipt_v1", "interrupt_cancel_queued_v1", "msg_lifecycle_v1"],
+        "effort": "low",
+        "fast_mode_state": "off",
+        "analytics_disabled": True,
+        "user_message_uuids": ["u-1"],
+    }
+
+
+def test_the_older_version_has_no_capabilities_and_no_lifecycle() -> None:
+    talk = Talk(version="2.1.197")
+    init, said, result = plain(talk, talk.prompt(uuid="u-1"))
+    assert "capabilities" not in init
+    assert "timestamp" not in said
+    assert "result_index" not in result
+
+
+# Blocks.
+
+
+def test_each_block_is_an_event_of_its_own_and_all_share_the_id_of_the_message() -> None:
+    talk = Talk()
+    turn = talk.prompt()
+    talk.say(
+        *turn_of(
+            turn,
+            *step(
+                [ThinkingDelta("hm", turn=turn), BlockEnded(Thinking("hm", "sig"), turn=turn)],
+                BlockEnded(Thinking("", redacted="xx"), turn=turn),
+                text("Do", " it.", turn=turn),
+                called("c1", "Bash", {"command": "ls"}, turn=turn),
+                turn=turn,
+                then=(ToolStarted("c1", "Bash", turn=turn), ToolFinished("c1", "Bash", "a", turn=turn)),
+            ),
+        )
+    )
+    said = [frame["message"] for frame in talk.frames if frame["type"] == "assistant"]
+    assert [message["content"] for message in said] == [
+        [{"type": "thinking", "thinking": "hm", "signature": "sig"}],
+        [{"type": "redacted_thinking", "data": "xx"}],
+        [{"type": "text", "text": "Do it."}],
+        [{"type": "tool_use", "id": "c1", "name": "Bash", "input": {"command": "ls"}}],
+    ]
+    assert len({message["id"] for message in said}) == 1
+    assert {message["stop_reason"] for message in said} == {None}
+
+
+def test_results_of_calls_come_in_the_order_in_which_calls_end() -> None:
+    talk = Talk()
+    turn = talk.prompt()
+    calls = [*called("c1", "Bash", {}, turn=turn), *called("c2", "Read", {}, turn=turn)]
+    finished = (
+        ToolFinished("c2", "Read", "picture", images=(Image("image/png", "iVBO"),), turn=turn),
+        ToolFinished("c1", "Bash", "no", "error", metadata={"exit": 1}, turn=turn),
+    )
+    talk.say(*turn_of(turn, *step(calls, turn=turn, then=finished)))
+    two, one = [frame for frame in talk.frames if frame["type"] == "user"]
+    source = {"type": "base64", "media_type": "image/png", "data": "iVBO"}
+    assert two["message"]["content"][0]["content"] == [
+        {"type": "text", "text": "picture"},
+        {"type": "image", "source": source},
+    ]
+    assert one["message"]["content"] == [
+        {"type": "tool_result", "tool_use_id": "c1", "content": "no", "is_error": True}
+    ]
+    assert one["tool_use_result"] == {"exit": 1}
+
+
+def test_partial_messages_come_in_the_measured_order() -> None:
+    """Section 1.5: the whole block comes before the end of its pieces."""
+    talk = Talk(partial=True)
+    turn = talk.prompt()
+    talk.say(
+        *turn_of(
+            turn,
+            *step(
+                [ThinkingDelta("h", turn=turn), ThinkingDelta("m", turn=turn)],
+                BlockEnded(Thinking("hm", "sig"), turn=turn),
+                text("Hi", turn=turn),
+                ToolCalled("c1", "Bash", {"command": "ls"}, turn=turn),
+                turn=turn,
+                then=(ToolFinished("c1", "Bash", "a", turn=turn),),
+            ),
+        )
+    )
+    block = ["content_block_start", "content_block_delta"]
+    frames = talk.frames
+    assert [name(frame) for frame in frames] == [
+        "system/init", "status requesting", "message_start",
+        *block, "content_block_delta", "content_block_delta", "assistant thinking", "content_block_stop",
+        *block, "assistant text", "content_block_stop",
+        *block, "assistant tool_use", "content_block_stop",
+        "message_delta", "message_stop", "user tool_result", "result/success",
+    ]  # fmt: skip
+    events = [frame["event"] for frame in frames if frame["type"] == "stream_event"]
+    assert [event["index"] for event in events if "index" in event] == [0] * 5 + [1] * 3 + [2] * 3
+    assert events[-2]["delta"]["stop_reason"] == "tool_use"
+    assert events[-2]["usage"]["input_tokens"] == SMALL.input
+
+
+# Results.
+
+
+def test_a_result_tells_this_turns_usage_and_the_sessions_cost() -> None:
+    talk = Talk()
+    rows: list[dict[str, Any]] = []
+    for number in (1, 2):
+        turn = talk.prompt()
+        talk.say(TurnStarted(turn=turn), UserMessage("go", turn=turn), StepStarted(turn=turn))
+        talk.clock.now += 40
+        talk.say(*text("Hi", turn=turn), ReplyEnded("end", SMALL, "m", turn=turn), StepEnded(turn=turn))
+        talk.clock.now += 10
+        rows.append({"model": "m", "provider": "p", "cost_usd": 0.25, "usage": Usage(10, 5, 3, 2, 0.25)})
+        talk.say(CostChanged(Usage(10 * number, 5 * number, cost=0.25 * number), tuple(rows), turn=turn))
+        talk.say(TurnEnded("end", Usage(10, 5, 3, 2), 1, turn=turn))
+    result = talk.frames[-1]
+    assert result["usage"]["input_tokens"] == 10
+    assert result["usage"]["cache_read_input_tokens"] == 3
+    assert result["usage"]["cache_creation_input_tokens"] == 2
+    assert result["total_cost_usd"] == 0.5
+    assert result["modelUsage"]["m"] == {
+        "inputTokens": 20, "outputTokens": 10, "cacheReadInputTokens": 6, "cacheCreationInputTokens": 4,
+        "webSearchRequests": 0, "costUSD": 0.5, "contextWindow": 0, "maxOutputTokens": 0, "provider": "p",
+    }  # fmt: skip
+    assert result["model_usage_since_last_result"]["m"]["inputTokens"] == 10
+    assert (result["duration_ms"], result["duration_api_ms"], result["result_index"]) == (50, 80, 1)
+    assert (result["num_turns"], result["result"], result["stop_reason"]) == (1, "Hi", "end_turn")
+
+
+FAILURE = Failure("overloaded", "too busy", "provider", True)
+ENDS: list[tuple[TurnEnded, dict[str, Any]]] = [
+    (TurnEnded("end"), {"subtype": "success", "is_error": False, "terminal_reason": "completed"}),
+    (TurnEnded("length"), {"subtype": "success", "is_error": True, "stop_reason": "max_tokens"}),
+    (TurnEnded("refused"), {"subtype": "success", "is_error": True, "stop_reason": "refusal"}),
+    (TurnEnded("limit", steps=2), {"subtype": "error_max_turns", "terminal_reason": "max_turns"}),
+    (TurnEnded("cancelled"), {"subtype": "error_during_execution", "terminal_reason": "aborted_streaming"}),
+    (
+        TurnEnded("error", failure=FAILURE),
+        {"subtype": "success", "is_error": True, "api_error_status": 529, "terminal_reason": "api_error"},
+    ),
+    (
+        TurnEnded("error", failure=Failure("internal", "broken", "engine")),
+        {"subtype": "error_during_execution", "errors": ["broken"]},
+    ),
+    (
+        TurnEnded("error", failure=Failure("structured_output", "no match", "provider")),
+        {"subtype": "error_max_structured_output_retries", "errors": ["no match"]},
+    ),
+]
+
+
+@pytest.mark.parametrize(("ended", "told"), ENDS, ids=[f"{end.reason} {told['subtype']}" for end, told in ENDS])
+def test_how_a_turn_ended_is_told_and_decides_the_exit_code(ended: TurnEnded, told: dict[str, Any]) -> None:
+    talk = Talk()
+    turn = talk.prompt()
+    end = TurnEnded(ended.reason, SMALL, 2, ended.failure, turn=turn)
+    talk.say(*turn_of(turn, *step(text("Hi", turn=turn), turn=turn), ended=end))
+    result = talk.frames[-1]
+    assert {key: result[key] for key in told} == told
+    assert result["is_error"] == (ended.reason != "end")
+    assert ("errors" in result) != ("result" in result)
+    assert talk.codec.exit_code == int(ended.reason != "end")
+    plain(talk, talk.prompt())
+    assert talk.codec.exit_code == 0
+
+
+def test_a_failure_of_the_models_service_is_also_said_as_a_message() -> None:
+    talk = Talk()
+    turn = talk.prompt()
+    asked = (StepStarted(turn=turn), ReplyEnded("error", turn=turn), StepEnded(turn=turn))
+    talk.say(*turn_of(turn, *asked, ended=TurnEnded("error", failure=FAILURE, turn=turn)))
+    _, said, result = talk.frames
+    assert (said["error"], said["message"]["model"]) == ("overloaded", "<synthetic>")
+    assert result["result"] == said["message"]["content"][0]["text"] == "API Error: too busy"
+
+
+def test_a_spent_budget_is_no_limit_of_turns() -> None:
+    talk = Talk()
+    for told in (BudgetExceeded("max_cost_usd", "2", "1"), Notice("Stopped")):
+        turn = talk.prompt()
+        talk.say(*turn_of(turn, told, ended=TurnEnded("limit", turn=turn)))
+        assert talk.frames[-1]["subtype"] == "error_max_budget_usd"
+
+
+def test_structured_output_is_a_value_and_its_text() -> None:
+    talk = Talk()
+    turn = talk.prompt()
+    value = Extra("structured_output", {"value": {"a": 1}}, turn=turn)
+    talk.say(*turn_of(turn, *step(text("Done", turn=turn), turn=turn), value))
+    result = talk.frames[-1]
+    assert (result["structured_output"], result["result"]) == ({"a": 1}, '{"a":1}')
+
+
+def test_what_was_denied_is_listed_and_told_where_nobody_was_asked() -> None:
+    talk = Talk()
+    turn = talk.prompt()
+    denied = ToolFinished("c1", "Bash", "Tool denied: no", "denied", reason="no", turn=turn)
+    talk.say(*turn_of(turn, *step(called("c1", "Bash", {"command": "ls"}, turn=turn), turn=turn, then=(denied,))))
+    frames = talk.frames
+    assert [frame.get("subtype") for frame in frames[2:4]] == ["permission_denied", None]
+    assert (frames[2]["tool_use_id"], frames[2]["decision_reason"]) == ("c1", "no")
+    assert frames[-1]["permission_denials"] == [
+        {"tool_name": "Bash", "tool_use_id": "c1", "tool_input": {"command": "ls"}}
+    ]
+
+
+@pytest.mark.parametrize(("output", "written"), [("text", b"Hello\n"), ("json", None)])
+def test_only_the_result_is_printed_where_nobody_wants_the_rest(output: Any, written: bytes | None) -> None:
+    talk = Talk(output=output, prompt="hi")
+    hello, prompt = talk.codec.start()
+    assert isinstance(prompt, Prompt)
+    assert (prompt.text, hello) == ("hi", Hello())
+    talk.say(Reply(prompt.ref), *turn_of(prompt.turn, *step(text("Hello", turn=prompt.turn), turn=prompt.turn)))
+    data = talk.codec.data_to_send()
+    assert data == written if written else (data.count(b"\n"), data[:16]) == (1, b'{"type":"result"')
+
+
+# Without a model.
+
+
+def test_a_slash_commands_answer_is_a_message_that_nobody_made() -> None:
+    talk = Talk()
+    turn = talk.prompt("/cost")
+    talk.say(TurnStarted(turn=turn), Notice("$0.10", turn=turn), TurnEnded("end", turn=turn))
+    _, said, result = talk.frames
+    assert said["message"]["model"] == "<synthetic>"
+    assert said["message"]["content"] == [{"type": "text", "text": "$0.10"}]
+    assert (result["result"], result["num_turns"], result["duration_api_ms"]) == ("$0.10", 0, 0)
+    assert "terminal_reason" not in result
+
+
+def test_a_notice_before_a_model_is_asked_is_only_a_notice() -> None:
+    talk = Talk()
+    turn = talk.prompt()
+    talk.say(TurnStarted(turn=turn), Notice("careful", turn=turn), UserMessage("go", turn=turn))
+    talk.say(*step(text("Hi", turn=turn), turn=turn), TurnEnded("end", turn=turn))
+    assert talk.names == ["system/init", "system/informational", "assistant text", "result/success"]
+
+
+def test_words_that_only_add_to_the_context_get_a_result_without_a_message() -> None:
+    talk = Talk()
+    [prompt] = talk.hear(user("note this", shouldQuery=False))
+    assert isinstance(prompt, Prompt)
+    assert not prompt.query
+    talk.say(Reply(prompt.ref), *turn_of(prompt.turn, ended=TurnEnded("end", turn=prompt.turn)))
+    _, result = talk.frames
+    assert (result["subtype"], result["num_turns"]) == ("success", 0)
+
+
+def test_compaction_by_hand_comes_in_the_measured_order() -> None:
+    """Section 1.6."""
+    talk = Talk()
+    turn = talk.prompt("/compact")
+    talk.say(TurnStarted(turn=turn), CompactionStarted("manual", turn=turn))
+    talk.say(CompactionEnded(True, "They met.", 90, 9, turn=turn), Notice("Compacted", turn=turn))
+    talk.say(TurnEnded("end", turn=turn))
+    frames = talk.frames
+    assert [name(frame) for frame in frames] == [
+        "status compacting", "status compact_result", "system/init", "system/compact_boundary",
+        "user text", "user text", "result/success",
+    ]  # fmt: skip
+    assert frames[3]["compact_metadata"] == {"trigger": "manual", "pre_tokens": 90, "post_tokens": 9}
+    assert frames[4]["isSynthetic"]
+    assert frames[5]["message"]["content"][0]["text"] == "<local-command-stdout>Compacted</local-command-stdout>"
+
+
+def test_compaction_that_fails_says_why() -> None:
+    talk = Talk()
+    talk.say(CompactionStarted("overflow"), CompactionEnded(False, error="no room"))
+    assert [frame.get("compact_error") for frame in talk.frames] == [None, "no room"]
+
+
+def test_what_happens_around_a_turn_has_its_frames() -> None:
+    talk = Talk()
+    talk.say(RetryStarted(1, 3, 500, "overloaded"), RetryEnded(True), Failed(FAILURE), Alive())
+    talk.say(ToolStarted("c1", "Bash"))
+    talk.clock.now += 1500
+    talk.say(Alive("c1", "Bash"), Extra("rate_limit_event", {"status": "allowed"}), Extra("hook_started", {}))
+    retry, failed, alive, progress, limit = talk.frames
+    assert (retry["attempt"], retry["max_retries"], retry["retry_delay_ms"]) == (1, 3, 500)
+    assert (failed["subtype"], failed["content"], failed["level"]) == ("informational", "too busy", "warning")
+    assert alive == {"type": "keep_alive"}
+    assert (progress["tool_use_id"], progress["elapsed_time_seconds"]) == ("c1", 1.5)
+    assert limit["rate_limit_info"] == {"status": "allowed"}
+
+
+def test_another_session_is_told_in_the_old_one() -> None:
+    talk = Talk()
+    plain(talk, talk.prompt())
+    talk.say(SettingChanged("session", "s2"))
+    [reset] = talk.frames
+    assert (reset["type"], reset["session_id"], reset["new_conversation_id"]) == ("conversation_reset", "s", "s2")
+    assert plain(talk, talk.prompt())[0]["session_id"] == "s2"
+
+
+# Prompts.
+
+
+def test_a_prompt_with_a_uuid_is_followed_through_its_life() -> None:
+    talk = Talk()
+    first, second = talk.prompt(uuid="u-1"), talk.prompt(uuid="u-2")
+    assert (first, second) == ("u-1", "u-2")
+    talk.say(*turn_of(first, *step(text("Hi", turn=first), turn=first)))
+    frames = talk.frames
+    assert [name(frame) for frame in frames] == [
+        "lifecycle queued", "lifecycle started", "system/init", "assistant text", "result/success",
+        "lifecycle completed",
+    ]  # fmt: skip
+    assert [frame.get("command_uuid") for frame in frames if "command_uuid" in frame] == ["u-2", "u-1", "u-1"]
+    assert frames[4]["user_message_uuid"] == "u-1"
+
+
+def test_a_repeated_uuid_is_acknowledged_and_not_run() -> None:
+    talk = Talk(replay=True)
+    talk.prompt("hi", uuid="u-1")
+    assert talk.hear(user("hi", uuid="u-1")) == []
+    replayed, told = talk.frames
+    assert (replayed["isReplay"], replayed["message"]["content"], replayed["uuid"]) == (True, "hi", "u-1")
+    assert (told["command_uuid"], told["state"]) == ("u-1", "completed")
+
+
+def test_a_prompt_is_said_again_as_it_was_sent_before_the_first_answer() -> None:
+    talk = Talk(replay=True)
+    words = [{"type": "text", "text": "hi"}]
+    turn = talk.prompt(words)
+    frames = plain(talk, turn)
+    assert [name(frame) for frame in frames] == ["system/init", "user text", "assistant text", "result/success"]
+    assert (frames[1]["message"]["content"], frames[1]["isReplay"]) == (words, True)
+
+
+def test_priority_now_interrupts_and_the_turn_before_it_is_aborted() -> None:
+    talk = Talk()
+    first = talk.prompt()
+    [urgent] = talk.hear(user("now!", priority="now"))
+    assert isinstance(urgent, Prompt)
+    assert urgent.busy == "interrupt"
+    talk.say(Reply(urgent.ref), TurnStarted(turn=first), UserMessage("go", turn=first), StepStarted(turn=first))
+    talk.say(*text("I w", turn=first), ReplyEnded("cancelled", turn=first), StepEnded(turn=first))
+    talk.say(TurnEnded("cancelled", turn=first))
+    frames = talk.frames
+    assert frames[-1]["terminal_reason"] == "aborted_streaming"
+    assert frames[-1]["queued_turn_count"] == 1
+
+
+def test_a_prompt_that_only_waited_is_cancelled_by_name_or_by_a_result() -> None:
+    talk = Talk()
+    named, unnamed = talk.prompt(uuid="u-1"), talk.prompt()
+    talk.say(TurnEnded("cancelled", turn=named), TurnEnded("cancelled", turn=unnamed))
+    assert talk.names == ["lifecycle cancelled", "result/error_during_execution"]
+
+
+def test_a_prompt_that_is_not_accepted_ends_all_the_same() -> None:
+    talk = Talk()
+    [prompt] = talk.hear(user("hi", uuid="u-1"))
+    talk.say(Reply(prompt.ref, failure=Failure("queue_full", "too many", "host")))
+    result, _ = talk.frames
+    assert (result["errors"], result["user_message_uuid"]) == (["too many"], "u-1")
+    assert talk.codec.exit_code == 1
+
+
+def test_what_a_prompt_is_made_of() -> None:
+    talk = Talk()
+    blocks = [
+        {"type": "text", "text": "look"},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBO"}},
+        {"type": "document", "title": "n", "source": {"type": "text", "media_type": "text/plain", "data": "x"}},
+        {"type": "text", "text": "here"},
+    ]
+    [prompt] = talk.hear(user(blocks, client_composed=True))
+    assert isinstance(prompt, Prompt)
+    assert (prompt.text, prompt.verbatim, len(prompt.attachments)) == ("look\nhere", True, 2)
+    assert prompt.attachments[0] == Image("image/png", "iVBO")
+
+
+def test_whether_anything_runs_is_told_where_asked_for() -> None:
+    """`idle` comes after the result, once no further turn is owed."""
+    talk = Talk(session_state="hidden")
+    turn = talk.prompt()
+    talk.say(*turn_of(turn, *step(text("Hi", turn=turn), turn=turn)), Settled())
+    states = [frame for frame in talk.frames if frame.get("subtype") in ("session_state_changed", "success")]
+    assert [frame.get("state") for frame in states] == ["running", None, "idle"]
+    assert states[0]["sdk_host_only"]
+
+
+def test_a_block_that_never_ended_is_said_in_the_end() -> None:
+    talk = Talk()
+    turn = talk.prompt()
+    talk.say(TurnStarted(turn=turn), TextDelta("Hel", turn=turn), TextDelta("lo", turn=turn))
+    talk.say(TurnEnded("end", turn=turn))
+    assert talk.frames[1]["message"]["content"] == [{"type": "text", "text": "Hello"}]
+
+
+def test_a_conversation_without_prompts_of_ours_is_told_under_its_own_names() -> None:
+    talk = Talk()
+    talk.say(*PLAIN)
+    assert talk.frames[-2]["user_message_uuid"] == "t1"
+
+
+def test_a_cut_reply_is_marked_as_such() -> None:
+    talk = Talk()
+    turn = talk.prompt()
+    talk.say(TurnStarted(turn=turn), StepStarted(turn=turn), TextDelta("Hel", turn=turn))
+    talk.say(BlockEnded(Text("Hel"), turn=turn), ReplyEnded("cancelled", turn=turn))
+    assert talk.frames[-1]["aborted"]
