@@ -14,6 +14,7 @@ from polylect.engine.recall import CUT_OFF
 from polylect.engine.session import Session
 from polylect.engine.store import FileStore, MemoryStore
 from polylect.providers.scripted import Scripted
+from polylect.vocab.answers import ShellResult
 from polylect.vocab.commands import AddContext, Answer, Cancel, Prompt
 from polylect.vocab.content import Message, Text, ToolCall, ToolResult, Usage
 from polylect.vocab.entries import Body, Entry, Opened, Said, TurnClosed, TurnOpened
@@ -305,3 +306,27 @@ def test_T4_after_a_resume_no_call_id_comes_again(tmp_path: Path) -> None:
     second = converse(tmp_path, model, [Prompt("t2", "Again")], Echo(), store=opened(tmp_path))
     assert model.requests[0].messages[: len(first.messages)] == tuple(first.messages)
     assert "tool_called call_0-2 Echo info" in second.story
+
+
+# Commands of the person's own.
+
+
+def test_what_the_person_ran_is_part_of_the_conversation_and_is_read_back(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    session = Session(store)
+    session.ran(ShellResult("ls", "a.py\n```\n", 2, truncated=True, path="/s/x.txt"))
+    session.ran(ShellResult("true", "", 0))
+    session.ran(ShellResult("sleep 9", "z", cancelled=True))
+    store.close()
+    told = [message.content for message in session.messages]
+    assert told == [
+        (
+            Text(
+                "I ran this command myself: ls\n````\na.py\n```\n````\nIt ended with the exit code 2.\n"
+                "This is only its end. All of it is in /s/x.txt"
+            ),
+        ),
+        (Text("I ran this command myself: true\n(no output)"),),
+        (Text("I ran this command myself: sleep 9\n```\nz\n```\nI stopped it before it ended."),),
+    ]
+    assert read_back(tmp_path).messages == session.messages
