@@ -11,8 +11,8 @@ _STAND_IN = {"aionrs": "0.1.0", "wayland-core": "0.2.0", "wcore": "0.2.0"}
 """Names of programs we stand in for, and the protocol their hosts speak."""
 _FACES = {"omp": "omp", "pi": "omp", "claude": "claude"}
 """The same, for those whose flags are not like ours at all."""
-_COMMANDS = ("demo", "doctor", "engines", "link", "models", "run", "sessions")
-_OWN_HELP = ("run",)
+_COMMANDS = ("chat", "demo", "doctor", "engines", "link", "models", "run", "sessions")
+_OWN_HELP = ("chat", "run")
 _HELP = """\
 polylect: a coding agent for host programs
 
@@ -21,6 +21,7 @@ polylect: a coding agent for host programs
   polylect --output-format stream-json --input-format stream-json --verbose [flags]
                                    the same as claude does it, with claude's flags; see docs/claude.md
   polylect run PROMPT [flags]      one task for any engine, for scripts; see polylect run --help
+  polylect chat [flags]            a conversation in the terminal with any engine; see polylect chat --help
   polylect engines [--json]        which engines this machine has
   polylect demo [--frames] [--yes] watch it do a small job; needs no key and no network
   polylect doctor [--online] [--json] [flags]
@@ -169,6 +170,8 @@ def _command(words: list[str]) -> int:
             from polylect.app.demo import main as run
         case "doctor":
             from polylect.app.doctor import main as run
+        case "chat":
+            from polylect.app.chat import main as run
         case "engines":
             from polylect.app.engines import main as run
         case "run":

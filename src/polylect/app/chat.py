@@ -1,0 +1,60 @@
+"""`polylect chat`: a conversation in the terminal with any engine."""
+
+import argparse
+import asyncio
+import os
+import sys
+
+from polylect.host.errors import EngineDied
+from polylect.host.known import ENGINES
+
+
+def main(words: list[str]) -> int:
+    wanted = _parser().parse_args(words)
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        print("polylect chat needs a terminal; in a script use polylect run", file=sys.stderr)
+        return 2
+    try:
+        import prompt_toolkit
+        import rich
+    except ImportError:
+        print("polylect chat needs two libraries more: pip install 'polylect[chat]'", file=sys.stderr)
+        return 78
+    del prompt_toolkit, rich
+    try:
+        return asyncio.run(_chat(wanted))
+    except KeyboardInterrupt:
+        return 130
+    except (EngineDied, ValueError, LookupError) as error:
+        print(f"polylect chat: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("polylect chat", description="Talk with an engine in the terminal.")
+    say = parser.add_argument
+    say("--engine", default="polylect", help=f"one of {', '.join(ENGINES)} (polylect)")
+    say("--cwd", metavar="FOLDER", default=".", help="where the work is")
+    say("--resume", metavar="ID", help="go on with a session; latest is the newest here")
+    for name in ("provider", "model", "mode", "base-url", "system-prompt", "script"):
+        say(f"--{name}", dest=name.replace("-", "_"))
+    return parser
+
+
+async def _chat(wanted: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from polylect.host.connecting import connect
+    from polylect.tui.chat import Chat
+
+    wishes = ("resume", "provider", "model", "mode", "base_url", "system_prompt", "script")
+    told = {name: getattr(wanted, name) for name in wishes if getattr(wanted, name) is not None}
+    async with connect(wanted.engine, cwd=wanted.cwd, restarts=3, **told) as agent:
+        return await Chat(agent, Console(), history=_history()).run()
+
+
+def _history() -> str:
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    folder = os.path.join(os.environ.get("POLYLECT_HOME") or os.path.join(state, "polylect"))
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    return os.path.join(folder, "chat-history")

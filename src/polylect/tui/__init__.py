@@ -1,0 +1,1 @@
+"""A conversation in a terminal: an ordinary host, of which no engine knows."""

@@ -1,0 +1,139 @@
+"""The terminal conversation, as a person at a terminal has it: keys in, a screen out."""
+
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from engine_process import Place
+
+PATIENCE = 25.0
+SCRIPT = """
+[[reply]]
+when.prompt = "write"
+when.step = 1
+say = [{ call = "Write", id = "c1", args = { file_path = "made.txt", content = "new line" } }]
+
+[[reply]]
+when.prompt = "wait"
+say = [{ call = "Bash", id = "c2", args = { command = "touch began; sleep 60" } }]
+
+[[reply]]
+text = "**Bold** answer to {prompt}"
+"""
+_CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()=>][A-Z0-9]?|\x1b\][^\x07]*\x07")
+
+
+class Terminal:
+    """A person at a terminal: types, and looks for words on the screen."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self.screen = ""
+
+    def type(self, text: str) -> None:
+        os.write(self._descriptor, text.encode())
+
+    def sees(self, words: str) -> None:
+        """Looks until they are there; what was there before is forgotten."""
+        deadline = time.monotonic() + PATIENCE
+        while words not in self.screen:
+            left = deadline - time.monotonic()
+            assert left > 0, f"{words!r} is not on the screen: {self.screen[-2000:]!r}"
+            if select.select([self._descriptor], [], [], left)[0]:
+                self.screen += _CODES.sub("", os.read(self._descriptor, 65536).decode(errors="replace"))
+        self.screen = self.screen.partition(words)[2]
+
+
+@contextmanager
+def chat(place: Place, *words: str) -> Iterator[tuple[Terminal, "subprocess.Popen[bytes]"]]:
+    file = place.workspace.parent / "script.toml"
+    file.write_text(SCRIPT)
+    argv = [sys.executable, "-m", "polylect", "chat", "--provider", "scripted", "--script", str(file)]
+    ours, theirs = pty.openpty()
+    env = {**place.env, "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1", "COLUMNS": "100", "LINES": "40"}
+    child = subprocess.Popen(
+        [*argv, "--cwd", str(place.workspace), *words],
+        stdin=theirs, stdout=theirs, stderr=theirs, env=env, start_new_session=True,
+    )  # fmt: skip
+    os.close(theirs)
+    try:
+        yield Terminal(ours), child
+    finally:
+        child.kill()
+        child.wait()
+        os.close(ours)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_a_prompt_is_answered_in_words_a_call_is_allowed_by_a_key_and_ctrl_d_ends_it(place: Place) -> None:
+    with chat(place) as (terminal, child):
+        terminal.sees("/help for help")
+        terminal.sees("›")
+        terminal.type("hello\r")
+        terminal.sees("Bold answer to hello")
+        terminal.sees("tokens in")
+        terminal.sees("›")
+        terminal.type("write\r")
+        terminal.sees("+new line")
+        terminal.sees("allow it?")
+        terminal.type("y")
+        terminal.sees("answer to write")
+        assert (place.workspace / "made.txt").read_text() == "new line"
+        terminal.sees("›")
+        terminal.type("\x04")
+        assert child.wait(PATIENCE) == 0
+
+
+def test_no_is_one_key_too_and_commands_are_the_terminals_own(place: Place) -> None:
+    with chat(place) as (terminal, child):
+        terminal.sees("›")
+        terminal.type("write\r")
+        terminal.sees("allow it?")
+        terminal.type("n")
+        terminal.sees("denied")
+        terminal.sees("›")
+        terminal.type("/mode force\r")
+        terminal.sees("mode: force")
+        terminal.sees("›")
+        terminal.type("/compact\r")
+        terminal.sees("no word for Compact")
+        terminal.sees("›")
+        terminal.type("/quit\r")
+        assert child.wait(PATIENCE) == 0
+        assert not (place.workspace / "made.txt").exists()
+
+
+def test_ctrl_c_stops_the_turn_and_not_the_chat(place: Place) -> None:
+    with chat(place, "--mode", "force") as (terminal, child):
+        terminal.sees("›")
+        terminal.type("wait\r")
+        deadline = time.monotonic() + PATIENCE
+        while not (place.workspace / "began").exists():
+            assert time.monotonic() < deadline
+            select.select([], [], [], 0.02)
+        os.killpg(child.pid, signal.SIGINT)
+        terminal.sees("cancelled")
+        terminal.sees("›")
+        terminal.type("hello\r")
+        terminal.sees("answer to hello")
+
+
+def test_without_a_terminal_it_says_what_to_use_instead(place: Place) -> None:
+    argv = [sys.executable, "-m", "polylect", "chat"]
+    ran = subprocess.run(argv, env=place.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    assert ran.returncode == 2
+    assert "polylect run" in ran.stderr
