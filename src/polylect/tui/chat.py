@@ -108,7 +108,7 @@ class Chat:
         self._begin()
 
     def _begin(self) -> None:
-        """Nothing is typed now: Ctrl-C comes as a signal, which every prompt takes for itself and gives back to none."""
+        """Nothing is typed now: Ctrl-C comes as a signal, which each prompt takes for itself and gives back to none."""
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupt)
         self._view.begin()
 
