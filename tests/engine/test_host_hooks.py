@@ -132,7 +132,7 @@ def test_a_callback_that_fails_decides_nothing_unless_it_guards(tmp_path: Path, 
     def host(event: Event) -> Command | None:
         return HostReply(event.call, error="boom") if isinstance(event, HostCall) else None
 
-    commands = [hello("PreToolUse", onFailure=on_failure), Prompt("t1", "Go")]
+    commands = [hello("PreToolUse", on_failure=on_failure), Prompt("t1", "Go")]
     talk = converse(tmp_path, script(ECHO), commands, Echo(), host=host)
     assert [event.outcome for event in talk.of(ToolFinished)] == [outcome]
     assert [event.text for event in talk.of(Notice)] == ["A hook of the host failed (PreToolUse): boom"]

@@ -14,8 +14,8 @@ from polylect.engine.personas import GENERAL
 from polylect.providers.scripted import Scripted
 from polylect.tools.standard import standard_tools
 from polylect.vocab.answers import ServerCard
-from polylect.vocab.commands import Answer, Cancel, Command, Hello, HostReply, HostSays, Prompt
-from polylect.vocab.content import Image
+from polylect.vocab.commands import AddServer, Answer, Cancel, ChangeServer, Command, Hello, HostReply, HostSays, Prompt
+from polylect.vocab.content import Image, Server
 from polylect.vocab.events import (
     Ask,
     Event,
@@ -235,8 +235,10 @@ def test_a_host_with_servers_is_answered_once_their_tools_are_there(tmp_path: Pa
     async def conversation(talk: Talk) -> None:
         host.talk, custody = talk, reaches_its_host(talk, tmp_path)
         async with inside_host(shop) as host.inside:
+            talk.send(AddServer(Server("shop", "host"), ref="early"))
+            assert talk.of(HostCall) == []
             talk.send(Hello(offers={"servers": ["shop", "gone"]}, ref="hello"))
-            reply = await talk.until(Reply)
+            reply = await talk.until(Reply, 2)
             assert (reply.ref, reply.failure) == ("hello", None)
             assert settings(talk)["tools"] == ["Spawn", "mcp__shop__add"]
             assert settings(talk)["servers"] == [
@@ -245,8 +247,8 @@ def test_a_host_with_servers_is_answered_once_their_tools_are_there(tmp_path: Pa
             ]
             talk.send(Prompt("t1", "add"))
             await talk.engine.settled()
-            talk.send(Hello(offers={"servers": []}))
-            assert settings(talk)["tools"] == ["Spawn"]
+            talk.send(Hello(offers={"servers": []}), ChangeServer("shop", "remove"))
+            assert (settings(talk)["tools"], settings(talk)["servers"]) == (["Spawn"], [])
         await custody.close()
 
     talk = run(conversation, tmp_path, using("mcp__shop__add", a=2, b=3), host=host.hear, mode="force")

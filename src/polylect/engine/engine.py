@@ -279,6 +279,8 @@ class Engine:
             return Failure(
                 "late_server", f"the MCP server {name!r} comes too late: add servers before the first prompt", "host"
             )
+        if self.offers.is_early(command.server):
+            return None
         if servers := self.opened():
             servers.add(command.server)
             return None

@@ -7,7 +7,7 @@ from functools import reduce
 from typing import Any
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from polylect.engine.agent import Agent
@@ -33,7 +33,7 @@ class Callbacks(Struct, frozen=True):
     ids: tuple[str, ...]
     matcher: str | None = None
     timeout: float | None = None
-    on_failure: str = field(default="continue", name="onFailure")
+    on_failure: str = "continue"
 
     @property
     def pattern(self) -> re.Pattern[str]:

@@ -51,6 +51,8 @@ class Offers:
         self._extensions: Sequence[CommandCard] = ()
         self._tools: set[str] = set()
         self._servers: set[str] = set()
+        self._early: list[Server] = []
+        """Servers inside the host that were named before it could be spoken to."""
         self._told: dict[str, Any] | None = None
         self._changed = asyncio.Event()
         self._work: set[asyncio.Task[None]] = set()
@@ -80,10 +82,16 @@ class Offers:
         if first:
             self._start(self._learn_commands())
         self.renew()
-        if offered.servers is UNSET or not self._take_servers(offered.servers):
-            return None
-        self._start(self._answer(command, offered.servers))
-        return LATER
+        new = self._take_servers(offered.servers)
+        if new:
+            self._start(self._answer(command, new))
+        return LATER if new else None
+
+    def is_early(self, server: Server) -> bool:
+        """One inside a host that has not said hello waits for that."""
+        early = server.transport == "host" and self._told is None
+        self._early += [server] if early else []
+        return early
 
     def renew(self) -> None:
         """Tell a host that has said hello what it does not know yet."""
@@ -134,20 +142,23 @@ class Offers:
         agent.tools.update((tool.name, RemoteTool(tool, agent)) for tool in offered)
         return ""
 
-    def _take_servers(self, names: tuple[str, ...]) -> bool:
-        """Whether any of them has to be waited for."""
-        wanted, servers = set(names), self._engine.opened() if names else self._engine.servers
+    def _take_servers(self, names: tuple[str, ...] | UnsetType) -> list[str]:
+        """Those that have to be waited for."""
+        early, self._early = self._early, []
+        servers = self._engine.opened() if early or names else self._engine.servers
         if servers is None:
-            return False
-        for name in self._servers - wanted:
-            servers.change(name, "remove")
-        new = [name for name in dict.fromkeys(names) if name not in self._servers]
-        for name in new:
-            servers.add(Server(name, "host"))
-        self._servers = wanted
-        return bool(new)
+            return []
+        known = {*self._servers, *(server.name for server in early)}
+        if names is not UNSET:
+            for name in self._servers.difference(names):
+                servers.change(name, "remove")
+            early += [Server(name, "host") for name in dict.fromkeys(names) if name not in known]
+            self._servers = {name for name in names if name in self._servers or name not in known}
+        for server in early:
+            servers.add(server)
+        return [server.name for server in early]
 
-    async def _answer(self, command: Hello, names: tuple[str, ...]) -> None:
+    async def _answer(self, command: Hello, names: list[str]) -> None:
         """A host that has servers takes it that their tools are there once it is answered."""
         try:
             async with asyncio.timeout(SERVERS_BOUND):
