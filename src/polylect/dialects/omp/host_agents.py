@@ -22,6 +22,10 @@ class Agents:
         """What agents used since the last time."""
         return sum((lane.take_spent() for lane in self._lanes.values()), Usage())
 
+    def caller(self, call: str) -> str:
+        """Which agent made a call; the main one, if none did."""
+        return next((agent for agent, lane in self._lanes.items() if call in lane), "")
+
     def _lifecycle(self, payload: Found, turn: str) -> list[e.Event]:
         agent, status = text(payload, "id"), text(payload, "status")
         if status == "started":

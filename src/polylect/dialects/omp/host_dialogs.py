@@ -22,12 +22,12 @@ class Dialogs:
         self.open: dict[str, e.Ask] = {}
         """Asks that nobody has answered, by id."""
 
-    def read(self, found: Found, turn: str) -> list[e.Event]:
+    def read(self, found: Found, turn: str, agent: str) -> list[e.Event]:
         method = text(found, "method")
         if method == "cancel":
             return self.close(text(found, "targetId"), "cancelled")
         if method in _DIALOGS:
-            return [self._ask(_DIALOGS[method](found), turn)]
+            return [self._ask(replace(_DIALOGS[method](found), turn=turn, agent=agent))]
         params = {key: value for key, value in found.items() if key not in ("type", "id", "method")}
         return [e.Display(method, params, turn=turn)]
 
@@ -50,12 +50,11 @@ class Dialogs:
             del self.open[ask]
             self._deadlines.pop(ask, None)
 
-    def _ask(self, ask: e.Ask, turn: str) -> e.Ask:
-        made = replace(ask, turn=turn)
-        self.open[made.ask] = made
-        if made.timeout_ms:
-            self._deadlines[made.ask] = self._now() + made.timeout_ms
-        return made
+    def _ask(self, ask: e.Ask) -> e.Ask:
+        self.open[ask.ask] = ask
+        if ask.timeout_ms:
+            self._deadlines[ask.ask] = self._now() + ask.timeout_ms
+        return ask
 
 
 def _select(found: Found) -> e.Ask:

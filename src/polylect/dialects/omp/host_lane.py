@@ -51,6 +51,9 @@ class Lane:
         for marks in (self._called, self._finished, self._outputs):
             marks.clear()
 
+    def __contains__(self, call: object) -> bool:
+        return call in self._called
+
     def read(self, kind: str, found: Found) -> list[e.Event]:
         return _FRAMES[kind](self, found)
 
@@ -129,8 +132,8 @@ class Lane:
         match block_of(found):
             case None | Text(""):
                 return []
-            case ToolCall(call, name, args):
-                return self._call(call, name, args, text(found, "intent"))
+            case ToolCall():
+                return self._call_block(found)
             case block:
                 return [e.BlockEnded(block, **self.place)]
 
@@ -174,10 +177,14 @@ class Lane:
 
     def _toolcall_end(self, update: Found, found: Found) -> list[e.Event]:
         self._ended.add(number(update, "contentIndex"))
-        call = table(update, "toolCall") or _whole(update, found)
-        return self._call(text(call, "id"), text(call, "name"), table(call, "arguments"), text(call, "intent"))
+        return self._call_block(table(update, "toolCall") or _whole(update, found))
 
     # Calls.
+
+    def _call_block(self, found: Found) -> list[e.Event]:
+        call, name, args = text(found, "id"), text(found, "name"), table(found, "arguments")
+        called = self._call(call, name, args, text(found, "intent"))
+        return [e.BlockEnded(ToolCall(call, name, args), **self.place), *called] if called else []
 
     def _call(self, call: str, name: str, args: dict[str, Any], intent: str) -> list[e.Event]:
         if call in self._called:

@@ -165,6 +165,10 @@ class EventReader:
         level: Literal["info", "warning"] = "info" if text(found, "level") in ("", "info") else "warning"
         return [e.Notice(text(found, "message") or text(found, "text"), level, turn=self.runs.turn)]
 
+    def _alive(self, found: Found) -> list[e.Event]:
+        call, name = text(found, "toolCallId"), text(found, "toolName")
+        return [e.Alive(call, name, **self.lane.place)] if self.runs.turn else []
+
     def _extension_error(self, found: Found) -> list[e.Event]:
         """Where a path should be, ours say whose fault it was."""
         owner = _OWNERS.get(text(found, "extensionPath"), "engine")
@@ -183,7 +187,8 @@ class EventReader:
     # Dialogs and host calls.
 
     def _dialog(self, found: Found) -> list[e.Event]:
-        return self.dialogs.read(found, self.runs.turn)
+        agent = text(found, "agent") or self.agents.caller(text(found, "toolCallId"))
+        return self.dialogs.read(found, self.runs.turn, agent)
 
     def _command_output(self, found: Found) -> list[e.Event]:
         return [e.Display("command_output", {"text": text(found, "text")}, turn=self.runs.turn)]
@@ -285,6 +290,7 @@ _FRAMES: dict[str, Callable[[EventReader, Found], list[e.Event]]] = {
     "todo_auto_clear": EventReader._todo_clear,
     "queue_update": EventReader._queue_update,
     "notice": EventReader._notice,
+    "alive": EventReader._alive,
     "extension_error": EventReader._extension_error,
     "alive": EventReader._alive,
     "rpc_frame_error": EventReader._frame_error,

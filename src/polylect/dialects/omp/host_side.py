@@ -112,7 +112,7 @@ class HostSide(Speaker):
             return []
         try:
             said = _quick.decode(line).assistantMessageEvent
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             return []
         if said.type not in ("text_delta", "thinking_delta"):
             return []
