@@ -23,7 +23,7 @@ from polylect.vocab.commands import Command
 from polylect.vocab.content import Category, Message, ToolCall, ToolResult
 from polylect.vocab.entries import Body, Entry, Said
 from polylect.vocab.errors import SessionError, ToolError
-from polylect.vocab.events import Event, QueueChanged, Reply, TurnEnded
+from polylect.vocab.events import CostChanged, Event, QueueChanged, Reply, TurnEnded
 from polylect.vocab.grammar import Grammar
 from polylect.vocab.hooks import Hooks
 from polylect.vocab.ports import (
@@ -361,8 +361,8 @@ class Talk:
 
     @property
     def story(self) -> list[str]:
-        """The whole conversation, a line for each event. What waits when is told by tests of the queue alone."""
-        return [line(event) for event in self.events if not isinstance(event, QueueChanged)]
+        """The whole conversation, a line for each event. What waits and what it cost are for tests of just that."""
+        return [line(event) for event in self.events if not isinstance(event, QueueChanged | CostChanged)]
 
     async def answer(self, command: Command) -> Any:
         """What a command with a ref of its own is answered: the data, or why not."""

@@ -13,6 +13,7 @@ from polylect.vocab.content import Failure, Message, Text, Thinking, ToolCall, T
 from polylect.vocab.errors import ProviderError
 from polylect.vocab.events import (
     BlockEnded,
+    CostChanged,
     Event,
     Reply,
     ReplyEnded,
@@ -71,6 +72,7 @@ def test_a_turn_is_a_reply_its_calls_and_a_last_reply_and_all_of_it_is_remembere
         BlockEnded(Text("done"), **t1),
         ReplyEnded("end", ONE, "m", second, **t1),
         StepEnded(**t1),
+        CostChanged(ONE + ONE, tuple(talk.session.ledger), **t1),
         TurnEnded("end", ONE + ONE, 2, **t1),
         Settled(),
     ]
@@ -349,7 +351,7 @@ def test_messages_state_and_stats_can_be_asked_for(tmp_path: Path) -> None:
     busy, state, messages, stats, weather = talk.of(Reply)
     assert (busy.data.busy, busy.data.messages) == (True, 0)
     assert (state.data.busy, state.data.messages, state.data.mode, state.data.model) == (False, 3, "default", "m")
-    assert messages.data == talk.messages
+    assert [item.message for item in messages.data] == talk.messages
     assert stats.data == Stats("s1", users=1, assistants=1, calls=1, results=1, usage=ONE + ONE)
     assert weather.failure is not None
     assert weather.failure.code == "unsupported"

@@ -3,8 +3,8 @@
 import os
 from collections.abc import Callable, Iterable
 
-from polylect.vocab.content import Message, ToolResult
-from polylect.vocab.entries import Entry, Opened, Said
+from polylect.vocab.content import ToolResult
+from polylect.vocab.entries import Body, Entry, Opened, Said, ShellRan
 from polylect.vocab.ports import Store
 
 _FOLDER, _END = "/spill/", ".txt"
@@ -28,16 +28,15 @@ class Spills:
             file.write(text)
         return path
 
-    def told(self, message: Message) -> None:
+    def told(self, body: Body) -> None:
         if self._untold:
-            self._untold -= _named(message)
+            self._untold -= _named(body)
 
     def sweep(self, entries: Iterable[Entry]) -> list[str]:
         """Remove what these entries do not name. Returns what was removed."""
         names = set(self._names())
         for entry in entries if names else ():
-            if isinstance(entry.body, Said):
-                names -= _named(entry.body.message)
+            names -= _named(entry.body)
         return self._remove(names)
 
     def close(self) -> None:
@@ -69,8 +68,17 @@ def spill_folders(store: Store) -> list[str]:
     return [path for place in (own, *others) if os.path.isdir(path := os.path.join(place, "spill"))]
 
 
-def _named(message: Message) -> set[str]:
+def _named(body: Body) -> set[str]:
     """By their last part: the folder may have been moved since."""
-    outputs = (block.output for block in message.content if isinstance(block, ToolResult))
-    parts = (part for output in outputs if _FOLDER in output for part in output.split(_FOLDER)[1:])
+    parts = (part for told in _told(body) if _FOLDER in told for part in told.split(_FOLDER)[1:])
     return {part.partition(_END)[0] + _END for part in parts}
+
+
+def _told(body: Body) -> list[str]:
+    match body:
+        case Said(message):
+            return [block.output for block in message.content if isinstance(block, ToolResult)]
+        case ShellRan(result):
+            return [result.path]
+        case _:
+            return []

@@ -100,9 +100,9 @@ class FileStore:
         self._load()
 
     def _stored(self, body: Body) -> Body:
+        self._spills.told(body)
         if not isinstance(body, Said):
             return body
-        self._spills.told(body.message)
         try:
             message = self._blobs.keep(body.message)
         except OSError as error:

@@ -195,8 +195,7 @@ class Turns:
         except (SessionError, OSError) as error:
             _log.error("%s", error)
             self._emit(Notice(f"This turn could not be saved: {error}", "warning", turn=ended.turn))
-        if session.usage.cost is not None:
-            self._emit(CostChanged(session.usage, tuple(session.ledger), turn=ended.turn))
+        self._emit(CostChanged(session.usage, tuple(session.ledger), turn=ended.turn))
 
     def drop_steers(self, *, keep: bool) -> None:
         """With `keep`, only those that do not want to wait for another turn."""
