@@ -165,10 +165,6 @@ class EventReader:
         level: Literal["info", "warning"] = "info" if text(found, "level") in ("", "info") else "warning"
         return [e.Notice(text(found, "message") or text(found, "text"), level, turn=self.runs.turn)]
 
-    def _alive(self, found: Found) -> list[e.Event]:
-        call, name = text(found, "toolCallId"), text(found, "toolName")
-        return [e.Alive(call, name, **self.lane.place)] if self.runs.turn else []
-
     def _extension_error(self, found: Found) -> list[e.Event]:
         """Where a path should be, ours say whose fault it was."""
         owner = _OWNERS.get(text(found, "extensionPath"), "engine")
@@ -292,7 +288,6 @@ _FRAMES: dict[str, Callable[[EventReader, Found], list[e.Event]]] = {
     "notice": EventReader._notice,
     "alive": EventReader._alive,
     "extension_error": EventReader._extension_error,
-    "alive": EventReader._alive,
     "rpc_frame_error": EventReader._frame_error,
     "extension_ui_request": EventReader._dialog,
     "command_output": EventReader._command_output,
