@@ -10,9 +10,10 @@ from doubles import Echo, Fail, Run, Talk, converse, run
 from doubles_extensions import loaded, written
 from polylect.engine.store import MemoryStore
 from polylect.providers.scripted import Scripted
-from polylect.vocab.commands import Command, Compact, Hello, HostReply, Prompt
+from polylect.vocab.commands import Answer, Command, Compact, Hello, HostReply, Prompt
 from polylect.vocab.content import Message, Text
 from polylect.vocab.events import (
+    Ask,
     CompactionEnded,
     Event,
     HostCall,
@@ -260,6 +261,22 @@ def test_agents_have_their_own_moments(tmp_path: Path) -> None:
     ]
     said = [event.text for event in talk.of(TextDelta) if event.agent == "s1"]
     assert said == ["child 1", "child 2"]
+
+
+def test_a_question_to_the_person_is_told_while_it_waits(tmp_path: Path) -> None:
+    def host(event: Event) -> Command | None:
+        if isinstance(event, Ask):
+            asks.append(event.ask)
+        return Answer(asks[0], "allow") if isinstance(event, HostCall) else None
+
+    asks: list[str] = []
+    call = {"call": "Run", "id": "c1", "args": {"command": "ls"}}
+    commands = [hello("Notification", matcher="permission_prompt"), Prompt("t1", "Go")]
+    talk = converse(tmp_path, script(call), commands, Run(), host=host)
+    [told] = asked(talk)
+    assert (told["message"], told["notification_type"]) == ("Run {'command': 'ls'}", "permission_prompt")
+    assert [event.outcome for event in talk.of(ToolFinished)] == ["ok"]
+    assert len(talk.of(HostCallEnded)) == 1
 
 
 # Beside the user's own code.

@@ -210,7 +210,11 @@ class Calls:
             reason=why,
             timeout_ms=int(self._patience * 1000),
         )
-        answer = await agent.asks.ask(ask, self._say, self._patience)
+        told = asyncio.create_task(agent.hooks.happened(agent.scene(self.turn), "asked", ask.title))
+        try:
+            answer = await agent.asks.ask(ask, self._say, self._patience)
+        finally:
+            told.cancel()
         if answer.always is not None and answer.always.effect == answer.verdict:
             agent.rules.add(answer.always)
         return answer
