@@ -21,13 +21,18 @@ from polylect.wire import jsonl
 class EngineSide:
     """Options beside `version` and `max_line`:
 
-    session, cwd, model, mode: what is known before the engine tells; key_source: `apiKeySource` of init; pid: told in
-    the answer to initialize. partial: also in pieces (--include-partial-messages); replay: prompts are said again
-    (--replay-user-messages); forward_agents: the words of sub-agents too (--forward-subagent-text); hook_events:
-    command hooks are told of (--include-hook-events); session_state: whether anything runs, or
-    "hidden" to mark that as the SDK's own (`sdk_host_only`). prompts: a host answers permission prompts (--permission-prompt-tool stdio); else asks are denied at once.
-    strict: a bad line ends the conversation (--strict-input). output: all of it, or only the result as `json` or
-    `text`. prompt: the one prompt of `-p`, said by connecting.
+    session, cwd, model, mode   what is known before the engine tells of it
+    key_source                  `apiKeySource` of init
+    pid                         told in the answer to initialize
+    partial                     blocks also in pieces (--include-partial-messages)
+    replay                      prompts are said again (--replay-user-messages)
+    forward_agents              the words of sub-agents are shown too (--forward-subagent-text)
+    hook_events                 command hooks are told of (--include-hook-events)
+    session_state               whether anything runs is told; "hidden" marks that as meant for an SDK alone
+    prompts                     a host answers permission prompts; else asks are denied at once
+    strict                      a bad line ends the conversation (--strict-input)
+    output                      all of it (`stream-json`), or only the result as `json` or as `text`
+    prompt                      the one prompt of `-p`, said by connecting
     """
 
     def __init__(

@@ -41,6 +41,8 @@ class Scribe:
         self._calls: dict[str, e.ToolCalled] = {}
         self._started: dict[str, int] = {}
         self._asking_at = 0
+        self._holding: Voice | None = None
+        """Whose last block is kept back until the next event."""
         self._trigger = "auto"
 
     def _voice(self, event: e.Event) -> Voice:
@@ -156,6 +158,7 @@ class Scribe:
             self._user(event.summary, synthetic=True)
 
     def _retry_started(self, event: e.RetryStarted) -> None:
+        self._open()
         self.pen.say(
             notices.ApiRetry(
                 subtype="api_retry",

@@ -1,6 +1,6 @@
 """What one agent says: each block whole once it is, and before that in pieces, if the host wants those.
 
-A block is kept back until the next event of its lane, because only that tells whether it was cut short.
+A block is kept back until the next event, because only that tells whether it was cut short.
 """
 
 from typing import Any
@@ -105,6 +105,11 @@ class Voice:
         if not cut or not self._pen.newer:
             self.finish()
         self._message = ""
+
+    def release(self) -> None:
+        """Say the block that was kept back."""
+        if self._held is not None:
+            self.settle()
 
     def finish(self) -> None:
         """The end of partial messages. Kept back where a reply was interrupted: that is marked first."""

@@ -20,6 +20,8 @@ INTERRUPTED_TOOLS = "[Request interrupted by user for tool use]"
 
 class EventWriter(Scribe):
     def write(self, event: e.Event) -> None:
+        if self._holding and not isinstance(event, e.ReplyEnded):
+            self._holding.release()
         word = _WORDS.get(type(event))
         if word is None:
             self.pen.lost[type(event).__name__] += 1
@@ -60,7 +62,8 @@ class EventWriter(Scribe):
         self._spoken(event).delta(event)
 
     def _block_ended(self, event: e.BlockEnded) -> None:
-        self._spoken(event).block(event.block)
+        self._holding = self._spoken(event)
+        self._holding.block(event.block)
 
     def _spoken(self, event: e.Event) -> Voice:
         if not event.agent and (turn := self._open()):
