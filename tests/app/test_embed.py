@@ -21,7 +21,7 @@ EXAMPLES = re.findall(r"<!-- example: (\w+) -->\s*```python\n(.*?)```\s*```\n(.*
 
 
 def test_the_page_shows_every_kind_of_sink() -> None:
-    assert [name for name, _, _ in EXAMPLES] == ["memory", "own", "wire", "channel"]
+    assert [name for name, _, _ in EXAMPLES] == ["memory", "own", "wire", "rights", "channel"]
 
 
 @pytest.mark.parametrize(("code", "expected"), [pytest.param(*found, id=name) for name, *found in EXAMPLES])

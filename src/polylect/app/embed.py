@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -13,14 +13,19 @@ from polylect.app.secrets import public
 from polylect.dialects.base import EngineSide, Env
 from polylect.engine.agent import Agent
 from polylect.engine.engine import Engine
+from polylect.engine.hooks import NoHooks
 from polylect.engine.session import Session
 from polylect.engine.settings import Settings
 from polylect.engine.store import MemoryStore
+from polylect.extensions.extensions import Extensions
 from polylect.host.errors import EngineDied
 from polylect.tools.processes import Custody
+from polylect.tools.sandbox import Sandbox
 from polylect.tools.standard import standard_tools
 from polylect.vocab.commands import Command
+from polylect.vocab.content import Abilities
 from polylect.vocab.events import Event, Ready
+from polylect.vocab.hooks import Hooks
 from polylect.vocab.ports import Provider, Store, Tool
 
 Say = Callable[[Event], None]
@@ -48,22 +53,33 @@ async def open_engine(
     store: Store | None = None,
     env: Mapping[str, str] | None = None,
     room: Callable[[], Awaitable[None]] = _plenty,
+    sandbox: Sandbox | None = None,
+    extensions: Sequence[str] = (),
+    hooks: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+    offered: Abilities | None = None,
     **settings: Any,
 ) -> AsyncIterator[Engine]:
     """`handle` takes commands; `say` is called with every event, at once and in order, and must not wait.
 
-    `room` is awaited between batches of the model's words: a sink that is full makes the model wait there. Further
-    settings are those of `engine/settings.py`. On leaving, what runs is stopped and every process is gone.
+    `room` is awaited between batches of the model's words: a sink that is full makes the model wait there. The commands
+    of the standard tools run in the `sandbox`. `extensions` are files, `hooks` the table of the settings of that name.
+    `offered` is what hosts are told beside what the model can do. Further settings are those of `engine/settings.py`.
+    On leaving, what runs is stopped and every process is gone.
     """
+    kept = public(os.environ if env is None else env)
+    own = standard_tools(sandbox=sandbox) if tools is None else tools
 
     def agent(emit: Say) -> Agent:
+        custody = Custody()
         return Agent(
             settings=Settings(workspace=os.path.realpath(workspace), **settings),
             provider=provider,
-            tools=standard_tools() if tools is None else tools,
+            tools=own,
             session=Session(store or MemoryStore("")),
-            processes=Custody(),
-            env=public(os.environ if env is None else env),
+            processes=custody,
+            env=kept,
+            hooks=_own_code(own, custody, files=extensions, commands=hooks, env=kept),
+            offered=offered or Abilities(),
             emit=emit,
             room=room,
             new_id=new_id,
@@ -74,6 +90,10 @@ async def open_engine(
         yield engine
     finally:
         await engine.close()
+
+
+def _own_code(tools: MutableMapping[str, Tool], custody: Custody, **told: Any) -> Hooks:
+    return Extensions(tools, custody, **told) if told["files"] or told["commands"] else NoHooks()
 
 
 class Wire:
@@ -130,7 +150,7 @@ class InProcess:
         self._leave = partial(context.__aexit__, None, None, None)
         settings = self._engine.settings
         session = self._engine.agent.session.id
-        hear(Ready(__version__, settings.model, settings.mode, session=session))
+        hear(Ready(__version__, settings.model, settings.mode, self._engine.agent.abilities(), session=session))
 
     def send(self, command: Command) -> list[Event]:
         self._engine.handle(command)

@@ -16,6 +16,7 @@ from doubles import PATIENCE, Crash, Echo, Edit, Hang, Log, Run, Show, Talk
 from polylect.dialects.jsonstream.engine_side import EngineSide
 from polylect.dialects.jsonstream.host_side import HostSide
 from polylect.providers.scripted import Scripted
+from polylect.tools.ask_user_question import AskUserQuestion
 from polylect.vocab.commands import Command, MalformedCommand, Prompt, UnknownCommand
 from polylect.vocab.content import Abilities
 from polylect.vocab.events import Event, MalformedEvent, Ready, Reply, UnknownEvent
@@ -34,6 +35,9 @@ PARTS: list[Any] = [
     {"call": "Crash"},
     {"call": "Hang"},
     {"call": "No such tool"},
+    {"call": "AskUserQuestion", "args": {"question": "Which?", "options": [{"label": "a"}, {"label": "b"}]}},
+    {"call": "AskUserQuestion", "args": {"questions": [{"question": "Why?"}, {"question": "How?"}]}},
+    {"call": "AskUserQuestion", "args": {}},
     {"error": "network"},
     {"hang": True},
 ]
@@ -45,9 +49,18 @@ SCOPES = st.sampled_from(
 )
 BAD = st.sampled_from(
     [b"{", b"[]", b"{}", b"\xff", b'{"type":"foo"}', b'{"type":"stop","type":"stop"}', b'{"type":"message"}',
-     b'{"type":"tool_approve","call_id":null}', b'{"type":"set_mode","mode":"gentle"}', b"null", b'{"type":7}']
+     b'{"type":"tool_approve","call_id":null}', b'{"type":"set_mode","mode":"gentle"}', b"null", b'{"type":7}',
+     b'{"type":"continue_with_budget"}', b'{"type":"init_history","text":null}', b'{"type":"set_config","model":1}']
+)  # fmt: skip
+ANSWERS = st.sampled_from([{}, {}, {"answer": None}, {"answer": "a"}, {"answer": "neither"}])
+TEXTS = st.sampled_from(["go", "go", "go", "/help", "/nonsense", ""])
+CHANGES = st.sampled_from(
+    [{"model": "n"}, {"effort": "max"}, {"thinking": "disabled"}, {"thinking": "enabled", "thinking_budget": 9},
+     {"compaction": "full"}, {"compaction": "tight"}, {"model": "o", "effort": "x"}, {}]
 )  # fmt: skip
 FILES = st.sampled_from([[], [], [], ["no/such/file"]])
+SENT = "→"
+"""Stands among the frames where the host has sent a message."""
 PAUSES = st.sampled_from([0, 1, 2, 5, 12, 60])
 """How many rounds of the loop pass before the host does something else."""
 
@@ -60,6 +73,7 @@ class Conversation(RuleBasedStateMachine):
         self.told: list[Command] = []
         self.refused: dict[str, str] = {}
         self.pings = 0
+        self.requests: list[str] = []
         self.messages = 0
         self.closed = False
         self.runner = asyncio.Runner()
@@ -69,6 +83,7 @@ class Conversation(RuleBasedStateMachine):
     def begin(self, version: str, flags: dict[str, bool], replies: list[Any]) -> None:
         rules = [{"when": {"step": step}, "say": say} for step, say in enumerate(replies, 1)]
         script = {"reply": [KID, GROWN, *rules, {"text": "That was all."}], "batch": 1}
+        self.version = version
         self.codec = EngineSide(env(), version=version)
         self.host = HostSide(env(), version=version, hold=False)
         self.codec.send(Ready(session="s", abilities=Abilities(extras=flags)))
@@ -76,7 +91,7 @@ class Conversation(RuleBasedStateMachine):
         self.flush()
 
     async def open(self, provider: Scripted) -> None:
-        tools = (Echo(), Show(), Run(), Edit(), Crash(), Hang())
+        tools = (Echo(), Show(), Run(), Edit(), Crash(), Hang(), AskUserQuestion())
         place = Path(self.folder.name)
         self.talk = Talk(place, provider, *tools, host=self.hear, store=Log(), cancel_timeout=1.0)
 
@@ -94,12 +109,11 @@ class Conversation(RuleBasedStateMachine):
         self.said += data
         self.frames += [json.loads(line) for line in data.splitlines()]
 
-    def receive(self, data: bytes, pause: int, only_while: str = "") -> list[dict[str, Any]]:
-        """What the codec itself says to it. Other work may go on before; `only_while` this turn has not ended."""
+    def receive(self, data: bytes, pause: int, turn: str = "") -> list[dict[str, Any]]:
+        """What the codec itself says to it. Other work may go on before. `turn` is what a message asks for."""
 
         async def take() -> list[dict[str, Any]]:
-            if only_while in self.ended:
-                return []
+            self.frames += [{"type": SENT, "msg_id": turn}] if turn else []
             before = len(self.frames)
             commands = self.codec.receive(data)
             self.told += commands
@@ -118,24 +132,23 @@ class Conversation(RuleBasedStateMachine):
     def asked(self) -> list[str]:
         return [frame["call_id"] for frame in self.frames if frame["type"] == "tool_request"]
 
-    @property
-    def ended(self) -> set[str]:
-        return {frame["msg_id"] for frame in self.frames if frame["type"] == "stream_end"}
-
     # What the host does.
 
     @precondition(lambda self: not self.closed)
-    @rule(pause=PAUSES, key=st.sampled_from(["input", "content"]), files=FILES)
-    def message(self, pause: int, key: str, files: list[str]) -> None:
+    @rule(pause=PAUSES, key=st.sampled_from(["input", "content"]), files=FILES, text=TEXTS)
+    def message(self, pause: int, key: str, files: list[str], text: str) -> None:
         self.messages += 1
-        self.send(pause, **{"type": "message", "msg_id": f"m{self.messages}", key: "go", "files": files})
+        self.prompt(pause, f"m{self.messages}", **{key: text, "files": files})
 
     @precondition(lambda self: not self.closed and self.messages)
-    @rule(pause=PAUSES)
-    def message_again(self, pause: int) -> None:
-        turn = f"m{self.messages}"
-        frame = {"type": "message", "msg_id": turn, "content": "go"}
-        self.receive(json.dumps(frame).encode() + b"\n", pause, only_while=turn)
+    @rule(pause=PAUSES, files=FILES, which=st.integers(0, 2))
+    def message_again(self, pause: int, files: list[str], which: int) -> None:
+        """An id that was used before: refused while its turn has not ended, and then a turn like any other."""
+        self.prompt(pause, f"m{max(1, self.messages - which)}", content="go", files=files)
+
+    def prompt(self, pause: int, msg_id: str, **frame: Any) -> None:
+        message = {"type": "message", "msg_id": msg_id, **frame}
+        self.receive(json.dumps(message).encode() + b"\n", pause, msg_id)
 
     @precondition(lambda self: not self.closed)
     @rule(pause=PAUSES)
@@ -143,9 +156,9 @@ class Conversation(RuleBasedStateMachine):
         self.send(pause, type="stop")
 
     @precondition(lambda self: not self.closed)
-    @rule(pause=PAUSES, which=st.integers(0, 30), scope=SCOPES)
-    def approve(self, pause: int, which: int, scope: Any) -> None:
-        self.send(pause, type="tool_approve", call_id=self.call(which), scope=scope)
+    @rule(pause=PAUSES, which=st.integers(0, 30), scope=SCOPES, answer=ANSWERS)
+    def approve(self, pause: int, which: int, scope: Any, answer: dict[str, str | None]) -> None:
+        self.send(pause, type="tool_approve", call_id=self.call(which), scope=scope, **answer)
 
     @precondition(lambda self: not self.closed)
     @rule(pause=PAUSES, which=st.integers(0, 30))
@@ -170,7 +183,7 @@ class Conversation(RuleBasedStateMachine):
         self.send(pause, type="set_mode", mode=mode)
 
     @precondition(lambda self: not self.closed)
-    @rule(pause=PAUSES, change=st.sampled_from([{"model": "n"}, {"effort": "max"}, {"thinking": "disabled"}, {}]))
+    @rule(pause=PAUSES, change=CHANGES)
     def set_config(self, pause: int, change: dict[str, str]) -> None:
         self.send(pause, type="set_config", **change)
 
@@ -181,6 +194,20 @@ class Conversation(RuleBasedStateMachine):
         self.send(0, type="add_mcp_server", name="x", transport="stdio", command="no-such-program")
         self.pings += 1
         self.send(pause, type="ping")
+
+    @precondition(lambda self: not self.closed)
+    @rule(pause=PAUSES, approved=st.booleans())
+    def resume(self, pause: int, approved: bool) -> None:
+        """Nothing is suspended here, so it is refused."""
+        self.send(pause, type="approval_resume", resume_token="nobody's", approved=approved)
+
+    @precondition(lambda self: not self.closed)
+    @rule(pause=PAUSES)
+    def grant(self, pause: int) -> None:
+        self.requests.append(f"r{len(self.requests)}")
+        self.send(0, type="continue_with_budget", request_id=self.requests[-1], additional_tokens=9)
+        self.send(0, type="grant_path", grant_id="g", root="/")
+        self.send(pause, type="revoke_path", grant_id="g")
 
     @precondition(lambda self: not self.closed)
     @rule(pause=PAUSES, line=BAD)
@@ -212,6 +239,8 @@ class Conversation(RuleBasedStateMachine):
         over: set[str] = set()
         for frame in self.frames:
             msg_id = frame.get("msg_id")
+            if frame["type"] == SENT:
+                over.discard(frame["msg_id"])
             assert not msg_id or msg_id not in over, frame
             if frame["type"] == "stream_end":
                 over.add(frame["msg_id"])
@@ -261,6 +290,8 @@ class Conversation(RuleBasedStateMachine):
         asked_for = Counter({turn: count for turn, count in ends.items() if not turn.startswith("agent-")})
         assert asked_for == Counter(ending)
         assert sum(frame["type"] == "pong" for frame in self.frames) == self.pings
+        granted = [frame["request_id"] for frame in self.frames if frame["type"] == "budget_grant_result"]
+        assert granted == (self.requests if self.version == "0.2.0" else [])
 
     def a_host_understands_all_of_it(self) -> None:
         grammar = Grammar()

@@ -1,19 +1,14 @@
 """Commands that came after the protocol was written down, at both ends."""
 
-import asyncio
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dialects.pair import Pair, env
-from polylect.app.embed import Wire, open_engine
 from polylect.dialects.jsonstream.dialect import DIALECT
 from polylect.dialects.jsonstream.engine_side import EngineSide
 from polylect.dialects.jsonstream.host_side import HostSide
-from polylect.engine.budget import Budget
-from polylect.providers.scripted import Scripted
 from polylect.vocab.commands import (
     Cancel,
     ChangeServer,
@@ -216,29 +211,3 @@ def test_steers_that_still_wait_can_be_dropped_and_prompts_stay() -> None:
     side.receive(lines)
     assert jsonl.parse(side.data_to_send().strip())["msg_id"] == "m2"
     assert [event.turn for event in side.receive(b'{"type":"stream_start","msg_id":"m2"}\n')][:1] == ["m2"]
-
-
-# With an engine.
-
-
-def test_a_session_that_was_out_of_budget_goes_on_once_it_has_more(tmp_path: Path) -> None:
-    sent: list[bytes] = []
-
-    async def talk() -> None:
-        wire = Wire(EngineSide(env()), sent.append)
-        model = Scripted.from_text('[[reply]]\ntext = "Fine."\nusage = { input = 50, output = 5 }')
-        async with open_engine(
-            wire.say, model, workspace=str(tmp_path), budget=Budget(max_tokens_in=40, max_tokens_out=40)
-        ) as engine:
-            wire.connect(engine)
-            for number in range(3):
-                wire.receive(json.dumps({"type": "message", "msg_id": f"m{number}", "content": "go"}).encode() + b"\n")
-                await engine.settled()
-                if number == 1:
-                    wire.receive(b'{"type":"continue_with_budget","request_id":"r1","additional_tokens":100}\n')
-
-    asyncio.run(talk())
-    frames = [json.loads(line) for line in b"".join(sent).splitlines()]
-    ends = [frame["finish_reason"] for frame in frames if frame["type"] == "stream_end"]
-    assert ends == ["stop", "max_turns", "stop"]
-    assert [frame["outcome"] for frame in frames if frame["type"] == "budget_grant_result"] == ["granted"]
