@@ -60,6 +60,22 @@ def test_what_keeps_an_engine_from_starting_is_bad_and_an_exit_code(tmp_path: Pa
     assert findings(done)[broken][0][0] == "bad"
 
 
+def test_the_users_own_code_is_listed(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.configure('[[hooks.PreToolUse]]\ncommand = "true"\n')
+    own = place.settings.parent / "extensions" / "mine.py"
+    theirs = place.workspace / ".polylect" / "extensions" / "theirs.py"
+    named = tmp_path / "named.py"
+    for path in (own, theirs, named):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("def extend(polylect): ...\n")
+    found = findings(place.run("doctor", "--json", "--extension", str(named)))
+    assert found["extension"] == [("ok", str(own)), ("ok", str(named))]
+    assert found["hooks"] == [("ok", "PreToolUse: 1")]
+    trusted = findings(place.run("doctor", "--json", "--trust-workspace"))
+    assert ("ok", str(theirs)) in trusted["extension"]
+
+
 def test_a_mistyped_word_is_answered_with_the_usage(tmp_path: Path) -> None:
     done = Place(tmp_path).run("doctor", "please")
     assert (done.code, done.out) == (2, b"")

@@ -13,6 +13,7 @@ from polylect.app.models import obstacle
 from polylect.app.start import CannotStart, settle
 from polylect.engine import folder
 from polylect.engine.instructions import instructions
+from polylect.extensions.find import files_in, installed, offered
 from polylect.providers.check import PROVIDERS
 from polylect.tools.programs import find_program
 
@@ -71,6 +72,7 @@ def _findings(flags: config.Values, env: dict[str, str], workspace: str, *, onli
     yield from _providers(found, env, online=online)
     yield from _sessions(env)
     yield from _instructions(env, workspace)
+    yield from _extensions(flags, found, env, workspace)
     yield from _programs()
     yield from _custody()
     yield from _sandbox(found, env, workspace)
@@ -143,6 +145,20 @@ def _instructions(env: dict[str, str], workspace: str) -> Iterator[Finding]:
             yield "note", "instructions", f"{one.path} is not told to the model: {one.fault}"
         else:
             yield "ok", "instructions", f"{one.path}, {len(one.text)} characters"
+
+
+def _extensions(flags: config.Values, found: config.Values, env: dict[str, str], workspace: str) -> Iterator[Finding]:
+    """The user's own code that an engine would load. A project's counts only if it is trusted: the settings say so."""
+    places = config.extension_folders(env, workspace, trusted=bool(flags.get("trust_workspace")))
+    named = flags.get("extensions")
+    files = [path for place in places for path in files_in(place)]
+    for path in [*files, *named] if isinstance(named, list) else files:
+        yield "ok", "extension", path
+    for name, _ in installed() if offered() else []:
+        yield "ok", "extension", f"{name}, of an installed package"
+    hooks = found.get("hooks")
+    for moment, rows in hooks.items() if isinstance(hooks, dict) else ():
+        yield "ok", "hooks", f"{moment}: {len(rows)}"
 
 
 def _programs() -> Iterator[Finding]:
