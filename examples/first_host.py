@@ -1,0 +1,28 @@
+"""A host in thirty lines: give a task to an engine, show what it does, answer what it asks.
+
+python examples/first_host.py "The tests fail. Mend it." [engine]
+"""
+
+import asyncio
+import sys
+
+from polylect.host import Ask, TextDelta, ToolFinished, TurnEnded, connect
+
+
+async def main(task: str, engine: str = "polylect") -> None:
+    async with connect(engine, cwd=".") as agent:
+        async for event in agent.prompt(task):
+            match event:
+                case TextDelta(text=text):
+                    print(text, end="", flush=True)
+                case Ask() as ask:
+                    answer = await asyncio.to_thread(input, f"\n{ask.title or ask.name}  allow it? [y/N] ")
+                    await (ask.allow() if answer == "y" else ask.deny("not now"))
+                case ToolFinished(name=name, outcome=outcome):
+                    print(f"\n[{name}: {outcome}]")
+                case TurnEnded(reason=reason, usage=usage):
+                    print(f"\n{reason}: {usage.input} tokens in, {usage.output} out")
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))
