@@ -247,7 +247,9 @@ def test_a_host_with_servers_is_answered_once_their_tools_are_there(tmp_path: Pa
             ]
             talk.send(Prompt("t1", "add"))
             await talk.engine.settled()
-            talk.send(Hello(offers={"servers": []}), ChangeServer("shop", "remove"))
+            talk.send(AddServer(Server("late", "host"), ref="late"))
+            assert (await talk.until(Reply, 3)).failure is None
+            talk.send(Hello(offers={"servers": []}), ChangeServer("shop", "remove"), ChangeServer("late", "remove"))
             assert (settings(talk)["tools"], settings(talk)["servers"]) == (["Spawn"], [])
         await custody.close()
 

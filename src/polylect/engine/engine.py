@@ -275,7 +275,7 @@ class Engine:
 
     def _add_server(self, command: AddServer) -> Failure | None:
         name = command.server.name
-        if self._prompted:
+        if self._prompted and not self.offers.greeted:
             return Failure(
                 "late_server", f"the MCP server {name!r} comes too late: add servers before the first prompt", "host"
             )

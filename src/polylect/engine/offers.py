@@ -57,6 +57,11 @@ class Offers:
         self._changed = asyncio.Event()
         self._work: set[asyncio.Task[None]] = set()
 
+    @property
+    def greeted(self) -> bool:
+        """The host has said hello, and hears of tools as they come and go."""
+        return self._told is not None
+
     def commands(self) -> list[CommandCard]:
         """Every slash command there is."""
         own = {card.name: card for card in self.slash.cards()}
@@ -89,7 +94,7 @@ class Offers:
 
     def is_early(self, server: Server) -> bool:
         """One inside a host that has not said hello waits for that."""
-        early = server.transport == "host" and self._told is None
+        early = server.transport == "host" and not self.greeted
         self._early += [server] if early else []
         return early
 
