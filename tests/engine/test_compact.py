@@ -10,10 +10,18 @@ from doubles import Echo, Log, Talk, converse, run
 from polylect.engine.compact import cut, estimate
 from polylect.engine.session import Session
 from polylect.providers.scripted import Scripted
-from polylect.vocab.commands import Cancel, Compact, Prompt
+from polylect.vocab.commands import Cancel, Compact, Prompt, Steer
 from polylect.vocab.content import Message, Text, ToolCall, ToolResult, Usage
 from polylect.vocab.errors import ProviderError
-from polylect.vocab.events import CompactionEnded, CompactionStarted, Reply, TurnEnded
+from polylect.vocab.events import (
+    CompactionEnded,
+    CompactionStarted,
+    Reply,
+    StepStarted,
+    TurnEnded,
+    TurnStarted,
+    UserMessage,
+)
 from polylect.vocab.ports import BlockDone, ModelEvent, ModelInfo, ModelRequest, ReplyDone, TextChunk
 
 SUMMARY = {"when": {"system": "replaced by a summary"}, "say": ["what mattered"]}
@@ -164,3 +172,96 @@ def test_t5_a_summary_has_its_price_and_is_counted_once(tmp_path: Path) -> None:
     assert talk.of(CompactionEnded)[0].ok
     assert talk.session.usage == Usage(1030, 4)
     assert Session(log.read_back()).usage == Usage(1030, 4)
+
+
+# What can be said about it: whether it is done without being asked for, and that it is to stop.
+
+HANGING = {"when": {"system": "replaced by a summary"}, "say": [{"hang": True}]}
+TALK = [Prompt(f"t{number}", "go on " * 50) for number in range(4)]
+
+
+def test_without_auto_compaction_nothing_is_compacted_and_an_overflow_is_an_error(tmp_path: Path) -> None:
+    model = Window(8000, 30)
+    talk = converse(tmp_path, model, [Prompt("t1", "go")], Echo(), auto_compaction=False)
+    assert talk.of(CompactionStarted) == []
+    [ended] = talk.of(TurnEnded)
+    assert ended.failure is not None
+    assert ended.failure.code == "overflow"
+
+
+def test_one_inside_a_turn_can_be_stopped_and_the_turn_goes_on_without(tmp_path: Path) -> None:
+    async def conversation(talk: Talk) -> None:
+        talk.send(Prompt("t1", "go"))
+        await talk.until(CompactionStarted)
+        talk.send(Cancel("compaction", ref="r1"))
+
+    steps = [{"when": {"step": n}, "say": [{"call": "Echo", "args": {"text": "x" * 4000}}]} for n in range(1, 12)]
+    model = Scripted.from_values({"reply": [HANGING, *steps, {"say": ["done"]}], "model": {"window": 8000}})
+    talk = run(conversation, tmp_path, model, Echo())
+    assert [(event.ok, event.error) for event in talk.of(CompactionEnded)] == [(False, "Compaction cancelled")]
+    assert [event.reason for event in talk.of(TurnEnded)] == ["end"]
+    assert talk.session.kept == 0
+
+
+def test_a_turn_that_is_stopped_while_it_makes_room_ends_both(tmp_path: Path) -> None:
+    async def conversation(talk: Talk) -> None:
+        talk.send(Prompt("t1", "go"))
+        await talk.until(CompactionStarted)
+        talk.send(Cancel())
+
+    steps = [{"when": {"step": n}, "say": [{"call": "Echo", "args": {"text": "x" * 4000}}]} for n in range(1, 12)]
+    model = Scripted.from_values({"reply": [HANGING, *steps], "model": {"window": 8000}})
+    talk = run(conversation, tmp_path, model, Echo())
+    assert [event.error for event in talk.of(CompactionEnded)] == ["Compaction cancelled"]
+    assert [event.reason for event in talk.of(TurnEnded)] == ["cancelled"]
+
+
+def test_by_hand_it_may_interrupt_a_turn_and_what_waits_comes_after_it(tmp_path: Path) -> None:
+    async def conversation(talk: Talk) -> None:
+        talk.send(*TALK)
+        await talk.engine.settled()
+        talk.send(Prompt("t8", "hang"), Prompt("t9", "then"))
+        await talk.until(StepStarted, 5)
+        talk.send(Steer("also", idle="keep"), Compact(ref="no"), Compact(busy="interrupt", ref="r1"))
+
+    hang = {"when": {"prompt": "hang"}, "say": [{"hang": True}]}
+    talk = run(conversation, tmp_path, script(hang, {"say": ["word " * 100]}))
+    told = (Reply, CompactionStarted, CompactionEnded, TurnStarted, TurnEnded, UserMessage)
+    story = [type(event).__name__ for event in talk.events if isinstance(event, told)]
+    assert story[story.index("Reply") :] == [
+        "Reply",
+        "TurnEnded",
+        "Reply",
+        "CompactionStarted",
+        "CompactionEnded",
+        "TurnStarted",
+        "UserMessage",
+        "UserMessage",
+        "TurnEnded",
+    ]
+    assert [(reply.ref, reply.failure.code if reply.failure else "") for reply in talk.of(Reply)] == [
+        ("no", "busy"),
+        ("r1", ""),
+    ]
+
+
+def test_L2_by_hand_an_interrupted_turn_may_leave_nothing_to_compact_and_then_that_is_the_answer(
+    tmp_path: Path,
+) -> None:
+    async def conversation(talk: Talk) -> None:
+        talk.send(Prompt("t1", "go"))
+        await talk.until(StepStarted)
+        talk.send(Compact(busy="interrupt", ref="r1"), Compact(busy="interrupt", ref="r2"))
+
+    talk = run(conversation, tmp_path, Scripted.in_order({"hang": True}))
+    assert [reply.failure.code for reply in talk.of(Reply) if reply.failure] == ["nothing", "nothing"]
+
+
+def test_by_hand_one_that_is_stopped_before_it_could_begin_has_an_end_too(tmp_path: Path) -> None:
+    async def conversation(talk: Talk) -> None:
+        talk.send(*TALK)
+        await talk.engine.settled()
+        talk.send(Compact(ref="r1"), Cancel("compaction"))
+
+    talk = run(conversation, tmp_path, script({"say": ["word " * 100]}))
+    assert [(event.ok, event.error) for event in talk.of(CompactionEnded)] == [(False, "Compaction cancelled")]

@@ -41,11 +41,18 @@ WORDS = [
     "no",
     "steer",
     "last",
+    "later",
+    "steers",
+    "retry",
+    "compaction",
+    "steering_mode",
+    "interrupt_mode",
     "mode",
     "model",
     "state",
     "eof",
 ]
+VALUES = {"mode": "force", "model": "other", "steering_mode": "all", "interrupt_mode": "wait"}
 ACTS = st.tuples(st.sampled_from(WORDS), st.integers(0, 12))
 """What the host does, and how many rounds of the loop it then waits."""
 
@@ -65,10 +72,13 @@ def act(talk: Talk, name: str, number: int) -> None:
         case "yes" | "no":
             ask = asks[-1] if asks else "none"
             talk.send(Answer(ask, "allow" if name == "yes" else "deny", ref=ref))
-        case "steer" | "last":
-            talk.send(Steer("also", when="last" if name == "last" else "soon", ref=ref))
-        case "mode" | "model":
-            talk.send(Configure({name: "force" if name == "mode" else "other"}, ref=ref))
+        case "steer" | "last" | "later":
+            when: Any = "last" if name == "last" else "soon"
+            talk.send(Steer("also", when=when, idle="keep" if name == "later" else "refuse", ref=ref))
+        case "steers" | "retry" | "compaction":
+            talk.send(Cancel(name, ref=ref))
+        case "mode" | "model" | "steering_mode" | "interrupt_mode":
+            talk.send(Configure({name: VALUES[name]}, ref=ref))
         case "state":
             talk.send(Query("state", ref=ref))
         case "eof":
