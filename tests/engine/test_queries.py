@@ -113,6 +113,7 @@ def test_a_command_of_the_person_s_own_is_an_item_of_its_own_kind(tmp_path: Path
         [item] = await talk.answer(Query("messages", ref="q"))
         assert item == Item(item.id, item.at, shell_message(LS), "shell", LS)
         assert await talk.answer(Query("fork_points", ref="q")) == ()
+        assert (await talk.answer(Query("stats", ref="q"))).users == 0
 
     run(conversation, tmp_path, Played(), store=MemoryStore(str(tmp_path)))
 

@@ -122,9 +122,10 @@ class Session:
 
     def stats(self) -> Stats:
         blocks = [block for message in self.messages for block in message.content]
+        commands = sum(isinstance(entry.body, ShellRan) for entry in self.store.entries)
         return Stats(
             session=self.id,
-            users=sum(message.role == "user" for message in self.messages),
+            users=sum(message.role == "user" for message in self.messages) - commands,
             assistants=sum(message.role == "assistant" for message in self.messages),
             calls=sum(isinstance(block, ToolCall) for block in blocks),
             results=sum(isinstance(block, ToolResult) for block in blocks),
