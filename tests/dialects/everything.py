@@ -4,6 +4,7 @@
 holds it to that. Nobody writes such a table by hand: it would lie.
 """
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -235,7 +236,11 @@ def source(dialect: Dialect) -> str:
     lines = ['"""What this wire cannot say. Written by `tests/dialects/everything.py`, never by hand."""']
     lines += ["", "UNSAID = {"]
     for version in dialect.versions:
-        lines += [f'    "{version}": (', *[f'        "{name}",' for name in unsaid(dialect, version)], "    ),"]
+        lines += [
+            f'    "{version}": (',
+            *[f"        {json.dumps(name)}," for name in unsaid(dialect, version)],
+            "    ),",
+        ]
     return "\n".join([*lines, "}", ""])
 
 

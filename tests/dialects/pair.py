@@ -7,7 +7,7 @@ from polylect.dialects.base import Dialect, Env
 from polylect.vocab.commands import Answer, Cancel, Command, MalformedCommand, Prompt, UnknownCommand
 from polylect.vocab.events import Ask, AskClosed, Event, Reply, TurnEnded, TurnStarted, UserMessage
 
-DIALECTS: list[Dialect] = [plug.load("dialects", "jsonstream").DIALECT]
+DIALECTS: list[Dialect] = [plug.load("dialects", name).DIALECT for name in ("jsonstream", "omp")]
 """Every law holds for each of them: a new dialect is added here."""
 
 ENDS = [(dialect, version) for dialect in DIALECTS for version in dialect.versions]
@@ -55,7 +55,8 @@ class Pair:
             match event:
                 case TurnStarted(turn=running):
                     prompt = words.get(running, UserMessage("go on"))
-                    self.ask(Prompt(running, prompt.text, prompt.attachments))
+                    if not self.ask(Prompt(running, prompt.text, prompt.attachments)):  # it cannot attach that
+                        self.ask(Prompt(running, prompt.text))
                 case AskClosed(ask, how) if how in ("allowed", "answered"):
                     self.ask(Answer(asks[ask], "allow", ref="yes"))
                 case AskClosed(ask, "denied", reason):

@@ -3,11 +3,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dialects.pair import ENDS, NAMES
+from dialects.pair import DIALECTS
 from polylect.dialects import schema
 from polylect.dialects.base import Dialect
 
 SCHEMAS = Path(__file__).parents[2] / "schemas"
+ENDS = [(dialect, version) for dialect in DIALECTS for version in dialect.shapes]
+NAMES = [f"{dialect.name} {version}" for dialect, version in ENDS]
 
 
 @pytest.mark.parametrize(("dialect", "version"), ENDS, ids=NAMES)
@@ -23,4 +25,4 @@ def test_every_frame_is_in_the_schema_of_its_direction(dialect: Dialect, version
     for direction, shapes in dialect.shapes[version].items():
         listed = [ref["$ref"].rpartition("/")[2] for ref in found["$defs"][direction]["anyOf"]]
         assert [found["$defs"][name]["properties"]["type"]["enum"] for name in listed] == [[name] for name in shapes]
-    assert msgspec.json.decode(msgspec.json.encode(found)) == found
+    assert msgspec.json.encode(msgspec.json.decode(text := msgspec.json.encode(found))) == text

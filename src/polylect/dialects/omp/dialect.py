@@ -25,5 +25,5 @@ DIALECT = Dialect(
     engine_side=_engine_side,
     host_side=_host_side,
     max_frame=MAX_FRAME,
-    shapes={version: {"events": EVENTS, "commands": COMMANDS} for version in VERSIONS},
+    shapes={"rpc": {"events": EVENTS, "commands": COMMANDS}},  # the versions differ in what is said, not in how
 )

@@ -75,7 +75,8 @@ class Executions:
         """A call that never ran is told from its start to its end all the same."""
         if event.call not in self._running:
             self.start(event.call, event.name)
-        del self._running[event.call]
+        if (running := self._running.pop(event.call)).held:
+            self._update(running)
         self._called.pop(event.call, None)
         details = UNSET if event.metadata is None else event.metadata
         content, failed = shown(event.output, event.images), event.outcome != "ok"
