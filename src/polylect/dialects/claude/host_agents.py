@@ -7,6 +7,8 @@ from polylect.dialects.claude.loose import Object, inner, text, whole
 from polylect.vocab.answers import AgentCard
 from polylect.vocab.events import AgentEnded, AgentProgress, AgentStarted, Alive, Event, Extra
 
+_OVER = ("completed", "failed", "killed", "stopped")
+
 
 class Agents:
     """`lane_of` tells in which lane a call was made."""
@@ -53,7 +55,10 @@ class Agents:
         lane = self._of(found)
         if lane not in self.running:
             return [Alive(lane, agent=self._lane_of(lane))] if lane and lane not in self._ended else []
-        said = text(found, "description") or text(inner(found, "patch"), "status")
+        status = text(inner(found, "patch"), "status")
+        if status in _OVER:
+            return []  # its notification follows
+        said = text(found, "description") or status
         return [AgentProgress(said, calls=whole(inner(found, "usage"), "tool_uses"), agent=lane)]
 
     def ended(self, found: Object) -> list[Event]:

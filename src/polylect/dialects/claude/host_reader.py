@@ -163,7 +163,8 @@ class EventReader:
         queue += (turn,) if state == "queued" and turn not in self.silent else ()
         told: list[e.Event] = [e.QueueChanged(queue)] if queue != self._queue else []
         self._queue = queue
-        if state in ("cancelled", "completed") and turn in self.sent:
+        never_began = turn in self.sent or (state == "cancelled" and turn != self.turn)
+        if state in ("cancelled", "completed") and never_began:
             if turn not in self.silent:
                 told.append(e.TurnEnded("cancelled", turn=turn))
             self._forget(turn)
