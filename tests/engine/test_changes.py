@@ -9,7 +9,7 @@ import pytest
 from doubles import Hang, Log, Played, Talk, run
 from polylect.engine.session import Session
 from polylect.vocab.answers import Cycled, ModelCard
-from polylect.vocab.commands import Cancel, Command, Configure, Prompt
+from polylect.vocab.commands import Cancel, Command, Configure, Prompt, Query
 from polylect.vocab.content import ToolCall
 from polylect.vocab.events import Event, Failed, Notice, Reply, SettingChanged, ToolStarted, TurnEnded
 from polylect.vocab.ports import BlockDone, ModelInfo, Provider, ReplyDone
@@ -109,6 +109,7 @@ def test_a_provider_changes_after_the_running_turn(tmp_path: Path) -> None:
         talk.send(HELLO)
         await talk.until(ToolStarted)
         talk.send(Configure({"model": "other/clever"}), Configure({"thinking": "high"}, ref="r1"))
+        talk.send(Query("state", ref="state"))
         assert not stage.first.closed
         talk.send(Cancel())
         await talk.engine.settled()
@@ -122,6 +123,8 @@ def test_a_provider_changes_after_the_running_turn(tmp_path: Path) -> None:
     ]
     assert changed(talk) == [("model", "clever"), ("provider", "other"), ("thinking", "high")]
     assert stage.second.requests[0].effort == "high"
+    state = answers(talk)["state"]
+    assert (state.provider, state.model, state.thinking, state.card) == ("other", "clever", "high", OTHER)
 
 
 @pytest.mark.parametrize(

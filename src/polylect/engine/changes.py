@@ -93,10 +93,10 @@ class Changes:
         settings, provider = self._agent.settings, self._agent.provider.name
         for changes in all_changes:
             provider = str(changes.get("provider") or provider)
-            settings = configured(settings, changes, self._info(provider, str(changes.get("model") or settings.model)))
+            settings = configured(settings, changes, self.info(provider, str(changes.get("model") or settings.model)))
         return settings, provider
 
-    def _info(self, provider: str, model: str) -> ModelInfo:
+    def info(self, provider: str, model: str) -> ModelInfo:
         if provider == self._agent.provider.name:
             return self._agent.provider.info(model)
         card = self._card(provider, model)
@@ -177,7 +177,7 @@ class Changes:
         settings, provider = self.planned
         match what:
             case "thinking":
-                info = self._info(provider, settings.model)
+                info = self.info(provider, settings.model)
                 level = _after(thinking.current(settings, info), thinking.levels(info))
                 if level is None:
                     return None
@@ -190,7 +190,7 @@ class Changes:
                     return None
                 self.take({"model": following[1], "provider": following[0]})
                 settings, provider = self.planned
-                return Cycled(named[following], thinking.current(settings, self._info(provider, settings.model)))
+                return Cycled(named[following], thinking.current(settings, self.info(provider, settings.model)))
         raise BadSetting(f"there is no next {what!r}; there is a next model and a next thinking")
 
 

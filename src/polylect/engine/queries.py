@@ -48,19 +48,20 @@ Args = Mapping[str, Any]
 
 
 def _state(engine: Engine, args: Args) -> State:
-    settings, session = engine.settings, engine.agent.session
+    """What was set for after the turn at hand counts as set."""
+    (settings, provider), session = engine.changes.planned, engine.agent.session
     return State(
         session=session.id,
         model=settings.model,
         mode=settings.mode,
-        thinking=thinking.current(settings, engine.agent.provider.info(settings.model)),
+        thinking=thinking.current(settings, engine.changes.info(provider, settings.model)),
         busy=bool(engine.turns.running),
-        compacting=engine.turns.busy and not engine.turns.running,
+        compacting=engine.agent.compactor.running,
         queued=engine.turns.waiting + len(engine.agent.steers),
         messages=len(session.messages),
         name=session.name,
-        provider=engine.agent.provider.name,
-        card=_card(engine),
+        provider=provider,
+        card=_card(engine, provider, settings.model),
         file=session.store.file,
         steering_mode=settings.steering_mode,
         follow_up_mode=settings.follow_up_mode,
@@ -70,18 +71,17 @@ def _state(engine: Engine, args: Args) -> State:
     )
 
 
-def _card(engine: Engine) -> ModelCard | None:
-    """What is known of the model in use, also if nobody lists it."""
-    name, provider = engine.settings.model, engine.agent.provider
+def _card(engine: Engine, provider: str, name: str) -> ModelCard | None:
+    """What is known of a model, also if nobody lists it."""
     if not name:
         return None
-    listed = [card for card in _models(engine, {}) if (card.provider, card.name) == (provider.name, name)]
-    info = provider.info(name)
+    listed = [card for card in _models(engine, {}) if (card.provider, card.name) == (provider, name)]
+    info = engine.changes.info(provider, name)
     return (
         listed[0]
         if listed
         else ModelCard(
-            provider.name,
+            provider,
             name,
             window=info.window,
             max_output=info.max_output,
@@ -93,7 +93,8 @@ def _card(engine: Engine) -> ModelCard | None:
 
 
 def _thinking_levels(engine: Engine, args: Args) -> tuple[str, ...]:
-    return thinking.levels(engine.agent.provider.info(engine.settings.model))
+    settings, provider = engine.changes.planned
+    return thinking.levels(engine.changes.info(provider, settings.model))
 
 
 def _models(engine: Engine, args: Args) -> tuple[ModelCard, ...]:
