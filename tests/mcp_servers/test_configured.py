@@ -97,4 +97,5 @@ def test_P5_a_server_gets_little_of_our_environment_and_all_of_its_own() -> None
 
 
 def test_a_server_inside_the_host_has_only_a_name() -> None:
-    assert servers_from({"calc": {"type": "sdk", "name": "calc"}}) == [Server("calc", "host")]
+    table = {"calc": {"type": "sdk", "name": "calc"}, "shop": {"transport": "host"}}
+    assert servers_from(table) == [Server("calc", "host"), Server("shop", "host")]

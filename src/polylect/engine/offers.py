@@ -87,10 +87,11 @@ class Offers:
         if first:
             self._start(self._learn_commands())
         self.renew()
-        new = self._take_servers(offered.servers)
-        if new:
-            self._start(self._answer(command, new))
-        return LATER if new else None
+        self._take_servers(offered.servers)
+        if not self._connecting():
+            return None
+        self._start(self._answer(command))
+        return LATER
 
     def is_early(self, server: Server) -> bool:
         """One inside a host that has not said hello waits for that."""
@@ -147,12 +148,11 @@ class Offers:
         agent.tools.update((tool.name, RemoteTool(tool, agent)) for tool in offered)
         return ""
 
-    def _take_servers(self, names: tuple[str, ...] | UnsetType) -> list[str]:
-        """Those that have to be waited for."""
+    def _take_servers(self, names: tuple[str, ...] | UnsetType) -> None:
         early, self._early = self._early, []
         servers = self._engine.opened() if early or names else self._engine.servers
         if servers is None:
-            return []
+            return
         known = {*self._servers, *(server.name for server in early)}
         if names is not UNSET:
             for name in self._servers.difference(names):
@@ -161,13 +161,16 @@ class Offers:
             self._servers = {name for name in names if name in self._servers or name not in known}
         for server in early:
             servers.add(server)
-        return [server.name for server in early]
 
-    async def _answer(self, command: Hello, names: list[str]) -> None:
+    def _connecting(self) -> bool:
+        """A server inside the host is not decided yet."""
+        return any(one.transport == "host" and one.status == "connecting" for one in self._status())
+
+    async def _answer(self, command: Hello) -> None:
         """A host that has servers takes it that their tools are there once it is answered."""
         try:
             async with asyncio.timeout(SERVERS_BOUND):
-                while any(one.name in names and one.status == "connecting" for one in self._status()):
+                while self._connecting():
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError:

@@ -13,6 +13,7 @@ _TRANSPORTS: dict[str, Literal["stdio", "sse", "http", "host"]] = {
     "streamable-http": "http",
     "streamable_http": "http",
     "sdk": "host",
+    "host": "host",
 }
 _KINDS: dict[str, type] = {
     "transport": str,
