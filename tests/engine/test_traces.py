@@ -110,7 +110,7 @@ def test_a_sub_agents_calls_are_told_in_its_own_lane(tmp_path: Path) -> None:
 def test_whoever_wants_the_records_gets_them_with_the_turn_they_belong_to(tmp_path: Path) -> None:
     records: list[Record] = []
     clock = count(1)
-    tracer = Tracer(lambda event: None, "p", tell=False, keep=records.append, now=lambda: next(clock))
+    tracer = Tracer(lambda event: None, lambda: "p", tell=False, keep=records.append, now=lambda: next(clock))
     model = script({"when": {"step": 1}, "say": [{"call": "Echo", "id": "e"}]}, {"say": ["done"]})
     talk = converse(tmp_path, model, [Prompt("t1", "go")], Echo())
     for event in talk.events:

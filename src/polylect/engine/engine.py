@@ -65,7 +65,7 @@ class Engine:
         self.agent = make_agent(pulse.emit)
         if self.settings.structured_traces or self.agent.trace:
             told, keep = self.settings.structured_traces, self.agent.trace
-            pulse.say = Tracer(say, self.agent.provider.name, tell=told, keep=keep).hear
+            pulse.say = Tracer(say, lambda: self.agent.provider.name, tell=told, keep=keep).hear
         self.crew = Crew()
         self.turns = Turns(self.agent, pulse, on_end=self._remind, at_work=lambda: self.crew.busy)
         places = _places(self.settings.workspace)

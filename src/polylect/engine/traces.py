@@ -83,7 +83,7 @@ class Tracer:
     def __init__(
         self,
         say: Callable[[Event], None],
-        provider: str,
+        provider: Callable[[], str],
         *,
         tell: bool,
         keep: Callable[[Record], None] | None = None,
@@ -130,7 +130,7 @@ class Tracer:
         if step.reply is None:
             return
         calls = tuple(step.calls)
-        whole = Step(self._number, event.turn, event.agent, self._provider, step.reply, calls, step.began, step.ended)
+        whole = Step(self._number, event.turn, event.agent, self._provider(), step.reply, calls, step.began, step.ended)
         self._number += 1
         if self._tell:
             self._say(Extra("trace_event", told(whole), turn=event.turn, agent=event.agent))
