@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from dialects.pair import env
 from polylect.dialects.omp.host_side import HostSide
 from polylect.vocab.commands import Command
@@ -61,7 +63,8 @@ class Talk:
     """`sent` is what the host side has written since it was last asked."""
 
     def __init__(self, version: str = "13", *, ready: bool = True) -> None:
-        self.side = HostSide(env(), version=version)
+        self.now = 0
+        self.side = HostSide(replace(env(), now=lambda: self.now), version=version)
         self.side.start()
         if ready:
             if version != "pi":  # which is ready when it answers

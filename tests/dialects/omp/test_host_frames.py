@@ -1,0 +1,439 @@
+"""What an engine's frames mean to a host."""
+
+import base64
+from typing import Any
+
+import pytest
+
+from dialects.omp.host_talk import READY, START, STEP, Frame, Talk, answer, call, reply, said, text, update
+from polylect.vocab.commands import Answer, Hello, HostReply, Prompt
+from polylect.vocab.content import Failure, Image, Option, PlanItem, Rule, Text, Thinking, ToolCall, Usage
+from polylect.vocab.events import (
+    AgentEnded,
+    AgentProgress,
+    AgentStarted,
+    Alive,
+    ArgsDelta,
+    Ask,
+    AskClosed,
+    BlockEnded,
+    Display,
+    Event,
+    Extra,
+    Failed,
+    HostCall,
+    HostCallEnded,
+    MalformedEvent,
+    Notice,
+    PlanChanged,
+    QueueChanged,
+    Ready,
+    Reply,
+    ReplyEnded,
+    SettingChanged,
+    TextDelta,
+    ThinkingDelta,
+    ToolCalled,
+    ToolFinished,
+    ToolOutput,
+    ToolStarted,
+    TurnStarted,
+    UnknownEvent,
+    UserMessage,
+)
+from polylect.wire import jsonl
+
+T: dict[str, Any] = {"turn": "t1"}
+
+
+def running(version: str = "13") -> Talk:
+    talk = Talk(version)
+    talk.say(Prompt("t1", "hi"))
+    talk.hear(answer("t1", "prompt"), START, STEP)
+    assert talk.sent
+    return talk
+
+
+def execution(what: str, **fields: Any) -> Frame:
+    return {"type": f"tool_execution_{what}", "toolCallId": "c1", "toolName": "bash", **fields}
+
+
+def shown(*words: str) -> Frame:
+    return {"content": [text(word) for word in words]}
+
+
+# Messages.
+
+
+def test_deltas_that_were_missed_come_with_the_end_of_the_block() -> None:
+    heard = running().hear(update("text_delta", delta="Hel"), update("text_end", content="Hello"))
+    assert heard == [TextDelta("Hel", **T), TextDelta("lo", **T), BlockEnded(Text("Hello"), **T)]
+
+
+def test_a_reply_that_came_whole_is_told_whole() -> None:
+    heard = running().hear(*said(reply({"type": "redactedThinking", "data": "xyz"}, text("Hello"))))
+    assert heard == [
+        BlockEnded(Thinking("", redacted="xyz"), **T),
+        TextDelta("Hello", **T),
+        BlockEnded(Text("Hello"), **T),
+        ReplyEnded("end", Usage(10, 5, 1, 2, 0.25), "m", **T),
+    ]
+
+
+def test_thinking_keeps_the_signature_that_only_the_message_has() -> None:
+    signed = reply({"type": "thinking", "thinking": "hm", "thinkingSignature": "sig"})
+    end = {**update("thinking_end", content="hm"), "message": signed}
+    heard = running().hear(update("thinking_delta", delta="hm"), end)
+    assert heard == [ThinkingDelta("hm", **T), BlockEnded(Thinking("hm", "sig"), **T)]
+
+
+def test_arguments_are_known_by_the_message_so_far() -> None:
+    partial = reply(call("c1", "bash"))
+    heard = running().hear(
+        {**update("toolcall_start"), "message": partial},
+        update("toolcall_delta", delta='{"a":'),
+        update("toolcall_delta", delta="1}"),
+        update("toolcall_end", toolCall=call("c1", "bash", a=1)),
+        {"type": "message_end", "message": reply(call("c1", "bash", a=1), stop="toolUse")},
+    )
+    assert heard == [
+        ArgsDelta("c1", "bash", '{"a":', **T),
+        ArgsDelta("c1", "bash", "1}", **T),
+        BlockEnded(ToolCall("c1", "bash", {"a": 1}), **T),
+        ToolCalled("c1", "bash", {"a": 1}, **T),
+        ReplyEnded("calls", Usage(10, 5, 1, 2, 0.25), "m", **T),
+    ]
+
+
+def test_slim_frames_have_no_message_and_are_enough() -> None:
+    heard = running().hear(
+        update("toolcall_start"),
+        update("toolcall_delta", delta='{"a":1}'),
+        update("toolcall_end", toolCall=call("c1", "bash", a=1)),
+        only=(ArgsDelta, ToolCalled),
+    )
+    assert heard == [ToolCalled("c1", "bash", {"a": 1}, **T)]
+
+
+def test_why_a_call_is_made_is_no_argument() -> None:
+    heard = running().hear(update("toolcall_end", toolCall=call("c1", "bash", a=1, _i="to look")), only=ToolCalled)
+    assert heard == [ToolCalled("c1", "bash", {"a": 1}, description="to look", **T)]
+
+
+def test_documented_updates_that_say_nothing_new_are_passed_over() -> None:
+    assert running().hear(*(update(kind) for kind in ("start", "text_start", "thinking_start", "done", "error"))) == []
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "developer", "content": "remember"},
+        {"role": "custom", "customType": "x", "content": [text("remember")], "display": True},
+        {"role": "user", "content": "remember", "synthetic": True},
+        {"role": "fileMention", "files": [{"path": "remember"}]},
+    ],
+)
+def test_what_nobody_typed_is_the_engines(message: Frame) -> None:
+    assert running().hear(*said(message)) == [UserMessage("remember", "engine", **T)]
+
+
+def test_a_prompt_comes_back_with_its_pictures() -> None:
+    picture = {"type": "image", "data": "R0lG", "mimeType": "image/gif"}
+    [heard] = running().hear({"type": "message_end", "message": {"role": "user", "content": [text("see"), picture]}})
+    assert heard == UserMessage("see", "prompt", (Image("image/gif", "R0lG"),), **T)
+
+
+def test_the_users_own_shell_says_nothing() -> None:
+    assert running().hear(*said({"role": "bashExecution", "command": "ls", "output": "a"})) == []
+
+
+def test_a_message_between_turns_begins_none() -> None:
+    assert Talk().hear(*said({"role": "custom", "content": "a card"})) == [UserMessage("a card", "engine")]
+
+
+# Calls.
+
+
+def test_a_call_is_told_by_its_four_marks_and_never_twice() -> None:
+    result = {"role": "toolResult", "toolCallId": "c1", "toolName": "bash", **shown("ab\n")}
+    heard = running().hear(
+        *said(reply(call("c1", "bash", command="x"), stop="toolUse")),
+        execution("start", args={"command": "x"}),
+        execution("update", partialResult=shown("a")),
+        execution("update", partialResult=shown("ab")),
+        execution("update", partialResult=shown("ab")),
+        execution("update", partialResult=shown("later")),
+        execution("end", result={**shown("ab\n"), "details": {"exit": 0}}, isError=False),
+        *said(result),
+        only=(ToolCalled, ToolStarted, ToolOutput, Alive, ToolFinished),
+    )
+    assert heard == [
+        ToolCalled("c1", "bash", {"command": "x"}, **T),
+        ToolStarted("c1", "bash", **T),
+        ToolOutput("c1", "a", **T),
+        ToolOutput("c1", "b", **T),
+        Alive("c1", "bash", **T),
+        ToolOutput("c1", "later", replace=True, **T),
+        ToolFinished("c1", "bash", "ab\n", metadata={"exit": 0}, **T),
+    ]
+
+
+def test_a_call_that_no_reply_brought_is_called_when_it_starts() -> None:
+    heard = running().hear(execution("start", args={"command": "x"}, intent="to look"))
+    assert heard == [
+        ToolCalled("c1", "bash", {"command": "x"}, description="to look", **T),
+        ToolStarted("c1", "bash", **T),
+    ]
+
+
+def test_a_result_alone_finishes_a_call() -> None:
+    result = {"role": "toolResult", "toolCallId": "c1", "toolName": "bash", "isError": True, **shown("no")}
+    heard = running().hear(execution("start", args={}), *said(result), only=ToolFinished)
+    assert heard == [ToolFinished("c1", "bash", "no", "error", **T)]
+
+
+@pytest.mark.parametrize(
+    ("output", "more", "outcome"),
+    [
+        ("it broke", {}, "error"),
+        ("Skipped due to queued user message.", {}, "skipped"),
+        ("Tool execution was aborted: Request was aborted", {}, "cancelled"),
+        ("no", {"outcome": "denied", "reason": "no"}, "denied"),
+    ],
+)
+def test_how_a_call_ended(output: str, more: Frame, outcome: str) -> None:
+    talk = running()
+    talk.hear(execution("start", args={}))
+    [heard] = talk.hear(execution("end", result=shown(output), isError=True, **more))
+    assert isinstance(heard, ToolFinished)
+    assert (heard.outcome, heard.reason) == (outcome, more.get("reason", ""))
+
+
+# Dialogs.
+
+
+def dialog(method: str, **fields: Any) -> Frame:
+    return {"type": "extension_ui_request", "id": "d1", "method": method, **fields}
+
+
+DIALOGS: list[tuple[Frame, Ask]] = [
+    (
+        dialog("select", title="Which?", options=["red", "blue"], optionDetails=[{"description": "warm"}], timeout=9),
+        Ask(
+            "d1", "choice", title="Which?", options=(Option("red", "red", "warm"), Option("blue", "blue")), timeout_ms=9
+        ),
+    ),
+    (dialog("confirm", title="Sure?", message="really"), Ask("d1", "confirm", title="Sure?", reason="really")),
+    (dialog("input", title="Name", placeholder="a/b"), Ask("d1", "text", title="Name", reason="a/b")),
+    (dialog("editor", title="Edit", prefill="old"), Ask("d1", "text", title="Edit", default="old")),
+]
+
+
+@pytest.mark.parametrize(("frame", "ask"), DIALOGS, ids=[frame["method"] for frame, _ in DIALOGS])
+def test_a_dialog_is_an_ask(frame: Frame, ask: Ask) -> None:
+    assert Talk().hear(frame) == [ask]
+
+
+@pytest.mark.parametrize(
+    ("number", "given", "wire", "how"),
+    [
+        (0, Answer("d1", "allow", value="blue"), {"value": "blue"}, "answered"),
+        (0, Answer("d1", "deny", reason="neither"), {"cancelled": True, "reason": "neither"}, "cancelled"),
+        (1, Answer("d1", "allow"), {"confirmed": True}, "answered"),
+        (1, Answer("d1", "deny"), {"confirmed": False}, "denied"),
+        (1, Answer("d1", "cancelled"), {"cancelled": True}, "cancelled"),
+        (2, Answer("d1", "allow", value="x/y"), {"value": "x/y"}, "answered"),
+        (3, Answer("d1", "allow", value=""), {"value": ""}, "answered"),
+    ],
+)
+def test_an_answer_closes_its_dialog(number: int, given: Answer, wire: Frame, how: Any) -> None:
+    talk = Talk()
+    talk.hear(DIALOGS[number][0])
+    reason = given.reason
+    assert talk.say(given) == [AskClosed("d1", how, reason)]
+    assert talk.sent == [{"type": "extension_ui_response", "id": "d1", **wire}]
+    [late] = talk.say(Answer("d1", "allow", ref="late"))
+    assert isinstance(late, Reply)
+    assert late.failure
+    assert late.failure.code == "unknown_ask"
+
+
+PERMISSION = dialog(
+    "select", title="Allow bash?", options=["Allow once", "Allow always", "Deny"], toolCallId="c1", toolName="bash",
+    args={"command": "ls"},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "value", "how"),
+    [
+        (Answer("d1", "allow"), "Allow once", "allowed"),
+        (Answer("d1", "allow", always=Rule("tool", "bash")), "Allow always", "allowed"),
+        (Answer("d1", "deny", reason="no"), "Deny", "denied"),
+    ],
+)
+def test_a_permission_is_a_select_that_names_its_call(given: Answer, value: str, how: Any) -> None:
+    talk = running()
+    talk.hear(*said(reply(call("c1", "bash", command="ls"), stop="toolUse")))
+    [ask] = talk.hear(PERMISSION)
+    assert isinstance(ask, Ask)
+    assert (ask.kind, ask.call, ask.name, ask.args) == ("permission", "c1", "bash", {"command": "ls"})
+    assert talk.say(given) == [AskClosed("d1", how, given.reason, **T)]
+    assert talk.sent[0]["value"] == value
+
+
+def test_a_dialog_that_the_engine_closes_is_closed() -> None:
+    talk = Talk()
+    talk.hear(DIALOGS[1][0])
+    heard = talk.hear({"type": "extension_ui_request", "id": "x", "method": "cancel", "targetId": "d1"})
+    assert heard == [AskClosed("d1", "cancelled")]
+
+
+def test_a_dialog_whose_time_is_up_is_closed_with_the_next_word() -> None:
+    talk = Talk()
+    talk.hear(dialog("confirm", title="Sure?", timeout=5))
+    talk.now = 4
+    assert talk.hear({"type": "todo_auto_clear"}) == [PlanChanged(())]
+    talk.now = 5
+    assert talk.hear({"type": "todo_auto_clear"}) == [AskClosed("d1", "timeout"), PlanChanged(())]
+
+
+@pytest.mark.parametrize("method", ["notify", "setStatus", "setWidget", "setTitle", "set_editor_text", "open_url"])
+def test_what_is_only_shown_is_shown(method: str) -> None:
+    assert Talk().hear(dialog(method, message="x", title="y")) == [Display(method, {"message": "x", "title": "y"})]
+
+
+# Around a turn.
+
+
+@pytest.mark.parametrize(
+    ("frame", "event"),
+    [
+        (
+            {"type": "todo_reminder", "todos": [{"id": "1", "content": "a", "status": "in_progress"}]},
+            PlanChanged((PlanItem("a", "in_progress", id="1"),)),
+        ),
+        ({"type": "queue_update", "steering": ["a"], "followUp": ["b"]}, QueueChanged((), ("a",), ("b",))),
+        ({"type": "ttsr_triggered", "rules": []}, Extra("ttsr_triggered", {"rules": []})),
+        ({"type": "retry_fallback_applied", "from": "a"}, Extra("retry_fallback_applied", {"from": "a"})),
+        ({"type": "extension_error", "event": "tool", "error": "x"}, Failed(Failure("tool", "x", "engine"))),
+        ({"type": "rpc_frame_error", "error": "too large"}, Failed(Failure("frame", "too large", "engine"))),
+        ({"type": "notice", "level": "error", "message": "x"}, Notice("x", "warning")),
+        ({"type": "command_output", "text": "x"}, Display("command_output", {"text": "x"})),
+        ({"type": "thinking_level_changed", "thinkingLevel": "high"}, SettingChanged("thinking", "high")),
+        ({"type": "session_info_update", "title": "A talk", "sessionId": "s"}, SettingChanged("name", "A talk")),
+        ({"type": "session_info_changed", "name": "A talk"}, SettingChanged("name", "A talk")),
+        ({"type": "config_update", "model": {"id": "m2", "provider": "p"}}, SettingChanged("model", "m2")),
+    ],
+)
+def test_one_frame_one_event(frame: Frame, event: Event) -> None:
+    assert Talk("18").hear(frame) == [event]
+
+
+def test_a_model_that_changed_without_a_name_is_asked_for() -> None:
+    talk = Talk("18")
+    assert talk.hear({"type": "model_changed"}) == []
+    assert [frame["type"] for frame in talk.sent] == ["get_state"]
+
+
+def test_sub_agents_have_lanes() -> None:
+    talk = running("18")
+    talk.hear(*said(reply(call("c1", "task"), stop="toolUse")), execution("start", args={}))
+    started = {"id": "k", "agent": "scout", "status": "started", "parentToolCallId": "c1", "description": "look"}
+    told = {"id": "k", "event": {"type": "turn_start"}}
+    spoken = {"id": "k", "event": {"type": "message_end", "message": reply(text("Found"))}}
+    progress = {"progress": {"id": "k", "lastIntent": "half", "toolCount": 2}}
+    ended = {"id": "k", "agent": "scout", "status": "completed"}
+    heard = talk.hear(
+        {"type": "subagent_lifecycle", "payload": started},
+        {"type": "subagent_event", "payload": told},
+        {"type": "subagent_event", "payload": spoken},
+        {"type": "subagent_progress", "payload": progress},
+        {"type": "subagent_lifecycle", "payload": ended},
+        only=(AgentStarted, AgentProgress, AgentEnded, TextDelta),
+    )
+    place: dict[str, Any] = {"turn": "t1", "agent": "k"}
+    assert heard == [
+        AgentStarted(call="c1", name="scout", task="look", **place),
+        TextDelta("Found", **place),
+        AgentProgress("half", calls=2, **place),
+        AgentEnded(**place),
+    ]
+
+
+# Host calls.
+
+
+def test_a_tool_of_the_hosts_is_called_and_answered() -> None:
+    talk = running("18")
+    talk.say(Hello(offers={"tools": [{"name": "look", "description": "d", "parameters": {}}]}, ref="r"))
+    assert [frame["type"] for frame in talk.sent] == ["set_host_tools"]
+    asked = {"type": "host_tool_call", "id": "h1", "toolCallId": "c1", "toolName": "look", "arguments": {"a": 1}}
+    assert talk.hear(asked) == [HostCall("h1", "tool", {"name": "look", "args": {"a": 1}, "call": "c1"}, **T)]
+    assert talk.say(HostReply("h1", "half", partial=True, ref="r1")) == [Reply("r1")]
+    assert talk.say(HostReply("h1", {"content": [text("done")]}, ref="r2")) == [Reply("r2")]
+    assert talk.sent == [
+        {"type": "host_tool_update", "id": "h1", "partialResult": shown("half")},
+        {"type": "host_tool_result", "id": "h1", "result": shown("done")},
+    ]
+    [gone] = talk.say(HostReply("h1", "again", ref="r3"))
+    assert isinstance(gone, Reply)
+    assert gone.failure
+
+
+def test_a_host_call_that_is_given_up_has_ended() -> None:
+    talk = Talk("18")
+    talk.hear({"type": "host_uri_request", "id": "h1", "operation": "read", "url": "db://a"})
+    assert talk.hear({"type": "host_uri_cancel", "id": "x", "targetId": "h1"}) == [HostCallEnded("h1")]
+
+
+# The decoder's contract (seed 003), and pieces.
+
+
+def test_unknown_frames_are_passed_on_and_unknown_fields_are_ignored() -> None:
+    talk = Talk()
+    weather = {"type": "weather", "sky": "blue"}
+    assert talk.hear(weather) == [UnknownEvent("weather", jsonl.dump(weather).strip())]
+    assert talk.hear({**START, "mood": "good"}, only=TurnStarted) != []
+    assert talk.side.outcomes["unknown"] == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"{", b"[]", b"nothing", b'{"type":7}', b'{"a":1}', b'{"type":"message_end","message":[]}', b'{"type":"\xff"}'],
+)
+def test_a_malformed_line_is_counted_logged_and_survived(line: bytes) -> None:
+    talk = Talk()
+    [heard] = talk.side.receive(line + b"\n")
+    assert isinstance(heard, MalformedEvent)
+    assert heard.line == line
+    assert talk.side.outcomes["malformed"] == 1
+    assert len(talk.side.to_log()) == 1
+    assert talk.hear(START) != []
+
+
+def test_only_some_malformed_lines_are_logged() -> None:
+    talk = Talk()
+    talk.side.receive(b"{\n" * 100)
+    assert len(talk.side.to_log()) == 5
+    assert talk.side.outcomes["malformed"] == 100
+
+
+def pieces(frame: Frame, size: int = 20) -> list[Frame]:
+    whole = jsonl.dump(frame).strip()
+    parts = [whole[start : start + size] for start in range(0, len(whole), size)]
+    chunk = {"type": "rpc_chunk", "chunkId": "k", "count": len(parts), "byteLength": len(whole)}
+    return [{**chunk, "index": n, "data": base64.b64encode(part).decode()} for n, part in enumerate(parts)]
+
+
+def test_a_frame_in_pieces_is_one_frame() -> None:
+    talk = Talk("18", ready=False)
+    assert talk.hear(*pieces({**READY, "padding": "x" * 100})) == [Ready()]
+
+
+def test_pieces_that_do_not_fit_are_malformed() -> None:
+    first, *rest = pieces({**READY, "padding": "x" * 100})
+    for wrong in ([first, *rest[1:]], [*rest], [first, {**rest[0], "data": "%"}], [first, {"type": "x"}, *rest]):
+        heard = Talk("18").hear(*wrong, only=(MalformedEvent, Ready))
+        assert heard
+        assert all(isinstance(event, MalformedEvent) for event in heard)
