@@ -62,12 +62,19 @@ def test_help_lists_every_command(tmp_path: Path) -> None:
 
 
 def test_cost_context_model_mode_and_status_are_told(tmp_path: Path) -> None:
-    assert told(tmp_path, "/cost").endswith(": 0 tokens in, 0 out, 0 read from cache, 0 written to it")
+    assert told(tmp_path, "/cost") == "Nothing so far."
     assert told(tmp_path, "/context") == "0 tokens"
     assert told(tmp_path, "/model") == "m"
     assert told(tmp_path, " /mode ", mode="plan") == "plan"
     assert told(tmp_path, "/compact") == "There is nothing to compact: the conversation is short."
     assert f"workspace: {tmp_path}\nmodel: m (played)\nmode: default\n" in told(tmp_path, "/status")
+
+
+def test_the_cost_names_every_kind_of_token(tmp_path: Path) -> None:
+    usage = {"input": 10, "output": 2, "cache_read": 3, "cache_write": 4}
+    model = Scripted.from_values({"reply": [{"say": ["a"], "usage": usage}]})
+    talk = converse(tmp_path, model, [Prompt("t1", "Hi"), Prompt("t2", "/cost")])
+    assert talk.of(Notice)[-1].text.endswith(": 10 tokens in, 2 out, 3 read from cache, 4 written to it")
 
 
 def test_the_mode_and_the_model_can_be_changed(tmp_path: Path) -> None:

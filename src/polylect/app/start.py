@@ -166,6 +166,7 @@ def settle(options: config.Values, env: dict[str, str], notes: list[str]) -> con
     _check_provider(values, env)
     _check_effort(values)
     _check_servers(values, env)
+    _check_schema(values)
     values["chain"] = list(_chain(found, env)) if values.get("chain_enabled") else []
     return values
 
@@ -218,6 +219,14 @@ def _check_servers(values: config.Values, env: dict[str, str]) -> None:
             servers_from(servers, env)
         except ServerError as error:
             raise CannotStart(str(error)) from None
+
+
+def _check_schema(values: config.Values) -> None:
+    if schema := values.get("json_schema"):
+        from polylect.engine.structured import fault_in_schema  # 100 ms, and only for an answer in a form
+
+        if fault := fault_in_schema(schema):
+            raise CannotStart(f"--json-schema is not a valid JSON Schema: {fault}")
 
 
 def _check_provider(values: config.Values, env: dict[str, str]) -> None:

@@ -111,6 +111,8 @@ async def _cost(engine: Engine, words: str, say: Say) -> str:
 
 
 def _priced(usage: Usage) -> str:
+    if not usage.tokens:
+        return "Nothing so far."
     price = "price unknown" if usage.cost is None else f"${usage.cost:.4f}"
     cache = f", {usage.cache_read} read from cache, {usage.cache_write} written to it"
     return f"{price}: {usage.input} tokens in, {usage.output} out{cache}"
