@@ -187,7 +187,9 @@ class EventReader:
             return [*told, e.ReplyEnded("error", model=text(message, "model"), error=why)] if blocks else told
         if blocks:
             told += self._step(text(message, "id"), lane)
-        return [*told, *(event for block in blocks for event in self._block(block, lane))]
+        for block in blocks:
+            told += [*self._streams.whole(text(block, "type"), lane), *self._block(block, lane)]
+        return told
 
     def _step(self, id: str, lane: str) -> list[e.Event]:
         begins = bool(id) and self._messages.get(lane) != id
@@ -195,9 +197,7 @@ class EventReader:
         return [e.StepStarted(agent=lane)] if begins else []
 
     def _block(self, block: Object, lane: str) -> list[e.Event]:
-        kind = text(block, "type")
-        self._streams.whole(kind, lane)
-        match kind:
+        match kind := text(block, "type"):
             case "text":
                 return [e.BlockEnded(Text(said))] if (said := text(block, "text")) else []
             case "thinking":

@@ -5,8 +5,8 @@ from msgspec import Struct, field
 from polylect.dialects.claude.host_results import usage
 from polylect.dialects.claude.loose import Object, inner, text
 from polylect.dialects.claude.translator import Translator
-from polylect.vocab.content import Stop, Usage
-from polylect.vocab.events import ArgsDelta, Event, ReplyEnded, TextDelta, ThinkingDelta
+from polylect.vocab.content import Stop, Text, Thinking, Usage
+from polylect.vocab.events import ArgsDelta, BlockEnded, Event, ReplyEnded, TextDelta, ThinkingDelta
 
 _STOPS: dict[str, Stop] = {"tool_use": "calls", "max_tokens": "length", "refusal": "refused", "": "cancelled"}
 """A reply that was interrupted has no reason to stop."""
@@ -21,6 +21,7 @@ class _Stream(Struct):
     kind: str = ""
     call: tuple[str, str] = ("", "")
     parts: list[str] = field(default_factory=list)
+    signature: str = ""
 
 
 class Streams:
@@ -36,18 +37,19 @@ class Streams:
             return []
         match text(event, "type"):
             case "content_block_start":
-                self._next(stream, lane)
+                ended = self._next(stream, lane)
                 block = inner(event, "content_block")
                 stream.kind, stream.call = text(block, "type"), (text(block, "id"), text(block, "name"))
-                return _delta(stream, text(block, stream.kind))
+                return [*ended, *_delta(stream, text(block, stream.kind))]
             case "content_block_delta":
                 delta = inner(event, "delta")
+                stream.signature += text(delta, "signature")
                 return _delta(stream, text(delta, "text") or text(delta, "thinking") or text(delta, "partial_json"))
             case "message_delta":
-                self._next(stream, lane)
+                ended = self._next(stream, lane)
                 spent = _latest(stream.used, usage(inner(event, "usage")))
                 stop = _STOPS.get(text(inner(event, "delta"), "stop_reason"), "end")
-                return [ReplyEnded(stop, spent, stream.model, request, agent=lane)]
+                return [*ended, ReplyEnded(stop, spent, stream.model, request)]
         return []
 
     def begin(self, event: Object, lane: str) -> str:
@@ -56,20 +58,27 @@ class Streams:
         self._open[lane] = _Stream(text(message, "id"), text(message, "model"), usage(inner(message, "usage")))
         return text(message, "id")
 
-    def whole(self, kind: str, lane: str) -> None:
-        """The block that was streamed has come as a whole."""
+    def whole(self, kind: str, lane: str) -> list[Event]:
+        """A block has come as a whole: the one that was streamed, or another, and then that one is over."""
         stream = self._open.get(lane)
-        if stream and stream.kind == kind:
-            stream.kind, stream.parts = "", []
+        if stream is None:
+            return []
+        if stream.kind != kind:
+            return self._next(stream, lane)
+        stream.kind, stream.parts, stream.signature = "", [], ""
+        return []
 
     def end(self, lane: str) -> None:
         self._open.pop(lane, None)
 
-    def _next(self, stream: _Stream, lane: str) -> None:
-        """What was streamed stands. If its whole comes later, it is no news."""
-        if stream.kind in ("text", "thinking") and stream.parts:
-            self._translator.streamed(stream.id, stream.kind, "".join(stream.parts), lane)
-        stream.kind, stream.parts = "", []
+    def _next(self, stream: _Stream, lane: str) -> list[Event]:
+        """The block that was streamed has ended. If its whole comes later, it is no news."""
+        kind, said, signature = stream.kind, "".join(stream.parts), stream.signature
+        stream.kind, stream.parts, stream.signature = "", [], ""
+        if kind not in ("text", "thinking") or not said:
+            return []
+        self._translator.streamed(stream.id, kind, said, lane)
+        return [BlockEnded(Text(said) if kind == "text" else Thinking(said, signature))]
 
 
 def _delta(stream: _Stream, said: str) -> list[Event]:
