@@ -5,7 +5,7 @@ from pathlib import Path
 from polylect import plug
 from polylect.dialects import schema
 
-DIALECTS = ("jsonstream", "omp")
+DIALECTS = ("jsonstream", "omp", "claude")
 
 if __name__ == "__main__":
     for name in DIALECTS:

@@ -168,9 +168,18 @@ def _understood(dialect: Dialect, version: str) -> list[c.Command]:
         if isinstance(command, c.Answer):
             command = c.Answer(asked[command.ask], *_fields(command, 1))
         told += pair.ask(command)
+        if isinstance(command, c.Compact):
+            _end_turns(pair, told)
         if isinstance(command, c.Steer):
             asked = _ask(pair)
     return told
+
+
+def _end_turns(pair: Pair, told: list[c.Command]) -> None:
+    """Where there is no word for something it may have become a prompt, and hosts keep the next one back for it."""
+    for turn in [one.turn for one in told if isinstance(one, c.Prompt)]:
+        pair.say(e.TurnStarted(turn=turn))
+        pair.say(e.TurnEnded("end", turn=turn))
 
 
 def _ask(pair: Pair) -> dict[str, str]:

@@ -7,7 +7,7 @@ from polylect.dialects.base import Dialect, Env
 from polylect.vocab.commands import Answer, Cancel, Command, MalformedCommand, Prompt, UnknownCommand
 from polylect.vocab.events import Ask, AskClosed, Event, Reply, TurnEnded, TurnStarted, UserMessage
 
-DIALECTS: list[Dialect] = [plug.load("dialects", name).DIALECT for name in ("jsonstream", "omp")]
+DIALECTS: list[Dialect] = [plug.load("dialects", name).DIALECT for name in ("jsonstream", "omp", "claude")]
 """Every law holds for each of them: a new dialect is added here."""
 
 ENDS = [(dialect, version) for dialect in DIALECTS for version in dialect.versions]
@@ -29,6 +29,13 @@ class Pair:
         self.heard: list[Event] = self.host.start()
         self.to_host = b""
         self.to_engine = b""
+        self._greet()
+
+    def _greet(self) -> None:
+        """What the host says merely by connecting is answered."""
+        self._pump()
+        for command in [one for one in self.told if one.ref]:
+            self.say(Reply(command.ref))
 
     def say(self, event: Event) -> None:
         """The engine says something."""

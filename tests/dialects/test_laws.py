@@ -60,6 +60,12 @@ COMMANDS: dict[str, list[Command]] = {
         Prompt("m1", "Hello\nthere \u2028 é", (File("/a.png"),), ref="r4"),
         Cancel(ref="r5"),
     ],
+    "claude": [
+        AddServer(Server("team", "stdio", "node", ("bridge.js",), {"TOKEN": "t"}), ref="r1"),
+        Configure({"mode": "force"}, ref="r2"),
+        Prompt("m1", "Hello\nthere \u2028 é", (Image("image/gif", "R0lG"),), verbatim=True, ref="r3"),
+        Cancel(queued="keep", ref="r4"),
+    ],
     "omp": [
         Configure({"steering_mode": "all"}, ref="r1"),
         Prompt("m1", "Hello\nthere \u2028 é", (Image("image/gif", "R0lG"),), busy="refuse", ref="r2"),

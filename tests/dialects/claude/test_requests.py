@@ -264,11 +264,12 @@ def test_servers_inside_the_host_are_spoken_to_before_it_is_greeted() -> None:
     assert talk.names == ["control_response"]
 
 
-def test_it_may_come_late_and_again() -> None:
+def test_a_greeting_may_come_late_and_again_and_takes_no_offer_back() -> None:
     talk = Talk()
     talk.prompt()
     for number in (1, 2):
         told = talk.request("initialize", id=f"r{number}")
+        assert isinstance(told[0], Hello) == (number == 1)
         talk.say(*(Reply(command.ref) for command in told))
     assert [frame["response"]["request_id"] for frame in talk.frames] == ["r1", "r2"]
 

@@ -20,5 +20,5 @@ DIALECT = Dialect(
     engine_side=EngineSide,
     host_side=_host_side,
     max_frame=MAX_FRAME,
-    shapes={version: {"events": EVENTS, "commands": COMMANDS} for version in VERSIONS},
+    shapes={"stream-json": {"events": EVENTS, "commands": COMMANDS}},
 )

@@ -61,6 +61,7 @@ class Requests:
         """By the ref of each command that it led to."""
         self._servers: dict[str, Server] = {}
         """Those that the host has set."""
+        self._greeted = False
 
     def hear(self, frame: dict[str, Any], raw: bytes) -> list[Command]:
         """Raises ValueError if it is no request at all."""
@@ -133,9 +134,10 @@ class Requests:
     def _initialize(self, request: control.Initialize) -> list[Command]:
         if request.forwardSubagentText is True:
             self._writer.tasks.forward = True
-        context = request.appendSystemPrompt
+        context, offers = request.appendSystemPrompt, offers_of(request)
+        again, self._greeted = self._greeted and not offers, True
         return [
-            Hello(offers=offers_of(request)),
+            *([] if again else [Hello(offers=offers)]),  # a second greeting without offers takes none back
             *(Configure({name: value}) for name, value in settings_of(request).items()),
             *([AddContext(context)] if isinstance(context, str) and context else []),
             Query("commands"),
