@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from doubles import Echo, Hang, Played, Run, Stubborn, Talk, converse, line, run
+from doubles import Echo, Hang, Log, Played, Run, Stubborn, Talk, converse, line, run
 from polylect.providers.scripted import Scripted
 from polylect.vocab.commands import Cancel, Command, Configure, Prompt, Steer
 from polylect.vocab.content import Image, Text
@@ -17,6 +17,7 @@ from polylect.vocab.events import (
     Notice,
     QueueChanged,
     Reply,
+    StepEnded,
     StepStarted,
     ToolFinished,
     ToolStarted,
@@ -281,3 +282,19 @@ def test_L2_a_message_that_still_waits_when_the_engine_ends_is_not_lost_in_silen
         "notice 2 messages meant for a turn were dropped warning",
         "queue_changed",
     ]
+
+
+def test_L2_a_message_that_could_not_be_stored_is_not_lost_in_silence(tmp_path: Path) -> None:
+    def host(event: Event) -> Command | None:
+        if isinstance(event, ToolStarted):
+            return Steer("and then")
+        full.extend([1] if isinstance(event, StepEnded) else [])
+        return None
+
+    full: list[int] = []
+    model = Scripted.in_order({"call": "Echo", "id": "c1"}, "ok")
+    log = Log(full=lambda write: bool(full))
+    talk = converse(tmp_path, model, [HELLO], Slow("Echo"), host=host, store=log)
+    assert words(talk) == ["Hello", "?"]
+    assert talk.of(Notice)[-1].text == "1 messages meant for a turn were dropped"
+    assert talk.of(TurnEnded)[0].reason == "error"

@@ -281,13 +281,15 @@ class Turn:
     def _deliver(self, when: Literal["soon", "last"]) -> bool:
         """What the host wants to add: now, or, when the turn would end, what was meant for then."""
         agent, settings = self._agent, self._agent.settings
-        taken = agent.steers.take(when, settings.steering_mode if when == "soon" else settings.follow_up_mode)
-        for steer, message in taken:
+        queued = agent.steers.next(when, settings.steering_mode if when == "soon" else settings.follow_up_mode)
+        for pair in queued:
+            steer, message = pair
             agent.session.say("", message)
+            agent.steers.delivered(pair)
             self._say(UserMessage(steer.text, "steer" if when == "soon" else "follow_up", steer.attachments))
-        if taken:
+        if queued:
             agent.steers.changed()
-        return bool(taken)
+        return bool(queued)
 
     def _out_of_steps(self) -> bool:
         most = self._agent.settings.max_turns

@@ -27,12 +27,13 @@ class Steers:
     def texts(self, when: When) -> tuple[str, ...]:
         return tuple(steer.text for steer, _ in self._waiting if steer.when == when)
 
-    def take(self, when: When, mode: QueueMode) -> list[tuple[Steer, Message]]:
-        """The first of a queue, or all of it. Whoever takes them delivers them."""
+    def next(self, when: When, mode: QueueMode) -> list[tuple[Steer, Message]]:
+        """The first of a queue, or all of it. They wait until they have been delivered."""
         queued = [pair for pair in self._waiting if pair[0].when == when]
-        taken = queued if mode == "all" else queued[:1]
-        self._waiting = [pair for pair in self._waiting if not any(pair is one for one in taken)]
-        return taken
+        return queued if mode == "all" else queued[:1]
+
+    def delivered(self, pair: tuple[Steer, Message]) -> None:
+        self._waiting = [one for one in self._waiting if one is not pair]
 
     def drop(self, *, keep: bool) -> int:
         """Let go of what waits, but with `keep` not of what may wait while no turn runs. How many were dropped."""
