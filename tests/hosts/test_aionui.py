@@ -301,6 +301,10 @@ def test_row_16_the_version_is_one_line(place: Place, programs: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_every_row_has_its_test() -> None:
+    assert {int(name[9:11]) for name in globals() if name.startswith("test_row_")} == set(range(1, 17))
+
+
 def test_the_settings_page_is_told_where_the_settings_are(place: Place, programs: Path) -> None:
     """Not a row of its own: it runs `aionrs --config-path` and edits that file."""
     assert settings_file(place, programs).name == "config.toml"

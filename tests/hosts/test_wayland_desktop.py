@@ -224,8 +224,8 @@ def test_row_14_every_turn_has_one_end_whatever_became_of_it(start: Start) -> No
     text = "Fine."
     """
     host = start(script=script)
-    for number, text in enumerate(("hello", "fail", "/help", "/nonsense", "")):
-        host.turn(text, f"m{number}")
+    turns = [host.turn(text, f"m{number}") for number, text in enumerate(("hello", "fail", "/help", "/nonsense", ""))]
+    assert kinds(turns[2]) == ["stream_start", "info", "stream_end"]
     host.send({"type": "message", "msg_id": "m9", "content": "hang"}, {"type": "stop"})
     frames = [*host.until("stream_end"), *host.finish()[0]]
     assert frames[-1]["msg_id"] == "m9"
@@ -292,9 +292,22 @@ def test_row_19_every_request_is_closed(start: Start) -> None:
 def test_row_19_an_answered_question_is_closed_by_its_result(start: Start) -> None:
     host = start(script=QUESTION)
     host.send({"type": "message", "msg_id": "m1", "content": "ask"})
-    host.send(approve(host.until("tool_request")[-1], answer="blue"))
+    asked = host.until("tool_request")
+    host.send(approve(asked[-1], answer="blue"))
     frames = host.until("stream_end")
+    assert "tool_running" not in kinds(asked)
+    assert kinds(frames)[:2] == ["tool_running", "tool_result"]
     assert [frame["output"] for frame in frames if frame["type"] == "tool_result"] == ["blue"]
+    assert host.open == set()
+
+
+def test_row_19_a_question_that_the_person_declines_is_cancelled(start: Start) -> None:
+    host = start(script=QUESTION)
+    host.send({"type": "message", "msg_id": "m1", "content": "ask"})
+    request = host.until("tool_request")[-1]
+    host.send({"type": "tool_deny", "call_id": request["call_id"], "reason": "User cancelled"})
+    assert host.until("tool_cancelled")[-1]["reason"] == "User cancelled"
+    assert "tool_result" not in kinds(host.until("stream_end"))
     assert host.open == set()
 
 
@@ -355,6 +368,17 @@ def test_row_23_an_error_means_that_the_turn_is_lost_and_a_notice_is_an_info(sta
     assert (end["type"], end["finish_reason"]) == ("stream_end", "error")
 
 
+def test_row_23_a_model_without_what_was_asked_for_is_an_info_during_a_turn(start: Start) -> None:
+    """An `error` would end the turn in the eyes of the host."""
+    host = start(script=HANG)
+    host.send({"type": "message", "msg_id": "m1", "content": "think"})
+    host.until("text_delta")
+    host.send({"type": "set_config", "effort": "high"})
+    assert "error" not in kinds(host.until("info"))
+    host.send({"type": "stop"})
+    assert "error" not in kinds(host.until("stream_end"))
+
+
 def test_row_24_usage_counts_the_turn(start: Start) -> None:
     host = start(script='[[reply]]\ntext = "x"\nusage = { input = 100, output = 20 }')
     usages = [host.turn("go", f"m{number}")[-1]["usage"] for number in range(3)]
@@ -384,6 +408,10 @@ def test_row_25_sigterm_ends_it_in_time_with_all_that_was_said(start: Start) -> 
     sleepers.wait_until_gone()
     script = '[[reply]]\nwhen.history = "REMEMBER"\ntext = "I remember."'
     assert "I remember." in str(start("--resume", "4be1c07d", script=script).turn("and?", "m2"))
+
+
+def test_every_row_has_its_test() -> None:
+    assert {int(name[9:11]) for name in globals() if name.startswith("test_row_")} == set(range(1, 26))
 
 
 @pytest.mark.parametrize(

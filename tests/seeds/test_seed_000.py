@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -45,6 +46,10 @@ STATEMENTS: Statements = {
     "by default they are kept below ~/.wayland": Untested(
         "ours are kept in our own folder: their format is our own, and two programs must not share one"
     ),
+    "a session's state is its history and its memory": (
+        E2E + "sessions.py::test_resume_goes_on_where_it_was",
+        "test_no_memory_beside_the_conversation_is_claimed",
+    ),
     # Transport.
     "one UTF-8 JSON object a line, each with a type": (DESKTOP + "07_stdout_carries_frames_and_nothing_else",),
     "commands come on stdin, events go to stdout": ("test_a_turn_over_two_pipes",),
@@ -79,11 +84,16 @@ STATEMENTS: Statements = {
     ),
     # Commands.
     "there are ten commands": ("test_there_are_ten_commands",),
+    "their names are in snake_case": ("test_every_name_on_the_wire_is_in_snake_case",),
     "each with these fields": ("test_every_command_is_taken_with_all_its_fields",),
     "message.files is optional": ("test_message_files_are_optional",),
     "stop cancels the current response": (E2E + "stop.py::test_stop_during_text_ends_the_turn_and_nothing_else",),
     "tool_approve.answer is what the user chose for AskUserQuestion": (
         DESKTOP + "21_a_question_has_its_name_and_labels_and_the_answer_is_the_label",
+    ),
+    "tool_approve.scope says how far a yes reaches": (
+        CODEC + "engine_side.py::test_a4_a_scope_becomes_a_standing_rule",
+        "engine/test_approval.py::test_A4_what_is_always_allowed_is_not_asked_for_again",
     ),
     "tool_deny rejects, with a reason": (DESKTOP + "19_every_request_is_closed",),
     "approval_resume resumes a suspended turn, where hitl_suspend is on": (
@@ -105,6 +115,9 @@ STATEMENTS: Statements = {
     "a host in Python": ("test_the_python_host_runs",),
     # Inside of an application.
     "the application makes a sink with the capabilities it wants told": (EXAMPLES,),
+    "sub-agents are always told of, traces where they are switched on": ("test_ready_tells_what_is_switched_on",),
+    "costs are told of where they can be": ("test_costs_are_advertised_exactly_where_the_price_is_known",),
+    "evolution is told of where it is on": Untested("the engine does not evolve, so the flag is never told"),
     "servers from the settings are reported after ready": (
         E2E + "mcp.py::test_l5_a_configured_server_is_connected_after_ready_and_its_tools_can_be_called",
     ),
@@ -276,6 +289,49 @@ def test_the_three_transports(place: Place, transport: str) -> None:
     engine = place.started()
     engine.send({**SERVER, "transport": transport, "url": "http://127.0.0.1:9/"})
     assert engine.until("mcp_failed")[-1]["name"] == "team-tools"
+
+
+def test_every_name_on_the_wire_is_in_snake_case() -> None:
+    names = [name for version in frames.COMMANDS for name in (*frames.COMMANDS[version], *frames.EVENTS[version])]
+    assert [name for name in names if not re.fullmatch(r"[a-z]+(_[a-z]+)*", name)] == []
+
+
+def test_no_memory_beside_the_conversation_is_claimed(place: Place) -> None:
+    assert not {"memory_enabled", "user_model_backend"} & set(place.started().ready["capabilities"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "flags"),
+    [
+        ("", set()),
+        ("[observability]\nstructured_traces = true\n", {"structured_traces"}),
+        ("[tools]\nscript = true\n", {"hitl_suspend", "rpc_tool_script"}),
+    ],
+)
+def test_ready_tells_what_is_switched_on(place: Place, settings: str, flags: set[str]) -> None:
+    place.configure(settings)
+    always = {"streaming_tools", "sub_agent_traces", "non_destructive_compact"}
+    assert set(list(place.started(script=SCRIPT).ready["capabilities"])[7:]) == always | flags
+
+
+@pytest.mark.parametrize(
+    ("flags", "able"),
+    [
+        (("--provider", "anthropic", "--model", "claude-haiku-4-5"), (True, [], True)),
+        (("--provider", "anthropic", "--model", "claude-3-5-haiku-20241022"), (False, [], True)),
+        (("--provider", "openai", "--model", "o3"), (False, ["low", "medium", "high"], True)),
+        (("--provider", "openai", "--model", "somebody-elses"), (False, [], False)),
+        (("--provider", "scripted"), (True, [], True)),
+    ],
+)
+def test_costs_are_advertised_exactly_where_the_price_is_known(
+    place: Place, flags: tuple[str, ...], able: tuple[bool, list[str], bool]
+) -> None:
+    """And thinking and effort are those of the model in use."""
+    keys = {"ANTHROPIC_API_KEY": "sk-ant-x", "OPENAI_API_KEY": "sk-x"}
+    told = place.started(*flags, env=keys).ready["capabilities"]
+    assert (told["thinking"], told["effort_levels"], "cost_attribution" in told) == able
+    assert told["effort"] == bool(able[1])
 
 
 # The two examples.

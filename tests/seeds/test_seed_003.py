@@ -2,9 +2,12 @@
 
 from pathlib import Path
 
+import msgspec
+import pytest
+
 from dialects.pair import env
 from engine_process import Place
-from polylect.dialects.jsonstream import frames
+from polylect.dialects.jsonstream import frames, shapes
 from polylect.dialects.jsonstream.dialect import DIALECT
 from polylect.dialects.jsonstream.versions import FAMILIES, FLAGS, MODES
 from polylect.vocab.content import Abilities
@@ -26,6 +29,7 @@ STATEMENTS: Statements = {
         CONTRACT + "a_newer_engine_with_flags_fields_and_events_of_its_own_works",
     ),
     "the protocol is 0.2.0, and ready.version says so": ("test_ready_says_0_2_0",),
+    "a host can read it there": ("test_a_host_is_told_the_version_whatever_it_is",),
     "minor versions add, major versions break": Untested(
         "a rule for whoever makes the next version; schemas/ and the tests of its files show what changes"
     ),
@@ -34,12 +38,27 @@ STATEMENTS: Statements = {
     ),
     # The baseline.
     "the fourteen events of the baseline": ("test_the_baseline_has_fourteen_events",),
+    "their key fields": ("test_the_key_fields_of_the_baseline",),
     "their shapes are frozen": (GOLDEN, "dialects/test_schema.py::test_the_schema_in_the_tree_is_what_the_shapes_say"),
+    "and those inside of them": ("test_the_fields_inside_a_request_and_an_error",),
     "no flag gates them": ("test_no_flag_gates_the_baseline",),
     "provider_circuit_event is always on": (FAMILY + "always_on_events_need_no_flag",),
+    "it tells that a circuit opens, is tried and closes": (
+        "providers/test_circuit.py::test_a_circuit_opens_is_tried_again_and_closes",
+    ),
     "budget_exceeded is always on": ("test_four_diagnostics_are_always_on", GOLDEN),
-    "tool_panicked is always on, beside the result of the call": ("test_four_diagnostics_are_always_on", GOLDEN),
-    "plugin_registration_failed is always on": (FAMILY + "always_on_events_need_no_flag",),
+    "it fires once, for the first cap": (
+        "engine/test_budget.py::test_a_sessions_cap_is_told_once_and_ends_every_later_turn",
+    ),
+    "tool_panicked is always on, beside the result of the call": (
+        "test_four_diagnostics_are_always_on",
+        "engine/test_turn.py::test_L1_a_tool_that_fails_or_crashes_ends_its_call_and_not_the_turn",
+        GOLDEN,
+    ),
+    "plugin_registration_failed is always on": (
+        FAMILY + "always_on_events_need_no_flag",
+        "extensions/test_extensions.py::test_an_extension_that_cannot_be_loaded_is_reported_and_the_others_are",
+    ),
     # Flags.
     "the fields of the baseline are always there": (
         FAMILY + "with_every_flag_off_ready_has_the_bytes_of_the_baseline",
@@ -49,6 +68,11 @@ STATEMENTS: Statements = {
         FAMILY + "with_every_flag_off_ready_has_the_bytes_of_the_baseline",
     ),
     "eleven keys are absent then": ("test_the_eleven_keys_are_flags_and_absent_when_off",),
+    "a flag that is on means that its events will come": (
+        "seeds/test_seed_000.py::test_ready_tells_what_is_switched_on",
+        "dialects/jsonstream/test_with_engine.py::"
+        "test_t6_costs_are_told_before_the_end_where_the_price_is_known_and_else_not_at_all",
+    ),
     "a flag is an announcement, and needs no answer": (FAMILY + "flags_of_an_early_ready_count",),
     "which flag stands for which events": ("test_the_table_of_flags_and_events",),
     "approval_resume is an echo": (FAMILY + "a_running_call_that_needs_a_yes_suspends_the_turn",),
@@ -107,6 +131,45 @@ def test_the_baseline_has_fourteen_events() -> None:
     always = {"provider_circuit_event", "budget_exceeded", "tool_panicked", "plugin_registration_failed", "mcp_failed"}
     assert set(baseline.split()) == set(frames.EVENTS["0.2.0"]) - set(FAMILIES) - always
     assert set(baseline.split()) == set(frames.EVENTS["0.1.0"])
+
+
+@pytest.mark.parametrize(
+    ("event", "fields"),
+    [
+        ("ready", "version session_id? capabilities"),
+        ("stream_start", "msg_id"),
+        ("text_delta", "text msg_id"),
+        ("thinking", "text msg_id"),
+        ("tool_request", "msg_id call_id tool"),
+        ("tool_running", "msg_id call_id tool_name"),
+        ("tool_result", "msg_id call_id tool_name status output output_type metadata?"),
+        ("tool_cancelled", "msg_id call_id reason"),
+        ("stream_end", "msg_id finish_reason usage?"),
+        ("error", "msg_id? error"),
+        ("info", "msg_id message"),
+        ("config_changed", "capabilities"),
+        ("mcp_ready", "name tools"),
+        ("pong", ""),
+    ],
+)
+def test_the_key_fields_of_the_baseline(event: str, fields: str) -> None:
+    """In the order of the wire; a question mark where a field may be left out."""
+    shape = msgspec.inspect.type_info(frames.EVENTS["0.2.0"][event])
+    assert isinstance(shape, msgspec.inspect.StructType)
+    assert [f"{field.name}{'' if field.required else '?'}" for field in shape.fields] == fields.split()
+
+
+def test_the_fields_inside_a_request_and_an_error() -> None:
+    assert shapes.Tool.__struct_fields__ == ("name", "category", "args", "description")
+    assert shapes.Fault.__struct_fields__ == ("code", "message", "retryable")
+
+
+@pytest.mark.parametrize("version", ["0.2.0", "0.1.0", "0.13.4", "7.0.0"])
+def test_a_host_is_told_the_version_whatever_it_is(version: str) -> None:
+    line = f'{{"type":"ready","version":"{version}","capabilities":{{}}}}\n'
+    [ready] = DIALECT.host_side(env()).receive(line.encode())
+    assert isinstance(ready, Ready)
+    assert ready.version == version
 
 
 def test_no_flag_gates_the_baseline() -> None:

@@ -40,6 +40,9 @@ STATEMENTS: Statements = {
         PLAYED + "ready_comes_first_and_has_the_bytes_of_the_seed",
         GOLDEN,
     ),
+    "capabilities.tool_approval: it can wait for an answer": (PLAYED + "a_tool_with_approval",),
+    "capabilities.thinking: whether there are thinking events": ("test_thinking_is_what_the_model_in_use_does",),
+    "capabilities.mcp: whether there are tools of servers": ("test_mcp_is_whether_a_server_is_configured",),
     "session_id is left out when sessions are off": (PLAYED + "without_sessions_ready_has_no_session_id",),
     "stream_start begins a turn": (PLAYED + "a_single_turn", GOLDEN),
     "text_delta is text as it comes": (PLAYED + "a_single_turn", GOLDEN),
@@ -62,6 +65,7 @@ STATEMENTS: Statements = {
     "an Edit answers with a diff and the file's path": (PLAYED + "an_edit_answers_with_a_diff_and_the_path", GOLDEN),
     "an image is base64": ("dialects/jsonstream/test_engine_side.py::test_an_image_travels_as_base64",),
     "tool_cancelled says that it was denied or cancelled": (
+        "e2e/test_stop.py::test_stop_during_a_tool_cancels_it_visibly_and_leaves_no_process",
         PLAYED + "the_reason_of_a_denial_reaches_the_model",
         GOLDEN,
     ),
@@ -74,6 +78,10 @@ STATEMENTS: Statements = {
     "info is for display": ("test_a_retry_is_told_as_an_info", GOLDEN),
     # Commands.
     "message has msg_id, input and files": (SAID, AIONUI + "06_both_names_of_the_text_are_read_with_files_or_without"),
+    "msg_id and input are required, files are not": (
+        INPUT + "everything_wrong_gets_one_error_and_the_next_line_is_read",
+        AIONUI + "06_both_names_of_the_text_are_read_with_files_or_without",
+    ),
     "files are attached": (
         INPUT + "an_attached_text_reaches_the_model",
         "engine/test_attach.py::test_T7_text_goes_as_text_images_as_images_and_the_rest_is_named",
@@ -85,6 +93,7 @@ STATEMENTS: Statements = {
     "stop aborts: and stream_end is said": ("e2e/test_stop.py::test_stop_during_an_ask_closes_every_open_call",),
     "tool_approve has call_id and scope": (SAID, PLAYED + "a_tool_with_approval"),
     "its call_id has to be one that waits": (PLAYED + "answers_that_nobody_asked_for_are_refused",),
+    "scope once is for this call only": (PLAYED + "always_allows_the_category_for_this_session",),
     "scope always allows the category for the session": (PLAYED + "always_allows_the_category_for_this_session",),
     "tool_deny cancels, tells the model why, and the conversation goes on": (
         PLAYED + "the_reason_of_a_denial_reaches_the_model",
@@ -134,9 +143,14 @@ STATEMENTS: Statements = {
         "app/test_args.py::test_every_flag_of_seed_004_is_known",
         "test_every_provider_of_the_seed_is_known",
     ),
+    "--system-prompt reaches the model": ("test_a_system_prompt_reaches_the_model",),
+    "--max-turns ends a run": (AIONUI + "07_a_run_begins_and_ends_once_also_after_an_error_a_stop_and_too_many_turns",),
     "--auto-approve starts in yolo mode": (PLAYED + "auto_approve_starts_in_yolo_mode",),
     "--workspace is where files are worked on": ("e2e/test_starts.py::test_the_workspace_is_where_tools_work",),
-    "the variables of each provider": ("test_the_variables_of_the_seed_are_honoured",),
+    "the variables of each provider": (
+        "test_the_variables_of_the_seed_are_honoured",
+        "providers/test_vertex.py::test_a_service_account_trades_a_signed_claim_for_a_token_and_keeps_it",
+    ),
     # Versions.
     "ready has the version, and hosts should look at it": (PLAYED + "ready_comes_first_and_has_the_bytes_of_the_seed",),
     "minor versions add, major versions break": Untested("a rule for whoever makes the next version"),
@@ -164,6 +178,25 @@ def test_what_is_on_the_allow_list_is_not_asked_for(place: Place) -> None:
     engine.send({"type": "message", "msg_id": "m1", "input": "go"})
     kinds = [frame["type"] for frame in engine.until("stream_end")]
     assert kinds == ["stream_start", "tool_running", "tool_result", "text_delta", "stream_end"]
+
+
+def test_thinking_is_what_the_model_in_use_does(place: Place) -> None:
+    old = ("--protocol", "0.1.0")
+    assert place.started(*old).ready["capabilities"]["thinking"] is True
+    script = '[model]\nthinking = false\n\n[[reply]]\ntext = "x"'
+    assert place.started(*old, script=script).ready["capabilities"]["thinking"] is False
+
+
+def test_mcp_is_whether_a_server_is_configured(place: Place) -> None:
+    place.configure('[mcp.servers.team]\ncommand = "no-such-program-here"\n')
+    assert place.started("--protocol", "0.1.0").ready["capabilities"]["mcp"] is True
+
+
+def test_a_system_prompt_reaches_the_model(place: Place) -> None:
+    script = '[[reply]]\nwhen.system = "Speak like a pirate"\ntext = "Arr."\n\n[[reply]]\ntext = "Yes."'
+    engine = place.started("--protocol", "0.1.0", "--system-prompt", "Speak like a pirate", script=script)
+    engine.send({"type": "message", "msg_id": "m1", "input": "Hello"})
+    assert [frame["text"] for frame in engine.until("stream_end") if frame["type"] == "text_delta"] == ["Arr."]
 
 
 @pytest.mark.parametrize(
