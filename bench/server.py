@@ -13,13 +13,13 @@ class Request(NamedTuple):
 
     at: int
     sent: list[int]
+    model: str
 
 
 class ModelServer:
     def __init__(self, path_to_read: Path) -> None:
-        program = Path(__file__).with_name("model_server.py")
-        argv = [sys.executable, str(program), "--path", str(path_to_read)]
-        self._process = subprocess.Popen(argv, stdout=subprocess.PIPE)
+        argv = [sys.executable, "-m", "bench.model_server", "--path", str(path_to_read)]
+        self._process = subprocess.Popen(argv, stdout=subprocess.PIPE, cwd=Path(__file__).parents[1])
         assert self._process.stdout is not None
         self._port: int = json.loads(self._process.stdout.readline())["port"]
 
@@ -40,4 +40,4 @@ class ModelServer:
         connection.request("DELETE", "/log")
         log = json.load(connection.getresponse())
         connection.close()
-        return [Request(entry["at"], entry["sent"]) for entry in log]
+        return [Request(entry["at"], entry["sent"], entry["model"]) for entry in log]

@@ -1,0 +1,135 @@
+"""The peers: each pinned, and installed once into a folder of its own outside the tree, as scripts/interop.py does.
+
+python -m bench.peers [NAME ...] only installs, and says where, or why not.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+
+class Pin(NamedTuple):
+    source: Literal["npm", "pypi"]
+    package: str
+    version: str
+    beside: dict[str, str] = {}  # noqa: RUF012  (nobody changes it)
+    """Other packages it is run with."""
+    overrides: dict[str, str] = {}  # noqa: RUF012
+    whole: bool = True
+    """Whether what it depends on is wanted too."""
+
+
+_BUN = {"bun": "1.4.4"}
+_LINKEDOM = {"linkedom": "0.18.12"}
+PINS = {
+    "codex": Pin("npm", "@openai/codex", "0.166.0"),
+    "claude": Pin("pypi", "claude-agent-sdk", "0.2.182", whole=False),
+    "pi": Pin("npm", "@mariozechner/pi-coding-agent", "0.73.1"),
+    "omp 13": Pin("npm", "@oh-my-pi/pi-coding-agent", "13.19.0", _BUN, _LINKEDOM),
+    "omp 18": Pin("npm", "@oh-my-pi/pi-coding-agent", "18.2.3", _BUN, _LINKEDOM),
+    "gemini": Pin("npm", "@google/gemini-cli", "0.61.0"),
+    "kimi": Pin("pypi", "kimi-cli", "1.51.0"),
+}
+_KIMI_PYTHONS = ("python3.13", "python3.12")
+_PATIENCE = 900
+
+
+class CannotInstall(Exception):
+    """The text says why."""
+
+
+def cache_folder() -> Path:
+    """The folder of scripts/interop.py."""
+    if named := os.environ.get("POLYLECT_INTEROP_CACHE"):
+        return Path(named).absolute()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "polylect-interop"
+
+
+def installed(name: str) -> Path:
+    """Where the peer is. Raises CannotInstall."""
+    pin, cache = PINS[name], cache_folder()
+    slug = name.replace(" ", "")
+    folder = cache / f"{slug}-{pin.version}"
+    cache.mkdir(parents=True, exist_ok=True)
+    with open(cache / f"{slug}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two runs at once: the second waits here and then finds the work done
+        if not folder.is_dir():
+            _install(name, pin, folder)
+    return folder
+
+
+def _install(name: str, pin: Pin, folder: Path) -> None:
+    print(f"bench: installing {pin.package} {pin.version} into {folder}", file=sys.stderr, flush=True)
+    begun = Path(tempfile.mkdtemp(dir=folder.parent, prefix="begun-"))
+    try:
+        if pin.source == "npm":
+            _from_npm(pin, begun)
+        elif pin.whole:
+            _into_venv(pin, begun)
+        else:
+            _run([*_pip(sys.executable), "--no-deps", "--target", str(begun), f"{pin.package}=={pin.version}"], begun)
+    except CannotInstall:
+        shutil.rmtree(begun)
+        raise
+    begun.rename(folder)
+
+
+def _from_npm(pin: Pin, folder: Path) -> None:
+    if shutil.which("npm") is None:
+        raise CannotInstall("there is no npm on this machine")
+    wanted = {"private": True, "dependencies": {pin.package: pin.version, **pin.beside}, "overrides": pin.overrides}
+    (folder / "package.json").write_text(json.dumps(wanted))
+    _run(["npm", "install", "--ignore-scripts", "--omit=dev", "--no-audit", "--no-fund", "--loglevel=error"], folder)
+
+
+def _into_venv(pin: Pin, folder: Path) -> None:
+    """It wants a newer Python than we do. Its programs are called through that Python, so the folder may move."""
+    python = next((found for name in _KIMI_PYTHONS if (found := _working(name))), None)
+    if python is None:
+        raise CannotInstall(f"{pin.package} needs one of {', '.join(_KIMI_PYTHONS)}")
+    _run([python, "-m", "venv", str(folder)], folder)
+    _run([*_pip(str(folder / "bin" / "python")), f"{pin.package}=={pin.version}"], folder)
+
+
+def _working(name: str) -> str | None:
+    """A pyenv shim is on the path even where its Python is not switched on; the real one is what is wanted anyway."""
+    said = subprocess.run(
+        [name, "-c", "import sys; print(sys.executable)"], capture_output=True, text=True, check=False
+    )
+    return said.stdout.strip() if shutil.which(name) and said.returncode == 0 else None
+
+
+def _pip(python: str) -> list[str]:
+    return [python, "-m", "pip", "--disable-pip-version-check", "--quiet", "install", "--only-binary", ":all:"]
+
+
+def _run(argv: Sequence[str], folder: Path) -> None:
+    try:
+        done = subprocess.run(
+            argv, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_PATIENCE, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise CannotInstall(f"{argv[0]} took longer than {_PATIENCE} s") from None
+    if done.returncode != 0:
+        last = (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()[-1]
+        raise CannotInstall(f"{Path(argv[0]).name} failed with exit code {done.returncode}: {last[:200]}")
+
+
+def main() -> int:
+    for name in sys.argv[1:] or PINS:
+        try:
+            print(f"{name}: {installed(name)}", flush=True)
+        except CannotInstall as error:
+            print(f"{name}: {error}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
