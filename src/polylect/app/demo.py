@@ -8,11 +8,8 @@ import tempfile
 from typing import Literal
 
 from polylect.app.screen import Screen
-from polylect.dialects.jsonstream.dialect import DIALECT
-from polylect.host.client import Client, EngineDied
-from polylect.vocab.content import Rule
+from polylect.host import Ask, EngineDied, connect
 from polylect.vocab.events import (
-    Ask,
     Event,
     Failed,
     Notice,
@@ -64,16 +61,16 @@ class _Show:
         env = {**os.environ, "POLYLECT_HOME": self._state, "POLYLECT_SCRIPT_PACE": _PACE}
         env.pop("POLYLECT_SCRIPT", None)
         self._screen.title("polylect demo", f"an engine in {self._workspace}, with no key and no network")
-        async with Client(argv, DIALECT, cwd=self._workspace, env=env, tap=self._overhear) as agent:
+        async with connect(argv, dialect="jsonstream", cwd=self._workspace, env=env, tap=self._overhear) as agent:
             self._screen.fact(f"engine {agent.pid} is ready, session {agent.ready.session}")
             self._screen.prompt(PROMPT)
             async for event in agent.prompt(PROMPT):
-                await self._see(agent, event)
+                await self._see(event)
                 if isinstance(event, TurnEnded):
                     ended = event
         return 0 if ended.reason == "end" else 1
 
-    async def _see(self, agent: Client, event: Event) -> None:
+    async def _see(self, event: Event) -> None:
         screen = self._screen
         match event:
             case TextDelta(text):
@@ -84,7 +81,7 @@ class _Show:
                 self._described[call] = description or name
             case Ask() as ask:
                 self._described[ask.call] = ask.title
-                await self._decide(agent, ask)
+                await self._decide(ask)
             case ToolStarted(call, name):
                 screen.call(self._described.get(call) or name)
             case ToolFinished() as finished:
@@ -94,14 +91,16 @@ class _Show:
             case TurnEnded():
                 screen.end(event)
 
-    async def _decide(self, agent: Client, ask: Ask) -> None:
+    async def _decide(self, ask: Ask) -> None:
         self._screen.ask(ask.title, ask.args)
-        answer = await self._screen.choose() if self._asks else "y"
-        verdict: Literal["allow", "deny"] = "deny" if answer == "n" else "allow"
-        always = Rule("category", ask.category) if answer == "a" else None
         if not self._asks:
             self._screen.fact("nobody at the terminal: approved by itself")
-        await agent.answer(ask, verdict, reason="not now, said the person at the terminal", always=always)
+            return await ask.allow()
+        match await self._screen.choose():
+            case "n":
+                await ask.deny("not now, said the person at the terminal")
+            case answer:
+                await ask.allow(always=answer == "a")
 
     def show_frames(self) -> None:
         self._screen.title("the wire", "→ to the engine, ← from it")

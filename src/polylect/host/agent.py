@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal, Self, TypeVar
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary, finalize
 
 from msgspec.structs import replace
 
@@ -200,18 +200,24 @@ class Agent:
 
     async def close(self) -> int:
         """Bounded: the engine has a few seconds to end by itself. Returns its exit code."""
-        link, self._link = self._link, None
-        if link is None:
-            return 0
+        self._restarts = 0
         for chore in self._chores:
             chore.cancel()
-        return await link.close()
+        return await self._link.close() if self._link else 0
 
     # For turns and asks.
 
     async def begin(self, turn: Turn, prompt: Prompt) -> None:
         self._turns[turn.id] = turn
+        loop = asyncio.get_running_loop()
+        finalize(turn, _later, loop, self.unattended, turn.id).atexit = False
         await self.send(prompt)
+
+    def unattended(self, turn: str) -> None:
+        """Nobody reads this turn any more: what it has asked is denied, unless somebody listens to everything."""
+        for ask in self._asks.values() if not self._listeners and self._approve is None else ():
+            if ask.turn == turn:
+                self._do(asking.decide(asking.deny_all, ask))
 
     async def reply_to(self, answer: Answer) -> None:
         self._asks.pop(answer.ask, None)
@@ -251,7 +257,7 @@ class Agent:
     async def _alive(self) -> Link:
         """An engine that has died is started again, as often as was agreed, and goes on with its session."""
         if self._link is None:
-            raise EngineDied("the engine has been closed, or was never started: use `async with`")
+            raise EngineDied("the engine was never started: use `async with`")
         if self._death is None:
             return self._link
         if not self._restarts:
@@ -332,6 +338,11 @@ class Agent:
         """An answer may come too late: the question is closed, the engine gone."""
         with suppress(EngineDied, Refused, Unsupported):
             await work
+
+
+def _later(loop: asyncio.AbstractEventLoop, act: Callable[[str], None], turn: str) -> None:
+    with suppress(RuntimeError):  # the loop has ended, and everything with it
+        loop.call_soon_threadsafe(act, turn)
 
 
 def _of(kind: type[Value], data: Any) -> Value:

@@ -86,7 +86,7 @@ class Result(Struct):
 class Turn:
     """`async for event in turn` reads it as it comes, `await turn` waits for its `Result`; both begin it.
 
-    Whoever leaves the loop early leaves the turn running: `cancel` stops it. What it asks while nobody reads it, because
+    Whoever leaves the loop early leaves the turn running: `cancel` stops it. What it asks while nobody reads it, since
     its result is awaited or because nobody holds it any more, is denied unless a policy answers.
     """
 
@@ -124,6 +124,7 @@ class Turn:
 
     async def _finish(self) -> Result:
         self.attended = False
+        self._agent.unattended(self.id)
         async for _ in self:
             pass
         return self.result

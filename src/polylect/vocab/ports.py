@@ -257,7 +257,7 @@ class Store(Protocol):
 
     @property
     def entries(self) -> Sequence[Entry]:
-        """What was in the log when it was opened."""
+        """What is in the log."""
         ...
 
     def append(self, *bodies: Body) -> None:

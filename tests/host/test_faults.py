@@ -1,22 +1,18 @@
-"""The client: against the real engine, and against children that behave badly."""
+"""Engines that behave badly, and what the host SDK makes of each: a typed error, a bounded end, nothing left."""
 
 import asyncio
 import sys
 import time
-from collections.abc import AsyncGenerator, Awaitable
-from contextlib import aclosing
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine_process import Place, eventually
-from polylect.dialects.jsonstream.dialect import DIALECT
-from polylect.host.client import Client, EngineDied
-from polylect.vocab.commands import Configure, Prompt, Steer
-from polylect.vocab.content import Rule
+from polylect.host import Agent, Ask, EngineDied, Unsupported, connect
+from polylect.vocab.commands import Configure, Prompt
 from polylect.vocab.events import (
-    Ask,
     AskClosed,
     Event,
     MalformedEvent,
@@ -50,13 +46,14 @@ def bounded(work: Awaitable[None]) -> None:
     asyncio.run(main())
 
 
-def engine(place: Place, *flags: str, script: str = "", **options: Any) -> Client:
-    return Client(place.argv(*flags, script=script), DIALECT, cwd=str(place.workspace), env=place.env, **options)
+def engine(place: Place, *flags: str, script: str = "", **options: Any) -> Agent:
+    argv = place.argv(*flags, script=script)
+    return connect(argv, dialect="jsonstream", cwd=str(place.workspace), env=place.env, **options)
 
 
-def child(code: str, tmp_path: Path, **options: Any) -> Client:
+def child(code: str, tmp_path: Path, **options: Any) -> Agent:
     """An engine that is nothing but this Python code."""
-    return Client([sys.executable, "-c", code], DIALECT, cwd=str(tmp_path), **options)
+    return connect([sys.executable, "-c", code], dialect="jsonstream", cwd=str(tmp_path), **options)
 
 
 @pytest.fixture
@@ -91,8 +88,7 @@ def test_asks_are_answered_and_a_rule_outlives_its_ask(place: Place) -> None:
                 async for event in agent.prompt(prompt):
                     if isinstance(event, Ask):
                         asked.append(event.name)
-                        always = Rule("category", event.category) if event.name == "Write" else None
-                        await agent.answer(event, "allow" if event.name == "Write" else "deny", always=always)
+                        await (event.allow(always=True) if event.name == "Write" else event.deny())
                     if isinstance(event, ToolFinished):
                         assert event.outcome == ("ok" if event.name == "Write" else "denied")
             assert asked == ["Write", "Bash", "Bash"]
@@ -119,24 +115,8 @@ def test_a_cancel_ends_the_turn_and_the_next_one_works(place: Place) -> None:
 def test_what_the_wire_has_no_word_for_is_refused_with_a_reason(place: Place) -> None:
     async def work() -> None:
         async with engine(place) as agent:
-            refused = await agent.send(Configure({"favourite_colour": "blue"}))
-            assert refused.failure
-            assert "favourite_colour" in refused.failure.message
-
-    bounded(work())
-
-
-def test_a_steer_becomes_the_next_turn(place: Place) -> None:
-    async def work() -> None:
-        async with engine(place, script='[[reply]]\nsay = ["{prompt}", { wait = 0.05 }]') as agent:
-            texts: list[str] = []
-            async with aclosing(agent.prompt("first")) as events:
-                async for event in events:
-                    if isinstance(event, TextDelta) and event.text == "first":
-                        await agent.send(Steer("second"))
-                    texts += [event.text] if isinstance(event, TextDelta) else []
-            texts += [event.text async for event in agent.prompt("third") if isinstance(event, TextDelta)]
-            assert texts == ["first", "second", "third"]
+            with pytest.raises(Unsupported, match="favourite_colour"):
+                await agent.send(Configure({"favourite_colour": "blue"}))
 
     bounded(work())
 
@@ -203,10 +183,10 @@ def alive_in_session(session: int) -> list[int]:
 def test_a_program_that_is_not_there(tmp_path: Path) -> None:
     async def work() -> None:
         with pytest.raises(EngineDied, match="/no/such/engine"):
-            async with Client(["/no/such/engine"], DIALECT, cwd=str(tmp_path)):
+            async with connect(["/no/such/engine"], dialect="jsonstream", cwd=str(tmp_path)):
                 pass
         with pytest.raises(EngineDied, match="/no/such/folder"):
-            async with Client([sys.executable], DIALECT, cwd="/no/such/folder"):
+            async with connect([sys.executable], dialect="jsonstream", cwd="/no/such/folder"):
                 pass
 
     bounded(work())
@@ -226,7 +206,7 @@ def test_a_missing_key_of_the_real_engine_is_told(place: Place) -> None:
     async def work() -> None:
         argv = [sys.executable, "-m", "polylect", "--json-stream", "--provider", "anthropic"]
         with pytest.raises(EngineDied, match="ANTHROPIC_API_KEY"):
-            async with Client(argv, DIALECT, cwd=str(place.workspace), env=place.env):
+            async with connect(argv, dialect="jsonstream", cwd=str(place.workspace), env=place.env):
                 pass
 
     bounded(work())
@@ -354,20 +334,6 @@ def test_an_engine_that_reads_nothing_keeps_close_from_nothing(tmp_path: Path) -
         await asyncio.wait([sending], timeout=PATIENCE)
         assert sending.done()
         sending.exception()
-
-    bounded(work())
-
-
-def test_leaving_the_loop_early_leaves_the_client_usable(place: Place) -> None:
-    async def first(events: AsyncGenerator[Event, None]) -> Event:
-        async with aclosing(events):
-            return await anext(events)
-
-    async def work() -> None:
-        async with engine(place, script='[[reply]]\ntext = "{prompt}"') as agent:
-            assert isinstance(await first(agent.prompt("one")), TurnStarted)
-            texts = [event.text async for event in agent.prompt("two") if isinstance(event, TextDelta)]
-            assert texts == ["one", "two"]
 
     bounded(work())
 
