@@ -51,13 +51,21 @@ def test_a_bad_command_line_exits_2_and_says_what_would_be_right(place: Place, w
         (["--session-id", "a", "--resume", "b"], "--resume"),
         (["--session-id", "latest"], "that word is taken"),
         (["--add-dir", "/no/such/folder"], "/no/such/folder"),
+        (["--effort", "high"], "levels are: none"),
+        (["--effort", "max", "--provider", "openai", "--api-key", "x", "--model", "o3"], "low, medium, high"),
     ],
 )
 def test_a_bad_setting_exits_before_ready_and_names_the_choices(place: Place, words: list[str], told: str) -> None:
     done = place.run("--json-stream", *words)
-    usage = words[0] in ("--protocol", "--on-eof", "--log-level", "--thinking", "--add-dir") or "latest" in words
+    flags = ("--protocol", "--on-eof", "--log-level", "--thinking", "--add-dir", "--effort")
+    usage = words[0] in flags or "latest" in words
     assert (done.code, done.out, done.errors.count("\n")) == (2 if usage else 1, b"", 1)
     assert told in done.errors
+
+
+def test_a_model_that_nobody_knows_may_have_any_effort(place: Place) -> None:
+    flags = ("--provider", "openai", "--api-key", "x", "--model", "somebody-elses", "--effort", "max")
+    assert place.started(*flags).ready["type"] == "ready"
 
 
 def test_a_script_that_cannot_be_read_names_the_place(place: Place) -> None:
