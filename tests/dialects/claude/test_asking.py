@@ -80,8 +80,10 @@ def test_anything_but_a_clear_yes_is_a_no(payload: Any, commands: list[Command])
     talk = Talk()
     ask(talk)
     assert talk.respond("a1", payload) == commands
-    assert talk.respond("a1", {"behavior": "allow"}) == []
     assert talk.names == []
+    [second] = talk.respond("a1", {"behavior": "allow"})
+    assert isinstance(second, MalformedCommand)
+    assert talk.names == ["system/informational"]
 
 
 def test_a_host_that_fails_to_answer_has_said_no() -> None:

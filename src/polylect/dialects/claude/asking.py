@@ -32,7 +32,7 @@ class Asking:
         self._asks: dict[str, _Put] = {}
         self._calls: dict[str, HostCall] = {}
         self._over: set[str] = set()
-        """What was answered or taken back: an answer that comes late is nobody's fault."""
+        """What was taken back: an answer that comes late is nobody's fault."""
 
     # Out.
 
@@ -69,7 +69,7 @@ class Asking:
         if event.how in ("cancelled", "timeout") and put:
             self._writer.deny(put.ask.call, put.ask.name)
         self._take_back(event.ask, self._asks)
-        if not self._asks:
+        if not self._asks and self._writer.turn:
             self._writer.state("running")
 
     def host_call(self, event: HostCall) -> list[Command]:
@@ -104,13 +104,12 @@ class Asking:
         """Raises ValueError if nothing was asked under this id (A1)."""
         id = str(response.get("request_id"))
         if put := self._asks.pop(id, None):
-            self._over.add(id)
             return self._verdict(put, response)
         if call := self._calls.pop(id, None):
-            self._over.add(id)
             return [_host_reply(call, response)]
         if id not in self._over:
-            raise ValueError(f"nothing was asked under the request_id {id[:80]!r}")
+            raise ValueError(f"nothing that waits was asked under the request_id {id[:80]!r}")
+        self._over.discard(id)
         return []
 
     def _verdict(self, put: _Put, response: dict[str, Any]) -> list[Command]:

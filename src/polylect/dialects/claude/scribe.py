@@ -41,6 +41,7 @@ class Scribe:
         self._calls: dict[str, e.ToolCalled] = {}
         self._started: dict[str, int] = {}
         self._asking_at = 0
+        self._state = "idle"
         self._holding: Voice | None = None
         """Whose last block is kept back until the next event."""
         self._trigger = "auto"
@@ -101,9 +102,10 @@ class Scribe:
         key, value = event.key, event.value
         if key == "session" and isinstance(value, str):
             self._move(value)
+        new = key == "mode" and value != self.known.mode
         self.known.learn(key, value)
         self.main.model = self.known.model
-        if key == "mode" and not self.mode_waits:
+        if new and not self.mode_waits:
             self.tell_mode()
         if key == "commands" and self.books.results:
             told = commands_of(self.known.commands)
@@ -123,7 +125,8 @@ class Scribe:
         self.known.server(event)
 
     def state(self, state: str) -> None:
-        if self._states and self.pen.newer:
+        if self._states and self.pen.newer and state != self._state:
+            self._state = state
             hidden = self._states == "hidden"
             told = notices.SessionState(
                 subtype="session_state_changed", state=state, sdk_host_only=hidden, **self._said()

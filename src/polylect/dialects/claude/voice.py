@@ -31,7 +31,6 @@ class Voice:
         self.model = ""
         self.uuids: list[str] = []
         """Of the prompt that is being answered."""
-        self.request_id = ""
         self.reply: list[str] = []
         """The texts of the last reply."""
         self.first_at = 0
@@ -57,6 +56,7 @@ class Voice:
         self.finish()
         self._message = ""
         self.reply = []
+        self._called.clear()
 
     def delta(self, event: _Delta) -> None:
         kind = _KINDS[type(event)]
@@ -97,7 +97,6 @@ class Voice:
         self._end_block()
 
     def ended(self, event: ReplyEnded) -> None:
-        self.request_id = event.request
         cut = event.stop == "cancelled"
         self.settle(aborted=cut)
         self._last = (STOPS.get(event.stop), event.usage)

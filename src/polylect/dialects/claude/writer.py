@@ -98,9 +98,6 @@ class EventWriter(Scribe):
         self.main.finish()
         turn.first_at = self.main.first_at
         self._result(event, turn)
-        self._calls.clear()
-        self._started.clear()
-        self.asked.clear()
 
     def _result(self, event: e.TurnEnded, turn: Turn) -> None:
         if event.reason != "limit":
@@ -174,6 +171,12 @@ class EventWriter(Scribe):
             **self._voice(event).marks,
         )
         self.pen.tool_result(frame, block, _whole(event))
+        self._forget(event.call)
+
+    def _forget(self, call: str) -> None:
+        self._calls.pop(call, None)
+        self._started.pop(call, None)
+        self.asked.discard(call)
 
     def deny(self, call: str, name: str) -> None:
         """To be listed in the result."""
