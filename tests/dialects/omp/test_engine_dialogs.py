@@ -1,0 +1,110 @@
+"""Questions as dialogs, and things to show."""
+
+from typing import Any
+
+import pytest
+
+from dialects.omp.engine_talk import EngineTalk, Frame, kinds
+from polylect.vocab.commands import Answer
+from polylect.vocab.content import Option, Rule
+from polylect.vocab.events import Ask, AskClosed, Display
+
+COLOURS = (Option("1", "red", "warm"), Option("2", "blue"))
+PERMISSION = Ask("a1", call="c1", name="Bash", args={"command": "ls"}, title="Run ls", reason="outside")
+
+DIALOGS: list[tuple[Ask, Frame]] = [
+    (PERMISSION,
+     {"method": "select", "title": "Run ls\noutside", "options": ["Allow once", "Allow always", "Deny"],
+      "toolCallId": "c1", "toolName": "Bash", "args": {"command": "ls"}}),
+    (Ask("a1", "choice", title="Which?", options=COLOURS, timeout_ms=9),
+     {"method": "select", "title": "Which?", "options": ["red", "blue"],
+      "optionDetails": [{"description": "warm"}, {"description": ""}], "timeout": 9}),
+    (Ask("a1", "confirm", title="Confirm", reason="Continue?", timeout_ms=30000),
+     {"method": "confirm", "title": "Confirm", "message": "Continue?", "timeout": 30000}),
+    (Ask("a1", "text", title="Branch name", reason="feature/..."),
+     {"method": "input", "title": "Branch name", "placeholder": "feature/..."}),
+    (Ask("a1", "text", title="Edit", default="draft", timeout_ms=5),
+     {"method": "editor", "title": "Edit", "prefill": "draft"}),
+]  # fmt: skip
+
+ANSWERS: list[tuple[Ask, Frame, Answer]] = [
+    (PERMISSION, {"value": "Allow once"}, Answer("a1", "allow")),
+    (PERMISSION, {"value": "Allow always"}, Answer("a1", "allow", always=Rule("command", "ls", tool="Bash"))),
+    (PERMISSION, {"value": "Deny", "reason": "no"}, Answer("a1", "deny", reason="no")),
+    (PERMISSION, {"value": "allow once"}, Answer("a1", "deny")),
+    (PERMISSION, {"confirmed": True}, Answer("a1", "cancelled")),
+    (PERMISSION, {"cancelled": True, "value": "Allow once"}, Answer("a1", "cancelled")),
+    (Ask("a1", call="c1", name="Edit"), {"value": "Allow always"}, Answer("a1", "allow", always=Rule("tool", "Edit"))),
+    (Ask("a1", "choice", options=COLOURS), {"value": "blue"}, Answer("a1", "allow", value="2")),
+    (Ask("a1", "choice", options=COLOURS), {"value": "green"}, Answer("a1", "allow", value="green")),
+    (Ask("a1", "choice", options=COLOURS, multiple=True), {"value": "red, blue"},
+     Answer("a1", "allow", value=["1", "2"])),
+    (Ask("a1", "confirm"), {"confirmed": True}, Answer("a1", "allow", value=True)),
+    (Ask("a1", "confirm"), {"confirmed": False}, Answer("a1", "deny", value=False)),
+    (Ask("a1", "confirm"), {"value": "yes"}, Answer("a1", "deny", value=False)),
+    (Ask("a1", "text"), {"value": "feature/rpc-host"}, Answer("a1", "allow", value="feature/rpc-host")),
+    (Ask("a1", "text"), {"cancelled": True, "timedOut": True}, Answer("a1", "cancelled")),
+    (Ask("a1", "text"), {}, Answer("a1", "cancelled")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("ask", "dialog"), DIALOGS)
+def test_a_question_is_this_dialog(ask: Ask, dialog: Frame) -> None:
+    assert EngineTalk().say(ask) == [{"type": "extension_ui_request", "id": "a1", **dialog}]
+
+
+@pytest.mark.parametrize(("ask", "reply", "answer"), ANSWERS)
+def test_a_reply_is_this_answer(ask: Ask, reply: Frame, answer: Answer) -> None:
+    talk = EngineTalk()
+    talk.say(ask)
+    assert talk.hear({"type": "extension_ui_response", "id": "a1", **reply}) == []
+    assert talk.told == [answer]
+
+
+def test_unknown_late_and_second_answers_are_ignored_without_a_word() -> None:
+    talk = EngineTalk()
+    talk.say(Ask("a1", "confirm"), Ask("a2", "confirm"))
+    talk.say(AskClosed("a2", "timeout"))
+    yes: dict[str, Any] = {"type": "extension_ui_response", "confirmed": True}
+    assert talk.hear({**yes, "id": "a1"}, {**yes, "id": "a1"}, {**yes, "id": "a2"}, {**yes, "id": "a3"}) == []
+    assert talk.told == [Answer("a1", "allow", value=True)]
+
+
+def test_a_dialog_that_was_not_answered_is_taken_back_and_one_that_was_is_not() -> None:
+    talk = EngineTalk()
+    talk.say(Ask("a1", "confirm"), Ask("a2", "confirm"))
+    talk.hear({"type": "extension_ui_response", "id": "a1", "confirmed": True})
+    frames = talk.say(AskClosed("a1", "answered"), AskClosed("a2", "cancelled"))
+    assert [(frame["method"], frame["targetId"]) for frame in frames] == [("cancel", "a2")]
+
+
+@pytest.mark.parametrize("kind", ["form", "url"])
+def test_what_no_dialog_can_ask_is_answered_at_once(kind: Any) -> None:
+    """L1: else the engine would wait for ever."""
+    talk = EngineTalk()
+    assert talk.say(Ask("a1", kind)) == []
+    assert talk.told == [Answer("a1", "cancelled", reason=f"an omp host cannot show a {kind}")]
+
+
+SHOWN: list[tuple[str, Frame]] = [
+    ("notify", {"message": "hi", "notifyType": "warning"}),
+    ("setStatus", {"statusKey": "k", "statusText": "busy"}),
+    ("setWidget", {"widgetKey": "k", "widgetLines": ["a"], "widgetPlacement": "belowEditor"}),
+    ("setTitle", {"title": "t"}),
+    ("set_editor_text", {"text": "draft"}),
+    ("open_url", {"url": "https://x"}),
+]
+
+
+@pytest.mark.parametrize(("method", "params"), SHOWN)
+def test_things_to_show_travel_as_they_are(method: str, params: Frame) -> None:
+    assert EngineTalk().say(Display(method, params)) == [
+        {"type": "extension_ui_request", "id": "new-1", "method": method, **params}
+    ]
+
+
+def test_the_output_of_a_command_has_a_frame_and_what_nobody_can_show_is_counted() -> None:
+    talk = EngineTalk()
+    assert talk.say(Display("command_output", {"text": "x"})) == [{"type": "command_output", "text": "x"}]
+    assert kinds(talk.say(Display("artifact", {}))) == []
+    assert talk.side.lost["Display"] == 1
