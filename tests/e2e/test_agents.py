@@ -3,17 +3,14 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable
 from typing import NamedTuple
 
 import pytest
 
 from engine_process import PATIENCE, Engine, Frame, Place, approve, message
-from polylect.dialects.base import Dialect
-from polylect.dialects.jsonstream.dialect import DIALECT as JSON_STREAM
-from polylect.host.client import Client
-from polylect.vocab.events import AgentEnded, AgentStarted, Ask, Event, TextDelta, ToolFinished, TurnEnded
+from polylect.host import Agent, Ask, connect
+from polylect.vocab.events import AgentEnded, AgentStarted, Event, ToolFinished, TurnEnded
 
 CHILDREN = """
 [[reply]]
@@ -30,34 +27,51 @@ say = ["begun", { hang = true }]
 
 [[reply]]
 when = { prompt = "both", step = 1 }
+CALLS
 
+[[reply]]
+text = "all is well"
+"""
+AT_ONCE = """
 [[reply.say]]
 call = "Spawn"
 id = "s1"
 args.tasks = [{ name = "one", prompt = "do one" }, { name = "two", prompt = "do two" }]
+"""
+ONE_BY_ONE = """
+[[reply.say]]
+call = "Agent"
+id = "s1"
+args = { description = "one", prompt = "do one" }
 
-[[reply]]
-text = "all is well"
+[[reply.say]]
+call = "Agent"
+id = "s2"
+args = { description = "two", prompt = "do two" }
 """
 
 
 class Wire(NamedTuple):
     """A way to speak to the engine. `lanes`: it has words for sub-agents."""
 
-    dialect: Dialect
-    flags: tuple[str, ...]
-    lanes: bool
+    engine: str
+    lanes: bool = True
+    calls: str = AT_ONCE
+    args: tuple[str, ...] = ()
+    version: str = ""
 
-    @asynccontextmanager
-    async def client(self, place: Place, script: str) -> AsyncIterator[Client]:
-        argv = place.argv(*self.flags, script=script)
-        async with Client(argv, self.dialect, cwd=str(place.workspace), env=place.env) as client:
-            yield client
+    def connect(self, place: Place) -> Agent:
+        file = place.workspace.parent / "children.toml"
+        file.write_text(CHILDREN.replace("CALLS", self.calls))
+        told = {"cwd": str(place.workspace), "env": place.env, "provider": "scripted", "script": str(file)}
+        return connect(self.engine, args=self.args, version=self.version, **told)
 
 
 WIRES = {
-    "json-stream 0.2.0": Wire(JSON_STREAM, (), lanes=True),
-    "json-stream 0.1.0": Wire(JSON_STREAM, ("--protocol", "0.1.0"), lanes=False),
+    "json-stream 0.2.0": Wire("polylect"),
+    "json-stream 0.1.0": Wire("polylect", lanes=False, args=("--protocol", "0.1.0"), version="0.1.0"),
+    "omp": Wire("polylect-omp"),
+    "claude": Wire("polylect-claude", calls=ONE_BY_ONE),
 }
 """A new dialect is one more line."""
 
@@ -79,39 +93,32 @@ def test_two_agents_at_once_one_is_denied_a_tool_and_one_is_stopped(wire: Wire, 
     heard: list[Event] = []
 
     async def work() -> None:
-        async with wire.client(place, CHILDREN) as engine:
+        async with wire.connect(place) as engine:
             async for event in engine.prompt("both"):
                 heard.append(event)
                 match event:
-                    case Ask(name="Spawn"):
-                        await engine.answer(event, "allow")
                     case Ask(name="Bash"):
-                        await engine.answer(event, "deny", reason="not here")
+                        await event.deny("not here")
+                    case Ask():
+                        await event.allow()
                     case AgentEnded(ok=True) if wire.lanes:
                         await engine.cancel()
                     case ToolFinished(name="Bash") if not wire.lanes:
                         await engine.cancel()
-            assert [event.text async for event in engine.prompt("and now?") if isinstance(event, TextDelta)] == [
-                "all is well"
-            ]
+            assert (await engine.ask("and now?")).text == "all is well"
 
     bounded(work())
     assert not (place.workspace / "forbidden").exists()
-    assert [event.name for event in heard if isinstance(event, Ask)] == ["Spawn", "Bash"]
-    finished = [event for event in heard if isinstance(event, ToolFinished)]
-    assert [(event.name, event.outcome, event.reason) for event in finished] == [
-        ("Bash", "denied", "not here"),
-        ("Spawn", "cancelled", "Stopped"),
-    ]
+    assert [event.name for event in heard if isinstance(event, Ask)][-1] == "Bash"
+    finished = [(event.name, event.outcome) for event in heard if isinstance(event, ToolFinished)]
+    assert finished[0] == ("Bash", "denied")
+    assert finished[-1] == ("Agent" if wire.calls is ONE_BY_ONE else "Spawn", "cancelled")
     assert isinstance(heard[-1], TurnEnded)
     assert heard[-1].reason == "cancelled"
-    started = sorted(event.name for event in heard if isinstance(event, AgentStarted))
-    ended = [(event.agent, event.ok, event.summary) for event in heard if isinstance(event, AgentEnded)]
-    if wire.lanes:
-        assert started == ["one", "two"]
-        assert ended == [("one", True, "was denied"), ("two", False, "begun\ncancelled")]
-    else:
-        assert started == ended == []
+    lanes = {event.agent: event.name for event in heard if isinstance(event, AgentStarted)}
+    ended = {lanes[event.agent]: event.ok for event in heard if isinstance(event, AgentEnded)}
+    assert sorted(lanes.values()) == (["one", "two"] if wire.lanes else [])
+    assert ended == ({"one": True, "two": False} if wire.lanes else {})
 
 
 # What only one wire has words for is looked at frame by frame.
@@ -122,7 +129,7 @@ def kinds(frames: list[Frame], *wanted: str) -> list[Frame]:
 
 
 def test_what_agents_say_is_relayed_inside_and_their_asks_are_the_turns(place: Place) -> None:
-    engine = place.started("--force", script=CHILDREN.replace(", { hang = true }", ""))
+    engine = place.started("--force", script=CHILDREN.replace("CALLS", AT_ONCE).replace(", { hang = true }", ""))
     engine.send(message("both"))
     frames = engine.until("stream_end")
     relayed = kinds(frames, "sub_agent_event")
