@@ -24,6 +24,7 @@ _FLAGS = {
     "structured_traces": "structured_traces",
     "hitl_suspend": "script_tool",
     "rpc_tool_script": "script_tool",
+    "plugins": "plugins",
 }
 """Capabilities of wayland's wire that this engine has, some only where they were switched on by this setting."""
 ENDING = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP)
@@ -158,6 +159,7 @@ def settle(options: config.Values, env: dict[str, str], notes: list[str]) -> con
         filter(None, (str(values.get("system_prompt") or ""), *_list(values, "append_system_prompt")))
     )
     _check_rights(values)
+    values["plugins"] = config.has_extensions(values, env, workspace)
     values["workspace"] = workspace
     values["folders"] = [os.path.realpath(path) for path in _list(values, "folders")]
     for path in _list(values, "folders"):

@@ -1,5 +1,6 @@
 """What an extension is handed: `def extend(polylect): ...`."""
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar
@@ -7,7 +8,7 @@ from typing import Any, Literal, TypeVar
 from polylect.extensions.book import Book, Command, Hook, Moment, OfferedTool, matcher
 from polylect.extensions.stage import Stage
 from polylect.vocab.content import Category, Option
-from polylect.vocab.events import Ask, Display
+from polylect.vocab.events import Ask, Display, Extra
 from polylect.vocab.hooks import Opinion, StreamRule
 
 Act = TypeVar("Act", bound=Callable[..., Any])
@@ -143,6 +144,11 @@ class Polylect:
     def widget(self, key: str, lines: Sequence[str] | None) -> None:
         """None takes it away."""
         self._stage.say(Display("setWidget", _present(widgetKey=key, widgetLines=lines and list(lines))))
+
+    def event(self, kind: str, payload: Any = None) -> None:
+        """Something of the extension's own, for hosts that know it."""
+        name = os.path.basename(self._book.path).removesuffix(".py")
+        self._stage.say(Extra("plugin_event", {"plugin_name": name, "event_type": kind, "payload": payload}))
 
     def title(self, text: str) -> None:
         self._stage.say(Display("setTitle", {"title": text}))
