@@ -232,7 +232,7 @@ def extension_folders(env: dict[str, str], workspace: str, *, trusted: bool) -> 
 
 
 def has_extensions(values: Values, env: dict[str, str], workspace: str) -> bool:
-    """Whether a file of the user's own code will be loaded. Packages are not looked at: that would take a millisecond."""
+    """Whether files of the user's own code will be loaded. Packages are not looked at: that takes a millisecond."""
     folders = extension_folders(env, workspace, trusted=bool(values.get("trust_workspace")))
     names = [name for folder in folders if os.path.isdir(folder) for name in os.listdir(folder)]
     return bool(values.get("extensions")) or any(name.endswith(".py") and name[0] != "_" for name in names)
