@@ -116,6 +116,7 @@ STATEMENTS: Statements = {
     # Inside of an application.
     "the application makes a sink with the capabilities it wants told": (EXAMPLES,),
     "sub-agents are always told of, traces where they are switched on": ("test_ready_tells_what_is_switched_on",),
+    "ready is told with the plugins": ("test_ready_tells_that_there_are_extensions",),
     "costs are told of where they can be": ("test_costs_are_advertised_exactly_where_the_price_is_known",),
     "evolution is told of where it is on": Untested("the engine does not evolve, so the flag is never told"),
     "servers from the settings are reported after ready": (
@@ -312,6 +313,13 @@ def test_ready_tells_what_is_switched_on(place: Place, settings: str, flags: set
     place.configure(settings)
     always = {"streaming_tools", "sub_agent_traces", "non_destructive_compact"}
     assert set(list(place.started(script=SCRIPT).ready["capabilities"])[7:]) == always | flags
+
+
+def test_ready_tells_that_there_are_extensions(place: Place) -> None:
+    own = place.settings.parent / "extensions" / "mine.py"
+    own.parent.mkdir(parents=True)
+    own.write_text("def extend(polylect): ...\n")
+    assert place.started(script=SCRIPT).ready["capabilities"]["plugins"] is True
 
 
 @pytest.mark.parametrize(

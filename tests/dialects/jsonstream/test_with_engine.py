@@ -148,6 +148,22 @@ def test_a_granted_path_is_not_asked_about_until_it_is_revoked(tmp_path: Path) -
     assert "error" not in told
 
 
+def test_what_an_extension_tells_of_its_own_is_a_plugin_event_where_that_is_on(tmp_path: Path) -> None:
+    path = tmp_path / "weather.py"
+    path.write_text(
+        "def extend(polylect):\n"
+        "    @polylect.on_prompt\n"
+        "    def tell(text):\n"
+        "        polylect.event('forecast', {'rain': 3})\n"
+    )
+    for flags, told in ((FLAGS | {"plugins": True}, 1), (FLAGS, 0)):
+        model = Scripted.from_text(FINE)
+        [frames] = talk(tmp_path, model, [message()], flags=flags, extensions=[str(path)])
+        events = [frame for frame in frames if frame["type"] == "plugin_event"]
+        expected = {"plugin_name": "weather", "event_type": "forecast", "payload": {"rain": 3}}
+        assert events == [{"type": "plugin_event", **expected}] * told
+
+
 def test_a_command_of_the_engines_own_is_an_info_and_an_end_without_usage(tmp_path: Path) -> None:
     """As both originals do, but for the `stream_start`, which arms the heartbeat of hosts."""
     [own, other] = talk(tmp_path, Scripted.from_text(FINE), [message("/help")], [message("/nonsense", "m2")])
