@@ -28,6 +28,7 @@ from polylect.engine.library import FileLibrary, fork_place
 from polylect.engine.session import Session
 from polylect.engine.settings import Settings
 from polylect.engine.store import FileStore, MemoryStore
+from polylect.engine.switching import restore
 from polylect.extensions.find import files_in, offered
 from polylect.tools.processes import Custody
 from polylect.tools.sandbox import Sandbox
@@ -100,6 +101,8 @@ class _Conversation:
             if (isinstance(named, list) and name not in named) or (isinstance(without, list) and name in without):
                 del tools[name]
         told = {"thinking": values.get("thinking_level"), "name": values.get("name"), "agents": values.get("agents")}
+        if values["restore"] and self._engine.agent.session.settings:
+            restore(self._engine)
         if settings := {name: value for name, value in told.items() if value}:
             self._engine.handle(Configure(settings))
 

@@ -154,7 +154,11 @@ def settle(options: config.Values, env: dict[str, str], notes: list[str]) -> con
     _one_of(values, "log_level", _LEVELS)
     _one_of(values, "thinking", ("enabled", "disabled"))
     _one_of(values, "compaction", ("off", "safe", "full"))
+    _one_of(values, "steering_mode", ("one-at-a-time", "all"))
+    _one_of(values, "follow_up_mode", ("one-at-a-time", "all"))
+    _one_of(values, "interrupt_mode", ("immediate", "wait"))
     values["mode"] = _mode(values)
+    values["restore"] = not (options.get("model") or options.get("provider"))  # else a session brings its own
     values["system_prompt"] = "\n\n".join(
         filter(None, (str(values.get("system_prompt") or ""), *_list(values, "append_system_prompt")))
     )

@@ -106,7 +106,7 @@ async def _enter(engine: Engine, command: OpenSession, session: Session) -> None
     engine.emit(SettingChanged("session", session.id))
     if session.name != old.name:
         engine.emit(SettingChanged("name", session.name))
-    _restore(engine)
+    restore(engine)
     opened = SessionOpened(session.id, session.store.file, left)
     engine.turns.afterwards(lambda: engine.reply(command, opened))
     engine.turns.afterwards(engine.release)
@@ -129,7 +129,7 @@ def _left_out(old: Session, command: OpenSession) -> str:
     return next((point.text for point in points if point.entry == command.at), "")
 
 
-def _restore(engine: Engine) -> None:
+def restore(engine: Engine) -> None:
     """The model that the session was held with, if it can still be had."""
     agent = engine.agent
     info = agent.provider.info(agent.settings.model)
