@@ -36,7 +36,7 @@ from polylect.tools.standard import standard_tools
 from polylect.vocab.commands import AddServer, Command, Configure
 from polylect.vocab.content import Abilities, Failure
 from polylect.vocab.errors import PolylectError
-from polylect.vocab.events import Event, Failed
+from polylect.vocab.events import Event, Failed, ServerChanged
 from polylect.vocab.hooks import Hooks
 from polylect.vocab.ports import Servers, Store, Tool
 from polylect.wire.jsonl import MAX_LINE
@@ -44,6 +44,8 @@ from polylect.wire.jsonl import MAX_LINE
 _PATIENCE = 30.0
 """How long a host that reads nothing may keep an engine that has ended."""
 _LAST_SPANS = 2.0
+_SERVERS = 20.0
+"""How long the one prompt of a command line waits for its servers."""
 _LULL = 0.01
 """A host that has said nothing for so long after the start is thinking."""
 _log = logging.getLogger(__name__)
@@ -63,6 +65,7 @@ class _Conversation:
         self._start = start
         self._inbox: deque[Command] = deque()
         self._end = asyncio.Event()
+        self._server_changed = asyncio.Event()
         self._signal = 0
 
     async def run(self) -> int:
@@ -131,11 +134,22 @@ class _Conversation:
     # In.
 
     async def _read(self) -> None:
+        one_shot = self._start.values.get("input_format") == "text"
+        if one_shot:
+            await self._servers_up()
         self._take(self._codec.start())
-        if self._start.values.get("input_format") != "text":
+        if not one_shot:
             await stdio.read(self._start.stdin, self._receive, self._out.room)
         self._take(self._codec.receive_eof())
         self._engine.input_closed(stop=self._start.values.get("on_eof") == "stop")
+
+    async def _servers_up(self) -> None:
+        """There is one prompt, so what it may use is there before it, if it comes soon."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SERVERS):
+                while any(card.status == "pending" for card in self._engine.offers.servers()):
+                    self._server_changed.clear()
+                    await self._server_changed.wait()
 
     def _receive(self, data: bytes) -> None:
         self._take(self._codec.receive(data))
@@ -148,6 +162,8 @@ class _Conversation:
     # Out.
 
     def _say(self, event: Event) -> None:
+        if isinstance(event, ServerChanged):
+            self._server_changed.set()
         if follows := self._codec.send(event):
             self._inbox.extend(follows)
             asyncio.get_running_loop().call_soon(self._take_inbox)
@@ -230,7 +246,7 @@ def _store(start: Start, workspace: str) -> tuple[Store, FileLibrary | None]:
         with closing(found):
             return library.fork(found), library
     if start.place is None:
-        return MemoryStore(""), None
+        return MemoryStore("", start.session), None
     store = FileStore(start.place, cwd=workspace, new_id=_new_id)
     if parent := values.get("fork_from"):
         with closing(library.resume(str(parent))) as old:

@@ -61,12 +61,13 @@ class Start:
         place: folder.Folder | None,
         streams: tuple[int, int],
         signals: int,
+        session: str,
         first: bytes,
     ) -> None:
         self.values = values
         self.env = env
         self.place = place
-        self.session = place.session if place else ""
+        self.session = session
         self.stdin, self.stdout = streams
         self.signals = signals
         """Where the numbers of signals can be read."""
@@ -85,7 +86,7 @@ def start(options: config.Values) -> int:
         return error.code if isinstance(error, CannotStart) and "face" not in options else 1
     streams = _take_streams()
     signals = _hear_signals()
-    session = place.session if place else ""
+    session = place.session if place else "" if "face" not in values else _new_session(values)
     first = _first(values, session)
     try:
         _write(streams[1], first)
@@ -104,7 +105,7 @@ def start(options: config.Values) -> int:
 
         gc.enable()
         gc.freeze()
-        return run(Start(values, env, place, streams, signals, first))
+        return run(Start(values, env, place, streams, signals, session, first))
     except Exception as error:  # noqa: BLE001  (the host has heard `ready`, so it hears of the end as well)
         _say_why(f"{type(error).__name__}: {error}", options, silent=True)
         _write(streams[1], _error_frame("internal_error", f"{type(error).__name__}: {error}"))
