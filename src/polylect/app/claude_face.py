@@ -75,6 +75,7 @@ _SHORT = {
 }
 _MODES = ("acceptEdits", "auto", "bypassPermissions", "default", "dontAsk", "manual", "plan")
 _OUTPUTS = ("text", "json", "stream-json")
+_KEY = "ANTHROPIC_API_KEY"
 _FAMILIES = {"sonnet": "claude-sonnet-5", "opus": "claude-opus-5-5", "haiku": "claude-haiku-5"}
 
 
@@ -139,7 +140,7 @@ def _choose_model(told: Options, env: dict[str, str]) -> None:
         told["model"] = name
     if fallback := told.pop("fallback_model", ""):
         told |= {"chain_enabled": True, "fallbacks": [f"anthropic:{_FAMILIES.get(str(fallback), fallback)}"]}
-    keys = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
+    keys = (_KEY, "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
     if "provider" not in told and not env.get("POLYLECT_PROVIDER") and any(env.get(key) for key in keys):
         told["provider"] = "anthropic"
     tokens, thinking = told.pop("max_thinking_tokens", None), told.pop("thinking", None)
@@ -291,7 +292,8 @@ def _is_on(env: dict[str, str], name: str) -> bool:
 def codec_options(values: Options, env: dict[str, str], session: str) -> Options:
     """What its wire has to know of the start; see dialects/claude/engine_side.py."""
     switches = ("partial", "replay", "forward_agents", "prompts", "hook_events")
-    states = ("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "CLAUDE_CODE_SDK_READS_SESSION_STATE")
+    asked = _is_on(env, "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS")
+    hidden: object = "hidden" if _is_on(env, "CLAUDE_CODE_SDK_READS_SESSION_STATE") else False
     return {
         **{name: bool(values.get(name)) for name in switches},
         "session": session,
@@ -299,7 +301,8 @@ def codec_options(values: Options, env: dict[str, str], session: str) -> Options
         "model": values.get("model") or "",
         "mode": values["mode"],
         "strict": bool(values.get("strict_input")),
-        "session_state": any(env.get(name) == "1" for name in states),
+        "session_state": asked or hidden,
+        "key_source": _KEY if values["provider"] == "anthropic" and env.get(_KEY) else "none",
         "output": values["output_format"],
         "prompt": values.get("prompt") or "",
     }
