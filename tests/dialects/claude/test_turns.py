@@ -76,7 +76,7 @@ def test_every_turn_begins_with_init_and_ends_with_a_result() -> None:
 def test_init_says_all_that_is_known() -> None:
     talk = Talk(mode="acceptEdits", key_source="ANTHROPIC_API_KEY")
     talk.say(
-        SettingChanged("tools", ("Bash", "Read")),
+        SettingChanged("tools", ("Bash", "Agent")),
         SettingChanged("agents", ["scout"]),
         SettingChanged("skills", ["pdf"]),
         SettingChanged("commands", [CommandCard("cost"), {"name": "help"}]),
@@ -95,7 +95,7 @@ def test_init_says_all_that_is_known() -> None:
         "subtype": "init",
         "session_id": "s",
         "cwd": "/w",
-        "tools": ["Bash", "Read"],
+        "tools": ["Bash", "Task"],
         "mcp_servers": [{"name": "team", "status": "connected"}, {"name": "other", "status": "failed"}],
         "model": "m2",
         "permissionMode": "acceptEdits",
@@ -262,8 +262,10 @@ def test_how_a_turn_ended_is_told_and_decides_the_exit_code(ended: TurnEnded, to
     turn = talk.prompt()
     end = TurnEnded(ended.reason, SMALL, 2, ended.failure, turn=turn)
     talk.say(*turn_of(turn, *step(text("Hi", turn=turn), turn=turn), ended=end))
-    result = talk.frames[-1]
+    frames = talk.frames
+    result = frames[-1]
     assert {key: result[key] for key in told} == told
+    assert ("api_error_status" in told) == any("error" in frame for frame in frames[:-1])
     assert result["is_error"] == (ended.reason != "end")
     assert ("errors" in result) != ("result" in result)
     assert talk.codec.exit_code == int(ended.reason != "end")

@@ -63,7 +63,7 @@ class Known:
             cwd=self.cwd,
             session_id=pen.session,
             uuid=pen.id(),
-            tools=self.tools,
+            tools=["Task" if name == "Agent" else name for name in self.tools],  # its older name, only here
             mcp_servers=[shapes.ServerState(name, status) for name, status in self.servers.items()],
             model=self.model,
             permissionMode=self.wire_mode,

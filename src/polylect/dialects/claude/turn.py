@@ -133,7 +133,7 @@ def _how(event: TurnEnded, turn: Turn, books: Books, text: str) -> dict[str, Any
             )
         case "error" if failure and failure.code == "structured_output":
             return _error("error_max_structured_output_retries", "structured_output_retry_exhausted", "", failure)
-        case "error" if failure and failure.owner == "provider":
+        case "error" if failure and is_of_the_service(failure):
             why = "prompt_too_long" if failure.code == "overflow" else "api_error"
             status = API_ERRORS.get(failure.code, ("unknown", None))[1]
             return {**_success(api_text(failure), True, "stop_sequence", why), "api_error_status": status}
@@ -152,6 +152,11 @@ def _success(text: str, failed: bool, stop: str | None, why: str) -> dict[str, A
 def _error(subtype: str, why: str, text: str, failure: Failure | None, stop: str | None = None) -> dict[str, Any]:
     errors = [failure.message if failure else text]
     return {"subtype": subtype, "is_error": True, "errors": errors, "stop_reason": stop, "terminal_reason": why}
+
+
+def is_of_the_service(failure: Failure) -> bool:
+    """Not of what the model was asked for."""
+    return failure.owner == "provider" and failure.code != "structured_output"
 
 
 def api_text(failure: Failure) -> str:

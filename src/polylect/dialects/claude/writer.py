@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from polylect.dialects.claude import notices, shapes
 from polylect.dialects.claude.scribe import Scribe
-from polylect.dialects.claude.turn import API_ERRORS, Turn, api_text, result
+from polylect.dialects.claude.turn import API_ERRORS, Turn, api_text, is_of_the_service, result
 from polylect.dialects.claude.voice import Voice
 from polylect.vocab import events as e
 from polylect.vocab.content import Failure
@@ -91,7 +91,7 @@ class EventWriter(Scribe):
         if turn.local and event.reason == "end":
             self._answer_locally(turn)
         self._notices(turn)
-        if event.failure and event.failure.owner == "provider" and event.reason == "error":
+        if event.failure and event.reason == "error" and is_of_the_service(event.failure):
             self._api_error(event.failure)
         if event.reason == "cancelled":
             self._user(INTERRUPTED_TOOLS if turn.called else INTERRUPTED)
