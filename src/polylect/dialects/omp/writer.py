@@ -51,7 +51,7 @@ from polylect.vocab.events import (
 )
 
 _STATUS = {"cancelled": "aborted", "error": "error"}
-_STOPPED = "stopped"
+_STOPPED = "Compaction cancelled"
 """What a compaction says that was not let finish."""
 _EXTRAS = (
     "ttsr_triggered", "retry_fallback_applied", "retry_fallback_succeeded", "extension_error", "irc_message",
