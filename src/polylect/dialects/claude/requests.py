@@ -84,10 +84,13 @@ class Requests:
 
     def _lead(self, id: str, request: control.Request, commands: list[Command]) -> list[Command]:
         """With nothing to wait for it is answered at once."""
+        if isinstance(request, control.EndSession):  # who ends may not get round to answering
+            self._answer(_Open(id, request, {}))
+            return commands
         commands = [msgspec.structs.replace(command, ref=self._pen.id()) for command in commands]
         waiting = _Open(id, request, {command.ref: command for command in commands}, {}, self._notes(request))
         self._open |= dict.fromkeys(waiting.asked, waiting)
-        if not commands or isinstance(request, control.EndSession):
+        if not commands:
             self._answer(waiting)
         return commands
 
@@ -246,9 +249,6 @@ class Requests:
             raise Refused(reply.failure.message, reply.failure.code)
         return payloads.rewound(reply.data)
 
-    def _ended(self, request: Any, replies: "_Replies", notes: dict[str, Any]) -> None:
-        return None
-
     def _queried(self, request: Any, replies: "_Replies", notes: dict[str, Any]) -> dict[str, Any] | None:
         _plain(self, request, replies, notes)
         return payloads.QUERIES[type(request)](replies[0][1].data, self._writer)
@@ -309,6 +309,5 @@ _PAYLOADS: dict[type[control.Request], _Answer] = {
     control.RewindFiles: Requests._rewound,
     control.StopTask: Requests._stopped,
     control.CancelAsyncMessage: Requests._prompt_cancelled,
-    control.EndSession: Requests._ended,
     **dict.fromkeys(payloads.QUERIES, Requests._queried),
 }
