@@ -149,11 +149,13 @@ def settle(options: config.Values, env: dict[str, str], notes: list[str]) -> con
         raise CannotStart(f"--workspace {workspace}: there is no such folder")
     found = config.gather(options, env, workspace, notes)
     values = config.choose(found, str(found["provider"]))
+    if values["provider"] == "anthropic" and "usual_model" in values:
+        values.setdefault("model", values["usual_model"])
     notes += [f"{flag} has no meaning here and is ignored" for flag in _list(options, "ignored")]
     _one_of(values, "protocol", VERSIONS)
     _one_of(values, "on_eof", _ON_EOF)
     _one_of(values, "log_level", _LEVELS)
-    _one_of(values, "thinking", ("enabled", "disabled"))
+    _one_of(values, "thinking", ("disabled", "enabled"))
     _one_of(values, "compaction", ("off", "safe", "full"))
     _one_of(values, "steering_mode", ("one-at-a-time", "all"))
     _one_of(values, "follow_up_mode", ("one-at-a-time", "all"))
