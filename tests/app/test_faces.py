@@ -58,7 +58,16 @@ def test_an_extension_in_another_language_is_noted_and_not_run() -> None:
     assert told["ignored"] == ["--extension theirs.ts"]
 
 
-@pytest.mark.parametrize("words", [["--thinking", "very"], ["--mode", "json"], ["--mode", "rpc", "hello"], ["--nope"]])
+def test_which_version_is_spoken_says_a_flag_or_the_name_of_the_program() -> None:
+    assert omp_face.options(["--mode", "rpc"])["omp_version"] == "13"
+    assert omp_face.options(["--mode", "rpc", "--protocol", "18"])["omp_version"] == "18"
+    assert omp_face.options(["--mode", "rpc"], "pi")["omp_version"] == "pi"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--thinking", "very"], ["--mode", "json"], ["--mode", "rpc", "hello"], ["--nope"], ["--protocol", "0.2.0"]],
+)
 def test_what_makes_no_sense_to_omp_is_refused(words: list[str]) -> None:
     with pytest.raises(UsageError):
         omp_face.options(words)

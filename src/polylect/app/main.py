@@ -118,7 +118,7 @@ def _stand_in(face: str, name: str, words: list[str]) -> int:
         if face == "omp":
             from polylect.app import omp_face
 
-            options = omp_face.options(words)
+            options = omp_face.options(words, name)
         else:
             from polylect.app import claude_face
 

@@ -8,6 +8,7 @@ _FLAGS: Flags = {
     **common(),
     "--mode": ("text", "wire"),
     "--slim": ("switch", "slim"),
+    "--protocol": ("text", "omp_version"),
     "--provider": ("text", "provider"),
     "--model": ("text", "model"),
     "--thinking": ("text", "thinking_level"),
@@ -64,11 +65,14 @@ _TOOLS = {
 }
 """Their names for tools, and ours."""
 _LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh", "max", "auto", "inherit")
+_VERSIONS = ("13", "18", "pi")
 
 
-def options(words: list[str]) -> Options:
-    """Raises UsageError, whose text says what would be right."""
+def options(words: list[str], name: str = "omp") -> Options:
+    """`name` is what we were called by. Raises UsageError, whose text says what would be right."""
     told, rest = parse(words, _FLAGS, _SHORT)
+    if told.setdefault("omp_version", "pi" if name == "pi" else "13") not in _VERSIONS:
+        raise UsageError(f"--protocol {told['omp_version']!r}: choose one of {', '.join(_VERSIONS)}")
     if told.pop("wire", "rpc") != "rpc":
         raise UsageError("--mode rpc is the one mode there is here")
     if any(word.startswith("@") for word in rest):
@@ -133,7 +137,12 @@ def _choose_extensions(told: Options) -> None:
 
 def codec_options(values: Options, env: dict[str, str], session: str) -> Options:
     """What its wire has to know of the start."""
-    return {"slim": bool(values.get("slim")), "provider": values["provider"]}
+    return {
+        "version": values["omp_version"],
+        "slim": bool(values.get("slim")),
+        "provider": values["provider"],
+        "model": values.get("model") or "",
+    }
 
 
 def new_id() -> str:

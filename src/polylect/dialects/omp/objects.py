@@ -41,6 +41,13 @@ _APIS = {
     "chat": "openai-completions",
     "responses": "openai-responses",
 }
+_SPOKEN = {
+    "anthropic": "anthropic-messages",
+    "bedrock": "anthropic-messages",
+    "vertex": "anthropic-messages",
+    "openai": "openai-completions",
+}
+"""What a provider speaks if nobody has said; the others have an API of their own."""
 
 
 class Speaker(Struct, frozen=True):
@@ -65,7 +72,7 @@ class Speaker(Struct, frozen=True):
         why = ABORTED[self.version] if stop == "cancelled" else error or _FAULTS.get(stop, "")
         return m.AssistantMessage(
             content=content,
-            api=api_name(self.api),
+            api=api_name(self.api) or _SPOKEN.get(self.provider, self.provider),
             provider=self.provider,
             model=self.model,
             usage=spent(usage or Usage()),
