@@ -17,7 +17,7 @@ from polylect.app.available import Available
 from polylect.app.confine import open_sandbox
 from polylect.app.otel import open_spans
 from polylect.app.provider import keys, open_provider
-from polylect.app.start import ENDING, Start, flags, sessions_root
+from polylect.app.start import ENDING, Start, flags, new_session, sessions_root
 from polylect.dialects.base import EngineSide, Env
 from polylect.dialects.jsonstream import engine_side
 from polylect.engine.agent import Agent
@@ -33,7 +33,7 @@ from polylect.extensions.find import files_in, offered
 from polylect.tools.processes import Custody
 from polylect.tools.sandbox import Sandbox
 from polylect.tools.standard import standard_tools
-from polylect.vocab.commands import AddServer, Command, Configure
+from polylect.vocab.commands import AddServer, Command, Configure, Quit
 from polylect.vocab.content import Abilities, Failure
 from polylect.vocab.errors import PolylectError
 from polylect.vocab.events import Event, Failed, ServerChanged
@@ -156,6 +156,8 @@ class _Conversation:
 
     def _take(self, commands: list[Command]) -> None:
         for command in commands:
+            if isinstance(command, Quit):
+                return self._end.set()
             self._engine.handle(command)
         self._out.wake()
 
@@ -238,7 +240,7 @@ class _Conversation:
 def _store(start: Start, workspace: str) -> tuple[Store, FileLibrary | None]:
     """The session that the start was about: a new one, an old one, or one that goes its own way from another."""
     values, fork = start.values, bool(start.values.get("fork"))
-    library = FileLibrary(sessions_root(values, start.env), workspace, _new_id)
+    library = FileLibrary(sessions_root(values, start.env), workspace, _new_id, lambda: new_session(values))
     if file := values.get("session_file"):
         found = library.resume(str(file))
         if not fork:

@@ -86,7 +86,7 @@ def start(options: config.Values) -> int:
         return error.code if isinstance(error, CannotStart) and "face" not in options else 1
     streams = _take_streams()
     signals = _hear_signals()
-    session = place.session if place else "" if "face" not in values else _new_session(values)
+    session = place.session if place else "" if "face" not in values else new_session(values)
     first = _first(values, session)
     try:
         _write(streams[1], first)
@@ -301,14 +301,14 @@ def _session(values: config.Values, env: dict[str, str]) -> folder.Folder | None
             return found
         found.close()
         values["fork_from"] = found.session
-    return folder.create(root, _new_session(values) if named is None else str(named), workspace)
+    return folder.create(root, new_session(values) if named is None else str(named), workspace)
 
 
 def sessions_root(values: config.Values, env: dict[str, str]) -> str:
     return os.path.abspath(str(values.get("sessions_root") or folder.sessions_root(env)))
 
 
-def _new_session(values: config.Values) -> str:
+def new_session(values: config.Values) -> str:
     if values.get("face") != "claude":
         return folder.new_id()
     from polylect.app.claude_face import new_id

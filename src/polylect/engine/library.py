@@ -21,13 +21,17 @@ _log = logging.getLogger(__name__)
 class FileLibrary:
     """The sessions below `root`. New ones, and those taken over, are about `workspace`."""
 
-    def __init__(self, root: str, workspace: str, new_id: Callable[[], str]) -> None:
+    def __init__(
+        self, root: str, workspace: str, new_id: Callable[[], str], name: Callable[[], str] = folder.new_id
+    ) -> None:
         self._root = root
         self._workspace = workspace
         self._new_id = new_id
+        self._name = name
+        """What a new session is called."""
 
     def create(self, parent: str = "") -> FileStore:
-        place = _had(folder.create, self._root, folder.new_id(), self._workspace)
+        place = _had(folder.create, self._root, self._name(), self._workspace)
         return self._store(place, parent)
 
     def resume(self, target: str) -> FileStore:

@@ -62,6 +62,12 @@ class Session:
         rest = message.content[1:] if isinstance(message.content[0], Text) else message.content
         self.accept(turn, Message("user", (Text(text), *rest, *map(Text, contexts))))
 
+    def withdraw(self, turn: str) -> Message:
+        """A prompt leaves for another session before its turn has come."""
+        message = self._waiting[turn]
+        self.forget(turn)
+        return message
+
     def forget(self, turn: str) -> None:
         """A prompt is cancelled before its turn came: it never becomes part of the conversation."""
         self.end(turn, "cancelled", Usage())

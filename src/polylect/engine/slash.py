@@ -98,7 +98,7 @@ async def _compact(engine: Engine, words: str, say: Say) -> str:
 
 async def _clear(engine: Engine, words: str, say: Say) -> str:
     def begin_anew() -> None:
-        failure = switching.open_session(engine, OpenSession("new"))
+        failure = switching.open_session(engine, OpenSession("new"), keep=True)
         if failure is not None and failure is not LATER:
             engine.emit(Failed(failure))
 

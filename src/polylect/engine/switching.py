@@ -15,7 +15,7 @@ from polylect.engine.recall import Recalled
 from polylect.engine.session import Session
 from polylect.engine.store import MemoryStore
 from polylect.vocab.answers import SessionOpened
-from polylect.vocab.commands import OpenSession, Rewind
+from polylect.vocab.commands import OpenSession, Prompt, Rewind
 from polylect.vocab.content import Failure
 from polylect.vocab.errors import SessionError
 from polylect.vocab.events import PlanChanged, SettingChanged
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def open_session(engine: Engine, command: OpenSession) -> Failure | None:
-    """What runs is stopped and what waits is dropped once the other session is there; until then nothing changes."""
+def open_session(engine: Engine, command: OpenSession, *, keep: bool = False) -> Failure | None:
+    """What runs is stopped once the other session is there, and what waits is dropped, or with `keep` goes along; until
+    then nothing changes."""
     if problem := _problem(engine, command):
         return problem
     try:
@@ -36,8 +37,9 @@ def open_session(engine: Engine, command: OpenSession) -> Failure | None:
     except SessionError as error:
         return Failure("session", str(error), "host")
     engine.held = []
+    waiting = engine.turns.hand_over() if keep else []
     engine.turns.drop()
-    engine.turns.alone(_enter(engine, command, session))
+    engine.turns.alone(_enter(engine, command, session, waiting))
     return LATER
 
 
@@ -91,7 +93,7 @@ def _is(store: Store, target: str) -> bool:
     return target == store.session or os.path.realpath(target) in map(os.path.realpath, places)
 
 
-async def _enter(engine: Engine, command: OpenSession, session: Session) -> None:
+async def _enter(engine: Engine, command: OpenSession, session: Session, waiting: list[Prompt]) -> None:
     agent, old = engine.agent, engine.agent.session
     left = _left_out(old, command)
     await _undisturbed(engine.crew.dismiss())  # agents in the background worked for the old session
@@ -101,6 +103,10 @@ async def _enter(engine: Engine, command: OpenSession, session: Session) -> None
     if agent.todos:
         engine.emit(PlanChanged(()))
     agent.enter(session)
+    for prompt in waiting:
+        with suppress(SessionError):
+            session.accept(prompt.turn, old.withdraw(prompt.turn))
+            engine.turns.add(prompt)
     if old.store is not session.store:
         old.store.close()
     engine.emit(SettingChanged("session", session.id))

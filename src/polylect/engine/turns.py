@@ -105,6 +105,11 @@ class Turns:
         self._dropped += [prompt for prompt in self._waiting if turn in ("", prompt.turn)]
         self._waiting = deque(prompt for prompt in self._waiting if turn not in ("", prompt.turn))
 
+    def hand_over(self) -> list[Prompt]:
+        """What waits, to be added again."""
+        waiting, self._waiting = list(self._waiting), deque()
+        return waiting
+
     def afterwards(self, act: Callable[[], None]) -> None:
         """Do this once what runs has ended, before the next turn begins."""
         self._afterwards.append(act)
