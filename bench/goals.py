@@ -4,27 +4,28 @@ from typing import Literal, NamedTuple
 
 
 class Goal(NamedTuple):
-    """A figure's bound: now, and in the end. With `of`, bounds are multiples of that figure of the floor."""
+    """A figure's bound: a multiple of the best peer's, or of a figure of the floor, or just a number."""
 
     figure: str
     way: Literal["most", "least"]
-    now: float | None
-    later: float | None
-    of: tuple[str, str] | None = None
+    bound: float
+    of: Literal["peer"] | tuple[str, str] | None = "peer"
 
-    def holds(self, value: float, bound: float) -> bool:
-        return value <= bound if self.way == "most" else value >= bound
+    def holds(self, value: float) -> bool:
+        return value <= self.bound if self.way == "most" else value >= self.bound
 
 
 GOALS = (
-    Goal("ready ms", "most", 30, 25),
-    Goal("pong ms", "most", 75, 65),
-    Goal("pong ms", "most", 1.5, 1.3, of=("import asyncio, msgspec", "line ms")),
-    Goal("idle RSS MiB", "most", 28, 26),
-    Goal("prompt to request, warm ms", "most", None, 1.5),
-    Goal("delta to line, warm ms", "most", None, 0.5),
-    Goal("20000 deltas, per s", "least", 60_000, 110_000),
-    Goal("20000 deltas, peak MiB", "most", None, 60),
-    Goal("100000 deltas, peak MiB", "most", None, 60),
-    Goal("tool turn ms", "most", 4, 2.5),
+    Goal("ready ms", "most", 0.25),
+    Goal("first answer ms", "most", 0.65),
+    Goal("first answer ms", "most", 1.3, of=("import asyncio, msgspec", "line ms")),
+    Goal("one-shot to request ms", "most", 0.6),
+    Goal("idle RSS MiB", "most", 0.21),
+    Goal("prompt to request, warm ms", "most", 0.6),
+    Goal("delta to line, warm ms", "most", 0.7),
+    Goal("delta to line, p99 ms", "most", 1.0, of=None),
+    Goal("20000 deltas, per s", "least", 4.0),
+    Goal("20000 deltas, peak MiB", "most", 60.0, of=None),
+    Goal("100000 deltas, peak MiB", "most", 60.0, of=None),
+    Goal("tool turn ms", "most", 0.65),
 )

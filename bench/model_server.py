@@ -6,7 +6,8 @@ prints one line of JSON with its port. What it answers is chosen by the name of 
 
     deltas-N      N text deltas as fast as the socket takes them
     slow-MS[-N]   N text deltas (20), one every MS milliseconds; the time of each is in the log
-    tool-N        asks N times to read the file given by --path, with a tool that it was offered, then answers
+    tool-N        asks N times to read the file given by --path, with a tool that it was offered, then answers; a {n}
+                  in the path is the number of the call, for engines that have doubts about asking the same twice
     echo          (and any other name) repeats the last text of the user
 
 GET /log gives what was asked and when, in nanoseconds of CLOCK_MONOTONIC, which all processes of a machine share;
@@ -109,6 +110,7 @@ class Connection(asyncio.Protocol):
             "path": path,
             "model": asked.get("model") or named.partition(":")[0],
             "bytes": len(body),
+            "results": results_so_far(asked),
             "sent": [],
         }
         self.server.log.append(entry)
@@ -123,8 +125,8 @@ class Connection(asyncio.Protocol):
             case "slow", [milliseconds, *count]:
                 self.slowly(wire, milliseconds / 1000, count[0] if count else 20, entry)
                 return
-            case "tool", [count] if results_so_far(asked) < count:
-                call = wire.call(*call_to_read(asked, self.server.path))
+            case "tool", [count] if entry["results"] < count:
+                call = wire.call(*call_to_read(asked, self.server.path.replace("{n}", str(entry["results"]))))
                 data = self.whole(wire, wire.reply("calls", call))
             case _:
                 data = self.whole(wire, wire.reply("end", [wire.text(last_text(asked) or "hello")]))

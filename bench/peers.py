@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from scripts.test_all import found as pythons
+
 
 class Pin(NamedTuple):
     source: Literal["npm", "pypi"]
@@ -37,7 +39,7 @@ PINS = {
     "gemini": Pin("npm", "@google/gemini-cli", "0.61.0"),
     "kimi": Pin("pypi", "kimi-cli", "1.51.0"),
 }
-_KIMI_PYTHONS = ("python3.13", "python3.12")
+_NEWER = ("3.12", "3.13")
 _PATIENCE = 900
 
 
@@ -61,11 +63,11 @@ def installed(name: str) -> Path:
     with open(cache / f"{slug}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two runs at once: the second waits here and then finds the work done
         if not folder.is_dir():
-            _install(name, pin, folder)
+            _install(pin, folder)
     return folder
 
 
-def _install(name: str, pin: Pin, folder: Path) -> None:
+def _install(pin: Pin, folder: Path) -> None:
     print(f"bench: installing {pin.package} {pin.version} into {folder}", file=sys.stderr, flush=True)
     begun = Path(tempfile.mkdtemp(dir=folder.parent, prefix="begun-"))
     try:
@@ -91,23 +93,15 @@ def _from_npm(pin: Pin, folder: Path) -> None:
 
 def _into_venv(pin: Pin, folder: Path) -> None:
     """It wants a newer Python than we do. Its programs are called through that Python, so the folder may move."""
-    python = next((found for name in _KIMI_PYTHONS if (found := _working(name))), None)
-    if python is None:
-        raise CannotInstall(f"{pin.package} needs one of {', '.join(_KIMI_PYTHONS)}")
-    _run([python, "-m", "venv", str(folder)], folder)
+    fit = {version: python for version, python in pythons().items() if version in _NEWER}
+    if not fit:
+        raise CannotInstall(f"{pin.package} needs a Python of {' or '.join(_NEWER)}, and none was found")
+    _run([fit[max(fit)], "-m", "venv", str(folder)], folder)
     _run([*_pip(str(folder / "bin" / "python")), f"{pin.package}=={pin.version}"], folder)
 
 
-def _working(name: str) -> str | None:
-    """A pyenv shim is on the path even where its Python is not switched on; the real one is what is wanted anyway."""
-    said = subprocess.run(
-        [name, "-c", "import sys; print(sys.executable)"], capture_output=True, text=True, check=False
-    )
-    return said.stdout.strip() if shutil.which(name) and said.returncode == 0 else None
-
-
 def _pip(python: str) -> list[str]:
-    return [python, "-m", "pip", "--disable-pip-version-check", "--quiet", "install", "--only-binary", ":all:"]
+    return [python, "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
 
 
 def _run(argv: Sequence[str], folder: Path) -> None:

@@ -1,8 +1,10 @@
-"""Measure polylect, the floor and any peers, interleaved, against our own model server on loopback.
+"""Measure polylect, the floor and the peers, interleaved, against our own model server on loopback.
 
-    python bench/run.py [--quick] [--rounds N] [--only MEASURE ...] [--peer 'NAME[:DIALECT]=COMMAND {base_url} {model}']
+    python bench/run.py [--quick] [--rounds N] [--only MEASURE ...] [--peers NAME ...] [--peer 'NAME[:TALK]=COMMAND']
 
-prints a table and writes bench/results.json. Run it on a quiet machine: everything shares its cores.
+prints a table, and writes bench/results.json and bench/results.svg if all was measured. Peers are installed outside
+the tree where they are missing; `--peers` without names leaves them out. {base_url} and {model} are filled in.
+Run it on a quiet machine: everything shares its cores.
 """
 
 import argparse
@@ -15,84 +17,137 @@ import tempfile
 import time
 from collections import defaultdict
 from pathlib import Path
+from typing import NamedTuple
 
-from bench import table
-from bench.engines import Candidate, EngineFailed, peer, polylect
-from bench.measures import FLOORS, MEASURES, Bench, Figures, floor
+from bench import chart, table
+from bench.candidates import ours, peer
+from bench.engines import Candidate, EngineFailed, given
+from bench.measures import FLOORS, MEASURES, TOOL_TURNS, Bench, Figures, floor
+from bench.peers import PINS, CannotInstall
 from bench.server import ModelServer
 
 ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "bench" / "results.json"
+RESULTS, PICTURE = ROOT / "bench" / "results.json", ROOT / "bench" / "results.svg"
+QUICK = ("start", "ping", "one_shot", "prompts", "deltas", "flood_20000", "tool_turns")
+QUICK_PEERS = ("codex",)
+_ONLY_OURS = ("hundred",)
+_SLOW_SECONDS, _SLOW_ROUNDS = 8.0, 3
+"""What takes longer than this is not done in every round."""
+_STAGGER = {"flood_100000": "flood_20000"}
+"""Not tried where the smaller one failed or was slow."""
+_FAILURES = 2
 Rounds = defaultdict[str, defaultdict[str, list[float]]]
+
+
+class Plan(NamedTuple):
+    """Who is measured how often, and what nobody has to try again."""
+
+    candidates: list[Candidate]
+    measures: list[str]
+    rounds: int
+    failures: defaultdict[str, dict[str, str]]
+    failed: defaultdict[tuple[str, str], int]
+    slow: dict[tuple[str, str], float]
+
+    def wants(self, candidate: Candidate, measure: str, number: int) -> bool:
+        if measure in _ONLY_OURS and candidate.name != self.candidates[0].name:
+            return False
+        if self.failed[candidate.name, measure] >= _FAILURES:
+            return False
+        if smaller := _STAGGER.get(measure):
+            took, broke = self.slow.get((candidate.name, smaller), 0.0), self.failed[candidate.name, smaller]
+            if took > _SLOW_SECONDS or broke:
+                why = "the smaller one failed" if broke else f"the smaller one took {took:.0f} s"
+                self.failures[candidate.name][measure] = f"not tried: {why}"
+                return False
+        return number <= _SLOW_ROUNDS or self.slow.get((candidate.name, measure), 0.0) < _SLOW_SECONDS
 
 
 def main() -> int:
     options = _options()
     compileall.compile_dir(ROOT / "src", quiet=1)  # a start from sources alone takes 170 ms longer
-    candidates = [polylect(), *options.peer]
-    with tempfile.TemporaryDirectory(prefix="polylect-bench-") as scratch:
-        workspace = Path(scratch, "workspace")
-        workspace.mkdir()
-        to_read = workspace / "notes.txt"
-        to_read.write_text("".join(f"line {number}\n" for number in range(40)))
-        with ModelServer(to_read) as server:
-            bench = Bench(server, workspace, environment(scratch))
-            engines, floors = _measure(bench, candidates, options)
-    found, below = table.summarise(engines), table.summarise(floors)
-    print(table.render(found, below))
-    _write(found, below)
-    return 0 if len(found) == len(candidates) else 1
+    plan = _plan(options)
+    with tempfile.TemporaryDirectory(prefix="polylect-bench-") as made, ModelServer(notes(Path(made))) as server:
+        engines, floors = _measure(Bench(server, Path(made)), plan)
+    peers = tuple(one.name for one in plan.candidates if not one.ours)
+    first = plan.candidates[0].name
+    result = table.Result(first, table.summarise(engines), table.summarise(floors), peers, plan.failures)
+    print(table.render(result))
+    if set(plan.measures) == set(MEASURES):
+        _write(result, plan)
+    return 0 if all(engines[one.name] for one in plan.candidates) else 1
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="few rounds: under a minute")
-    parser.add_argument("--rounds", type=int, help="how often everything is measured (11, or 5 with --quick)")
-    parser.add_argument("--only", nargs="+", choices=MEASURES, default=list(MEASURES), metavar="MEASURE")
-    parser.add_argument("--peer", action="append", default=[], type=_peer, metavar="NAME[:DIALECT]=COMMAND")
-    options = parser.parse_args()
-    options.rounds = options.rounds or (5 if options.quick else 11)
-    return options
+    say = parser.add_argument
+    say("--quick", action="store_true", help="one peer, few rounds, fewer measures: under a minute")
+    say("--rounds", type=int, help="how often everything is measured (7, or 3 with --quick)")
+    say("--only", nargs="+", choices=MEASURES, metavar="MEASURE", help=", ".join(MEASURES))
+    say("--peers", nargs="*", choices=PINS, metavar="NAME", help=", ".join(PINS))
+    say("--peer", action="append", default=[], type=_given, metavar="NAME[:TALK]=COMMAND")
+    return parser.parse_args()
 
 
-def _peer(words: str) -> Candidate:
+def _given(words: str) -> Candidate:
     try:
-        return peer(words)
+        return given(words)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def environment(scratch: str) -> dict[str, str]:
-    """What every engine is given: nothing of ours, so that no setting of this machine has a say."""
-    home = Path(scratch, "home")
-    home.mkdir()
-    given = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(home), "LANG": "C.UTF-8", "TMPDIR": scratch}
-    return given | {"ANTHROPIC_API_KEY": "bench", "OPENAI_API_KEY": "bench"}
+def _plan(options: argparse.Namespace) -> Plan:
+    failures: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    mine = ours()[:1] if options.quick else ours()
+    names = options.peers if options.peers is not None else QUICK_PEERS if options.quick else PINS
+    candidates = [*mine, *options.peer]
+    for name in names:
+        try:
+            candidates.append(peer(name))
+        except CannotInstall as error:
+            failures[name][""] = str(error)
+    measures = options.only or list(QUICK if options.quick else MEASURES)
+    rounds = options.rounds or (3 if options.quick else 7)
+    return Plan(candidates, measures, rounds, failures, defaultdict(int), {})
 
 
-def _measure(bench: Bench, candidates: list[Candidate], options: argparse.Namespace) -> tuple[Rounds, Rounds]:
+def notes(scratch: Path) -> Path:
+    """Makes the workspace, with as many files of forty lines as there are calls; their path, {n} being the number."""
+    workspace = scratch / "workspace"
+    workspace.mkdir()
+    for number in range(TOOL_TURNS):
+        (workspace / f"notes-{number}.txt").write_text("".join(f"line {line}\n" for line in range(40)))
+    return workspace / "notes-{n}.txt"
+
+
+def _measure(bench: Bench, plan: Plan) -> tuple[Rounds, Rounds]:
     """Everybody once in every round, so that what disturbs the machine disturbs all alike."""
     engines: Rounds = defaultdict(lambda: defaultdict(list))
     floors: Rounds = defaultdict(lambda: defaultdict(list))
-    for candidate in candidates:
-        _try("start", bench, candidate)  # fills the page cache
-    for number in range(1, options.rounds + 1):
-        _progress(f"round {number} of {options.rounds}")
-        for name in options.only:
-            for candidate in candidates:
-                _note(engines[candidate.name], _try(name, bench, candidate))
+    for candidate in plan.candidates:
+        _try("start", bench, candidate, plan)  # fills the page cache
+    for number in range(1, plan.rounds + 1):
+        for name in plan.measures:
+            for candidate in plan.candidates:
+                if plan.wants(candidate, name, number):
+                    _progress(f"round {number} of {plan.rounds}: {name} of {candidate.name}")
+                    _note(engines[candidate.name], _try(name, bench, candidate, plan))
             for what, imports in FLOORS.items():
                 _note(floors[what], floor(bench, imports))
     _progress("")
     return engines, floors
 
 
-def _try(name: str, bench: Bench, candidate: Candidate) -> Figures:
+def _try(name: str, bench: Bench, candidate: Candidate, plan: Plan) -> Figures:
+    key, began = (candidate.name, name), time.monotonic()
     try:
         return MEASURES[name](bench, candidate)
     except (EngineFailed, OSError) as error:
-        print(f"{name}: {error}", file=sys.stderr)
+        plan.failed[key] += 1
+        plan.failures[candidate.name][name] = str(error)
         return {}
+    finally:
+        plan.slow[key] = max(plan.slow.get(key, 0.0), time.monotonic() - began)
 
 
 def _note(rounds: defaultdict[str, list[float]], figures: Figures) -> None:
@@ -102,19 +157,23 @@ def _note(rounds: defaultdict[str, list[float]], figures: Figures) -> None:
 
 def _progress(text: str) -> None:
     if sys.stderr.isatty():
-        print(f"\r{text:<20}\r", end="", file=sys.stderr, flush=True)
+        print(f"\r{text:<60}\r", end="", file=sys.stderr, flush=True)
 
 
-def _write(engines: table.Summaries, floors: table.Summaries) -> None:
-    result = {
-        "made": time.strftime("%Y-%m-%d", time.gmtime()),
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+def _write(result: table.Result, plan: Plan) -> None:
+    made = time.strftime("%Y-%m-%d", time.gmtime())
+    where = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    kept = {
+        "made": made,
+        "where": where,
         "load": round(os.getloadavg()[0], 2),
-        "engines": {who: {name: one._asdict() for name, one in found.items()} for who, found in engines.items()},
-        "floors": {who: {name: one._asdict() for name, one in found.items()} for who, found in floors.items()},
+        "versions": {one.name: one.version for one in plan.candidates if one.version},
+        "engines": {who: {name: one._asdict() for name, one in found.items()} for who, found in result.engines.items()},
+        "floors": {who: {name: one._asdict() for name, one in found.items()} for who, found in result.floors.items()},
+        "failures": result.failures,
     }
-    RESULTS.write_text(json.dumps(result, indent=1) + "\n")
+    RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
+    PICTURE.write_text(chart.draw(result, f"make bench, {made}, {where}"))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ class Request(NamedTuple):
     at: int
     sent: list[int]
     model: str
+    results: int
+    """How many results of tools were in it."""
 
 
 class ModelServer:
@@ -40,4 +42,4 @@ class ModelServer:
         connection.request("DELETE", "/log")
         log = json.load(connection.getresponse())
         connection.close()
-        return [Request(entry["at"], entry["sent"], entry["model"]) for entry in log]
+        return [Request(entry["at"], entry["sent"], entry["model"], entry["results"]) for entry in log]

@@ -25,6 +25,11 @@ class Summary(NamedTuple):
         low, _, high = quantiles(values, n=4, method="inclusive")
         return cls(median(values), low, high, len(values))
 
+    def __str__(self) -> str:
+        """The middle, and half the distance between the quarters as a part of it."""
+        spread = (self.high - self.low) / 2 / self.median if self.median else 0
+        return f"{number(self.median)} ±{spread:.0%}"
+
 
 Summaries = dict[str, dict[str, Summary]]
 """By engine and figure."""
@@ -34,58 +39,91 @@ def summarise(rounds: Mapping[str, Rounds]) -> Summaries:
     return {who: {name: Summary.of(values) for name, values in found.items()} for who, found in rounds.items()}
 
 
-def render(engines: Summaries, floors: Summaries) -> str:
-    """The floor, then a row for each figure: every engine's, its ratio to the best peer, and the goals."""
-    first, *others = engines
-    rows = [("floor", "median", "spread")]
-    for what, found in floors.items():
-        rows += [(f"{what}, to its {name}", *_cells(one)) for name, one in found.items()]
-    figures = [("figure", *(cell for who in engines for cell in (who, "spread")), "to best peer")]
-    for name in engines[first]:
-        cells = [cell for who in engines for cell in _cells(engines[who].get(name))]
-        figures.append((name, *cells, _to_best(name, engines[first][name], [engines[who].get(name) for who in others])))
-    goals = [("goal", first, "now", "", "later", ""), *_goals(engines[first], floors)]
-    return "\n\n".join(_aligned(part) for part in (rows, figures, goals))
+class Result(NamedTuple):
+    """All that was found. `first` is who is held against the goals; peers are compared with it."""
+
+    first: str
+    engines: Summaries
+    floors: Summaries
+    peers: tuple[str, ...]
+    failures: Mapping[str, Mapping[str, str]]
+    """By engine and measure, or "" for all of them, why there is no figure."""
+
+    def best(self, figure: str) -> tuple[str, float] | None:
+        """The best peer and its figure."""
+        found = [(self.engines[who][figure].median, who) for who in self.peers if figure in self.engines.get(who, {})]
+        if not found:
+            return None
+        value, who = max(found) if more_is_better(figure) else min(found)
+        return who, value
+
+    def verdicts(self) -> Iterator[tuple[Goal, str, float]]:
+        """Every goal that was measured, what it is a multiple of, and the value to hold against it."""
+        ours = self.engines.get(self.first, {})
+        for goal in GOALS:
+            if goal.figure not in ours:
+                continue
+            value, best = ours[goal.figure].median, self.best(goal.figure)
+            if goal.of is None:
+                yield goal, "", value
+            elif goal.of == "peer" and best:
+                yield goal, f"of {best[0]}", value / best[1]
+            elif goal.of != "peer" and goal.of[0] in self.floors:
+                yield goal, f"of {goal.of[0]}", value / self.floors[goal.of[0]][goal.of[1]].median
 
 
-def verdicts(found: Mapping[str, Summary], floors: Summaries) -> Iterator[tuple[Goal, float]]:
-    """Every goal that was measured, and the value to hold against it."""
-    for goal in GOALS:
-        if goal.figure in found:
-            yield goal, found[goal.figure].median / (floors[goal.of[0]][goal.of[1]].median if goal.of else 1)
+def render(result: Result) -> str:
+    """The floor, a row for each figure with every engine's and the ratio to the best peer, the goals, the failures."""
+    rows = [("floor", "median")]
+    for what, found in result.floors.items():
+        rows += [(f"{what}, to its {name}", str(one)) for name, one in found.items()]
+    figures = list(dict.fromkeys(name for found in result.engines.values() for name in found))
+    table = [("figure", *result.engines, "to best peer"), *(_row(result, name) for name in figures)]
+    goals = [("goal", result.first, "", ""), *_goals(result)]
+    parts = [_aligned(part) for part in (rows, table, goals)]
+    missing = [
+        f"{who}{f', {what}' if what else ''}: {why}"
+        for who, whys in result.failures.items()
+        for what, why in whys.items()
+    ]
+    if missing:
+        parts.append("\n".join(["not measured", *missing]))
+    return "\n\n".join(parts)
 
 
-def _goals(found: Mapping[str, Summary], floors: Summaries) -> Iterator[tuple[str, ...]]:
-    for goal, value in verdicts(found, floors):
-        name = f"{goal.figure} / {' to its '.join(goal.of)}" if goal.of else goal.figure
-        yield name, _number(value), *_against(goal, value, goal.now), *_against(goal, value, goal.later)
+def more_is_better(figure: str) -> bool:
+    return figure.endswith("per s")
 
 
-def _against(goal: Goal, value: float, bound: float | None) -> tuple[str, str]:
-    if bound is None:
-        return "", ""
-    miss = "over" if goal.way == "most" else "under"
-    return f"{'<=' if goal.way == 'most' else '>='} {_number(bound)}", "ok" if goal.holds(value, bound) else miss
-
-
-def _to_best(name: str, ours: Summary, others: Sequence[Summary | None]) -> str:
-    medians = [other.median for other in others if other is not None]
-    if not medians:
-        return ""
-    best = max(medians) if name.endswith("per s") else min(medians)
-    return f"{ours.median / best:.2f} x" if best else ""
-
-
-def _cells(found: Summary | None) -> tuple[str, str]:
-    if found is None:
-        return "", ""
-    return _number(found.median), f"{_number(found.low)} .. {_number(found.high)}"
-
-
-def _number(value: float) -> str:
+def number(value: float) -> str:
     if value >= 1000:
         return f"{value:,.0f}".replace(",", " ")
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def _goals(result: Result) -> Iterator[tuple[str, ...]]:
+    for goal, of, value in result.verdicts():
+        miss = "over" if goal.way == "most" else "under"
+        sign, times = "<=" if goal.way == "most" else ">=", " times" if of else ""
+        yield (
+            f"{goal.figure} {of}",
+            number(value) + times,
+            f"{sign} {number(goal.bound)}",
+            "ok" if goal.holds(value) else miss,
+        )
+
+
+def _row(result: Result, figure: str) -> tuple[str, ...]:
+    return figure, *(_cell(found.get(figure)) for found in result.engines.values()), _to_best(result, figure)
+
+
+def _to_best(result: Result, figure: str) -> str:
+    ours, best = result.engines.get(result.first, {}).get(figure), result.best(figure)
+    return f"{ours.median / best[1]:.2f} x {best[0]}" if ours and best and best[1] else ""
+
+
+def _cell(found: Summary | None) -> str:
+    return str(found) if found else ""
 
 
 def _aligned(rows: Sequence[tuple[str, ...]]) -> str:

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
-from bench.engines import DIALECTS, Candidate, polylect
+from bench.candidates import ours
+from bench.engines import Candidate
 from bench.measures import Bench, Figures, deltas, flood, prompts
 from bench.model_server import TEXT
-from bench.program import ROOT, environment
+from bench.program import ROOT, notes
 from bench.server import ModelServer
 
 FEW, MANY, LOTS = 20_000, 100_000, 400_000
@@ -46,11 +47,9 @@ def main() -> int:
 
 def measure(scratch: Path, rounds: int) -> dict[str, Figures]:
     """Medians by wire. Every wire once in every round, so that what disturbs the machine disturbs all alike."""
-    workspace = scratch / "workspace"
-    workspace.mkdir()
     values: dict[str, defaultdict[str, list[float]]] = {}
-    with ModelServer(workspace / "notes.txt") as server:
-        bench = Bench(server, workspace, environment(str(scratch)))
+    with ModelServer(notes(scratch)) as server:
+        bench = Bench(server, scratch)
         for _ in range(rounds):
             for wire in wires(scratch):
                 kept = values.setdefault(wire.name, defaultdict(list))
@@ -60,12 +59,13 @@ def measure(scratch: Path, rounds: int) -> dict[str, Figures]:
 
 
 def wires(scratch: Path) -> Iterator[Candidate]:
-    yield polylect()._replace(name="anthropic")
-    chat = polylect().command.replace("--provider anthropic", "--provider openai")
-    yield Candidate("chat", chat, DIALECTS["json-stream"])
+    polylect = ours()[0]
+    yield polylect._replace(name="anthropic")
+    chat = polylect._replace(name="chat", command=polylect.command.replace("--provider anthropic", "--provider openai"))
+    yield chat
     settings = scratch / "responses.toml"
     settings.write_text('[providers.openai]\napi = "responses"\n')
-    yield Candidate("responses", f"{chat} --config {settings}", DIALECTS["json-stream"])
+    yield chat._replace(name="responses", command=f"{chat.command} --config {settings}")
 
 
 def once(bench: Bench, wire: Candidate) -> Figures:
