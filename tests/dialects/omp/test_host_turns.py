@@ -265,6 +265,14 @@ def test_a_prompt_that_is_stopped_before_it_began_is_cancelled() -> None:
     assert ended(talk.state(IDLE)) == [("t1", "cancelled")]
 
 
+def test_a_prompt_that_begins_although_it_was_stopped_is_stopped_again() -> None:
+    talk = prompted("pi")
+    talk.say(Cancel(ref="stop"))
+    assert [frame["type"] for frame in talk.sent] == ["get_state", "abort"]
+    talk.hear(START)
+    assert [frame["type"] for frame in talk.sent] == ["abort"]
+
+
 # Prompts that are refused.
 
 

@@ -29,6 +29,8 @@ class Runs:
         self.unsure = False
         self.stopped = False
         """We have asked for the running turn to be stopped."""
+        self.unwanted: set[str] = set()
+        """Turns that were to be stopped before they began: engines may not have noticed."""
         self._end: e.TurnEnded | None = None
         self._goes_on = False
         self._doubtful = False
@@ -135,11 +137,16 @@ class Runs:
         """Nothing runs and nothing waits."""
         return self.finish() if self.ending else []
 
+    def stop(self) -> None:
+        self.stopped = True
+        self.unwanted.update(self.sent)
+
     def drop(self, turn: str) -> None:
         """The engine did not take this prompt."""
         if turn in self.sent:
             self.sent.remove(turn)
         self.accepted.discard(turn)
+        self.unwanted.discard(turn)
 
     def gone(self, failure: Failure) -> list[e.Event]:
         """The engine has vanished."""

@@ -196,6 +196,9 @@ class HostSide(Speaker):
                     self._settled = False
                     self._hold.began(event.turn)
                     yield event
+                    if event.turn in self._runs.unwanted:
+                        self._runs.unwanted.discard(event.turn)
+                        self._request(requests.Abort(), Asked())
                     self._release(self._hold.ready())  # a tape may begin after `ready`
                 case e.TurnEnded():
                     yield event

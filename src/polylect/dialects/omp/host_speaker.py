@@ -70,7 +70,7 @@ class Speaker:
             case requests.FollowUp(text):
                 self._reader.lane.steers.append((text, "follow_up"))
             case requests.Abort():
-                self._runs.stopped = True
+                self._runs.stop()
             case requests.Compact():
                 self._reader.compacted = False
 

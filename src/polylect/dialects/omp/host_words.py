@@ -60,7 +60,7 @@ def open_session(command: OpenSession, version: str) -> requests.Request:
         return requests.Fork(command.at) if version == "pi" else requests.Branch(command.at)
     if version == "pi":
         return requests.Clone()
-    raise Refusal("omp forks a session only at a message of the user's: name it in `at`")
+    raise Refusal("omp forks a session only at a message of the user's: name it in `at`", "no_entry")
 
 
 # Settings.
@@ -86,13 +86,13 @@ def _model(value: Any, provider: str) -> requests.Request:
     if not slash:
         served_by, name = provider, str(value)
     if not served_by:
-        raise Refusal("omp needs the provider of a model: provider/name")
+        raise Refusal("omp needs the provider of a model: provider/name", "bad_setting")
     return requests.SetModel(served_by, name)
 
 
 def _thinking(value: Any, provider: str) -> requests.Request:
     if value not in LEVELS:
-        raise Refusal(f"omp thinks in levels ({', '.join(LEVELS)}), not {value!r}")
+        raise Refusal(f"omp thinks in levels ({', '.join(LEVELS)}), not {value!r}", "bad_setting")
     return requests.SetThinkingLevel(value)
 
 
