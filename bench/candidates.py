@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.engines import Candidate
 from bench.peers import PINS, CannotInstall, installed
-from bench.talks import Acp, Claude, Codex, JsonStream, Omp, Pi
+from bench.talks import Acp, Claude, Codex, JsonStream, Kimi, Omp, Pi
 
 _SERVER = "--provider anthropic --base-url {base_url} --model {model}"
 _STREAM = "--output-format stream-json --input-format stream-json --verbose --include-partial-messages"
@@ -130,7 +130,8 @@ def _gemini(folder: Path) -> Candidate:
     }
     settings = """\
 {"security": {"auth": {"selectedType": "gemini-api-key"}}, "privacy": {"usageStatisticsEnabled": false},
- "general": {"disableAutoUpdate": true, "disableUpdateNag": true}, "telemetry": {"enabled": false}}
+ "general": {"disableAutoUpdate": true, "disableUpdateNag": true}, "telemetry": {"enabled": false},
+ "model": {"disableLoopDetection": true}}
 """
     flags = "--model {model} --approval-mode yolo"
     once = f"{program} -p Hello {flags}"
@@ -138,7 +139,24 @@ def _gemini(folder: Path) -> Candidate:
 
 
 def _kimi(folder: Path) -> Candidate:
-    raise CannotInstall("its wire is not one that the bench speaks yet")
+    program = f"{folder / 'bin' / 'python'} -m kimi_cli --config-file {{home}}/kimi.toml"
+    config = """\
+default_model = "bench"
+default_yolo = true
+[models.bench]
+provider = "bench"
+model = "{model}"
+max_context_size = 200000
+[providers.bench]
+type = "openai_legacy"
+base_url = "{base_url}/v1"
+api_key = "bench"
+[loop_control]
+max_steps_per_turn = 200
+"""
+    once = f"{program} --quiet -p Hello"
+    env = {"KIMI_SHARE_DIR": "{home}/.kimi", "KIMI_DISABLE_TELEMETRY": "1", "KIMI_CLI_NO_AUTO_UPDATE": "1"}
+    return Candidate("kimi", Kimi, f"{program} --wire", once, env, {"kimi.toml": config})
 
 
 _PEERS: dict[str, Callable[[Path], Candidate]] = {

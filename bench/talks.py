@@ -139,6 +139,17 @@ class Acp(Rpc):
         return line({"jsonrpc": "2.0", "id": number + 1, "method": "session/prompt", "params": params})
 
 
+class Kimi(Talk):
+    """JSON-RPC too, with one session to a process."""
+
+    opening = b'{"jsonrpc":"2.0","id":"first","method":"initialize","params":{"protocol_version":"1.1"}}\n'
+    ready = pong = b'"id":"first"'
+    text, end = b'"type":"ContentPart"', b'"id":"bench-'
+
+    def prompt(self, text: str, number: int) -> bytes:
+        return line({"jsonrpc": "2.0", "id": f"bench-{number}", "method": "prompt", "params": {"user_input": text}})
+
+
 def line(frame: dict[str, Any]) -> bytes:
     return json.dumps(frame, separators=(",", ":")).encode() + b"\n"
 
@@ -151,4 +162,5 @@ TALKS: dict[str, type[Talk]] = {
     "claude": Claude,
     "codex": Codex,
     "acp": Acp,
+    "kimi": Kimi,
 }
