@@ -70,7 +70,7 @@ MEANING: list[tuple[Frame, Command]] = [
     ({"type": "get_messages_page", "limit": 2}, Query("messages", **R)),
     ({"type": "get_entries"}, Query("messages", **R)),
     ({"type": "get_last_assistant_text"}, Query("last_text", **R)),
-    ({"type": "set_model", "provider": "p", "modelId": "m"}, Configure({"model": "p/m"}, **R)),
+    ({"type": "set_model", "provider": "p", "modelId": "m"}, Configure({"model": "m", "provider": "p"}, **R)),
     ({"type": "cycle_model"}, Configure({"cycle": "model"}, **R)),
     ({"type": "get_available_models"}, Query("models", **R)),
     ({"type": "set_thinking_level", "level": "high"}, Configure({"thinking": "high"}, **R)),

@@ -61,7 +61,7 @@ COMMANDS: dict[type[r.Request], Callable[[Any, str], Command]] = {
     r.GetMessagesPage: _query("messages"),
     r.GetEntries: _query("messages"),
     r.GetLastAssistantText: _query("last_text"),
-    r.SetModel: lambda frame, ref: Configure({"model": f"{frame.provider}/{frame.model_id}"}, ref=ref),
+    r.SetModel: lambda frame, ref: Configure({"model": frame.model_id, "provider": frame.provider}, ref=ref),
     r.CycleModel: lambda frame, ref: Configure({"cycle": "model"}, ref=ref),
     r.GetAvailableModels: _query("models"),
     r.SetThinkingLevel: _set("thinking", "level"),
