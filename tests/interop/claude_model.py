@@ -9,6 +9,8 @@ Step = list[Block]
 
 WAIT: Block = {"type": "wait"}
 """Nothing more comes until `go` is set."""
+REFUSE: Step = [{"type": "refuse"}]
+"""The service says that the request is wrong."""
 
 
 def text(words: str) -> Block:
@@ -71,8 +73,14 @@ class Model:
             return
         asked = json.loads(body)
         self.asked.append(asked)
+        step = self._step(asked["messages"])
+        if step is REFUSE:
+            told = b'{"type":"error","error":{"type":"invalid_request_error","message":"that is too much"}}'
+            writer.write(b"HTTP/1.1 400 -\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(told))
+            writer.write(told)
+            return
         writer.write(b"HTTP/1.1 200 -\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
-        await self._reply(asked["model"], self._step(asked["messages"]), writer)
+        await self._reply(asked["model"], step, writer)
         writer.write(b"0\r\n\r\n")
 
     def _step(self, messages: list[dict[str, Any]]) -> Step:
@@ -80,7 +88,8 @@ class Model:
         found: tuple[str, int] | None = None
         for place, message in enumerate(messages):
             said = _words(message["content"]) if message["role"] == "user" else ""
-            found = next(((word, place) for word in self._script if word in said), found)
+            words = [word for word in self._script if word in said]
+            found = (max(words, key=said.rfind), place) if words else found  # what was said last counts
         if found is None:
             return [text("nobody told me what to say")]
         word, place = found
