@@ -440,12 +440,15 @@ def test_an_agent_within_an_agent_belongs_to_that_one() -> None:
     assert [(event.agent, event.parent) for event in only(heard, e.AgentStarted)] == [("a1", ""), ("a2", "a1")]
 
 
-def test_an_agent_in_the_background_outlives_the_turn_and_wakes_the_engine() -> None:
+@pytest.mark.parametrize(
+    ("asked", "said"), [({"run_in_background": True}, {}), ({}, {"is_backgrounded": True})], ids=["older", "newer"]
+)
+def test_an_agent_in_the_background_outlives_the_turn_and_wakes_the_engine(asked: Frame, said: Frame) -> None:
     host = Host()
     host.say(Prompt("t", "watch"))
     task = {"task_id": "k1", "tool_use_id": "a1"}
-    started = system("task_started", task_type="local_agent", is_backgrounded=True, **task)
-    host.hear({**INIT, **NAMES, "user_message_uuids": ["t"]}, assistant(use("a1", "Agent"), id="m"), started)
+    started = system("task_started", task_type="local_agent", **said, **task)
+    host.hear({**INIT, **NAMES, "user_message_uuids": ["t"]}, assistant(use("a1", "Agent", **asked), id="m"), started)
     host.hear(tool_result("a1", "launched"), assistant(text("Started."), id="n"), RESULT)
     host.hear(assistant(text("still here"), id="o", parent="a1"))
     host.hear(system("task_notification", status="completed", summary="seen", **task))

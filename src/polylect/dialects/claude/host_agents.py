@@ -1,8 +1,7 @@
 """Tasks of the engine: sub-agents, whose lanes are called like the calls that asked for them, and other work that is
 only a sign of life."""
 
-from collections.abc import Callable
-
+from polylect.dialects.claude.host_tools import Calls
 from polylect.dialects.claude.loose import Object, inner, text, whole
 from polylect.vocab.answers import AgentCard
 from polylect.vocab.events import AgentEnded, AgentProgress, AgentStarted, Alive, Event, Extra
@@ -11,11 +10,8 @@ _OVER = ("completed", "failed", "killed", "stopped")
 
 
 class Agents:
-    """`lane_of` tells in which lane a call was made."""
-
-    def __init__(self, lane_of: Callable[[str], str], knows: Callable[[str], bool]) -> None:
-        self._lane_of = lane_of
-        self._knows = knows
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
         self._tasks: dict[str, str] = {}
         """By task: the agent's lane, or the call of other work."""
         self.running: dict[str, AgentCard] = {}
@@ -42,19 +38,20 @@ class Agents:
         kind = text(found, "task_type")
         if not text(found, "subagent_type") and "agent" not in kind and "workflow" not in kind:
             self._tasks[task] = call
-            return [Alive(call, agent=self._lane_of(call))]
+            return [Alive(call, agent=self._calls.lane(call))]
         lane = call or task
         self._tasks[task] = lane
         if lane in self.running:
             return []
         told = text(found, "prompt") or text(found, "description")
-        background = found.get("is_backgrounded") is True
+        # The older engines do not say it, but the model did.
+        background = found.get("is_backgrounded", self._calls.detached(call)) is True
         return [self._begin(lane, AgentCard(lane, text(found, "subagent_type"), told, background))]
 
     def progress(self, found: Object) -> list[Event]:
         lane = self._of(found)
         if lane not in self.running:
-            return [Alive(lane, agent=self._lane_of(lane))] if lane and lane not in self._ended else []
+            return [Alive(lane, agent=self._calls.lane(lane))] if lane and lane not in self._ended else []
         status = text(inner(found, "patch"), "status")
         if status in _OVER:
             return []  # its notification follows
@@ -81,8 +78,8 @@ class Agents:
     def _begin(self, lane: str, card: AgentCard) -> AgentStarted:
         self.running[lane] = card
         self._ended.discard(lane)
-        call = lane if self._knows(lane) else ""
-        parent = self._lane_of(lane)
+        call = lane if self._calls.knows(lane) else ""
+        parent = self._calls.lane(lane)
         return AgentStarted(
             parent=parent, call=call, name=card.name, task=card.task, background=card.background, agent=lane
         )

@@ -42,7 +42,7 @@ class EventReader:
         """Turns that the host stopped."""
         self.settings = Settings()
         self.calls = Calls()
-        self.agents = Agents(self.calls.lane, self.calls.knows)
+        self.agents = Agents(self.calls)
         self.books = Books()
         self._translator = Translator()
         self._streams = Streams(self._translator)
@@ -217,8 +217,9 @@ class EventReader:
             self._structured = {"value": block["input"]}
         if not id or not name:
             return []
-        self.calls.called(id, name, lane)
-        return [e.ToolCalled(id, name, inner(block, "input"), category(name))]
+        args = inner(block, "input")
+        self.calls.called(id, name, lane, args)
+        return [e.ToolCalled(id, name, args, category(name))]
 
     def _stream_event(self, found: Object) -> list[e.Event]:
         event, lane = found.get("event"), text(found, "parent_tool_use_id")

@@ -32,7 +32,8 @@ class Settings:
         told = self._begin(found, text(found, "permissionMode"))
         named = {"session": text(found, "session_id"), "model": text(found, "model"), "cwd": text(found, "cwd")}
         lists = {key: tuple(words(found, key)) for key in ("tools", "agents", "skills")}
-        for key, value in {**named, **lists, "effort": text(found, "effort")}.items():
+        others = {"effort": text(found, "effort"), "version": text(found, "claude_code_version")}
+        for key, value in {**named, **lists, **others}.items():
             told += self.changed(key, value)
         names = words(found, "slash_commands")
         if names != [card.name for card in self.known.get("commands", ())]:
@@ -62,7 +63,8 @@ class Settings:
             return []
         self._ready = True
         told = {"session": text(found, "session_id"), "model": text(found, "model"), "mode": OUR_MODES.get(mode, mode)}
-        self.known |= {key: value for key, value in told.items() if value}
+        version = text(found, "claude_code_version")
+        self.known |= {key: value for key, value in {**told, "version": version}.items() if value}
         models = objects(found, "models")
         efforts = words(models[0], "supportedEffortLevels") if models else []
         abilities = Abilities(
@@ -73,7 +75,7 @@ class Settings:
             images=True,
             extras={"capabilities": words(found, "capabilities")} | ({"engine": "polylect"} if self.ours else {}),
         )
-        ready = Ready(version=text(found, "claude_code_version"), abilities=abilities, **told)
+        ready = Ready(version=version, abilities=abilities, **told)
         return [ready if ready.mode else msgspec.structs.replace(ready, mode="default")]
 
     def _server_states(self, found: Object) -> list[Event]:

@@ -14,11 +14,14 @@ class Calls:
     def __init__(self) -> None:
         self._made: dict[str, tuple[str, str]] = {}
         """By id: the tool, and the lane."""
+        self._detached: set[str] = set()
         self.denied: dict[str, str] = {}
         """Calls that somebody said no to, and why."""
 
-    def called(self, call: str, name: str, lane: str) -> None:
+    def called(self, call: str, name: str, lane: str, args: Object) -> None:
         self._made[call] = (name, lane)
+        if args.get("run_in_background") is True:
+            self._detached.add(call)
 
     def knows(self, call: str) -> bool:
         return call in self._made
@@ -26,9 +29,14 @@ class Calls:
     def lane(self, call: str) -> str:
         return self._made.get(call, ("", ""))[1]
 
+    def detached(self, call: str) -> bool:
+        """Whether it was to run in the background."""
+        return call in self._detached
+
     def keep(self, lanes: Container[str]) -> None:
         """The others are over."""
         self._made = {call: made for call, made in self._made.items() if made[1] in lanes}
+        self._detached &= self._made.keys()
         self.denied = {call: why for call, why in self.denied.items() if call in self._made}
 
     def finished(self, block: Object, found: Object, lane: str, stopping: bool = False) -> list[Event]:
