@@ -102,10 +102,10 @@ def test_a_conversation_is_compacted_with_the_words_that_were_given(tmp_path: Pa
 
 def test_clear_begins_a_new_conversation(tmp_path: Path) -> None:
     async def conversation(talk: Talk) -> None:
-        talk.send(Prompt("t1", "one"), Prompt("t2", "/clear"))
+        talk.send(Hello("host"), Prompt("t1", "one"), Prompt("t2", "/clear"))
         await talk.until(TurnEnded, 2)
-        changed = await talk.until(SettingChanged)
-        assert changed.key == "session"
+        await talk.engine.settled()
+        assert [event.key for event in talk.of(SettingChanged)][-1] == "session"
         assert talk.engine.agent.session.messages == []
 
     run(conversation, tmp_path, Scripted.in_order("a", "b"), store=_Forgotten())
@@ -199,10 +199,15 @@ def test_commands_are_told_to_a_host_that_says_hello_and_can_be_asked_for(tmp_pa
     assert talk.of(Reply)[-1].data == tuple(cards)
 
 
-def test_what_waits_behind_clear_is_answered_in_the_new_conversation_t2(tmp_path: Path) -> None:
+@pytest.mark.parametrize("greeting", [[], [Hello("host")]], ids=["the same session", "another session"])
+def test_what_waits_behind_clear_is_answered_without_what_came_before_t2(tmp_path: Path, greeting: list[Hello]) -> None:
+    """A host that was never told of sessions keeps the one it knows."""
     model = Scripted.in_order("the first of a conversation", "the second")
-    talk = converse(tmp_path, model, [Prompt("t1", "one"), Prompt("t2", "/clear"), Prompt("t3", "two")])
+    commands = [*greeting, Prompt("t1", "one"), Prompt("t2", "/clear"), Prompt("t3", "two")]
+    talk = converse(tmp_path, model, commands)
     ended = {event.turn: event.reason for event in talk.events if isinstance(event, TurnEnded)}
     assert ended == {"t1": "end", "t2": "end", "t3": "end"}
     said = [event.text for event in talk.events if isinstance(event, TextDelta) and event.turn == "t3"]
     assert "".join(said) == "the first of a conversation"
+    told = [event.value for event in talk.events if isinstance(event, SettingChanged) and event.key == "session"]
+    assert len(told) == len(greeting)

@@ -130,6 +130,11 @@ class Compactor:
         if self._work is not None:
             self._work.cancel()
 
+    def clear(self) -> None:
+        """From here on the model knows nothing of what was said before; the log keeps it."""
+        self._session.compact("", len(self._session.messages), self.used())
+        self._failures = self._known = self._known_at = 0
+
     def possible(self) -> bool:
         return self._cut() > self._session.kept
 

@@ -98,7 +98,7 @@ class Recalled:
     def items(self) -> list[Item]:
         """The conversation as the model sees it, each message with its place in the log."""
         kept = self.compactions[-1][1].kept if self.compactions else 0
-        items = [_summary(self.compacted)] if self.compacted else []
+        items = [_summary(self.compacted)] if self.compacted and self.compactions[-1][1].summary else []
         at, last = 0, ""
         for number, (message, entry) in enumerate(zip(self.messages, self.marks, strict=True)):
             at, last = (entry.at, entry.id) if entry else (at, f"{last}-results")

@@ -112,7 +112,8 @@ class Session:
         self._fill()
         if not self.kept:
             return list(self.messages)
-        return [Message("user", (Text(SUMMARY + self.summary),)), *self.messages[self.kept :]]
+        summary = [Message("user", (Text(SUMMARY + self.summary),))] if self.summary else []
+        return [*summary, *self.messages[self.kept :]]
 
     def items(self) -> tuple[Item, ...]:
         """The same with places and times: read from the log, which has them."""

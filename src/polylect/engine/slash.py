@@ -97,6 +97,11 @@ async def _compact(engine: Engine, words: str, say: Say) -> str:
 
 
 async def _clear(engine: Engine, words: str, say: Say) -> str:
+    """A host that cannot be told of another session would come back to the old one, so there it stays the same one."""
+    if not engine.offers.greeted:
+        engine.agent.compactor.clear()
+        return "A new conversation begins."
+
     def begin_anew() -> None:
         failure = switching.open_session(engine, OpenSession("new"), keep=True)
         if failure is not None and failure is not LATER:

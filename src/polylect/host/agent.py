@@ -17,6 +17,7 @@ from polylect.host.link import Link, new_id
 from polylect.host.offering import HostTool, Offers
 from polylect.host.shaping import ask_for_value
 from polylect.host.turn import Limits, Result, Turn
+from polylect.host.words import UNSAID
 from polylect.vocab import answers
 from polylect.vocab.commands import (
     AddContext,
@@ -37,7 +38,6 @@ from polylect.vocab.commands import (
 from polylect.vocab.content import Attachment, File, Server
 from polylect.vocab.events import Ask, AskClosed, Event, HostCall, Ready, Reply, SettingChanged, TurnEnded
 
-_UNSUPPORTED = ("unsupported", "unsaid")
 _log = logging.getLogger(__name__)
 Value = TypeVar("Value")
 
@@ -196,7 +196,7 @@ class Agent:
         reply = await answer
         if reply.failure is None:
             return reply.data
-        raise Unsupported(reply.failure.message) if reply.failure.code in _UNSUPPORTED else Refused(reply.failure)
+        raise Unsupported(reply.failure.message) if reply.failure.code in UNSAID else Refused(reply.failure)
 
     async def close(self) -> int:
         """Bounded: the engine has a few seconds to end by itself. Returns its exit code."""

@@ -50,6 +50,8 @@ _SAMPLES: dict[str, Command] = {
     "tools": Hello("x", offers={"tools": [{"name": "x", "description": "x", "parameters": {}}], "servers": ["x"]}),
 }
 _ASK_BACK = "query:"
+UNSAID = ("unsupported", "unsaid")
+"""How a codec refuses what its wire has no word for."""
 
 
 def can_say(make: Callable[[], HostSide], word: str) -> bool:
@@ -60,9 +62,9 @@ def can_say(make: Callable[[], HostSide], word: str) -> bool:
     codec = make()
     codec.start()
     codec.data_to_send()
-    replies = [event for event in codec.send(_with_ref(sample)) if isinstance(event, Reply)]
-    refused = any(reply.failure for reply in replies)
-    return not refused and (word != "tools" or bool(codec.data_to_send()))
+    failures = [event.failure for event in codec.send(_with_ref(sample)) if isinstance(event, Reply)]
+    unsaid = any(failure and failure.code in UNSAID for failure in failures)  # else it is only not the time for it
+    return not unsaid and (word != "tools" or bool(codec.data_to_send()))
 
 
 def _with_ref(command: Command) -> Command:
