@@ -30,6 +30,7 @@ from polylect.host import (
     category,
     connect,
 )
+from polylect.vocab.events import BudgetExceeded
 
 PATIENCE = 20.0
 WRITES = """
@@ -194,6 +195,51 @@ def test_a_turn_that_takes_too_long_is_cancelled_and_told(place: Place, limits: 
             with pytest.raises(TimedOut, match=r"0\.5 s"):
                 await turn
             assert turn.result.reason == "cancelled"
+
+    bounded(talk())
+
+
+COSTLY = """
+[[reply]]
+when.step = 1
+say = [{ call = "Bash", id = "c1", args = { command = "true" } }]
+usage = { input = 500, output = 500 }
+
+[[reply]]
+say = [{ call = "Bash", id = "c2", args = { command = "sleep 60" } }]
+"""
+
+
+@pytest.mark.parametrize("engine", ["polylect-omp", "polylect-claude"])
+def test_a_turn_that_costs_too_much_is_stopped(place: Place, engine: str) -> None:
+    """On wires that tell of usage while a turn runs."""
+    file = place.workspace.parent / "script.toml"
+    file.write_text(COSTLY)
+    told = {"cwd": str(place.workspace), "env": place.env, "provider": "scripted", "script": str(file), "mode": "force"}
+
+    async def talk() -> None:
+        async with connect(engine, **told) as one:
+            seen = [event async for event in one.prompt("go", limits=Limits(tokens=100))]
+            assert [event.limit for event in seen if isinstance(event, BudgetExceeded)] == ["100"]
+            assert isinstance(seen[-1], TurnEnded)
+            assert seen[-1].reason == "cancelled"
+
+    bounded(talk())
+
+
+WIRES = {
+    "polylect": ("steer", "mode", "add_server"),
+    "polylect-omp": ("compact", "fork"),
+    "polylect-claude": ("rewind",),
+}
+
+
+@pytest.mark.parametrize("engine", WIRES)
+def test_each_wire_tells_what_it_has_words_for(place: Place, engine: str) -> None:
+    async def talk() -> None:
+        async with connect(engine, cwd=str(place.workspace), env=place.env, provider="scripted") as one:
+            assert one.can("prompt", "cancel", "answer", "model", *WIRES[engine])
+            assert not one.can("authenticate")
 
     bounded(talk())
 
