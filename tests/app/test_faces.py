@@ -131,6 +131,8 @@ def test_rules_in_settings_join_those_of_flags() -> None:
 def test_a_family_name_means_a_model_of_it() -> None:
     assert str(claude("--model", "sonnet")["model"]).startswith("claude-sonnet")
     assert "model" not in claude("--model", "default")
+    assert str(claude()["usual_model"]).startswith("claude-sonnet"), "where nobody names one"
+    assert claude(ANTHROPIC_MODEL="own")["usual_model"] == "own"
 
 
 def test_thinking_has_three_flags_and_one_meaning() -> None:
@@ -171,3 +173,12 @@ def test_a_new_session_has_a_uuid_of_its_own() -> None:
     one, two = claude_face.new_id(), claude_face.new_id()
     assert one != two
     assert claude("--session-id", one)["session_id"] == one
+
+
+def test_whether_anything_runs_is_told_openly_or_to_an_sdk_alone() -> None:
+    values: dict[str, object] = {"workspace": "/w", "mode": "default", "output_format": "stream-json", "provider": "x"}
+    told = {
+        name: claude_face.codec_options(values, {name: "1"}, "s")["session_state"]
+        for name in ("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "CLAUDE_CODE_SDK_READS_SESSION_STATE", "NEITHER")
+    }
+    assert list(told.values()) == [True, "hidden", False]

@@ -218,3 +218,9 @@ def test_A4_a_path_that_was_always_allowed_for_writing_is_not_asked_for_again() 
     edit = Wanted("Write", "edit", {}, ("/else/a",), ("/else/a",))
     assert verdict(edit, "default", [], [Rule("path", "/else", write=True)]).decision == "allow"
     assert verdict(edit, "default", [], [Rule("path", "/else", write=False)]).decision == "ask"
+
+
+def test_an_agent_needs_no_permission_because_its_calls_do() -> None:
+    assert decided("Agent", category="exec") == "allow"
+    assert decided("Agent", "plan", category="exec") == "deny"
+    assert decided("Agent", "default", Rule("tool", "Agent", effect="deny"), category="exec") == "deny"

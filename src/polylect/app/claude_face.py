@@ -134,12 +134,11 @@ def has_prompt(told: Options) -> bool:
 def _choose_model(told: Options, env: dict[str, str]) -> None:
     if told.get("model") in ("", "default"):
         del told["model"]
-    if (name := str(told.get("model") or "").removesuffix("[1m]")) in _FAMILIES:
-        told["model"] = _FAMILIES[name]
-    elif name:
-        told["model"] = name
+    if "model" in told:
+        told["model"] = _full(str(told["model"]))
+    told["usual_model"] = _full(env.get("ANTHROPIC_MODEL") or "sonnet")  # a host of claude need not name any
     if fallback := told.pop("fallback_model", ""):
-        told |= {"chain_enabled": True, "fallbacks": [f"anthropic:{_FAMILIES.get(str(fallback), fallback)}"]}
+        told |= {"chain_enabled": True, "fallbacks": [f"anthropic:{_full(str(fallback))}"]}
     keys = (_KEY, "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
     if "provider" not in told and not env.get("POLYLECT_PROVIDER") and any(env.get(key) for key in keys):
         told["provider"] = "anthropic"
@@ -149,6 +148,12 @@ def _choose_model(told: Options, env: dict[str, str]) -> None:
     if thinking or tokens is not None:
         on = tokens if tokens is not None else thinking != "disabled"
         told |= {"thinking": "enabled" if on else "disabled"} | ({"thinking_budget": tokens} if tokens else {})
+
+
+def _full(model: str) -> str:
+    """Families go by one word, and a large window is the only one there is."""
+    name = model.removesuffix("[1m]")
+    return _FAMILIES.get(name, name)
 
 
 def _choose_prompt(told: Options) -> None:
@@ -282,7 +287,7 @@ def _take_settings(told: Options, settings: dict[str, object]) -> None:
         if isinstance(mode := rights.get("defaultMode"), str) and mode in _MODES:
             told.setdefault("approval_mode", mode)
     if isinstance(model := settings.get("model"), str):
-        told.setdefault("model", _FAMILIES.get(model, model))
+        told.setdefault("model", _full(model))
 
 
 def _is_on(env: dict[str, str], name: str) -> bool:

@@ -24,6 +24,7 @@ _MODE_ALLOWS: dict[Mode, frozenset[str]] = {
 _FREE = {
     "AskUserQuestion": "it asks the person itself",  # to ask whether it may would be one question too many
     "StructuredOutput": "it only gives the answer that was asked for",
+    "Agent": "the calls of an agent are judged one by one",
 }
 
 

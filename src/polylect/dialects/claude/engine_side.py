@@ -112,7 +112,11 @@ class EngineSide:
         return []
 
     def data_to_send(self) -> bytes:
-        return self._pen.take()
+        return self._writer.take()
+
+    def due(self) -> int | None:
+        """In how many milliseconds `data_to_send` has to be asked again, if something is held back."""
+        return self._writer.due()
 
     def overhear(self, data: bytes) -> list[Command]:
         """Nothing is said by other means on this wire."""

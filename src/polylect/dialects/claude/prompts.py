@@ -87,7 +87,7 @@ class Prompts:
         sent = self._sent.get(turn)
         if sent and not sent.replayed and self._replay:
             sent.replayed = True
-            self._echo(sent.uuid, sent.content)
+            self._echo(sent.uuid or turn, sent.content)  # the name by which files can be set back to it
 
     def ended(self, turn: str) -> None:
         self.waiting.pop(turn, None)
@@ -117,7 +117,7 @@ class Prompts:
                 timestamp=self._pen.timestamp(),
                 isReplay=True,
                 session_id=self._pen.session,
-                uuid=uuid or self._pen.id(),
+                uuid=uuid,
             )
         )
 

@@ -149,7 +149,12 @@ class Requests:
 
     def _interrupt(self, request: control.Interrupt) -> list[Command]:
         self._asking.withdraw()
+        self._writer.tasks.stop()
         return [Cancel(queued="drop" if request.cancel_queued else "keep")]
+
+    def _stop_task(self, request: control.StopTask) -> list[Command]:
+        self._writer.tasks.stop(request.task_id)
+        return [Cancel("agent", request.task_id)]
 
     def _set_mode(self, request: control.SetPermissionMode) -> list[Command]:
         if request.mode not in OUR_MODES:
@@ -287,7 +292,7 @@ _COMMANDS: dict[str, Callable[[Requests, Any], list[Command]]] = {
     "update_settings": Requests._apply_settings,
     "get_session_cost": lambda _, request: [Query("cost")],
     "get_usage": lambda _, request: [Query("cost")],
-    "stop_task": lambda _, request: [Cancel("agent", request.task_id)],
+    "stop_task": Requests._stop_task,
     "get_task_output": lambda _, request: [Query("agent_output", {"task": request.task_id})],
     "cancel_async_message": lambda _, request: [Cancel("prompt", request.message_uuid)],
     "generate_session_title": lambda _, request: [Query("title", {"description": request.description})],

@@ -43,7 +43,8 @@ class Scribe:
         self._asking_at = 0
         self._state = "idle"
         self._holding: Voice | None = None
-        """Whose last block is kept back until the next event."""
+        """Whose last block is kept back until the next event, and since when."""
+        self._held_at = 0
         self._trigger = "auto"
 
     def _voice(self, event: e.Event) -> Voice:

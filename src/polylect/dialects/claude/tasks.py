@@ -16,7 +16,7 @@ class Task(Struct):
 
     id: str
     parent: str
-    name: str
+    kind: str
     depth: int
     background: bool
     at: int
@@ -24,6 +24,7 @@ class Task(Struct):
     calls: int = 0
     tokens: int = 0
     last_tool: str = ""
+    stopped: bool = False
 
 
 class Tasks:
@@ -39,11 +40,12 @@ class Tasks:
     def voice(self, agent: str) -> Voice:
         """Of an agent that nobody has introduced, too."""
         if agent not in self._running:
-            self._running[agent] = self._new(AgentStarted(agent=agent))
+            self._running[agent] = self._new(AgentStarted(agent=agent), "")
         return self._running[agent].voice
 
-    def start(self, event: AgentStarted) -> None:
-        task = self._running[event.agent] = self._new(event)
+    def start(self, event: AgentStarted, kind: str) -> None:
+        """`kind` is the named agent that it is, if any."""
+        task = self._running[event.agent] = self._new(event, kind)
         self._pen.say(
             notices.TaskStarted(
                 subtype="task_started",
@@ -51,7 +53,7 @@ class Tasks:
                 tool_use_id=event.call,
                 description=event.name or event.task[:80],
                 task_type="local_agent",
-                subagent_type=event.name,
+                subagent_type=task.kind,
                 prompt=event.task,
                 is_backgrounded=True if event.background else UNSET,
                 spawn_depth=task.depth,
@@ -71,17 +73,23 @@ class Tasks:
                 description=event.text,
                 usage=used,
                 last_tool_name=task.last_tool if task else "",
-                subagent_type=task.name if task else "",
+                subagent_type=task.kind if task else "",
                 **self._said(),
             )
         )
+
+    def stop(self, agent: str | None = None) -> None:
+        """The host wants this one to end, or all that the turn waits for."""
+        for task in self._running.values():
+            task.stopped |= task.id == agent if agent else not task.background
 
     def end(self, event: AgentEnded) -> None:
         task = self._running.pop(event.agent, None)
         if task:
             task.voice.finish()
-        status = "completed" if event.ok else "failed"
-        patch: dict[str, Any] = {"status": status, "end_time": self._pen.now()}
+        failed = ("killed", "stopped") if task and task.stopped else ("failed", "failed")
+        state, status = ("completed", "completed") if event.ok else failed
+        patch: dict[str, Any] = {"status": state, "end_time": self._pen.now()}
         self._pen.say(notices.TaskUpdated(subtype="task_updated", task_id=event.agent, patch=patch, **self._said()))
         self._pen.say(
             notices.TaskNotification(
@@ -105,18 +113,18 @@ class Tasks:
             task.calls += 1
             task.last_tool = tool
 
-    def _new(self, event: AgentStarted) -> Task:
+    def _new(self, event: AgentStarted, kind: str) -> Task:
         above = self._running.get(event.parent)
         background = event.background or (above.background if above else False)
         marks: shapes.Marks = {
             "agent_id": event.agent,
-            "subagent_type": event.name,
-            "task_description": event.task[:80],
+            "subagent_type": kind or event.name,
+            "task_description": event.name or event.task[:80],
         }
         parent = event.call or event.agent
         voice = Voice(self._pen, parent=parent, partial=False, shown=background or self.forward, marks=marks)
         depth = above.depth + 1 if above else 1
-        return Task(event.agent, parent, event.name, depth, background, self._pen.now(), voice)
+        return Task(event.agent, parent, kind or event.name, depth, background, self._pen.now(), voice)
 
     def _took(self, task: Task | None) -> int:
         return max(self._pen.now() - task.at, 0) if task else 0

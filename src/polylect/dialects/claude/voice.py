@@ -1,6 +1,6 @@
 """What one agent says: each block whole once it is, and before that in pieces, if the host wants those.
 
-A block is kept back until the next event, because only that tells whether it was cut short.
+A block is kept back until the next event, because only that tells whether it was cut short; but not for long.
 """
 
 from typing import Any
@@ -104,6 +104,10 @@ class Voice:
         if not cut or not self._pen.newer:
             self.finish()
         self._message = ""
+
+    @property
+    def holds(self) -> bool:
+        return self._held is not None
 
     def release(self) -> None:
         """Say the block that was kept back."""

@@ -14,6 +14,8 @@ from polylect.vocab import events as e
 from polylect.vocab.content import Failure
 
 _SPILLED = re.compile(r"/\S+/spill/[\w-]+\.txt")
+_GRACE = 20
+"""Milliseconds. The end of a reply that was cut short comes together with its last block."""
 INTERRUPTED = "[Request interrupted by user]"
 INTERRUPTED_TOOLS = "[Request interrupted by user for tool use]"
 
@@ -62,8 +64,19 @@ class EventWriter(Scribe):
         self._spoken(event).delta(event)
 
     def _block_ended(self, event: e.BlockEnded) -> None:
-        self._holding = self._spoken(event)
+        self._holding, self._held_at = self._spoken(event), self.pen.now()
         self._holding.block(event.block)
+
+    def due(self) -> int | None:
+        """In how many milliseconds a block that is kept back has to go."""
+        if not (self._holding and self._holding.holds):
+            return None
+        return max(self._held_at + _GRACE - self.pen.now(), 0)
+
+    def take(self) -> bytes:
+        if self._holding and self.due() == 0:
+            self._holding.release()
+        return self.pen.take()
 
     def _spoken(self, event: e.Event) -> Voice:
         if not event.agent and (turn := self._open()):
@@ -158,7 +171,7 @@ class EventWriter(Scribe):
             if event.call not in self.asked and self.pen.newer:
                 self._denied_unasked(event)
         ok = event.outcome == "ok"
-        block = shapes.ToolResultBlock(event.call, _content(event), not ok)
+        block = shapes.ToolResultBlock(event.call, _content(event, asked=event.call in self.asked), not ok)
         failed = UNSET if ok else f"Error: {event.output[:2000]}"
         told = event.metadata if event.metadata is not None else failed
         frame = shapes.User(
@@ -224,7 +237,8 @@ class EventWriter(Scribe):
 
     def _agent_started(self, event: e.AgentStarted) -> None:
         self._open()
-        self.tasks.start(event)
+        called = self._calls.get(event.call)
+        self.tasks.start(event, str(called.args.get("subagent_type") or "") if called else "")
 
     def _agent_progress(self, event: e.AgentProgress) -> None:
         self.tasks.progress(event)
@@ -233,8 +247,11 @@ class EventWriter(Scribe):
         self.tasks.end(event)
 
 
-def _content(event: e.ToolFinished) -> str | list[shapes.TextBlock | shapes.ImageBlock]:
-    if not event.images:
+def _content(event: e.ToolFinished, *, asked: bool) -> str | list[shapes.TextBlock | shapes.ImageBlock]:
+    """Blocks only where theirs are. A host that has denied a call hears its own words."""
+    if event.outcome == "denied" and asked and event.reason:
+        return event.reason
+    if not event.images and (event.outcome != "ok" or not event.name.startswith(("mcp__", "Agent"))):
         return event.output
     text = [shapes.TextBlock(event.output)] if event.output else []
     sources = [shapes.Source("base64", image.media_type, image.data) for image in event.images if image.data]
