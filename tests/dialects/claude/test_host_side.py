@@ -374,12 +374,16 @@ def test_a_failure_without_any_prompt_ends_nothing() -> None:
 
 def test_context_is_no_turn_of_its_own() -> None:
     host = Host()
-    host.say(AddContext("Be brief."), Prompt("t1", "hi"))
-    context, prompt = host.said()
-    assert (context["shouldQuery"], context["isSynthetic"], prompt["uuid"]) == (False, True, "t1")
-    host.hear(INIT, {**RESULT, "num_turns": 0}, INIT, assistant(text("Hi.")), RESULT)
+    host.say(AddContext("Be brief.", ref="r"), Prompt("t1", "hi"))
+    [context] = host.said()
+    assert (context["message"]["content"], context["shouldQuery"], context["isSynthetic"]) == ("Be brief.", False, True)
+    host.hear({"type": "command_lifecycle", "command_uuid": context["uuid"], "state": "queued"})
+    host.hear(INIT, {**RESULT, "num_turns": 0})
+    assert [frame["uuid"] for frame in host.said()] == ["t1"], "the prompt comes after it, and is not merged with it"
+    host.hear(INIT, assistant(text("Hi.")), RESULT)
     assert brief(host.heard) == ["says Hi.", "turn end"]
     assert [event.turn for event in only(host.heard, e.TurnStarted)] == ["t1"]
+    assert only(host.heard, e.QueueChanged) == [e.QueueChanged()]
 
 
 def test_a_replay_of_our_own_prompt_is_no_news() -> None:

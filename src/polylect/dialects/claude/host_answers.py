@@ -83,7 +83,10 @@ _ANSWERS: dict[str, Callable[[Object], Any]] = {
     "list_permission_rules": _rules,
     "get_binary_version": _version,
     "rewind_files": _rewound,
-    **dict.fromkeys(("set_permission_mode", "set_model", "set_max_thinking_tokens", "mcp_set_servers"), _nothing),
+    **dict.fromkeys(
+        ("initialize", "interrupt", "set_permission_mode", "set_model", "set_max_thinking_tokens", "mcp_set_servers"),
+        _nothing,
+    ),
 }
 
 

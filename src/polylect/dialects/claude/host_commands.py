@@ -39,6 +39,8 @@ class Commands:
         """Those that this host has added."""
         self.steers: set[str] = set()
         """Turns that stand for a steer."""
+        self.silent: set[str] = set()
+        """Turns that only add to the context, and that nobody asked to hear of."""
 
     def say(self, command: c.Command) -> list[e.Event]:
         """What follows from it on our own side. Raises Refusal."""
@@ -76,7 +78,9 @@ class Commands:
 
     def release(self, prompts: list[c.Prompt]) -> None:
         for prompt in prompts:
-            self._write(host_words.prompt(prompt, ours=self._reader.settings.ours))
+            silent = prompt.turn in self.silent
+            ours = self._reader.settings.ours
+            self._write(host_words.context(prompt) if silent else host_words.prompt(prompt, ours=ours))
             self._reader.sent[prompt.turn] = None
 
     def _accepted(self, command: c.Command, data: Any = None) -> list[e.Event]:
@@ -191,9 +195,8 @@ class Commands:
             self.requests.send(command.ref, self.greet, asked, session=command.session)
             return []
         turn = f"context-{self._new_id()}"
-        self._reader.silent.add(turn)
-        self._reader.sent[turn] = None
-        self._write(host_words.context(command.text, turn))
+        self.silent.add(turn)
+        self.release(self._hold.add(c.Prompt(turn, command.text, query=False)))
         return self._accepted(command)
 
     def _add_server(self, command: c.AddServer) -> list[e.Event]:

@@ -35,8 +35,6 @@ class EventReader:
         self._new_id = new_id
         self.sent: dict[str, None] = {}
         """Turns that were handed over and have not begun, in order."""
-        self.silent: set[str] = set()
-        """Those of them that nobody asked to hear of."""
         self.turn = ""
         self.stopped: set[str] = set()
         """Turns that the host stopped."""
@@ -50,8 +48,6 @@ class EventReader:
         self._messages: dict[str, str] = {}
         """By lane: the reply that is being said."""
         self._requests: dict[str, str] = {}
-        self._hushed = False
-        """The running turn is a silent one."""
         self._queue: tuple[str, ...] = ()
         self._boundary: e.CompactionEnded | None = None
         """A compaction whose summary comes in the next frame."""
@@ -93,30 +89,22 @@ class EventReader:
     def _init(self, found: Object) -> list[e.Event]:
         told = self.settings.init(found)
         named = words(found, "user_message_uuids")
-        if (self.turn and (not named or self.turn in named)) or self._hushed:
+        if self.turn and (not named or self.turn in named):
             return told
         if not named and _NAMES_TURNS not in words(found, "capabilities"):
             named = list(self.sent)[:1]
-        self._hushed = bool(named) and self.silent.issuperset(named)
-        if self._hushed:
-            return told
-        asked = next((turn for turn in named if turn not in self.silent), "")
-        self.sent.pop(asked, None)
-        self.turn = asked or self._new_id()
-        return [*told, e.TurnStarted("prompt" if asked else "engine", turn=self.turn)]
+        self.sent.pop(next(iter(named), ""), None)
+        self.turn = next(iter(named), "") or self._new_id()
+        return [*told, e.TurnStarted("prompt" if named else "engine", turn=self.turn)]
 
     def _result(self, found: Object) -> list[e.Event]:
         named = words(found, "user_message_uuids") or [text(found, "user_message_uuid")]
         turn = self._ended_turn([name for name in named if name])
         spent, cost = self.books.enter(found)
         told: list[e.Event] = [*self._structured_output(found), *([cost] if cost else [])]
-        if turn in self.silent or self._hushed:
-            self._hushed = False
-            self._forget(turn, *named)
-            return told
         reason, failure = ending(found, stopped=turn in self.stopped)
         told.append(e.TurnEnded(reason, spent, whole(found, "num_turns"), failure, turn=turn))
-        for merged in [name for name in named if name in self.sent and name not in self.silent and name != turn]:
+        for merged in [name for name in named if name in self.sent and name != turn]:
             # Prompts that waited became one for the engine. Each has an end of its own all the same (T2).
             told += [e.TurnStarted(turn=merged), e.TurnEnded(reason, failure=failure, turn=merged)]
         if turn in (self.turn, ""):
@@ -139,7 +127,6 @@ class EventReader:
     def _forget(self, *turns: str) -> None:
         for turn in turns:
             self.sent.pop(turn, None)
-            self.silent.discard(turn)
             self.stopped.discard(turn)
             if turn == self.turn:
                 self.turn = ""
@@ -160,13 +147,12 @@ class EventReader:
     def _lifecycle(self, found: Object) -> list[e.Event]:
         turn, state = text(found, "command_uuid"), text(found, "state")
         queue = tuple(other for other in self._queue if other != turn)
-        queue += (turn,) if state == "queued" and turn not in self.silent else ()
+        queue += (turn,) if state == "queued" else ()
         told: list[e.Event] = [e.QueueChanged(queue)] if queue != self._queue else []
         self._queue = queue
         never_began = turn in self.sent or (state == "cancelled" and turn != self.turn)
         if state in ("cancelled", "completed") and never_began:
-            if turn not in self.silent:
-                told.append(e.TurnEnded("cancelled", turn=turn))
+            told.append(e.TurnEnded("cancelled", turn=turn))
             self._forget(turn)
         return told
 
@@ -252,7 +238,7 @@ class EventReader:
             return []
         if found.get("isReplay") is not True:
             return [e.UserMessage(said, "engine")]
-        known = text(found, "uuid") in (self.turn, *self.sent, *self.silent)
+        known = text(found, "uuid") in (self.turn, *self.sent)
         return [] if known else [e.UserMessage(said, "replay")]
 
     # Around a turn.

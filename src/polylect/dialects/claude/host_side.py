@@ -27,8 +27,9 @@ _HOST_CALLS = {"hook_callback": "hook", "mcp_message": "mcp_message", "request_u
 
 
 class HostSide:
-    """`offers` is what `Hello` has under that name, `initialize` further fields of the request of that name: agents,
-    systemPrompt, jsonSchema ... `hold=False` sends prompts at once, for engines that give each a turn of its own."""
+    """Understands every version. `offers` is what `Hello` has under that name, `initialize` further fields of the
+    request of that name: agents, systemPrompt, jsonSchema ... `hold=False` sends prompts at once, for engines that give
+    each a turn of its own."""
 
     def __init__(
         self,
@@ -66,7 +67,8 @@ class HostSide:
         heard = [event for line in self._lines.end() for event in self._hear(line)]
         failure = Failure("engine_gone", "the engine went away before the turn ended", "engine")
         turns = [*self._hold.running, *[prompt.turn for prompt in self._hold.drop()]]
-        gone = [e.TurnEnded("error", failure=failure, turn=turn) for turn in turns]
+        heard_of = [turn for turn in turns if turn not in self._commands.silent]
+        gone = [e.TurnEnded("error", failure=failure, turn=turn) for turn in heard_of]
         return [*heard, *self._complete([*self._reader.flush(), *gone]), *self._completer.close()]
 
     def send(self, command: c.Command) -> list[e.Event]:
@@ -116,20 +118,27 @@ class HostSide:
 
     def _follow(self, events: list[e.Event]) -> Iterator[e.Event]:
         """A prompt comes back as what was said in its turn, and the next one goes out when its time has come."""
+        silent = self._commands.silent
         for event in events:
             match event:
                 case e.TurnStarted():
                     yield from self._begin(event)
-                case e.TurnEnded():
-                    yield event
-                    self._commands.steers.discard(event.turn)
-                    self._commands.release(self._hold.ended(event.turn))
+                case e.TurnEnded(turn=turn):
+                    if turn not in silent:
+                        yield event
+                    silent.discard(turn)
+                    self._commands.steers.discard(turn)
+                    self._commands.release(self._hold.ended(turn))
+                case e.QueueChanged(prompts):
+                    yield replace(event, prompts=tuple(turn for turn in prompts if turn not in silent))
                 case _:
                     yield event
 
     def _begin(self, event: e.TurnStarted) -> Iterator[e.Event]:
         prompt, steer = self._hold.prompt(event.turn), event.turn in self._commands.steers
         self._hold.began(event.turn)
+        if event.turn in self._commands.silent:
+            return
         yield replace(event, cause="engine") if steer else event
         if prompt:
             yield e.UserMessage(prompt.text, "steer" if steer else "prompt", prompt.attachments, turn=event.turn)

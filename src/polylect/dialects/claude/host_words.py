@@ -62,10 +62,9 @@ def prompt(command: Prompt, *, ours: bool) -> Object:
     return told | ({"file_attachments": [{"path": path} for path in files]} if ours and files else {})
 
 
-def context(text: str, turn: str) -> Object:
-    """To be read with the next prompt. An engine that takes it for a turn of its own ends that at once."""
-    frame = shapes.Prompt(message=shapes.Words(text), uuid=turn, shouldQuery=False, isSynthetic=True)
-    return {"session_id": "", "parent_tool_use_id": None, **msgspec.to_builtins(frame)}
+def context(command: Prompt) -> Object:
+    """To be read with the next prompt. The engine takes it for a turn of its own and ends that at once."""
+    return {**prompt(command, ours=False), "isSynthetic": True}
 
 
 def _path(attachment: Attachment) -> str:
