@@ -14,6 +14,7 @@ from interop.claude_sdk import (
     Script,
     Stage,
     blocks,
+    marks,
     of,
     result,
     results,

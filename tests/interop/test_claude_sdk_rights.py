@@ -10,6 +10,7 @@ from interop.claude_sdk import (
     TOUCH,
     Stage,
     blocks,
+    marks,
     of,
     result,
     results,
