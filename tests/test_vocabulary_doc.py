@@ -1,5 +1,6 @@
 """docs/vocabulary.md names every word, only words that exist, and says the same in both directions."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -7,6 +8,9 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import pytest
 from msgspec import Struct
 
+from dialects.pair import env
+from polylect import plug
+from polylect.dialects.base import Dialect
 from polylect.vocab import commands, content, events
 
 PAGE = (Path(__file__).parents[1] / "docs" / "vocabulary.md").read_text("utf-8")
@@ -103,3 +107,60 @@ def test_every_frame_that_the_table_names_stands_in_the_index(wire: str) -> None
     column = WIRES.index(wire)
     named = {span.split(".")[0] for cells in TABLE.values() for span in spans(cells[column]) if span[0] not in "-/"}
     assert named - {span for row in INDEX[wire] for span in spans(row[0])} == set()
+
+
+# What the page calls unknown, and what the codecs do.
+
+CODECS = {
+    "aionrs": ("jsonstream", ["0.1.0"]),
+    "wayland": ("jsonstream", ["0.2.0"]),
+    "omp": ("omp", ["13", "18", "pi"]),
+    "claude": ("claude", ["2.1.325", "2.1.197"]),
+}
+HOST_ONLY = {"host_send_message_result"}
+"""Said by our host side to engines that ask for it; ours never does, so it does not know the answer."""
+
+
+def frames(wire: str, *, of_host: bool) -> list[tuple[str, bool]]:
+    """The frames that one end says, and whether there is a word for them."""
+    host, engine = section(wire, "###").split("\nWhat the engine says", 1)
+    named = [row for row in rows(host if of_host else engine) if not row[0].startswith(("any other", "no object"))]
+    unknown = "UnknownCommand" if of_host else "UnknownEvent"
+    return [
+        (span, not row[1].startswith(f"`{unknown}("))
+        for row in named
+        for span in spans(row[0].split(" to ")[0])  # an answer is named together with what it answers
+        if span != "type"
+    ]
+
+
+def line(frame: str) -> bytes:
+    """As much of a frame as is needed to know it, on any wire."""
+    kind, _, sub = frame.partition("/")
+    request = {"request_id": "r1", "request": {"subtype": sub}, "response": {"request_id": "r1"}}
+    return json.dumps({"type": kind, "subtype": sub, **request, "event": {"type": sub}}).encode() + b"\n"
+
+
+def is_known(wire: str, frame: str, *, of_host: bool) -> bool:
+    name, versions = CODECS[wire]
+    dialect: Dialect = plug.load("dialects", name).DIALECT
+    for version in versions:
+        if of_host:
+            said: list[Any] = [*dialect.engine_side(env(), version=version).receive(line(frame))]
+        else:
+            said = [*dialect.host_side(env(), version=version).receive(line(frame))]
+        if not any(isinstance(word, commands.UnknownCommand | events.UnknownEvent) for word in said):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("wire", CODECS)
+def test_our_engines_know_the_frames_that_the_page_has_words_for_and_no_others(wire: str) -> None:
+    told = [(frame, known) for frame, known in frames(wire, of_host=True) if frame not in HOST_ONLY]
+    assert told == [(frame, is_known(wire, frame, of_host=True)) for frame, _ in told]
+
+
+@pytest.mark.parametrize("wire", CODECS)
+def test_our_hosts_know_the_frames_that_the_page_has_words_for_and_no_others(wire: str) -> None:
+    told = frames(wire, of_host=False)
+    assert told == [(frame, is_known(wire, frame, of_host=False)) for frame, _ in told]
