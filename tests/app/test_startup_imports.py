@@ -30,8 +30,18 @@ BEFORE_READY = {
     "gc",
 }
 """Together 4 ms. Before adding one, look at what it imports itself, and run `make bench-quick`."""
+_CLAUDE = ("--output-format", "stream-json", "--input-format", "stream-json", "--verbose")
+_INITIALIZE = b'{"type":"control_request","request_id":"r1","request":{"subtype":"initialize","hooks":null}}\n'
+FACES: dict[str, tuple[tuple[str, ...], set[str], bytes, str]] = {
+    "jsonstream": (("--json-stream",), set(), b'{"type":"ping"}\n', '{"type":"pong"}'),
+    "omp": (("--mode", "rpc"), {"polylect.app.omp_face"}, b'{"type":"get_state"}\n', '"command":"get_state"'),
+    "claude": (_CLAUDE, {"polylect.app.claude_face"}, _INITIALIZE, '"type":"control_response"'),
+}
+"""By wire: its flags, what it needs beyond the handful, a first request, and what is in the answer."""
+FIRST = {"jsonstream": b'{"type":"ready"', "omp": b'{"type":"ready"}\n', "claude": b""}
+"""What is heard before anything else is imported. On Claude's wire an engine speaks only when it is spoken to."""
 
-NOT_FOR_A_PING = {
+NOT_FOR_A_FIRST_ANSWER = {
     "_ssl": "TLS, which a script needs not at all and a model only with its first prompt",
     "ast": "inspect, which asyncio imports and hardly uses",
     "dis": "the same",
@@ -40,8 +50,10 @@ NOT_FOR_A_PING = {
     "argparse": "which our own flags do without",
     "dataclasses": "which our Structs do without",
     "pathlib": "which os.path stands in for",
-    "polylect.dialects.jsonstream.host_side": "the other end of the wire",
+    "polylect.tools.standard": "tools, which are loaded while the host thinks",
 }
+BUT = {"claude": {"polylect.tools.standard"}}
+"""Its answer names the skills, which come with the tools."""
 
 _SPY = """
 import json, os, sys
@@ -58,6 +70,22 @@ sys.argv = ["polylect", *sys.argv[1:]]
 from polylect.app.main import main
 main()
 """
+_LISTENER = """
+import json, os, sys
+write = os.write
+
+def listen(descriptor, data):
+    written = write(descriptor, data)
+    if os.environ["ANSWER"].encode() in bytes(data):
+        write(2, json.dumps(sorted(sys.modules)).encode())
+        os._exit(0)
+    return written
+
+os.write = listen
+sys.argv = ["polylect", *sys.argv[1:]]
+from polylect.app.main import main
+main()
+"""
 _SOURCES = Path(__file__).parents[2] / "src"
 
 
@@ -66,20 +94,33 @@ def environment(home: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("provider", ["scripted", "anthropic"])
-def test_nothing_but_a_handful_is_imported_before_ready(tmp_path: Path, provider: str) -> None:
-    argv = [sys.executable, "-c", _SPY, "--json-stream", "--provider", provider]
+@pytest.mark.parametrize("face", FACES)
+def test_nothing_but_a_handful_is_imported_before_ready(tmp_path: Path, face: str, provider: str) -> None:
+    flags, own, _, _ = FACES[face]
+    argv = [sys.executable, "-c", _SPY, *flags, "--provider", provider]
     done = subprocess.run(argv, capture_output=True, env=environment(tmp_path), cwd=tmp_path, timeout=30, check=True)
-    assert done.stdout.startswith(b'{"type":"ready"'), "`ready` has to be out before anything else is imported"
-    new = set(json.loads(done.stderr)) - BEFORE_READY
+    assert done.stdout.startswith(FIRST[face]), "`ready` has to be out before anything else is imported"
+    new = set(json.loads(done.stderr)) - BEFORE_READY - own
     assert not new, f"imported before `ready` and not on the list: {sorted(new)}"
 
 
-def test_a_ping_is_answered_without_what_only_a_turn_needs(tmp_path: Path) -> None:
-    argv = [sys.executable, "-X", "importtime", "-m", "polylect", "--json-stream", "--provider", "scripted"]
-    ping = b'{"type":"ping"}\n'
-    env = environment(tmp_path)
-    done = subprocess.run(argv, input=ping, capture_output=True, env=env, cwd=tmp_path, timeout=30, check=True)
-    assert done.stdout.endswith(b'{"type":"pong"}\n')
-    imported = {line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines()}
+@pytest.mark.parametrize("face", FACES)
+def test_a_first_request_is_answered_without_what_only_a_turn_needs(tmp_path: Path, face: str) -> None:
+    flags, _, request, answer = FACES[face]
+    argv = [sys.executable, "-c", _LISTENER, *flags, "--provider", "scripted"]
+    env = environment(tmp_path) | {"ANSWER": answer}
+    done = subprocess.run(argv, input=request, capture_output=True, env=env, cwd=tmp_path, timeout=30, check=True)
+    assert answer.encode() in done.stdout
+    imported = set(json.loads(done.stderr))
     assert "polylect.engine.loop" in imported
-    assert not {name: why for name, why in NOT_FOR_A_PING.items() if name in imported}
+    imported -= BUT.get(face, set())
+    assert not {name: why for name, why in NOT_FOR_A_FIRST_ANSWER.items() if name in imported}
+    assert not [name for name in imported if name.startswith("polylect.dialects.") and is_of_others(name, face)]
+
+
+def is_of_others(name: str, face: str) -> bool:
+    """Modules of other wires and of the other end of this one; the first line and the versions are known to all."""
+    _, _, wire, *rest = name.split(".")
+    if wire in FACES and wire != face:
+        return rest not in ([], ["ready"], ["versions"])
+    return bool(rest) and rest[0].startswith("host_")

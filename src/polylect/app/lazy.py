@@ -1,4 +1,4 @@
-"""Modules that asyncio imports and we may never use are loaded at their first use: 12 ms and 6 MiB of a start.
+"""Modules that others import and we may never use are loaded at their first use: 15 ms and 6 MiB of a start.
 
 The lazy loader of importlib cannot do this: there, the second import of a module loads it.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from typing import Any
 
-LATER = frozenset({"ssl", "asyncio.sslproto", "inspect", "linecache"})
+LATER = frozenset({"ssl", "asyncio.sslproto", "inspect", "linecache", "textwrap", "locale", "msgspec.inspect"})
 _NEEDS = {"ssl": "_ssl"}
 """A Python may be built without these; then the import has to fail as it always does."""
 HIDDEN = frozenset({"typing_extensions"})

@@ -1,6 +1,7 @@
 """One conversation on two pipes: bytes to commands, commands to the engine, events to bytes."""
 
 import asyncio
+import gc
 import logging
 import os
 import sys
@@ -8,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextlib import closing, suppress
+from importlib import import_module
 
 import msgspec
 
@@ -18,8 +20,8 @@ from polylect.app.confine import open_sandbox
 from polylect.app.otel import open_spans
 from polylect.app.provider import keys, open_provider
 from polylect.app.start import ENDING, Start, flags, new_session, sessions_root
+from polylect.app.toolbox import Toolbox
 from polylect.dialects.base import EngineSide, Env
-from polylect.dialects.jsonstream import engine_side
 from polylect.engine.agent import Agent
 from polylect.engine.configure import DEFAULT_THINKING
 from polylect.engine.engine import Engine
@@ -32,7 +34,6 @@ from polylect.engine.switching import restore
 from polylect.extensions.find import files_in, offered
 from polylect.tools.processes import Custody
 from polylect.tools.sandbox import Sandbox
-from polylect.tools.standard import standard_tools
 from polylect.vocab.commands import AddServer, Command, Configure, Quit
 from polylect.vocab.content import Abilities, Failure
 from polylect.vocab.errors import PolylectError
@@ -49,6 +50,11 @@ _SERVERS = 20.0
 _LULL = 0.01
 """A host that has said nothing for so long after the start is thinking."""
 _log = logging.getLogger(__name__)
+
+
+def load_wire(face: str) -> None:
+    """The one that will be spoken, while imports are cheap; all others stay where they are."""
+    import_module(f"polylect.dialects.{face or 'jsonstream'}.engine_side")
 
 
 def run(start: Start) -> int:
@@ -100,7 +106,7 @@ class _Conversation:
         """What flags of other programs say about this conversation."""
         values, tools = self._start.values, self._engine.agent.tools
         named, without = values.get("tools"), values.get("without")
-        for name in list(tools):
+        for name in list(tools) if named is not None or without else ():
             if (isinstance(named, list) and name not in named) or (isinstance(without, list) and name in without):
                 del tools[name]
         told = {"thinking": values.get("thinking_level"), "name": values.get("name"), "agents": values.get("agents")}
@@ -181,7 +187,9 @@ class _Conversation:
 
     def _warm_up(self) -> None:
         """What the first request needs and `ready` did not: better now, while the host thinks, than when it asks."""
+        len(self._tools)
         getattr(self._provider, "warm", lambda: None)()
+        gc.freeze()
 
     # Signals.
 
@@ -199,7 +207,7 @@ class _Conversation:
         self._spans = open_spans(start.env, start.session)
         store, library = _store(start, settings.workspace)
         sandbox = open_sandbox(start.values, start.env, start.place.path if start.place else "")
-        tools = standard_tools(settings.workspace, start.env, sandbox=sandbox)
+        self._tools = tools = Toolbox(lambda: _standard_tools(settings.workspace, start.env, sandbox))
         custody = Custody(before=secrets.seal, adopt=True)
         env = secrets.public(start.env, keys(start.values))
 
@@ -256,6 +264,12 @@ def _store(start: Start, workspace: str) -> tuple[Store, FileLibrary | None]:
     return store, library
 
 
+def _standard_tools(workspace: str, env: Mapping[str, str], sandbox: Sandbox) -> dict[str, Tool]:
+    from polylect.tools.standard import standard_tools  # 6 ms
+
+    return standard_tools(workspace, env, sandbox=sandbox)
+
+
 def _hooks(
     start: Start, tools: MutableMapping[str, Tool], custody: Custody, env: Mapping[str, str], sandbox: Sandbox
 ) -> Hooks | None:
@@ -281,12 +295,12 @@ def _codec(start: Start) -> EngineSide:
     max_line = told if isinstance(told, int) and told else MAX_LINE
     env = Env(now=lambda: time.time_ns() // 1_000_000, new_id=_new_id)
     if face := str(values.get("face") or ""):
-        from importlib import import_module
-
         ours, wire = import_module(f"polylect.app.{face}_face"), plug.load("dialects", face).DIALECT
         options = ours.codec_options(values, start.env, start.session)
         codec: EngineSide = wire.engine_side(Env(env.now, ours.new_id), max_line=max_line, **options)
     else:
+        from polylect.dialects.jsonstream import engine_side  # other wires do without: 4 ms
+
         codec = engine_side.EngineSide(env, version=str(values["protocol"]), max_line=max_line)
     codec.overhear(start.first)
     return codec

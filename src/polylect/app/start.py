@@ -101,8 +101,9 @@ def start(options: config.Values) -> int:
 
     try:
         with LazyImports():
-            from polylect.app.serve import run  # asyncio, msgspec and the engine: 40 ms, now that the host is reading
+            from polylect.app.serve import load_wire, run  # asyncio, msgspec and the engine: 40 ms; the host is reading
 
+            load_wire(str(values.get("face") or ""))
         gc.enable()
         gc.freeze()
         return run(Start(values, env, place, streams, signals, session, first))

@@ -6,20 +6,21 @@ no link leads out of it, and hidden files are left alone.
 """
 
 import os
-import re
 import stat
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
+
+from polylect.wire.pattern import pattern
 
 NAMES = ("AGENTS.md", "CLAUDE.md")
 MOST = 40_000
 """Characters of one file."""
 MOST_OF_ALL = 120_000
 DEEPEST = 5
-_INCLUDE = re.compile(r"(?:^|(?<=\s))@([^\s`]+)")
-_CODE = re.compile(r"`[^`]*`")
-_FENCE = re.compile(r"\s*(```|~~~)")
+_INCLUDE = pattern(r"(?:^|(?<=\s))@([^\s`]+)")
+_CODE = pattern(r"`[^`]*`")
+_FENCE = pattern(r"\s*(```|~~~)")
 
 
 class Instruction(Struct, frozen=True):

@@ -13,12 +13,13 @@ from typing import Literal
 
 from polylect.engine.command_rules import prefix_words
 from polylect.vocab.content import Category, Rule
+from polylect.wire.pattern import pattern
 
 Effect = Literal["allow", "deny", "ask"]
 
-_RULE = re.compile(r"([\w.*-]+)(?:\((.*)\))?", re.DOTALL)
-_DOMAIN = re.compile(r"(?:\*\.)?[a-z0-9-]+(?:\.[a-z0-9-]+)*")
-_URL = re.compile(r"https?://([a-z0-9-]+(?:\.[a-z0-9-]+)*)\.?(?::\d+)?(?=[/?#]|$)[^\\\s]*", re.IGNORECASE)
+_RULE = pattern(r"([\w.*-]+)(?:\((.*)\))?", re.DOTALL)
+_DOMAIN = pattern(r"(?:\*\.)?[a-z0-9-]+(?:\.[a-z0-9-]+)*")
+_URL = pattern(r"https?://([a-z0-9-]+(?:\.[a-z0-9-]+)*)\.?(?::\d+)?(?=[/?#]|$)[^\\\s]*", re.IGNORECASE)
 # A rule for Read or Edit speaks of every tool that does that to files.
 _FAMILIES: dict[str, Category] = {"Read": "info", "Edit": "edit"}
 

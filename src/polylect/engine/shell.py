@@ -8,18 +8,19 @@ Raises NotUnderstood rather than guess. Functions, arrays and the like are not u
 import re
 
 from polylect.engine.shell_words import DEEPEST, Found, NotUnderstood, Simple, Word, Words
+from polylect.wire.pattern import pattern
 
 __all__ = ["Found", "NotUnderstood", "Simple", "Word", "read"]
 
-_RESERVED = re.compile(r"(?:!|\{|\}|\[\[|[a-z]+)(?=[ \t\n;&|<>()]|$)")
+_RESERVED = pattern(r"(?:!|\{|\}|\[\[|[a-z]+)(?=[ \t\n;&|<>()]|$)")
 _CLOSING = ("then", "elif", "else", "fi", "do", "done", "esac", "}")
 _STRANGE = ("function", "select", "coproc")
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
-_VARIABLE = re.compile(r"[A-Za-z_]\w*(?=[ \t\n;])", re.ASCII)
-_ELEMENT = re.compile(r"[A-Za-z_]\w*\[", re.ASCII)
-_REDIRECTION = re.compile(r"\d*(<<<|<<-|<<|<&|<>|<|>>|>\||>&|>)|(&>>|&>)", re.ASCII)
-_NAMED_FILE = re.compile(r"\{\w+\}[<>]")
-_DELIMITER = re.compile(r"'([^'\n]+)'|\"([^\"\\$`\n]+)\"|(\\?)([\w.-]+)")
+_ASSIGNMENT = pattern(r"[A-Za-z_]\w*\+?=", re.ASCII)
+_VARIABLE = pattern(r"[A-Za-z_]\w*(?=[ \t\n;])", re.ASCII)
+_ELEMENT = pattern(r"[A-Za-z_]\w*\[", re.ASCII)
+_REDIRECTION = pattern(r"\d*(<<<|<<-|<<|<&|<>|<|>>|>\||>&|>)|(&>>|&>)", re.ASCII)
+_NAMED_FILE = pattern(r"\{\w+\}[<>]")
+_DELIMITER = pattern(r"'([^'\n]+)'|\"([^\"\\$`\n]+)\"|(\\?)([\w.-]+)")
 _JOINTS = ("&&", "||", "|&", "|")
 _CLAUSE_ENDS = (";;&", ";;", ";&")
 _HARMLESS = ("/dev/null", "/dev/stdout", "/dev/stderr")

@@ -7,24 +7,26 @@ import re
 
 from msgspec import Struct
 
+from polylect.wire.pattern import pattern
+
 MOST = 100_000
 DEEPEST = 20
 
 _SPECIAL = " \t\n;&|<>()"
-_PLAIN = re.compile(r"[^ \t\n;&|<>()'\"\\$`]+")
-_IN_DOUBLE = re.compile(r'[^"\\$`]+')
-_IN_DOCUMENT = re.compile(r"[^\\$`]+")
-_NAME = re.compile(r"\$(?:[A-Za-z_]\w*|[0-9@*#?$!-])", re.ASCII)
+_PLAIN = pattern(r"[^ \t\n;&|<>()'\"\\$`]+")
+_IN_DOUBLE = pattern(r'[^"\\$`]+')
+_IN_DOCUMENT = pattern(r"[^\\$`]+")
+_NAME = pattern(r"\$(?:[A-Za-z_]\w*|[0-9@*#?$!-])", re.ASCII)
 # Without quotes or anything nested, which mean different things in different places. `@P`, `!x`, `x[...]` and `x:1`
 # are left out on purpose: they run or calculate what the variable holds.
-_PARAMETER = re.compile(
+_PARAMETER = pattern(
     r"\$\{(?:#?[A-Za-z_]\w*|[0-9@*#?$!-])(?:(?::?[-+]|##?|%%?|//?|\^\^?|,,?)[^{}'\"\\`$<>()\n]*)?\}", re.ASCII
 )
-_ARITHMETIC = re.compile(r"\$\(\(([\w \t$+*/%<>=!&|^~?:,-]*)\)\)", re.ASCII)
-_ANSI = re.compile(r"\$'((?:[^'\\]|\\[abefnrtv\\\"?])*)'")
-_BACKTICKS = re.compile(r"`([^`\\]*)`")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
-_GLOB = re.compile(r"[*?\[{]")
+_ARITHMETIC = pattern(r"\$\(\(([\w \t$+*/%<>=!&|^~?:,-]*)\)\)", re.ASCII)
+_ANSI = pattern(r"\$'((?:[^'\\]|\\[abefnrtv\\\"?])*)'")
+_BACKTICKS = pattern(r"`([^`\\]*)`")
+_CONTROL = pattern(r"[\x00-\x08\x0b-\x1f\x7f]")
+_GLOB = pattern(r"[*?\[{]")
 
 
 class NotUnderstood(Exception):

@@ -1,14 +1,15 @@
 """Less of what a command prints, for the model: what a terminal would have wiped away, and what says nothing."""
 
-import re
 from itertools import groupby
 from typing import Literal
+
+from polylect.wire.pattern import pattern
 
 Level = Literal["off", "safe", "full"]
 LEVELS: tuple[Level, ...] = ("off", "safe", "full")
 
-_COLOURS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-_BLANKS = re.compile(r"\n{3,}")
+_COLOURS = pattern(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_BLANKS = pattern(r"\n{3,}")
 _MANY = 3
 """So many equal lines in a row are told as one and a count."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import codecs
 import os
-import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, TextIO
@@ -18,6 +17,7 @@ from polylect.vocab.content import Failure, Rule
 from polylect.vocab.errors import SessionError, ToolError
 from polylect.vocab.events import Notice
 from polylect.vocab.ports import Exit
+from polylect.wire.pattern import pattern
 
 if TYPE_CHECKING:
     from polylect.engine.engine import Engine
@@ -29,10 +29,10 @@ MOST_ON_DISK = 1024 * 1024 * 1024
 """A command that prints for ever must not fill the disk."""
 _LONGEST = 365 * 24 * 3600.0
 """Whoever started it can stop it."""
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-_BEGUN = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]*\x1b?)?$")
+_ESCAPES = pattern(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_BEGUN = pattern(r"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]*\x1b?)?$")
 _LONGEST_ESCAPE = 1000
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROLS = pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 Done = Callable[[ShellResult | ToolError | OSError], None]
 
