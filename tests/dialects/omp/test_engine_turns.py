@@ -253,6 +253,22 @@ def test_abort_is_answered_after_the_end_of_the_run_and_at_once_when_idle() -> N
     assert kinds(frames)[-3:] == ["agent_end", "prompt_result", "response abort"]
 
 
+def test_a_run_that_was_stopped_during_a_call_ends_with_an_aborted_message_as_any_other() -> None:
+    talk = EngineTalk()
+    begin(talk)
+    call = [ToolCalled("c1", "Bash", **T), ReplyEnded("calls", **T), ToolStarted("c1", "Bash", **T)]
+    talk.say(*plain(StepStarted(**T), *call))
+    stopped = [ToolFinished("c1", "Bash", "cancelled", **T), StepEnded(**T)]
+    frames = talk.say(*stopped, TurnEnded("cancelled", **T))
+    assert kinds(frames) == [
+        "tool_execution_end", "message_start toolResult", "message_end toolResult", "turn_end",
+        "turn_start", "message_start assistant", "message_end assistant", *OVER,
+    ]  # fmt: skip
+    assert frames[-2]["messages"][-1]["stopReason"] == "aborted"
+    talk.say(TurnStarted(turn="p2"))
+    assert kinds(talk.say(TurnEnded("cancelled", turn="p2"))) == ["agent_end", "prompt_result"]
+
+
 def test_abort_and_prompt_ends_the_run_then_answers_then_begins_the_next() -> None:
     talk = EngineTalk()
     begin(talk)

@@ -78,7 +78,7 @@ class Lane:
 
     def begin(self) -> None:
         if not self._running:
-            self._running, self._messages = True, []
+            self._running, self._messages, self._results = True, [], []
             if self._runs:
                 self.pen.say(shapes.AgentStart())
 
@@ -94,16 +94,17 @@ class Lane:
             self._say_given_up()
 
     def _lacks_an_end(self, event: TurnEnded) -> bool:
-        """An error is told by a message, and so is a stop before there was anything else to tell."""
+        """An error is told by a message, and so is a stop where the model would have spoken next."""
         if not self._running:
             return False
+        silent = self._step and self._assistant is None
         match event.reason:
             case "error":
                 return not self._failed()
             case "cancelled":
-                return bool(self._waiting) or (self._step and self._assistant is None)
+                return silent or bool(self._waiting or self._results)
             case _:
-                return self._step and self._assistant is None
+                return silent
 
     def _failed(self) -> bool:
         """Whether the last thing in this run is that the model failed."""
