@@ -175,7 +175,10 @@ def _command(words: list[str]) -> int:
         case "engines":
             from polylect.app.engines import main as run
         case "run":
-            from polylect.app.run import main as run
+            from polylect.app.lazy import LazyImports
+
+            with LazyImports():
+                from polylect.app.run import main as run
         case "models":
             from polylect.app.models import main as run
         case "sessions":
