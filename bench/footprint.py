@@ -16,6 +16,11 @@ def resident(group: int) -> tuple[float, float]:
     return sum(one["Rss"] for one in found) / 1024, sum(one["Pss"] for one in found) / 1024
 
 
+def own() -> float:
+    """PSS of this very process, in MiB."""
+    return _table(Path("/proc/self/smaps_rollup"))["Pss"] / 1024
+
+
 def peak(group: int) -> float:
     """The most RSS each ever had, in MiB."""
     return sum(one["VmHWM"] for one in _tables(group, "status")) / 1024

@@ -34,12 +34,13 @@ class Bench(NamedTuple):
     def workspace(self) -> Path:
         return self.folder / "workspace"
 
-    def place(self, candidate: Candidate, model: str) -> Place:
-        home = self.folder / candidate.name.replace(" ", "-")
+    def place(self, candidate: Candidate, model: str, number: int = 0) -> Place:
+        """Engines that run at the same time have homes of their own: some lock what is in there."""
+        home = self.folder / f"{candidate.name.replace(' ', '-')}-{number}"
         return Place(self.server.base_url, model, home, self.workspace)
 
-    def run(self, candidate: Candidate, model: str = "echo", *, ruled: bool = False) -> Running:
-        return Running(candidate, self.place(candidate, model), ruled=ruled)
+    def run(self, candidate: Candidate, model: str = "echo", *, ruled: bool = False, number: int = 0) -> Running:
+        return Running(candidate, self.place(candidate, model, number), ruled=ruled)
 
     def take_log(self, model: str) -> list[Request]:
         """What was asked since the last time, but for what engines ask another model on the side."""
@@ -204,7 +205,7 @@ def at_once(count: int) -> "Measure":
     def measure(bench: Bench, candidate: Candidate) -> Figures:
         with ExitStack() as stack:
             began = time.monotonic_ns()
-            engines = [stack.enter_context(bench.run(candidate)) for _ in range(count)]
+            engines = [stack.enter_context(bench.run(candidate, number=number)) for number in range(count)]
             ready = max(engine.wait_ready() for engine in engines)
             figures = {f"{count} engines, all ready ms": _ms(ready - began)}
             if footprint.KNOWN:
@@ -214,6 +215,17 @@ def at_once(count: int) -> "Measure":
             return figures
 
     return measure
+
+
+def embedded(bench: Bench, candidate: Candidate) -> Figures:
+    """What one more conversation costs where the engine is part of the host's own program."""
+    if not footprint.KNOWN:
+        return {}
+    argv = [sys.executable, "-m", "bench.embedded"]
+    done = subprocess.run(argv, cwd=Path(__file__).parents[1], capture_output=True, timeout=_ONCE_SECONDS, check=False)
+    if done.returncode != 0:
+        raise EngineFailed(done.stderr.decode(errors="replace")[-200:])
+    return {"embedded, one more KiB": float(done.stdout)}
 
 
 Measure = Callable[[Bench, Candidate], Figures]
@@ -229,6 +241,7 @@ MEASURES: dict[str, Measure] = {
     "tool_turns": tool_turns,
     "ten": at_once(10),
     "hundred": at_once(100),
+    "embedded": embedded,
 }
 
 FLOORS = {"python -c pass": "pass", "import asyncio, msgspec": "import asyncio, msgspec"}

@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS, PICTURE = ROOT / "bench" / "results.json", ROOT / "bench" / "results.svg"
 QUICK = ("start", "ping", "one_shot", "prompts", "deltas", "flood_20000", "tool_turns")
 QUICK_PEERS = ("codex",)
-_ONLY_OURS = ("hundred",)
+_ONLY_OURS = ("hundred", "embedded")
 _SLOW_SECONDS, _SLOW_ROUNDS = 8.0, 3
 """What takes longer than this is not done in every round."""
 _STAGGER = {"flood_100000": "flood_20000"}
