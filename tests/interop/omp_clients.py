@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -96,14 +96,22 @@ class Client:
         else:
             self._done[frame["id"]] = frame
 
+    def children(self) -> list[str]:
+        """The processes that it has started, and theirs, as folders of /proc."""
+        found = [f"/proc/{self._driver.pid}"]
+        for process in found:  # it grows meanwhile
+            for children in Path(process).glob("task/*/children"):
+                found += [f"/proc/{pid}" for pid in children.read_text().split()]
+        return found[1:]
+
     def finish(self) -> int:
         """Nothing more to call: the driver stops its client and ends."""
         return self._driver.finish()[1]
 
 
-def client(package: Package, place: Place, url: str, *flags: str) -> Client:
-    """Its engine asks the model at this address."""
-    options: Json = {"cwd": str(place.workspace), "provider": "anthropic", "model": MODEL}
+def client(package: Package, place: Place, url: str, *flags: str, tools: Sequence[Json] = ()) -> Client:
+    """Its engine asks the model at this address. `tools` are of the host's own: they tell what they were given."""
+    options: Json = {"cwd": str(place.workspace), "provider": "anthropic", "model": MODEL, "customTools": tools}
     options["args"] = ["--base-url", url, *flags]
     options |= {"command": ENGINE} if package.name == "omp 18" else {"cliPath": str(HERE / "omp_shim.mjs")}
     env = {"PATH": package.path, "POLYLECT_ENGINE": json.dumps(ENGINE), "ANTHROPIC_API_KEY": SECRET}

@@ -8,7 +8,9 @@ import { createInterface } from "node:readline";
 
 const [module, options] = process.argv.slice(2);
 const { RpcClient } = await import(module);
-const client = new RpcClient(JSON.parse(options));
+const { customTools = [], ...told } = JSON.parse(options);
+const execute = (given) => "was given " + JSON.stringify(given);
+const client = new RpcClient({ ...told, customTools: customTools.map((tool) => ({ ...tool, execute })) });
 const tell = (frame) => process.stdout.write(JSON.stringify(frame) + "\n");
 const listen = client.onSessionEvent ?? client.onEvent; // the second is all that earlier ones have
 listen.call(client, (event) => tell({ type: "event", event }));

@@ -41,8 +41,8 @@ def place(tmp_path: Path) -> Iterator[Place]:
 def begin(peer: Package, place: Place, service: Service) -> Begin:
     """A client that has started, speaking the version that it was written for."""
 
-    def begin(*flags: str) -> Client:
-        host = client(peer, place, service.url, "--protocol", VERSIONS[peer.name], *flags)
+    def begin(*tools: Json) -> Client:
+        host = client(peer, place, service.url, "--protocol", VERSIONS[peer.name], tools=tools)
         assert host.call("start") is None
         return host
 
@@ -56,7 +56,7 @@ def says(text: str) -> list[Step]:
 def stuck(text: str, then: Step = STALL) -> list[Step]:
     """Says this much, then nothing until it is told to go on, or left."""
     steps = VENDOR.says(Text(text), width=100)
-    shown = next(index for index, step in enumerate(steps) if text.encode() in step)  # type: ignore[operator]
+    shown = next(index for index, step in enumerate(steps) if text.encode() in step)
     return [*steps[: shown + 1], then, *steps[shown + 1 :]]
 
 
@@ -330,12 +330,55 @@ def test_a_failure_of_the_service_is_tried_again_unless_that_is_switched_off(beg
     eventually(lambda: not host.call("getState")["isStreaming"])
 
 
+# What only one of them can call.
+
+
+@pytest.mark.parametrize("peer", ["omp 18"], indirect=True)
+def test_a_tool_of_the_host_runs_in_the_host(begin: Begin, service: Service) -> None:
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    host = begin({"name": "weather", "description": "What it is like outside", "parameters": schema})
+    service.give(VENDOR.says(ToolCall("w1", "weather", {"city": "Oslo"})), says("Fine."))
+    [end] = [event for event in host.ask("how is it?") if event["type"] == "tool_execution_end"]
+    assert (end["isError"], end["result"]["content"][0]["text"]) == (False, 'was given {"city":"Oslo"}')
+    assert "was given" in last_request(service)
+    page = host.call("getMessagesPage", {"limit": 3})
+    assert ([message["role"] for message in page["messages"]], page["totalMessages"]) == (
+        ["user", "assistant", "toolResult"], 4,
+    )  # fmt: skip
+    assert texts(host.call("getMessagesPage", {"cursor": page["nextCursor"]})["messages"]) == [("assistant", "Fine.")]
+    assert (host.call("getSubagents"), host.call("setSubagentSubscription", "off")) == ([], "off")
+    assert "compact" in [command["name"] for command in host.call("getAvailableCommands")]
+
+
+@pytest.mark.parametrize("peer", ["omp 18"], indirect=True)
+def test_what_there_is_no_such_thing_of_is_refused_at_once(begin: Begin) -> None:
+    host = begin()
+    for method, *args in (("handoff",), ("setFastMode", True), ("getLoginProviders",)):
+        with pytest.raises(CallFailed):
+            host.call(method, *args)
+
+
+@pytest.mark.parametrize("peer", ["pi"], indirect=True)
+def test_a_session_is_named_and_cloned(begin: Begin, service: Service) -> None:
+    host = begin()
+    service.give(says("Hello."))
+    host.ask("hi")
+    host.call("setSessionName", "A talk")
+    before = host.call("getState")
+    assert before["sessionName"] == "A talk"
+    assert host.call("clone") == {"cancelled": False}
+    assert host.call("getState")["sessionId"] != before["sessionId"]
+    assert texts(host.call("getMessages")) == [("user", "hi"), ("assistant", "Hello.")]
+    assert "compact" in [command["name"] for command in host.call("getCommands")]
+
+
 def test_stop_ends_the_engine(begin: Begin, service: Service) -> None:
     host = begin()
-    engine = Path("/proc", host.call("bash", "echo $PPID")["output"].strip())
-    assert engine.exists()
+    host.call("getState")
+    engines = host.children()
+    assert engines
     service.give([STALL])
     host.call("prompt", "hang")
     host.call("stop")
-    eventually(lambda: not engine.exists())
+    eventually(lambda: not any(map(os.path.exists, engines)))
     assert host.finish() == 0
