@@ -1,8 +1,9 @@
 """Install the peers that tests/interop needs, outside the tree, and run those tests.
 
 Each interop-constraints-NAME.txt pins a set of Python packages. It is installed once, into a folder of its own below
-$POLYLECT_INTEROP_CACHE (the user's cache, if that is not set), and tests find it as $POLYLECT_INTEROP_NAME. A peer that
-cannot be installed fails the run: what was not tried is never passed over in silence.
+$POLYLECT_INTEROP_CACHE (the user's cache, if that is not set), and tests find it as $POLYLECT_INTEROP_NAME. Peers
+from npm are those of bench/peers.py. A peer that cannot be installed fails the run: what was not tried is never passed
+over in silence.
 """
 
 import fcntl
@@ -17,6 +18,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "tests" / "interop"
 PINS = "interop-constraints-"
+FROM_NPM = ("omp 13", "omp 18", "pi")
+
+sys.path.insert(0, str(ROOT))
+from bench import peers  # noqa: E402
 
 
 def main() -> int:
@@ -27,6 +32,11 @@ def main() -> int:
         os.environ[f"POLYLECT_INTEROP_{name.upper()}"] = str(installed(name, pins, cache))
     if sys.argv[1:] == ["--record"]:
         return record()
+    for name in FROM_NPM:  # before the tests, which may not take that long
+        try:
+            peers.installed(name)
+        except peers.CannotInstall as error:
+            sys.exit(f"interop: {name} cannot be installed ({error}), so nothing was tried")
     return subprocess.call([sys.executable, "-m", "pytest", str(FOLDER), *sys.argv[1:]], cwd=ROOT)
 
 
