@@ -45,6 +45,7 @@ class Catalogue:
 
     def __init__(self, own: Mapping[str, Any] | None = None, prices: Mapping[str, Any] | None = None) -> None:
         self._own: dict[str, Row] = {}
+        self._infos: dict[str, ModelInfo] = {}
         try:
             for name, told in (own or {}).items():
                 self._own[name] = msgspec.convert({**asdict(self._base(name)), **told}, Row)
@@ -72,8 +73,12 @@ class Catalogue:
         return rows.get(name) or replace(rows.get(longest(rows, bare(name))) or Row(), price=None)
 
     def info(self, model: str) -> ModelInfo:
-        row, priced = self.row(model), self._price(model) is not None
-        return ModelInfo(model, row.window, row.max_output, row.thinking, row.effort_levels, row.images, priced)
+        """Asked for several times with every request, so looked up once."""
+        if (found := self._infos.get(model)) is None:
+            row, priced = self.row(model), self._price(model) is not None
+            found = ModelInfo(model, row.window, row.max_output, row.thinking, row.effort_levels, row.images, priced)
+            self._infos[model] = found
+        return found
 
     def settled(self, model: str, done: ReplyDone) -> ReplyDone:
         """The end of a reply with its price, if that is known."""
