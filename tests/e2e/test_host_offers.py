@@ -84,7 +84,7 @@ def test_a_server_and_a_hook_inside_the_host_are_used(place: Place) -> None:
     [hook] = [frame["request"] for frame in frames if frame.get("request", {}).get("subtype") == "hook_callback"]
     assert (hook["callback_id"], hook["input"]["tool_name"]) == ("hook_0", "mcp__calc__add")
     [told] = [frame["message"]["content"][0] for frame in frames if frame["type"] == "user"]
-    assert (told["content"], told["is_error"]) == ("3", False)
+    assert (told["content"], told["is_error"]) == ([{"type": "text", "text": "3"}], False)
     engine.close_input()
     assert engine.wait() == 0
 

@@ -54,14 +54,18 @@ _FLAGS: Flags = {
     "--no-session-persistence": ("switch", "no_session"),
     "--name": ("text", "name"),
     # Accepted and noted: there is nothing here that they could switch.
-    **dict.fromkeys(("--strict-mcp-config", "--session-mirror", "--bare", "--ide"), ("switch", "ignored")),
-    **dict.fromkeys(("--allow-dangerously-skip-permissions", "--restricted", "--brief"), ("switch", "ignored")),
-    **dict.fromkeys(("--safe-mode", "--disable-slash-commands", "--chrome", "--no-chrome"), ("switch", "ignored")),
-    **dict.fromkeys(("--exclude-dynamic-system-prompt-sections",), ("switch", "ignored")),
-    **dict.fromkeys(("--setting-sources", "--plugin-dir", "--plugin-url", "--betas"), ("text", "ignored")),
-    **dict.fromkeys(("--task-budget", "--thinking-display", "--resume-drops-turn", "--agent"), ("text", "ignored")),
-    **dict.fromkeys(("--system-prompt-snapshot", "--debug-file", "--file"), ("text", "ignored")),
-    **dict.fromkeys(("--debug", "--prompt-suggestions", "--worktree"), ("optional", "ignored")),
+    **dict.fromkeys(("--session-mirror", "--restricted", "--brief", "--safe-mode"), ("switch", "ignored")),
+    **dict.fromkeys(("--disable-slash-commands",), ("switch", "ignored")),
+    **dict.fromkeys(("--plugin-dir", "--plugin-url", "--betas", "--file"), ("text", "ignored")),
+    **dict.fromkeys(("--task-budget", "--resume-drops-turn", "--agent"), ("text", "ignored")),
+    **dict.fromkeys(("--worktree",), ("optional", "ignored")),
+    # Accepted without a word: SDKs send these as a matter of course, and nothing here would be other without them.
+    **dict.fromkeys(("--allow-dangerously-skip-permissions", "--strict-mcp-config", "--bare"), ("switch", "needless")),
+    **dict.fromkeys(("--ide", "--chrome", "--no-chrome"), ("switch", "needless")),
+    **dict.fromkeys(("--exclude-dynamic-system-prompt-sections",), ("switch", "needless")),
+    **dict.fromkeys(("--setting-sources", "--thinking-display"), ("text", "needless")),
+    **dict.fromkeys(("--system-prompt-snapshot", "--debug-file"), ("text", "needless")),
+    **dict.fromkeys(("--debug", "--prompt-suggestions"), ("optional", "needless")),
 }
 _SHORT = {
     "-p": "--print",
@@ -82,6 +86,7 @@ _FAMILIES = {"sonnet": "claude-sonnet-5", "opus": "claude-opus-5-5", "haiku": "c
 def options(words: list[str], env: dict[str, str]) -> Options:
     """Raises UsageError, whose text says what would be right."""
     told, rest = parse(words, _FLAGS, _SHORT)
+    told.pop("needless", None)
     _choose_form(told, rest)
     _choose_model(told, env)
     _choose_prompt(told)

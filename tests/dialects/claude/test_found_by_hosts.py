@@ -2,14 +2,15 @@
 
 import pytest
 
-from dialects.claude.engine_talk import Talk
-from polylect.vocab.commands import Cancel
+from dialects.claude.engine_talk import Talk, user
+from polylect.vocab.commands import Cancel, Prompt
 from polylect.vocab.content import Text
 from polylect.vocab.events import (
     AgentEnded,
     AgentStarted,
     Ask,
     BlockEnded,
+    Reply,
     ReplyEnded,
     StepStarted,
     TextDelta,
@@ -79,3 +80,21 @@ def test_an_agent_ends_with_the_turn_that_was_interrupted() -> None:
     talk.request("interrupt")
     talk.say(AgentEnded(False, "cancelled", agent="k1", turn=turn))
     assert talk.frames[-1]["status"] == "stopped"
+
+
+def test_a_prompt_waits_for_the_answer_to_the_greeting_that_it_followed() -> None:
+    """Its servers may still be coming up."""
+    talk = Talk()
+    hello, *others = talk.request("initialize", sdkMcpServers=["sums"])
+    assert talk.hear(user()) == []
+    assert talk.say(*(Reply(command.ref) for command in others)) == []
+    [prompt] = talk.say(Reply(hello.ref))
+    assert isinstance(prompt, Prompt)
+    assert talk.names == ["control_response"]
+
+
+def test_where_no_more_will_be_said_a_prompt_does_not_wait() -> None:
+    talk = Talk()
+    talk.request("initialize")
+    talk.hear(user())
+    assert [type(command) for command in talk.codec.receive_eof()] == [Prompt]

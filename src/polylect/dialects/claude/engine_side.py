@@ -68,6 +68,8 @@ class EngineSide:
         self._asking = Asking(self._writer, prompts=prompts)
         self._requests = Requests(self._writer, self._prompts, self._asking, pid=pid)
         self._prompt = prompt
+        self._held: list[Prompt] = []
+        """Prompts that came before the greeting was answered: they may use what it offered."""
         self._strict = strict
         self._spoiled = False
 
@@ -93,12 +95,14 @@ class EngineSide:
         return [command for line in self._lines.feed(data) for command in self._hear(line)]
 
     def receive_eof(self) -> list[Command]:
-        return [command for line in self._lines.end() for command in self._hear(line)]
+        heard = [command for line in self._lines.end() for command in self._hear(line)]
+        return [*heard, *self._let_go()]
 
     def send(self, event: Event) -> list[Command]:
         match event:
             case Reply():
                 self._reply(event)
+                return [] if self._requests.greetings else self._let_go()
             case Ask():
                 return self._asking.ask(event)
             case AskClosed():
@@ -144,8 +148,13 @@ class EngineSide:
         self._spoiled = self._spoiled or self._strict
         return [MalformedCommand(raw, why), *([Quit(f"bad input: {why}")] if self._strict else [])]
 
-    def _user(self, frame: dict[str, Any], raw: bytes) -> list[Prompt]:
-        return self._prompts.take(frame)
+    def _user(self, frame: dict[str, Any], raw: bytes) -> list[Command]:
+        self._held += self._prompts.take(frame)
+        return [] if self._requests.greetings else self._let_go()
+
+    def _let_go(self) -> list[Command]:
+        held, self._held = self._held, []
+        return [*held]
 
     def _control_request(self, frame: dict[str, Any], raw: bytes) -> list[Command]:
         return self._requests.hear(frame, raw)

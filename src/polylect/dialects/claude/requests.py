@@ -62,6 +62,8 @@ class Requests:
         self._servers: dict[str, Server] = {}
         """Those that the host has set."""
         self._greeted = False
+        self.greetings: set[str] = set()
+        """Refs of those that are not answered: servers inside the host may be on their way."""
 
     def hear(self, frame: dict[str, Any], raw: bytes) -> list[Command]:
         """Raises ValueError if it is no request at all."""
@@ -90,6 +92,7 @@ class Requests:
         commands = [msgspec.structs.replace(command, ref=self._pen.id()) for command in commands]
         waiting = _Open(id, request, {command.ref: command for command in commands}, {}, self._notes(request))
         self._open |= dict.fromkeys(waiting.asked, waiting)
+        self.greetings |= {command.ref for command in commands if isinstance(command, Hello)}
         if not commands:
             self._answer(waiting)
         return commands
@@ -106,6 +109,7 @@ class Requests:
 
     def reply(self, event: Reply) -> bool:
         """Whether it was about a request."""
+        self.greetings.discard(event.ref)
         waiting = self._open.pop(event.ref, None)
         if waiting is None:
             return False
