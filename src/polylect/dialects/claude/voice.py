@@ -16,6 +16,8 @@ from polylect.vocab.events import ArgsDelta, ReplyEnded, TextDelta, ThinkingDelt
 from polylect.wire import jsonl
 
 _Delta = TextDelta | ThinkingDelta | ArgsDelta
+_PARTIAL = {"text": ("text_delta", "text"), "thinking": ("thinking_delta", "thinking")}
+_HOLE, _HOLE_IN_JSON = "\0", rb"\u0000"
 _KINDS: dict[type[_Delta], str] = {TextDelta: "text", ThinkingDelta: "thinking", ArgsDelta: "tool_use"}
 
 
@@ -48,6 +50,7 @@ class Voice:
         self._last: tuple[str | None, Usage] = (None, Usage())
         self._opened = False
         self._unclosed = False
+        self._around = (b"", b"", b"")
 
     # In.
 
@@ -190,9 +193,24 @@ class Voice:
         if not self._opened:
             self._opened = True
             self._stream({"type": "content_block_start", "index": self._index, "content_block": self._empty()})
-        kinds = {"text": ("text_delta", "text"), "thinking": ("thinking_delta", "thinking")}
-        kind, field = kinds.get(self._open, ("input_json_delta", "partial_json"))
-        self._stream({"type": "content_block_delta", "index": self._index, "delta": {"type": kind, field: text}})
+            self._around = self._delta_line()
+        if len(text) > PIECE:  # the arguments of a call, all at once
+            self._stream(self._delta_event(text))
+            return
+        head, middle, tail = self._around
+        self._pen.put(head + self._pen.id().encode() + middle + jsonl.dump(text)[:-1] + tail)
+
+    def _delta_event(self, text: str) -> dict[str, Any]:
+        kind, field = _PARTIAL.get(self._open, ("input_json_delta", "partial_json"))
+        return {"type": "content_block_delta", "index": self._index, "delta": {"type": kind, field: text}}
+
+    def _delta_line(self) -> tuple[bytes, bytes, bytes]:
+        """What stands around the id and the text in every delta of this block: most of a line is written only once."""
+        event, said = self._delta_event(_HOLE), shapes.Envelope(session_id=self._pen.session, uuid=_HOLE)
+        line = jsonl.dump(shapes.StreamEvent(event=event, parent_tool_use_id=self.parent, **said))
+        head, _, rest = line.partition(_HOLE_IN_JSON)
+        middle, _, tail = rest.partition(_HOLE_IN_JSON)
+        return head, middle[:-1], tail[1:]  # the text has quotes of its own
 
     def _start_message(self) -> None:
         self._message = self._message or f"msg_{self._pen.id()}"
