@@ -28,10 +28,10 @@ check: $(READY) ## lint, formatting and types
 interop: compiled ## drive real peers, and be driven by them
 	@$(BIN)/python scripts/interop.py
 
-bench: compiled ## measure against the floor and any peers given
+bench: compiled ## measure against the floor and seven peers, which it installs; a quiet half hour
 	@$(BIN)/python bench/run.py
 
-bench-quick: compiled ## the same with few rounds
+bench-quick: compiled ## the same with one peer and few rounds: a minute
 	@$(BIN)/python bench/run.py --quick
 
 clean: ## remove what the other targets made

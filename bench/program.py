@@ -2,7 +2,7 @@
 
     python bench/run.py [--quick] [--rounds N] [--only MEASURE ...] [--peers NAME ...] [--peer 'NAME[:TALK]=COMMAND']
 
-prints a table, and writes bench/results.json and bench/results.svg if all was measured. Peers are installed outside
+prints a table, and writes bench/results.json and docs/performance.svg if all was measured. Peers are installed outside
 the tree where they are missing; `--peers` without names leaves them out. {base_url} and {model} are filled in.
 Run it on a quiet machine: everything shares its cores.
 """
@@ -12,6 +12,7 @@ import compileall
 import json
 import os
 import platform
+import signal
 import sys
 import tempfile
 import time
@@ -27,7 +28,7 @@ from bench.peers import PINS, CannotInstall
 from bench.server import ModelServer
 
 ROOT = Path(__file__).resolve().parent.parent
-RESULTS, PICTURE = ROOT / "bench" / "results.json", ROOT / "bench" / "results.svg"
+RESULTS, PICTURE = ROOT / "bench" / "results.json", ROOT / "docs" / "performance.svg"
 QUICK = ("start", "ping", "one_shot", "prompts", "deltas", "flood_20000", "tool_turns")
 QUICK_PEERS = ("codex",)
 _ONLY_OURS = ("hundred", "embedded")
@@ -64,6 +65,7 @@ class Plan(NamedTuple):
 
 
 def main() -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that nothing is left running
     options = _options()
     compileall.compile_dir(ROOT / "src", quiet=1)  # a start from sources alone takes 170 ms longer
     plan = _plan(options)
