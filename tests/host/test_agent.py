@@ -30,7 +30,6 @@ from polylect.host import (
     category,
     connect,
 )
-from polylect.vocab.events import BudgetExceeded
 
 PATIENCE = 20.0
 WRITES = """
@@ -200,36 +199,104 @@ def test_a_turn_that_takes_too_long_is_cancelled_and_told(place: Place, limits: 
 
 
 COSTLY = """
+[price]
+input = 1000.0
+output = 1000.0
+
 [[reply]]
 when.step = 1
 say = [{ call = "Bash", id = "c1", args = { command = "true" } }]
 usage = { input = 500, output = 500 }
 
 [[reply]]
-say = [{ call = "Bash", id = "c2", args = { command = "sleep 60" } }]
+when.step = 2
+say = [{ call = "Bash", id = "c2", args = { command = "true" } }]
+usage = { input = 500, output = 500 }
+
+[[reply]]
+text = "done"
 """
+OURS = ("polylect", "polylect-omp", "polylect-claude")
 
 
-@pytest.mark.parametrize("engine", ["polylect-omp", "polylect-claude"])
-def test_a_turn_that_costs_too_much_is_stopped(place: Place, engine: str) -> None:
-    """On wires that tell of usage while a turn runs."""
+def ours(engine: str, place: Place, script: str, **options: Any) -> Agent:
     file = place.workspace.parent / "script.toml"
-    file.write_text(COSTLY)
-    told = {"cwd": str(place.workspace), "env": place.env, "provider": "scripted", "script": str(file), "mode": "force"}
+    file.write_text(script)
+    told = {"cwd": str(place.workspace), "env": place.env, "provider": "scripted", "script": str(file)}
+    return connect(engine, **told, **options)
+
+
+@pytest.mark.parametrize("engine", OURS)
+@pytest.mark.parametrize("limits", [Limits(cost=0.5), Limits(tokens=100)], ids=["dollars", "tokens"])
+def test_a_turn_that_costs_too_much_ends_with_a_limit(place: Place, engine: str, limits: Limits) -> None:
+    """Where it is if the wire tells of usage as it goes, else at its end at the latest."""
 
     async def talk() -> None:
-        async with connect(engine, **told) as one:
-            seen = [event async for event in one.prompt("go", limits=Limits(tokens=100))]
-            assert [event.limit for event in seen if isinstance(event, BudgetExceeded)] == ["100"]
-            assert isinstance(seen[-1], TurnEnded)
-            assert seen[-1].reason == "cancelled"
+        async with ours(engine, place, COSTLY, mode="force", limits=limits) as one:
+            result = await one.prompt("go")
+            assert result.reason == "limit"
+            assert result.usage.tokens <= 2000 or not limits.cost
 
     bounded(talk())
 
 
+@pytest.mark.parametrize("engine", OURS)
+def test_a_turn_tells_its_cost_and_its_steps_and_not_those_before_it(place: Place, engine: str) -> None:
+    async def talk() -> None:
+        async with ours(engine, place, COSTLY, mode="force") as one:
+            first, second = await one.ask("go"), await one.ask("go")
+            assert first.steps == 3
+            assert first.cost == pytest.approx(second.cost, rel=0.5)
+            session = one.session
+        if engine == "polylect-omp":
+            return  # it is resumed by the path of its file
+        async with ours(engine, place, COSTLY, mode="force", resume=session) as one:
+            again = [await one.ask("go"), await one.ask("go")]
+            assert again[0].cost is None or again[0].cost == pytest.approx(first.cost, rel=0.9)
+            assert again[1].cost == pytest.approx(first.cost, rel=0.9)
+
+    bounded(talk())
+
+
+@pytest.mark.parametrize("engine", OURS)
+def test_an_engine_that_dies_in_a_turn_is_there_again_at_the_next_word(place: Place, engine: str) -> None:
+    script = '[[reply]]\nwhen.prompt = "hang"\nsay = ["so", { hang = true }]\n\n[[reply]]\ntext = "{prompt}"\n'
+
+    async def talk() -> None:
+        async with ours(engine, place, script, restarts=2) as one:
+            os.kill(one.pid, 9)
+            await _until_silent(one)
+            assert (await one.ask("early")).text == "early"
+            turn = one.prompt("hang")
+            async for event in turn:
+                if isinstance(event, TextDelta):
+                    os.kill(one.pid, 9)
+            assert turn.result.failure is not None
+            assert "exit code -9" in turn.result.failure.message
+            assert (await one.ask("again")).text == "again"
+            hanging = asyncio.create_task(one.ask("hang"))
+            await _begun(one)
+            os.kill(one.pid, 9)
+            with pytest.raises(EngineDied, match="exit code -9"):
+                await hanging
+
+    bounded(talk())
+
+
+async def _until_silent(one: Agent) -> None:
+    async for _ in one.events():
+        pass
+
+
+async def _begun(one: Agent) -> None:
+    async for event in one.events():
+        if isinstance(event, TextDelta):
+            return
+
+
 WIRES = {
-    "polylect": ("steer", "mode", "add_server"),
-    "polylect-omp": ("compact", "fork"),
+    "polylect": ("mode", "add_server"),
+    "polylect-omp": ("steer", "compact", "fork"),
     "polylect-claude": ("rewind",),
 }
 
@@ -237,9 +304,12 @@ WIRES = {
 @pytest.mark.parametrize("engine", WIRES)
 def test_each_wire_tells_what_it_has_words_for(place: Place, engine: str) -> None:
     async def talk() -> None:
-        async with connect(engine, cwd=str(place.workspace), env=place.env, provider="scripted") as one:
+        async with ours(engine, place, COSTLY) as one:
             assert one.can("prompt", "cancel", "answer", "model", *WIRES[engine])
             assert not one.can("authenticate")
+            if not one.can("steer"):
+                with pytest.raises(Unsupported, match="send a prompt"):
+                    await one.steer("now")
 
     bounded(talk())
 

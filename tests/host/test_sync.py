@@ -51,7 +51,7 @@ def test_a_script_reads_events_and_answers_asks_without_a_loop_of_its_own(place:
 def test_a_result_is_waited_for(place: Place) -> None:
     with agent(place, approve=allow_all) as one:
         assert one.ask("this").text == "done: this"
-        assert one.prompt("that").result().text == "done: that"
+        assert one.prompt("that").wait().text == "done: that"
 
 
 def test_what_goes_wrong_is_raised_where_it_was_asked_for(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ FLAGS: dict[str, tuple[str, str]] = {
     "--script": ("text", "script"),
     "--max-tokens": ("count", "max_tokens"),
     "--max-turns": ("count", "max_turns"),
+    "--max-budget-usd": ("amount", "turn_budget:max_cost_usd"),
     "--system-prompt": ("text", "system_prompt"),
     "--thinking": ("text", "thinking"),
     "--thinking-budget": ("count", "thinking_budget"),
@@ -78,6 +79,7 @@ SHORT = {
 COMMON = (
     *("--script", "--base-url", "--api-key", "--config", "--workspace", "--stream-timeout", "--approval-timeout"),
     *("--on-eof", "--max-line", "--max-tokens", "--max-turns", "--trust-workspace", "--log-level"),
+    *("--max-budget-usd",),
     *("--version", "--help"),
 )
 """Ours, whatever program we stand in for."""

@@ -5,6 +5,7 @@ import asyncio
 import os
 import sys
 
+from polylect.app.who_answers import NoProvider, known_provider
 from polylect.host.errors import EngineDied
 from polylect.host.known import ENGINES
 
@@ -25,7 +26,7 @@ def main(words: list[str]) -> int:
         return asyncio.run(_chat(wanted))
     except KeyboardInterrupt:
         return 130
-    except (EngineDied, ValueError, LookupError) as error:
+    except (EngineDied, NoProvider, ValueError, LookupError) as error:
         print(f"polylect chat: {error}", file=sys.stderr)
         return 1
 
@@ -49,6 +50,7 @@ async def _chat(wanted: argparse.Namespace) -> int:
 
     wishes = ("resume", "provider", "model", "mode", "base_url", "system_prompt", "script")
     told = {name: getattr(wanted, name) for name in wishes if getattr(wanted, name) is not None}
+    known_provider(wanted.engine, told, wanted.cwd)
     async with connect(wanted.engine, cwd=wanted.cwd, restarts=3, **told) as agent:
         return await Chat(agent, Console(), history=_history()).run()
 

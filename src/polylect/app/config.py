@@ -126,6 +126,13 @@ def gather(flags: Values, env: dict[str, str], workspace: str, notes: list[str])
     return {**found, "provider": str(found.get("provider") or "scripted")}
 
 
+def provider_named(env: dict[str, str], workspace: str) -> bool:
+    """Whether somebody has said which provider is to be used."""
+    if env.get("POLYLECT_PROVIDER"):
+        return True
+    return any(_read(path, True, []).get("provider") for path in files(env, os.path.realpath(workspace)))
+
+
 def choose(found: Values, provider: str) -> Values:
     """The settings for one provider. A key or an address from a flag is meant for the provider that is to be used."""
     tables = found.get("providers")

@@ -4,8 +4,8 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Callable
-from typing import TextIO
+from collections.abc import Callable, Mapping
+from typing import Any, TextIO
 
 from polylect.vocab.content import Usage
 from polylect.vocab.events import (
@@ -94,3 +94,9 @@ def _width(stream: TextIO) -> int:
         return os.get_terminal_size(stream.fileno()).columns
     except OSError:
         return 80
+
+
+def in_short(name: str, args: Mapping[str, Any]) -> str:
+    """A call in a few words."""
+    told = next((str(args[key]) for key in ("command", "file_path", "path", "url", "pattern") if key in args), "")
+    return f"{name} {' '.join(told.split())[:80]}".strip()

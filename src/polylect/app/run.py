@@ -12,14 +12,15 @@ from typing import Any
 import msgspec
 
 from polylect.app.policy import by_rules, rule_fault
-from polylect.app.progress import Progress
+from polylect.app.progress import Progress, in_short
+from polylect.app.who_answers import NoProvider, known_provider
 from polylect.host.agent import Agent
 from polylect.host.asking import Policy, allow_all
 from polylect.host.connecting import connect
 from polylect.host.errors import EngineDied, HostError, SchemaNotMet, TimedOut, TurnFailed
 from polylect.host.known import ENGINES
 from polylect.host.turn import Limits, Result
-from polylect.vocab.events import BudgetExceeded, Event, ToolFinished
+from polylect.vocab.events import Ask, BudgetExceeded, Event, ToolCalled, ToolFinished
 
 DONE, FAILED, USAGE, UNASKED, LIMIT, UNFIT, LATER, CONFIGURATION = 0, 1, 2, 3, 4, 5, 75, 78
 _ENDS = """\
@@ -63,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     say("--file", metavar="PATH", action="append", default=[], help="a file for the model to look at")
     say("--cwd", metavar="FOLDER", default=".", help="where the work is")
     for name in ("provider", "model", "mode", "resume", "script", "base-url", "system-prompt", "max-turns"):
-        say(f"--{name}", dest=name.replace("-", "_"), help=argparse.SUPPRESS if name == "script" else None)
+        say(f"--{name}", dest=name.replace("-", "_"))
     return parser
 
 
@@ -103,6 +104,7 @@ class _Run:
         self._schema = schema
         self._progress = Progress()
         self._over = ""
+        self._calls: dict[str, str] = {}
         self._signal = 0
 
     async def run(self) -> int:
@@ -131,11 +133,12 @@ class _Run:
         wishes = ("provider", "model", "mode", "resume", "script", "base_url", "system_prompt", "max_turns")
         told = {name: getattr(wanted, name) for name in wishes if getattr(wanted, name) is not None}
         try:
+            known_provider(wanted.engine, told, wanted.cwd)
             async with connect(wanted.engine, cwd=wanted.cwd, approve=self._policy(), limits=limits, **told) as agent:
                 listening = asyncio.ensure_future(self._listen(agent))
                 await asyncio.sleep(0)  # it listens from here on
                 code = await self._talk(agent)
-        except EngineDied as error:
+        except (EngineDied, NoProvider) as error:
             return self._fail(str(error), CONFIGURATION)
         await listening
         return code
@@ -166,8 +169,10 @@ class _Run:
             match event:
                 case BudgetExceeded(reason, observed, limit):
                     self._over = f"the {reason} of {observed} is above the limit of {limit}"
-                case ToolFinished(name=name, outcome="denied", reason=reason):
-                    self._remark(f"denied: {name}: {reason}")
+                case ToolCalled(call, name, args) | Ask(call=call, name=name, args=args):
+                    self._calls[call] = in_short(name, args)
+                case ToolFinished(call, name, _, "denied", reason=reason):
+                    self._remark(f"denied: {self._calls.get(call) or name}: {reason}")
             if self._wanted.output == "jsonl":
                 self._write(_as_json(event))
 

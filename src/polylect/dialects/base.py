@@ -68,3 +68,5 @@ class Dialect(Struct, frozen=True):
     """The longest line this side writes."""
     shapes: dict[str, dict[str, Any]]
     """For each version, its frames by direction and name: what `schemas/` is generated from."""
+    weak: tuple[str, ...] = ()
+    """Commands that it carries in a weaker form: a steer that becomes a turn of its own."""

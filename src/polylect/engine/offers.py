@@ -17,7 +17,7 @@ from polylect.engine.slash import Slash
 from polylect.vocab.answers import CommandCard, ServerCard
 from polylect.vocab.commands import Hello, HostReply, HostSays
 from polylect.vocab.content import Failure, Server
-from polylect.vocab.events import SettingChanged
+from polylect.vocab.events import CostChanged, SettingChanged
 
 if TYPE_CHECKING:
     from polylect.engine.engine import Engine
@@ -86,6 +86,7 @@ class Offers:
         first, self._told = self._told is None, self._told or {}
         if first:
             self._start(self._learn_commands())
+            self.tell_cost()
         self.renew()
         self._take_servers(offered.servers)
         if not self._connecting():
@@ -98,6 +99,12 @@ class Offers:
         early = server.transport == "host" and not self.greeted
         self._early += [server] if early else []
         return early
+
+    def tell_cost(self) -> None:
+        """What the session has cost before this host had anything to do with it."""
+        session = self._engine.agent.session
+        if self.greeted and session.ledger:
+            self._engine.emit(CostChanged(session.usage, tuple(session.ledger)))
 
     def renew(self) -> None:
         """Tell a host that has said hello what it does not know yet."""

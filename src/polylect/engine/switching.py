@@ -113,6 +113,7 @@ async def _enter(engine: Engine, command: OpenSession, session: Session, waiting
     if session.name != old.name:
         engine.emit(SettingChanged("name", session.name))
     restore(engine)
+    engine.offers.tell_cost()
     opened = SessionOpened(session.id, session.store.file, left)
     engine.turns.afterwards(lambda: engine.reply(command, opened))
     engine.turns.afterwards(engine.release)

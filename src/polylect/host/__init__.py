@@ -20,10 +20,12 @@ _PLACES = {
     "host.turn": ("Denial", "Limits", "Result", "Turn"),
     "vocab.content": ("Failure", "File", "Image", "Rule", "Server", "Usage"),
     "vocab.events": (
-        *("AgentEnded", "AgentStarted", "AskClosed", "BlockEnded", "CostChanged", "Event", "Extra", "Failed", "Notice"),
-        *("PlanChanged", "ReplyEnded", "RetryStarted", "SettingChanged", "StepEnded", "StepStarted", "TextDelta"),
-        *("ThinkingDelta", "ToolCalled", "ToolFinished", "ToolOutput", "ToolStarted", "TurnEnded", "TurnStarted"),
-        "UserMessage",
+        *("AgentEnded", "AgentProgress", "AgentStarted", "Alive", "ArgsDelta", "AskClosed", "BlockEnded"),
+        *("BudgetExceeded", "CompactionEnded", "CompactionStarted", "ContextUsed", "CostChanged", "Display", "Event"),
+        *("Extra", "Failed", "HostCall", "HostCallEnded", "MalformedEvent", "Notice", "PlanChanged"),
+        *("QueueChanged", "Ready", "Reply", "ReplyEnded", "RetryEnded", "RetryStarted", "ServerChanged"),
+        *("SettingChanged", "Settled", "StepEnded", "StepStarted", "TextDelta", "ThinkingDelta", "ToolCalled"),
+        *("ToolFinished", "ToolOutput", "ToolStarted", "TurnEnded", "TurnStarted", "UnknownEvent", "UserMessage"),
     ),
 }
 _WHERE = {name: place for place, names in _PLACES.items() for name in names}

@@ -14,7 +14,7 @@ from polylect.host.asking import Policy
 from polylect.host.backlog import Backlog
 from polylect.host.errors import EngineDied, Refused, Unsupported
 from polylect.host.link import Link, new_id
-from polylect.host.offering import HostTool, Offers
+from polylect.host.offering import HostTool, Offers, tool
 from polylect.host.shaping import ask_for_value
 from polylect.host.turn import Limits, Result, Turn
 from polylect.host.words import UNSAID
@@ -35,8 +35,8 @@ from polylect.vocab.commands import (
     RunShell,
     Steer,
 )
-from polylect.vocab.content import Attachment, File, Server
-from polylect.vocab.events import Ask, AskClosed, Event, HostCall, Ready, Reply, SettingChanged, TurnEnded
+from polylect.vocab.content import Attachment, Failure, File, Server
+from polylect.vocab.events import Ask, AskClosed, CostChanged, Event, HostCall, Ready, Reply, SettingChanged, TurnEnded
 
 _log = logging.getLogger(__name__)
 Value = TypeVar("Value")
@@ -50,17 +50,18 @@ class Agent:
         make_link: Callable[[str], Link],
         *,
         approve: Policy | None = None,
-        tools: Sequence[HostTool] = (),
+        tools: Sequence[HostTool | Callable[..., Any]] = (),
         servers: Sequence[Server] = (),
         settings: Mapping[str, Any] | None = None,
         limits: Limits = Limits(),  # noqa: B008  (frozen)
         ready_within: float = 30.0,
         restarts: int = 0,
+        resumed: bool = False,
     ) -> None:
         self._make_link = make_link
         """Given the session to go on with, or nothing."""
         self._approve = approve
-        self._offers = Offers(tools)
+        self._offers = Offers([each if isinstance(each, HostTool) else tool(each) for each in tools])
         self._servers = servers
         self._first_settings = dict(settings or {})
         self._limits = limits
@@ -73,6 +74,11 @@ class Agent:
         self._chores: set[asyncio.Task[None]] = set()
         self._death: EngineDied | None = None
         self._link: Link | None = None
+        self.cost: float | None = None if resumed else 0.0
+        """Dollars for the session so far, if they are known."""
+        self._costs_told = False
+        self._spoken = False
+        """Something was said in the session, so there is one to go on with."""
         self.ready = Ready()
         """What the engine said of itself."""
         self.settings: dict[str, Any] = {}
@@ -130,6 +136,9 @@ class Agent:
 
     async def steer(self, text: str, *, last: bool = False) -> None:
         """Say something to the turn that runs, soon or before it would end."""
+        word = "follow_up" if last else "steer"
+        if not self.can(word):
+            raise Unsupported(f"this wire has no word for {word!r}: send a prompt, which waits for its turn")
         await self.send(Steer(text, when="last" if last else "soon"))
 
     async def follow_up(self, text: str) -> None:
@@ -196,7 +205,9 @@ class Agent:
         reply = await answer
         if reply.failure is None:
             return reply.data
-        raise Unsupported(reply.failure.message) if reply.failure.code in UNSAID else Refused(reply.failure)
+        if reply.failure.code in UNSAID:
+            raise Unsupported(f"{reply.failure.message} (agent.can tells ahead what an engine's wire has words for)")
+        raise Refused(reply.failure)
 
     async def close(self) -> int:
         """Bounded: the engine has a few seconds to end by itself. Returns its exit code."""
@@ -212,6 +223,7 @@ class Agent:
         loop = asyncio.get_running_loop()
         finalize(turn, _later, loop, self.unattended, turn.id).atexit = False
         await self.send(prompt)
+        self._spoken = True
 
     def unattended(self, turn: str) -> None:
         """Nobody reads this turn any more: what it has asked is denied, unless somebody listens to everything."""
@@ -222,6 +234,10 @@ class Agent:
     async def reply_to(self, answer: Answer) -> None:
         self._asks.pop(answer.ask, None)
         await self.send(answer)
+
+    def cost_since(self, before: float | None) -> float | None:
+        """Dollars that the session has cost since it had cost so much. None if that is not known."""
+        return None if before is None or self.cost is None or not self._costs_told else self.cost - before
 
     def stop_soon(self) -> None:
         self._do(self.cancel())
@@ -248,6 +264,10 @@ class Agent:
 
     async def _introduce(self) -> None:
         if offers := self._offers.told():
+            if not self.can("tools"):
+                raise Unsupported(
+                    "this engine's wire carries no tools of the host: use claude, omp 18 or an MCP server"
+                )
             await self.send(Hello("polylect", offers=offers))
         for server in self._servers:
             await self.send(AddServer(server))
@@ -265,7 +285,7 @@ class Agent:
         self._restarts -= 1
         _log.warning("%s: starting it again", self._death)
         await self._link.close()
-        await self._connect(self.session)
+        await self._connect(self.session if self._spoken else "")
         return self._link
 
     def _gone(self, death: EngineDied) -> None:
@@ -301,6 +321,11 @@ class Agent:
                 self._asks.pop(ask, None)
             case SettingChanged(key, value):
                 self.settings[key] = value
+            case CostChanged(total):
+                self.cost = total.cost
+                self._costs_told = True
+            case TurnEnded(failure=Failure("engine_gone")) if self._link:
+                event = replace(event, failure=Failure("engine_gone", str(self._link.death()), "engine"))
         self._deliver(event)
 
     def _asked(self, event: Ask) -> asking.Ask:

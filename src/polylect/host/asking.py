@@ -1,5 +1,6 @@
 """Questions that reach the host, and how it answers them."""
 
+import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ class Ask(events.Ask, frozen=True, tag="ask"):
         await self.via.reply_to(answer)
 
 
+_log = logging.getLogger(__name__)
 Policy = Callable[[Ask], "Verdict | Awaitable[Verdict]"]
 """Answers for a person: True allows, False denies, a text denies with that reason; `ask.allow(...)` may be awaited
 inside, and then None is returned."""
@@ -50,9 +52,9 @@ async def decide(policy: Policy, ask: Ask) -> None:
         verdict = policy(ask)
         if isinstance(verdict, Awaitable):
             verdict = await verdict
-    except Exception as error:
-        await ask.deny(f"the host's policy failed: {type(error).__name__}: {error}")
-        raise
+    except Exception as error:  # noqa: BLE001  (the host's own code, and the engine waits)
+        _log.exception("the policy failed")
+        verdict = f"the host's policy failed: {type(error).__name__}: {error}"
     if verdict is True:
         await ask.allow()
     elif verdict is not None:

@@ -14,6 +14,8 @@ from polylect.host.offering import HostTool
 from polylect.host.turn import Limits
 from polylect.vocab.content import Server
 
+_PATHS = ("script", "config", "add_dir", "session_dir")
+
 
 def connect(
     engine: str | Sequence[str] | Callable[[], Link],
@@ -23,7 +25,7 @@ def connect(
     cwd: str = ".",
     env: Mapping[str, str] | None = None,
     approve: Policy | None = None,
-    tools: Sequence[HostTool] = (),
+    tools: Sequence[HostTool | Callable[..., Any]] = (),
     servers: Sequence[Server] = (),
     settings: Mapping[str, Any] | None = None,
     limits: Limits = Limits(),  # noqa: B008  (frozen)
@@ -56,6 +58,10 @@ def connect(
         argv = [*engine, *args]
         return Agent(lambda session: ProcessLink(argv, wire, env=environment, **around, **named), **how)
     one = known.known(engine)
+    around |= {"name": one.name, "install": one.install}
+    wishes = {name: _here(name, wish) for name, wish in wishes.items()}
+    if limits.cost and "max_cost" in one.flags:  # not every wire tells what a turn costs while it runs
+        wishes.setdefault("max_cost", limits.cost)
     wire = _dialect(dialect or one.dialect)
     options: dict[str, Any] = {**one.options, **({"version": told} if (told := version or one.version) else {})}
     variables = known.variables(one, environment, str(wishes.pop("base_url", "")) if one.base_url else "")
@@ -65,9 +71,19 @@ def connect(
         going_on = {**wishes, "resume": session, "session": ""} if session else wishes
         return ProcessLink(known.command(one, going_on, args), wire, env=variables, **around, **options)
 
-    return Agent(link, **how)
+    return Agent(link, **how, resumed=bool(wishes.get("resume")))
 
 
 def _dialect(name: str) -> Dialect:
     found: Dialect = plug.load("dialects", name).DIALECT
     return found
+
+
+def _here(name: str, wish: Any) -> Any:
+    """Paths are meant from where the caller is, not from where the work is."""
+    match wish:
+        case str() if name in _PATHS and wish:
+            return os.path.abspath(wish)
+        case tuple() | list() if name in _PATHS:
+            return [os.path.abspath(path) for path in wish]
+    return wish

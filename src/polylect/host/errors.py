@@ -5,7 +5,7 @@ PolylectError
     ├── EngineDied     it could not be started, was never ready, or is gone; has `code` and `last_words`
     ├── Unsupported    this engine's wire has no word for it; nothing was sent
     ├── Refused        the engine said no; has the `failure`
-    ├── TimedOut       the turn took too long, or was silent for too long; it has been cancelled
+    ├── TimedOut       the turn took too long, or was silent for too long; it has been cancelled; has the `result`
     ├── TurnFailed     `ask` got no answer; has the `result` as far as it came
     └── SchemaNotMet   the answer does not fit its schema, after it was asked for again; has the `result`
 """
@@ -41,7 +41,9 @@ class Refused(HostError):
 
 
 class TimedOut(HostError):
-    pass
+    def __init__(self, message: str, result: "Result") -> None:
+        super().__init__(message)
+        self.result = result
 
 
 class TurnFailed(HostError):

@@ -44,7 +44,9 @@ _OURS = {
     "system_prompt": ("--system-prompt", "{}"),
     "max_turns": ("--max-turns", "{}"),
     "add_dir": ("--add-dir", "{}"),
+    "max_cost": ("--max-budget-usd", "{}"),
 }
+_ONLY_OURS = ("script", "add_dir", "max_cost")
 _OWN_MODES = {name: name for name in ("default", "auto_edit", "force", "plan", "dont_ask")}
 _THEIR_MODES = {"default": "default", "auto_edit": "auto_edit", "force": "force"}
 _CLAUDE_MODES = {
@@ -144,7 +146,7 @@ ENGINES: dict[str, Known] = {
             dialect="jsonstream",
             version="0.1.0",
             start=("--json-stream",),
-            flags={name: flag for name, flag in _OURS.items() if name not in ("script", "add_dir")},
+            flags={name: flag for name, flag in _OURS.items() if name not in _ONLY_OURS},
             modes=_THEIR_MODES,
             places=("~/.cargo/bin", "~/.local/bin"),
         ),
@@ -154,7 +156,7 @@ ENGINES: dict[str, Known] = {
             dialect="jsonstream",
             version="0.2.0",
             start=("--json-stream",),
-            flags={name: flag for name, flag in _OURS.items() if name not in ("script", "add_dir")},
+            flags={name: flag for name, flag in _OURS.items() if name not in _ONLY_OURS},
             modes=_THEIR_MODES,
             places=("~/.cargo/bin", "~/.local/bin"),
         ),

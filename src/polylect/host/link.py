@@ -74,14 +74,20 @@ class ProcessLink:
         cwd: str = ".",
         env: Mapping[str, str] | None = None,
         tap: Tap = lambda way, data: None,
+        name: str = "",
+        install: str = "",
         **options: Any,
     ) -> None:
         self._argv = argv
+        self._name = name or argv[0]
+        self._install = install
+        """How it could be had, if it is not there."""
         self._cwd = cwd
         self._env = os.environ if env is None else env
         self._tap = tap
         self._make: Callable[[], HostSide] = lambda: dialect.host_side(environment(), **options)
         self._codec: HostSide = self._make()
+        self._weak = dialect.weak
         self._process: EngineProcess | None = None
 
     @property
@@ -92,7 +98,8 @@ class ProcessLink:
         try:
             self._process = await EngineProcess.start(self._argv, cwd=self._cwd, env=self._env)
         except OSError as error:
-            raise EngineDied(f"the engine cannot be started: {error.strerror}: {error.filename}") from None
+            hint = f"; to install it: {self._install}" if self._install and error.filename == self._argv[0] else ""
+            raise EngineDied(f"{self._name} cannot be started: {error.strerror}: {error.filename}{hint}") from None
         self._codec = self._make()
         for event in self._codec.start():
             hear(event)
@@ -107,7 +114,7 @@ class ProcessLink:
         return events
 
     def can(self, word: str) -> bool:
-        return can_say(self._make, word)
+        return word not in self._weak and can_say(self._make, word)
 
     async def drain(self) -> None:
         if self._process:
@@ -127,8 +134,8 @@ class ProcessLink:
                 self._tap("out", data)
                 self._hear(self._codec.receive(data), hear)
                 self._flush()
+            await process.last_breath()  # so that whoever hears of the end can also hear why
             self._hear(self._codec.receive_eof(), hear)
-            await process.last_breath()
         except Exception:
             _log.exception("reading from the engine failed")
             raise
@@ -139,7 +146,7 @@ class ProcessLink:
         for event in events:
             hear(event)
         for line in getattr(self._codec, "to_log", list)():
-            _log.warning("%s: %s", self._argv[0], line)
+            _log.warning("%s: %s", self._name, line)
 
     def _flush(self) -> None:
         if (data := self._codec.data_to_send()) and self._process:
@@ -151,4 +158,4 @@ class ProcessLink:
         code, words = (process.code, process.last_words) if process else (None, "")
         exit_code = f" with exit code {code}" if code is not None else ""
         told = f"; it said: {words}" if words else ""
-        return EngineDied(f"the engine {self._argv[0]} {what}{exit_code}{told}", code, words)
+        return EngineDied(f"the engine {self._name} {what}{exit_code}{told}", code, words)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polylect.host.errors import SchemaNotMet, TurnFailed
+from polylect.host.errors import EngineDied, SchemaNotMet, TurnFailed
 from polylect.host.turn import Result
 
 if TYPE_CHECKING:
@@ -24,17 +24,20 @@ async def ask_for_value(agent: "Agent", text: str, schema: Any, **details: Any) 
     for _ in range(_REPAIRS):
         if not (why := shape.fault(result)):
             return result
-        spent = result.usage
+        spent, steps = result.usage, result.steps
         result = _good(await agent.prompt(_AGAIN.format(why=why)))
         result.usage += spent
+        result.steps += steps
     if why := shape.fault(result):
-        raise SchemaNotMet(f"the answer does not fit its schema: {why}", result)
+        raise SchemaNotMet(f"the answer does not fit its schema: {why}: {result.text[:200]!r}", result)
     return result
 
 
 def _good(result: Result) -> Result:
     if result.ok:
         return result
+    if result.failure and result.failure.code == "engine_gone":
+        raise EngineDied(result.failure.message)
     why = result.failure.message if result.failure else f"it ended with {result.reason!r}"
     raise TurnFailed(f"the turn failed: {why}", result)
 
@@ -44,7 +47,10 @@ class Shape:
 
     def __init__(self, schema: Any) -> None:
         self._type = None if isinstance(schema, dict) else schema
-        self.schema: dict[str, Any] = schema if isinstance(schema, dict) else msgspec.json.schema(schema)
+        try:
+            self.schema: dict[str, Any] = schema if isinstance(schema, dict) else msgspec.json.schema(schema)
+        except TypeError:
+            raise ValueError(f"a schema is a type that msgspec knows or a JSON Schema, not {schema!r}") from None
 
     def fault(self, result: Result) -> str:
         """What is wrong with the answer; if nothing is, its value is kept in the result."""

@@ -15,13 +15,15 @@ from polylect.host import agent as anyone
 from polylect.host import asking, connecting
 from polylect.host.turn import Result, Turn
 from polylect.vocab import answers
+from polylect.vocab.commands import Command
+from polylect.vocab.content import Server
 from polylect.vocab.events import Event
 
 Value = TypeVar("Value")
 
 
 class SyncTurn:
-    """Iterate over its events, or wait for its `result()`."""
+    """Iterate over its events, or `wait()` for its result; `result` is what is known of it so far."""
 
     def __init__(self, owner: "SyncAgent", turn: Turn) -> None:
         self._owner = owner
@@ -31,8 +33,12 @@ class SyncTurn:
         while (event := self._owner.wait(_next(self._turn))) is not None:
             yield _SyncAsk.of(event, self._owner) if isinstance(event, asking.Ask) else event
 
-    def result(self) -> Result:
+    def wait(self) -> Result:
         return self._owner.wait(_finished(self._turn))
+
+    @property
+    def result(self) -> Result:
+        return self._turn.result
 
     def cancel(self) -> None:
         self._owner.wait(self._turn.cancel())
@@ -81,11 +87,38 @@ class SyncAgent:
     def steer(self, text: str, *, last: bool = False) -> None:
         self.wait(self._agent.steer(text, last=last))
 
+    def follow_up(self, text: str) -> None:
+        self.steer(text, last=True)
+
     def cancel(self) -> None:
         self.wait(self._agent.cancel())
 
     def configure(self, **settings: Any) -> Any:
         return self.wait(self._agent.configure(**settings))
+
+    def add_context(self, text: str) -> None:
+        self.wait(self._agent.add_context(text))
+
+    def add_server(self, server: Server) -> None:
+        self.wait(self._agent.add_server(server))
+
+    def compact(self, instructions: str = "") -> None:
+        self.wait(self._agent.compact(instructions))
+
+    def shell(self, command: str) -> answers.ShellResult:
+        return self.wait(self._agent.shell(command))
+
+    def new_session(self) -> answers.SessionOpened:
+        return self.wait(self._agent.new_session())
+
+    def resume(self, session: str) -> answers.SessionOpened:
+        return self.wait(self._agent.resume(session))
+
+    def fork(self, at: str = "") -> answers.SessionOpened:
+        return self.wait(self._agent.fork(at))
+
+    def send(self, command: Command) -> Any:
+        return self.wait(self._agent.send(command))
 
     def state(self) -> answers.State:
         return self.wait(self._agent.state())

@@ -5,18 +5,21 @@ from collections.abc import AsyncIterator, Generator
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from polylect.host.backlog import Backlog
 from polylect.host.errors import TimedOut
 from polylect.vocab.commands import Prompt
 from polylect.vocab.content import Failure, Usage
 from polylect.vocab.events import (
+    Ask,
     BudgetExceeded,
     Event,
     Extra,
     ReplyEnded,
     StepStarted,
     TextDelta,
+    ToolCalled,
     ToolFinished,
     TurnEnded,
 )
@@ -43,6 +46,7 @@ class Denial(Struct, frozen=True):
     call: str
     name: str
     reason: str = ""
+    args: dict[str, Any] = {}
 
 
 class Result(Struct):
@@ -59,6 +63,7 @@ class Result(Struct):
     """The answer as a value, where a schema was given."""
     _fresh: bool = True
     """The model has begun to speak anew."""
+    _args: dict[str, dict[str, Any]] = {}
 
     @property
     def cost(self) -> float | None:
@@ -71,13 +76,18 @@ class Result(Struct):
     def take(self, event: Event) -> None:
         match event:
             case TurnEnded(reason, usage, steps, failure):
-                self.reason, self.usage, self.steps, self.failure = reason, usage, steps, failure
-            case ToolFinished(call, name, _, "denied", reason=reason):
-                self.denials.append(Denial(call, name, reason))
+                self.reason, self.usage, self.failure = reason, usage, failure
+                self.steps = steps or self.steps
+            case ToolCalled(call, _, args) | Ask(call=call, args=args):
+                self._args[call] = args
+            case ToolFinished(call, name, _, outcome, reason=reason):
+                args = self._args.pop(call, {})
+                self.denials += [Denial(call, name, reason, args)] if outcome == "denied" else []
             case Extra("structured_output", data):
                 self.value = data.get("value")
             case StepStarted(agent=""):
                 self._fresh = True
+                self.steps += 1
             case TextDelta(text, agent=""):
                 self.text = text if self._fresh else self.text + text
                 self._fresh = False
@@ -98,10 +108,12 @@ class Turn:
         self._backlog = Backlog()
         self._begun = False
         self._spent = Usage()
+        self._stopped: BudgetExceeded | None = None
+        self._cost_before: float | None = None
         self.attended = True
         """Whether somebody may answer what it asks."""
         self.id = prompt.turn
-        self.result = Result(self.id, denials=[])
+        self.result = Result(self.id, denials=[], _args={})
         """As far as it has been read."""
 
     # Reading.
@@ -142,32 +154,50 @@ class Turn:
     # The agent's end.
 
     def hear(self, event: Event) -> None:
-        self._backlog.put(event)
         if isinstance(event, TurnEnded) and event.turn == self.id:
-            self._backlog.end()
-        elif isinstance(event, ReplyEnded):
-            self._count(event.usage)
+            self._backlog.put(self._told(event))
+            return self._backlog.end()
+        self._backlog.put(event)
+        if isinstance(event, ReplyEnded):
+            self._spent += event.usage
+            if over := self._over(self._spent):
+                self._stop(over)
+        return None
 
     def fail(self, why: BaseException) -> None:
         self._backlog.end(why)
 
-    def _count(self, usage: Usage) -> None:
-        """A turn that costs more than it may is stopped where it is."""
-        self._spent += usage
-        limits, spent = self._limits, self._spent
+    def _told(self, ended: TurnEnded) -> TurnEnded:
+        """Its end: with its cost, if only the session's was told, and as a limit if that is more than it may be."""
+        if ended.usage.cost is None and (cost := self._agent.cost_since(self._cost_before)) is not None:
+            ended = replace(ended, usage=replace(ended.usage, cost=cost))
+        if self._stopped is None and (over := self._over(ended.usage)):
+            self._stopped = over
+            self._backlog.put(over)
+        if self._stopped is None:
+            return ended
+        why = f"the {self._stopped.reason} of {self._stopped.observed} is above the limit of {self._stopped.limit}"
+        return replace(ended, reason="limit", failure=Failure("budget", why, "user"))
+
+    def _over(self, spent: Usage) -> BudgetExceeded | None:
+        limits = self._limits
         if limits.cost and spent.cost is not None and spent.cost > limits.cost:
-            over = BudgetExceeded("cost", f"${spent.cost:.4f}", f"${limits.cost:g}", turn=self.id)
-        elif limits.tokens and spent.tokens > limits.tokens:
-            over = BudgetExceeded("tokens", str(spent.tokens), str(limits.tokens), turn=self.id)
-        else:
-            return
-        self._limits = Limits(limits.total, limits.idle)
-        self._backlog.put(over)
-        self._agent.stop_soon()
+            return BudgetExceeded("cost", f"${spent.cost:.4f}", f"${limits.cost:g}", turn=self.id)
+        if limits.tokens and spent.tokens > limits.tokens:
+            return BudgetExceeded("tokens", str(spent.tokens), str(limits.tokens), turn=self.id)
+        return None
+
+    def _stop(self, over: BudgetExceeded) -> None:
+        """A turn that costs more than it may is stopped where it is."""
+        if self._stopped is None:
+            self._stopped = over
+            self._backlog.put(over)
+            self._agent.stop_soon()
 
     async def _begin(self) -> None:
         if not self._begun:
             self._begun = True
+            self._cost_before = self._agent.cost
             if self._limits.total:
                 self._deadline = asyncio.get_running_loop().time() + self._limits.total
             await self._agent.begin(self, self._prompt)
@@ -191,4 +221,4 @@ class Turn:
                     self.result.take(event)
         except TimeoutError:
             pass
-        raise TimedOut(f"the turn {said} and was cancelled")
+        raise TimedOut(f"the turn {said} and was cancelled", self.result)

@@ -50,12 +50,15 @@ _SAMPLES: dict[str, Command] = {
     "tools": Hello("x", offers={"tools": [{"name": "x", "description": "x", "parameters": {}}], "servers": ["x"]}),
 }
 _ASK_BACK = "query:"
+_ALSO = {"shell": "run_shell", "state": "query:state", "ask": "prompt", "send": "prompt"}
+"""Methods of an agent that are called otherwise than what they say."""
 UNSAID = ("unsupported", "unsaid")
 """How a codec refuses what its wire has no word for."""
 
 
 def can_say(make: Callable[[], HostSide], word: str) -> bool:
     """`word` is one of the above, or `query:` and what would be asked for: `query:state`."""
+    word = _ALSO.get(word, word)
     sample = Query(word.removeprefix(_ASK_BACK)) if word.startswith(_ASK_BACK) else _SAMPLES.get(word)
     if sample is None:
         raise LookupError(f"there is no word {word!r}; ask for {', '.join(_SAMPLES)} or {_ASK_BACK}state")

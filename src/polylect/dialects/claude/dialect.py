@@ -21,4 +21,5 @@ DIALECT = Dialect(
     host_side=_host_side,
     max_frame=MAX_FRAME,
     shapes={"stream-json": {"events": EVENTS, "commands": COMMANDS}},
+    weak=("steer", "follow_up"),
 )

@@ -122,6 +122,8 @@ _SETTINGS: dict[str, Callable[[Any], Request]] = {
     "name": lambda value: control.RenameSession(title=str(value)),
     "color": lambda value: control.SetColor(color=str(value)),
 }
+_LEVELS = {"minimal": 1024, "low": 4096, "medium": 10_000, "high": 20_000, "xhigh": 32_000, "max": 32_000}
+"""The wire counts thinking in tokens."""
 _THINKING = ("thinking", "thinking_budget", "thinking_display")
 
 
@@ -136,8 +138,10 @@ def _thinking(settings: Object) -> Request:
             pass
         case int(tokens):
             budget = tokens
+        case level if level in _LEVELS:
+            budget = _LEVELS[level]
         case level:
-            raise Refusal(f"stream-json counts thinking in tokens, so there is no word for {level!r}")
+            raise Refusal(f"thinking {level!r}: give one of {', '.join(_LEVELS)}, or a number of tokens")
     if budget is not None and not isinstance(budget, int):
         raise Refusal(f"stream-json counts thinking in tokens, so there is no word for {budget!r}")
     return control.SetMaxThinkingTokens(max_thinking_tokens=budget, thinking_display=display)

@@ -65,6 +65,8 @@ class Books:
 
     def __init__(self) -> None:
         self.total: float = 0.0
+        self._before = CostChanged(Usage())
+        """What a session that goes on had cost before."""
         self.models: dict[str, shapes.ModelUsage] = {}
         self._told: dict[str, shapes.ModelUsage] = {}
         self.api_ms = 0
@@ -72,9 +74,11 @@ class Books:
         self.results = 0
 
     def take(self, event: CostChanged, window: int) -> None:
-        self.total = event.total.cost or 0.0
+        if not event.turn:
+            self._before = event
+        self.total = (event.total.cost or 0.0) - (self._before.total.cost or 0.0)
         self.models = {}
-        for row in event.rows:
+        for row in event.rows[len(self._before.rows) :]:
             name = str(row.get("model") or "unknown")
             used = row.get("usage")
             spent = used if isinstance(used, Usage) else Usage()

@@ -14,4 +14,5 @@ DIALECT = Dialect(
     host_side=HostSide,
     max_frame=MAX_FRAME,
     shapes={version: {"events": EVENTS[version], "commands": COMMANDS[version]} for version in VERSIONS},
+    weak=("steer", "follow_up"),
 )

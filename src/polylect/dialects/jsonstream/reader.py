@@ -193,8 +193,10 @@ class EventReader:
         return self._finish(frame.call_id, "allowed", events.finished_of(frame))
 
     def _tool_cancelled(self, frame: shapes.ToolCancelled, found: dict[str, Any]) -> list[Event]:
+        """Denied by us, or, where nobody has stopped anything, by the engine's own rules."""
         name = self._names.get(frame.call_id, "")
-        outcome: Literal["denied", "cancelled"] = "denied" if frame.call_id in self.denied else "cancelled"
+        denied = frame.call_id in self.denied or frame.msg_id not in self.stopped
+        outcome: Literal["denied", "cancelled"] = "denied" if denied else "cancelled"
         finished = ToolFinished(frame.call_id, name, "", outcome, reason=frame.reason, turn=frame.msg_id)
         return self._finish(frame.call_id, "cancelled", finished)
 
