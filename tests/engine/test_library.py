@@ -171,6 +171,8 @@ def test_a_fork_elsewhere_is_refused_and_nothing_is_made(library: FileLibrary, t
         with pytest.raises(SessionError, match="is not a message of the person's"):
             library.fork(store, at)
     assert tree(tmp_path) == before
+    with pytest.raises(SessionError, match="is not a message of the person's"):
+        library.fork(library.create(), "nowhere")
 
 
 def test_sessions_are_listed_by_what_they_are_about(library: FileLibrary, tmp_path: Path) -> None:

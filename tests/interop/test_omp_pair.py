@@ -8,15 +8,14 @@ from pathlib import Path
 import pytest
 
 from e2e.service import VENDORS, Service
-from engine_process import Engine, Place, eventually
-from interop.omp_clients import ENGINE, MODEL, Json, Package, package
+from engine_process import Place, eventually
+from interop.omp_clients import MODEL, Json, package
+from interop.omp_wires import Wire, omp, paths, polylect, word
 from polylect.vocab.content import Text, Thinking, ToolCall
 from providers.loopback import STALL, WAIT, Step, reply
-from providers.wires import SECRET
 
 pytestmark = pytest.mark.interop
 VENDOR = VENDORS["anthropic"]
-PATIENCE = 30.0
 
 WORDS = {
     "extension_ui_request": "omp has an extension of its own that shows a widget",
@@ -36,70 +35,6 @@ KEYS = {
     "message_start assistant message.errorMessage": "omp tells the end already with the beginning, where nothing came",
 }
 """Keys that polylect leaves out of frames (by how frame and key end)."""
-
-
-class Wire:
-    """An engine, and what it says."""
-
-    def __init__(self, engine: Engine, shell: str) -> None:
-        self._engine = engine
-        self.shell = shell
-        """What it calls the tool that runs commands."""
-        self._heard: list[Json] = []
-
-    def send(self, command: str, **fields: object) -> None:
-        self._engine.send({"type": command, "id": command, **fields})
-
-    def until(self, wanted: str) -> Json:
-        while True:
-            self._heard.append(frame := self._engine.frame(PATIENCE))
-            if word(frame) == wanted:
-                return frame
-
-    def ask(self, command: str, **fields: object) -> Json:
-        """A question, and the data of its answer."""
-        self.send(command, **fields)
-        answer = self.until(f"response {command}")
-        assert answer["success"], answer
-        return dict(answer.get("data") or {})
-
-    def heard(self) -> list[Json]:
-        """All since the last time."""
-        self.ask("get_state")
-        heard, self._heard = self._heard[:-1], []
-        return heard
-
-
-def omp(package: Package, place: Place, url: str) -> Wire:
-    """The real one. It repeats a failed request after 10 ms rather than 2 s."""
-    (agent := place.folder / package.name).mkdir()
-    cost = {"input": 1, "output": 1, "cacheRead": 0, "cacheWrite": 0}
-    about = {"reasoning": True, "input": ["text"], "cost": cost, "contextWindow": 200_000, "maxTokens": 64_000}
-    mock = {
-        "baseUrl": url,
-        "apiKey": "none",
-        "api": "anthropic-messages",
-        "models": [{"id": MODEL, "name": "m", **about}],
-    }
-    (agent / "models.yml").write_text(json.dumps({"providers": {"mock": mock}}))
-    (agent / "config.yml").write_text("retry:\n  baseDelayMs: 10\n")
-    argv = [str(package.runtime), str(package.folder / "src/cli.ts"), "--mode", "rpc", "--model", f"mock/{MODEL}"]
-    env = {"PATH": package.path, "PI_OFFLINE": "1", "PI_CODING_AGENT_DIR": str(agent)}
-    return started([*argv, "--no-title"], place, env, "bash")
-
-
-def polylect(place: Place, url: str) -> Wire:
-    flags = ["--mode", "rpc", "--provider", "anthropic", "--model", MODEL, "--base-url", url]
-    return started([*ENGINE, *flags], place, {"ANTHROPIC_API_KEY": SECRET}, "Bash")
-
-
-def started(argv: list[str], place: Place, env: dict[str, str], shell: str) -> Wire:
-    engine = Engine(argv, place.workspace, {**place.env, **env})
-    place.keep(engine)
-    wire = Wire(engine, shell)
-    wire.until("ready")
-    wire.heard()
-    return wire
 
 
 @pytest.fixture(scope="module")
@@ -125,18 +60,6 @@ def ours(place: Place, service: Service) -> Wire:
 
 
 # Shapes.
-
-
-def word(frame: Json) -> str:
-    match frame["type"]:
-        case "message_update":
-            return str(frame["assistantMessageEvent"]["type"])
-        case "message_start" | "message_end" as kind:
-            return f"{kind} {frame['message']['role']}"
-        case "response":
-            return f"response {frame['command']}"
-        case kind:
-            return str(kind)
 
 
 def story(frames: list[Json]) -> list[str]:
@@ -172,19 +95,6 @@ def keys(frames: Iterable[Json]) -> set[str]:
         name = "message_update" if frame["type"] == "message_update" else word(frame)
         found |= {f"{name} {path}" for path in paths(frame)}
     return found
-
-
-def paths(value: object, at: str = "") -> Iterator[str]:
-    match value:
-        case dict():
-            for key, inner in value.items():
-                path = f"{at}.{key}".lstrip(".")
-                yield path
-                if key not in ("args", "arguments", "details"):  # what a tool takes and gives is its own business
-                    yield from paths(inner, path)
-        case list():
-            for inner in value:
-                yield from paths(inner, f"{at}[]")
 
 
 def says(*blocks: Text | Thinking | ToolCall) -> list[Step]:
@@ -322,6 +232,70 @@ def test_both_say_the_same_frames_in_the_same_order_and_ours_have_all_their_keys
 
 def told_by_both(key: str) -> bool:
     return key.partition(" ")[0] not in WORDS
+
+
+# Answers.
+
+ANSWERS = {
+    "messages[].attribution": "who said it is told while it happens",
+    "messages[].duration": "how long a message took is not told",
+    "messages[].ttft": "the same for its first word",
+    "messages[].meta": "what of a command's output was left out: ours names the file that has it all",
+}
+"""Keys that polylect leaves out of answers."""
+QUESTIONS: tuple[tuple[str, Json], ...] = (
+    ("get_state", {}),
+    ("get_session_stats", {}),
+    ("get_messages", {}),
+    ("get_available_models", {}),
+    ("set_thinking_level", {"level": "low"}),
+    ("cycle_thinking_level", {}),
+    ("bash", {"command": "echo hi; exit 3"}),
+    ("bash", {"command": "seq 100000"}),
+    ("get_messages", {}),
+    ("get_branch_messages", {}),
+    ("get_last_assistant_text", {}),
+    ("set_session_name", {"name": "A talk"}),
+    ("set_session_name", {"name": " "}),
+    ("set_model", {"provider": "nobody", "modelId": "nothing"}),
+    ("set_steering_mode", {"mode": "one-at-a-time"}),
+    ("set_auto_compaction", {"enabled": True}),
+    ("abort", {}),
+    ("abort_bash", {}),
+    ("abort_retry", {}),
+    ("no_such_command", {}),
+    ("new_session", {}),
+    ("get_state", {}),
+    ("get_last_assistant_text", {}),
+)
+
+
+def test_both_answer_alike(theirs: Wire, ours: Wire, service: Service, place: Place) -> None:
+    """Success or error in the same words, and data with all of their keys."""
+    for wire in (theirs, ours):
+        begin_session(wire, service, place)
+    for command, fields in QUESTIONS:
+        expected, heard = (wire.answer(command, **fields) for wire in (theirs, ours))
+        assert {**heard, "data": None} == {**expected, "data": None}
+        missing = set(paths(expected.get("data"))) - set(paths(heard.get("data")))
+        assert {key for key in missing if not key.startswith(tuple(ANSWERS))} == set(), command
+
+
+def test_the_answers_about_models_and_branches_are_alike(
+    theirs: Wire, ours: Wire, service: Service, place: Place
+) -> None:
+    data = []
+    for wire, provider in ((theirs, "mock"), (ours, "anthropic")):
+        begin_session(wire, service, place)
+        chosen = wire.ask("set_model", provider=provider, modelId=MODEL)
+        [point] = wire.ask("get_branch_messages")["messages"]
+        branched = wire.ask("branch", entryId=point["entryId"])
+        assert branched == {"text": "What do the notes say?", "cancelled": False}
+        assert wire.ask("get_state")["messageCount"] == 0
+        assert not wire.answer("branch", entryId="nowhere")["success"]
+        data.append(chosen)
+    expected, heard = (set(paths(chosen)) for chosen in data)
+    assert expected <= heard
 
 
 # Sessions.

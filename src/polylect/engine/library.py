@@ -48,7 +48,7 @@ class FileLibrary:
         return self._take_over(path)
 
     def fork(self, store: Store, at: str = "") -> FileStore:
-        if not store.entries:
+        if not store.entries and not at:
             return self.create()
         parent, entry = fork_place(store.session, store.entries, at)
         fork = self.create()

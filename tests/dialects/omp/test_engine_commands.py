@@ -231,6 +231,13 @@ def test_entries_are_a_chain_and_can_be_asked_for_since_one() -> None:
     assert talk.ask({"type": "get_entries", "since": "no"}, ITEMS)[0]["success"] is False
 
 
+def test_a_model_that_thinks_for_a_number_of_tokens_has_levels_too() -> None:
+    (answer,) = EngineTalk().ask({"type": "get_available_models"}, (ModelCard("p", "m", thinking=True),))
+    (model,) = answer["data"]["models"]
+    assert model["reasoning"] is True
+    assert model["thinking"] == {"mode": "budget", "minLevel": "minimal", "maxLevel": "xhigh"}
+
+
 def test_set_model_is_answered_with_the_model_itself() -> None:
     talk = EngineTalk()
     talk.hear({"id": "m", "type": "set_model", "provider": "p", "modelId": "m"})

@@ -71,6 +71,19 @@ def test_a_plain_prompt_is_acknowledged_and_runs_from_agent_start_to_agent_end()
     assert [message["role"] for message in frames[11]["messages"]] == ["user", "assistant"]
 
 
+@pytest.mark.parametrize(
+    ("answered", "told"),
+    [
+        ("gpt-5", "gpt-5"), ("gpt-5-2025-08-07", "gpt-5"), ("gpt-5-20250807", "gpt-5"), ("gpt-5@20250807", "gpt-5"),
+        ("", "gpt-5"), ("gpt-5-mini", "gpt-5-mini"), ("other", "other"),
+    ],
+)  # fmt: skip
+def test_a_message_names_the_model_as_the_host_does_unless_another_one_answered(answered: str, told: str) -> None:
+    talk = EngineTalk(model="gpt-5")
+    frames = talk.say(*plain(), StepStarted(**T), *text("Hi", **T), ReplyEnded("end", model=answered, **T))
+    assert (frames[4]["message"]["model"], frames[-1]["message"]["model"]) == ("gpt-5", told)
+
+
 def test_an_update_holds_the_message_so_far_with_placeholders() -> None:
     talk = EngineTalk()
     talk.say(*plain())

@@ -82,10 +82,7 @@ class Draft:
 
     def finish(self, event: ReplyEnded) -> m.AssistantMessage:
         self._close()
-        speaker = self._speaker
-        if event.model:
-            speaker = Speaker(speaker.api, speaker.provider, event.model, speaker.version)
-        message = speaker.message(
+        message = self._speaker.answering(event.model).message(
             self._blocks, self._at, stop=event.stop, usage=event.usage, error=event.error, request=event.request
         )
         self._pen.say(MessageEnd(message))

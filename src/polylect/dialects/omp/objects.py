@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import UNSET, Struct
 
 from polylect.dialects.omp import messages as m
-from polylect.vocab.answers import Item, ModelCard, ShellResult
+from polylect.vocab.answers import LEVELS, Item, ModelCard, ShellResult
 from polylect.vocab.content import (
     Attachment,
     Block,
@@ -82,6 +82,22 @@ class Speaker(Struct, frozen=True):
             response_id=request or UNSET,
         )
 
+    def answering(self, model: str) -> "Speaker":
+        """With the model that a service says has answered. A dated form of the one it was asked for is that one: hosts
+        look for the name that they chose."""
+        if not model or _is_dated(model, self.model):
+            return self
+        return Speaker(self.api, self.provider, model, self.version)
+
+
+def _is_dated(model: str, name: str) -> bool:
+    """Whether this is the model of that name, with the day it was made or without."""
+    if not name or not model.startswith(name):
+        return False
+    rest = model[len(name) :]
+    digits = rest[1:].replace("-", "")
+    return not rest or (rest[0] in "-@" and len(digits) == 8 and digits.isdigit())
+
 
 def api_name(api: str) -> str:
     return _APIS.get(api, api)
@@ -157,7 +173,8 @@ def spoken_in(item: Item, speaker: Speaker) -> Iterator[m.Message]:
         yield bash_execution(item.shell, at)
     elif message.role == "assistant":
         content = [block for block in map(spoken, message.content) if block]
-        who = Speaker(speaker.api, message.provider or speaker.provider, message.model, speaker.version)
+        who = Speaker(speaker.api, message.provider or speaker.provider, speaker.model, speaker.version)
+        who = who.answering(message.model)
         yield who.message(content, at, stop=message.stop, usage=message.usage, request=item.request)
     elif message.role == "tool":
         for block in message.content:
@@ -194,8 +211,10 @@ def _words(message: Message) -> str:
 
 
 def model(card: ModelCard) -> m.Model:
-    levels = [level for level in card.effort_levels if level != "off"]
-    reasoning = card.thinking or bool(levels)
+    levels = [level for level in LEVELS[1:] if level in card.effort_levels]
+    mode = "effort"
+    if card.thinking and not levels:
+        mode, levels = "budget", list(LEVELS[1:-1])
     prices = [price or 0 for price in (*card.prices, 0, 0, 0, 0)][:4]
     return m.Model(
         id=card.name,
@@ -203,10 +222,10 @@ def model(card: ModelCard) -> m.Model:
         api=api_name(card.api),
         provider=card.provider,
         base_url=card.base_url,
-        reasoning=reasoning,
+        reasoning=bool(levels),
         input=["text"] if card.images is False else ["text", "image"],
         cost=m.Cost(*prices),
         context_window=card.window,
         max_tokens=card.max_output,
-        thinking={"mode": "effort", "minLevel": levels[0], "maxLevel": levels[-1]} if levels else UNSET,
+        thinking={"mode": mode, "minLevel": levels[0], "maxLevel": levels[-1]} if levels else UNSET,
     )
