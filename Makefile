@@ -15,7 +15,7 @@ demo: compiled ## watch the engine do a small job, no key and no network needed
 	@$(BIN)/polylect demo
 
 test: compiled ## run the tests
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
 test-all: ## run the tests on every Python from 3.11 that this machine has
 	@$(PYTHON) scripts/test_all.py
