@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from polylect.dialects.hosting import Refusal
 from polylect.dialects.jsonstream import shapes
 from polylect.dialects.jsonstream.versions import MODE_WORDS, MODES
 from polylect.vocab.commands import AddContext, AddServer, Cancel, Command, Configure, Prompt
@@ -17,14 +18,6 @@ _TRANSPORTS: dict[str, Literal["stdio", "sse", "http"]] = {
     "streamable_http": "http",
 }
 _TRANSPORT_WORDS = {"stdio": "stdio", "sse": "sse", "http": "streamable-http"}
-
-
-class Refusal(Exception):
-    """A command that cannot go over this wire, mostly because there is no word for it."""
-
-    def __init__(self, message: str, code: str = "unsaid") -> None:
-        super().__init__(message)
-        self.code = code
 
 
 # As the engine reads them. Each raises ValueError with a reason for people.

@@ -4,7 +4,6 @@ The four rules for hosts (seed 003): generic JSON first; a line is known, unknow
 ignored; what an engine says it can do is never a reason to refuse what it does.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
@@ -12,13 +11,13 @@ from msgspec.structs import replace
 
 from polylect.dialects.base import Env
 from polylect.dialects.hold import Hold
+from polylect.dialects.hosting import GONE, Refusal, Tally, accepted, refused
 from polylect.dialects.jsonstream import later, later_commands, questions, shapes
-from polylect.dialects.jsonstream.commands import COMMANDS, Refusal, configure_frames, message_frame, server_frame
+from polylect.dialects.jsonstream.commands import COMMANDS, configure_frames, message_frame, server_frame
 from polylect.dialects.jsonstream.pen import MAX_FRAME
 from polylect.dialects.jsonstream.reader import EventReader
 from polylect.dialects.jsonstream.reading import Bad, Unknown, read_command, read_event
 from polylect.dialects.jsonstream.versions import VERSIONS
-from polylect.dialects.ration import Ration
 from polylect.vocab import events as e
 from polylect.vocab.commands import (
     AddContext,
@@ -58,10 +57,8 @@ class HostSide:
         """Turns that stand for a steer."""
         self._requests: dict[str, tuple[str, str]] = {}
         """Commands that the engine itself answers: their word and their ref, by the id they were sent with."""
-        self.outcomes: Counter[str] = Counter()
-        """How many lines were known, unknown and malformed."""
-        self._ration = Ration(env.now)
-        self._log: list[str] = []
+        self._tally = Tally(env.now)
+        self.outcomes = self._tally.outcomes
 
     # The hinge.
 
@@ -73,10 +70,9 @@ class HostSide:
 
     def receive_eof(self) -> list[e.Event]:
         heard = [event for line in self._lines.end() for event in self._hear(line)]
-        failure = Failure("engine_gone", "the engine went away before the turn ended", "engine")
         turns = [*self._hold.running, *[prompt.turn for prompt in self._hold.drop()]]
-        gone = [e.TurnEnded("error", failure=failure, turn=turn) for turn in turns]
-        unanswered = [e.Reply(ref, failure=failure) for _, ref in self._requests.values()]
+        gone = [e.TurnEnded("error", failure=GONE, turn=turn) for turn in turns]
+        unanswered = [e.Reply(ref, failure=GONE) for _, ref in self._requests.values()]
         return [*heard, *self._complete([*self._reader.flush(), *unanswered, *gone]), *self._completer.close()]
 
     def send(self, command: Command) -> list[e.Event]:
@@ -86,10 +82,9 @@ class HostSide:
                 raise Refusal(f"json-stream has no word for {type(command).__name__}")
             follows = self._complete(say(self, command))
         except Refusal as refusal:
-            failure = Failure(refusal.code, str(refusal), "host")
-            return [e.Reply(command.ref, failure=failure, session=command.session)]
+            return [refused(command, refusal)]
         waits = command.ref in [ref for _, ref in self._requests.values()]
-        return [e.Reply(command.ref, session=command.session), *follows] if command.ref and not waits else follows
+        return follows if waits else [*accepted(command), *follows]
 
     def data_to_send(self) -> bytes:
         data = b"".join(self._out)
@@ -97,9 +92,7 @@ class HostSide:
         return data
 
     def to_log(self) -> list[str]:
-        """What is worth logging since the last time: malformed lines, a few a minute. Never an unknown one."""
-        lines, self._log = self._log, []
-        return lines
+        return self._tally.to_log()
 
     def overhear(self, data: bytes) -> list[e.Event]:
         frames = [read_command(line, self._version) for line in self._own_lines.feed(data)]
@@ -113,7 +106,7 @@ class HostSide:
             case Unknown(kind, found):
                 return self._complete(self._later(kind, found, raw))
             case Bad(why):
-                return self._complete(self._malformed(raw, why))
+                return self._complete([self._tally.malformed(raw, why)])
             case frame, found:
                 self.outcomes["known"] += 1
                 return self._complete(self._follow(self._reader.read(frame, found)))
@@ -123,7 +116,7 @@ class HostSide:
         try:
             meaning = later.meaning(kind, found)
         except ValueError as error:
-            return self._malformed(raw, str(error))
+            return [self._tally.malformed(raw, str(error))]
         self.outcomes["unknown" if meaning is None else "known"] += 1
         return [e.UnknownEvent(kind, raw)] if meaning is None else [self._answered(event) for event in meaning]
 
@@ -132,13 +125,6 @@ class HostSide:
         if not isinstance(event, e.Reply) or event.ref not in self._requests:
             return event
         return replace(event, ref=self._requests.pop(event.ref)[1])
-
-    def _malformed(self, raw: bytes, why: str) -> list[e.Event]:
-        self.outcomes["malformed"] += 1
-        if (passed_over := self._ration.take()) is not None:
-            more = f" ({passed_over} like it were passed over)" if passed_over else ""
-            self._log.append(f"not an event: {why}: {raw[:200]!r}{more}")
-        return [e.MalformedEvent(raw, why)]
 
     def _follow(self, events: list[e.Event]) -> Iterator[e.Event]:
         """A prompt comes back as what was said in its turn, and the next one goes out when its time has come."""

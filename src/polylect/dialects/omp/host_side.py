@@ -4,24 +4,21 @@ The id of a prompt is its turn. The codec asks for the state by itself: to learn
 engine does not say whether a turn is over.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from polylect.dialects.base import Env
+from polylect.dialects.hosting import GONE, Refusal, Tally, refused
 from polylect.dialects.omp import host_answers, reading, requests
 from polylect.dialects.omp.frames import VERSIONS
 from polylect.dialects.omp.host_chunks import Chunks
 from polylect.dialects.omp.host_fields import Found
 from polylect.dialects.omp.host_replies import Asked
 from polylect.dialects.omp.host_speaker import Speaker
-from polylect.dialects.omp.host_words import Refusal
-from polylect.dialects.ration import Ration
 from polylect.vocab import commands as c
 from polylect.vocab import events as e
 from polylect.vocab.complete import Completer
-from polylect.vocab.content import Failure
 from polylect.wire import jsonl
 
 _UPDATE = b'{"type":"message_update"'
@@ -48,10 +45,8 @@ class HostSide(Speaker):
         self._completer = Completer(env.new_id)
         self._settled = True
         self._ready = False
-        self.outcomes: Counter[str] = Counter()
-        """How many lines were known, unknown and malformed."""
-        self._ration = Ration(env.now)
-        self._log: list[str] = []
+        self._tally = Tally(env.now)
+        self.outcomes = self._tally.outcomes
 
     # The hinge.
 
@@ -69,17 +64,15 @@ class HostSide(Speaker):
 
     def receive_eof(self) -> list[e.Event]:
         heard = [event for line in self._lines.end() for event in self._hear(line)]
-        failure = Failure("engine_gone", "the engine went away before the turn ended", "engine")
-        gone = self._runs.gone(failure)
-        waiting = [e.TurnEnded("error", failure=failure, turn=prompt.turn) for prompt in self._hold.drop()]
+        gone = self._runs.gone(GONE)
+        waiting = [e.TurnEnded("error", failure=GONE, turn=prompt.turn) for prompt in self._hold.drop()]
         return [*heard, *self._complete([*gone, *waiting]), *self._completer.close()]
 
     def send(self, command: c.Command) -> list[e.Event]:
         try:
             follows = self._speak(command)
         except Refusal as refusal:
-            failure = Failure(refusal.code, str(refusal), "host")
-            return [e.Reply(command.ref, failure=failure, session=command.session)]
+            return [refused(command, refusal)]
         return self._complete(follows)
 
     def data_to_send(self) -> bytes:
@@ -93,9 +86,7 @@ class HostSide(Speaker):
         return [event for frame in known for event in self._complete(self._note_heard(frame))]
 
     def to_log(self) -> list[str]:
-        """What is worth logging since the last time: malformed lines, a few a minute. Never an unknown one."""
-        lines, self._log = self._log, []
-        return lines
+        return self._tally.to_log()
 
     # What the engine says.
 
@@ -148,11 +139,7 @@ class HostSide(Speaker):
                 return [e.UnknownEvent(kind, line)]
 
     def _malformed(self, line: bytes, why: str) -> list[e.Event]:
-        self.outcomes["malformed"] += 1
-        if (passed_over := self._ration.take()) is not None:
-            more = f" ({passed_over} like it were passed over)" if passed_over else ""
-            self._log.append(f"not an event: {why}: {line[:200]!r}{more}")
-        return self._completer.add(e.MalformedEvent(line, why))
+        return self._completer.add(self._tally.malformed(line, why))
 
     def _engine_ready(self, found: Found) -> list[e.Event]:
         self._reader.curious = True

@@ -8,12 +8,12 @@ from msgspec.structs import replace
 
 from polylect.dialects.base import Env
 from polylect.dialects.hold import Hold
+from polylect.dialects.hosting import Refusal, accepted
 from polylect.dialects.omp import host_answers, host_words, reading, requests
 from polylect.dialects.omp.host_answers import Read
 from polylect.dialects.omp.host_dialogs import How
 from polylect.dialects.omp.host_reader import EventReader
 from polylect.dialects.omp.host_replies import Asked, Replies
-from polylect.dialects.omp.host_words import Refusal
 from polylect.vocab import commands as c
 from polylect.vocab import events as e
 from polylect.wire import jsonl
@@ -118,7 +118,7 @@ class Speaker:
     def _ask(self, command: c.Command, frames: list[requests.Request], read: Read | None = None) -> list[e.Event]:
         """Answered once all of them are."""
         if not frames:
-            return _accepted(command)
+            return [*accepted(command)]
         asked = Asked(ref=command.ref, session=command.session, left=len(frames))
         for frame in frames:
             self._request(frame, asked, read)
@@ -147,14 +147,14 @@ class Speaker:
         if prompt in self._hold.add(prompt):
             self._hand_over(prompt, Asked(ref=command.ref, session=command.session))
             return []
-        return _accepted(command)
+        return [*accepted(command)]
 
     def _interrupt(self, prompt: c.Prompt) -> list[e.Event]:
         """pi cannot stop and go on in one word."""
         if self._version == "pi":
             self._hold.add(prompt)
             self._request(requests.Abort(), Asked())
-            return _accepted(prompt)
+            return [*accepted(prompt)]
         self._hand_over(prompt, Asked(ref=prompt.ref, session=prompt.session))
         return []
 
@@ -185,7 +185,7 @@ class Speaker:
         ended: list[e.Event] = [e.TurnEnded("cancelled", turn=prompt.turn) for prompt in dropped]
         if whole and self._hold.running and command.target in ("", *self._hold.running):
             return [*ended, *self._ask(command, [requests.Abort()])]
-        return [*_accepted(command), *ended]
+        return [*accepted(command), *ended]
 
     def _answer(self, command: c.Answer) -> list[e.Event]:
         ask = self._reader.dialogs.open.get(command.ask)
@@ -198,7 +198,7 @@ class Speaker:
         closed = self._note_answer(frame)
         if command.interrupt and command.verdict != "allow" and self._hold.running:
             self._request(requests.Abort(), Asked())
-        return [*_accepted(command), *closed]
+        return [*accepted(command), *closed]
 
     def _host_reply(self, command: c.HostReply) -> list[e.Event]:
         call = self._reader.host_calls.get(command.call)
@@ -207,14 +207,14 @@ class Speaker:
         if not command.partial:
             del self._reader.host_calls[command.call]
         self._out.append(jsonl.dump(host_words.host_reply(command, call)))
-        return _accepted(command)
+        return [*accepted(command)]
 
     def _configure(self, command: c.Configure) -> list[e.Event]:
         return self._ask(command, host_words.configure(command, self._version, self._reader.provider))
 
     def _add_context(self, command: c.AddContext) -> list[e.Event]:
         self._context.append(command.text)
-        return _accepted(command)
+        return [*accepted(command)]
 
     def _compact(self, command: c.Compact) -> list[e.Event]:
         if command.busy == "refuse" and self._hold.running:
@@ -243,7 +243,3 @@ _WORDS: dict[type[c.Command], Callable[[Speaker, Any], list[e.Event]]] = {
     c.RunShell: Speaker._run_shell,
     c.Query: Speaker._query,
 }
-
-
-def _accepted(command: c.Command) -> list[e.Event]:
-    return [e.Reply(command.ref, session=command.session)] if command.ref else []

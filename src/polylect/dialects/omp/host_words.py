@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from polylect.dialects.hosting import Refusal
 from polylect.dialects.omp import messages, requests
 from polylect.dialects.omp.shapes import Frame
 from polylect.vocab.answers import LEVELS
@@ -14,14 +15,6 @@ from polylect.vocab.content import Attachment, Image
 from polylect.vocab.events import Ask, HostCall
 
 Requests = list[requests.Request]
-
-
-class Refusal(Exception):
-    """A command that cannot go over this wire, mostly because there is no word for it."""
-
-    def __init__(self, message: str, code: str = "unsaid") -> None:
-        super().__init__(message)
-        self.code = code
 
 
 def pictures(attachments: tuple[Attachment, ...]) -> tuple[messages.Image, ...]:
