@@ -7,7 +7,7 @@ from typing import Any
 from polylect.dialects.ration import Ration
 from polylect.vocab.commands import Command
 from polylect.vocab.content import Failure
-from polylect.vocab.events import MalformedEvent, Reply
+from polylect.vocab.events import Event, MalformedEvent, Reply
 
 GONE = Failure("engine_gone", "the engine went away before the turn ended", "engine")
 """How turns end that the engine did not live to end."""
@@ -25,7 +25,7 @@ def refused(command: Command, refusal: Refusal) -> Reply:
     return Reply(command.ref, failure=Failure(refusal.code, str(refusal), "host"), session=command.session)
 
 
-def accepted(command: Command, data: Any = None) -> list[Reply]:
+def accepted(command: Command, data: Any = None) -> list[Event]:
     """Only who gave a ref is answered."""
     return [Reply(command.ref, data, session=command.session)] if command.ref else []
 

@@ -387,6 +387,7 @@ def test_how_far_work_has_come_cannot_be_said() -> None:
         ({"thinking_budget": 500}, {"subtype": "set_max_thinking_tokens", "max_thinking_tokens": 500}),
         ({"thinking": 700}, {"subtype": "set_max_thinking_tokens", "max_thinking_tokens": 700}),
         ({"thinking": "disabled"}, {"subtype": "set_max_thinking_tokens", "max_thinking_tokens": 0}),
+        ({"thinking": "high"}, {"subtype": "set_max_thinking_tokens", "max_thinking_tokens": 20_000}),
         ({"name": "A talk"}, {"subtype": "rename_session", "title": "A talk"}),
         ({"effort": "low"}, {"subtype": "apply_flag_settings", "settings": {"effortLevel": "low"}}),
         (
@@ -418,7 +419,7 @@ def test_the_environment_needs_no_answer() -> None:
     assert host.said() == [{"type": "update_environment_variables", "variables": {"A": "1"}}]
 
 
-@pytest.mark.parametrize("settings", [{"mode": "sleepy"}, {"steering_mode": "all"}, {"thinking": "high"}])
+@pytest.mark.parametrize("settings", [{"mode": "sleepy"}, {"steering_mode": "all"}, {"thinking": "hard"}])
 def test_a_setting_without_a_word_is_refused_and_nothing_is_said(settings: Frame) -> None:
     host = Host()
     assert refusal(host.say(c.Configure(settings, ref="r"))).code == "unsaid"

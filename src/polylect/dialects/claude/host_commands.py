@@ -10,9 +10,9 @@ from polylect.dialects.claude import control, host_words, shapes
 from polylect.dialects.claude.host_asks import Questions
 from polylect.dialects.claude.host_reader import EventReader
 from polylect.dialects.claude.host_requests import Requests
-from polylect.dialects.claude.host_words import Refusal
 from polylect.dialects.claude.loose import Object, text, words
 from polylect.dialects.hold import Hold
+from polylect.dialects.hosting import Refusal, accepted
 from polylect.vocab import commands as c
 from polylect.vocab import events as e
 from polylect.vocab.answers import Ledger, State
@@ -83,9 +83,6 @@ class Commands:
             self._write(host_words.context(prompt) if silent else host_words.prompt(prompt, ours=ours))
             self._reader.sent[prompt.turn] = None
 
-    def _accepted(self, command: c.Command, data: Any = None) -> list[e.Event]:
-        return [e.Reply(command.ref, data, session=command.session)] if command.ref else []
-
     def _prompt(self, command: c.Prompt) -> list[e.Event]:
         prompt = command if command.turn else replace(command, turn=self._new_id())
         if prompt.turn in self._hold:
@@ -99,7 +96,7 @@ class Commands:
             self.release([prompt])
         else:
             self.release(self._hold.add(prompt))
-        return self._accepted(command)
+        return accepted(command)
 
     def _steer(self, command: c.Steer) -> list[e.Event]:
         """There is no joining a running turn here: it becomes the next one."""
@@ -119,7 +116,7 @@ class Commands:
             case "prompt":
                 if dropped := self._hold.drop(command.target):
                     ended: list[e.Event] = [e.TurnEnded("cancelled", turn=prompt.turn) for prompt in dropped]
-                    return [*self._accepted(command), *ended]
+                    return [*accepted(command), *ended]
                 return self._request(command, control.CancelAsyncMessage(message_uuid=command.target))
             case "agent":
                 return self._request(command, control.StopTask(task_id=self._reader.agents.task(command.target)))
@@ -131,7 +128,7 @@ class Commands:
         dropped = self._hold.drop(target) if target or drop else []
         ended: list[e.Event] = [e.TurnEnded("cancelled", turn=prompt.turn) for prompt in dropped]
         if not running or (target and target not in running):
-            return [*self._accepted(command), *ended]
+            return [*accepted(command), *ended]
         self._reader.stopped.update(running)
         return [*self._request(command, control.Interrupt(cancel_queued=drop)), *ended]
 
@@ -144,7 +141,7 @@ class Commands:
         if command.verdict != "allow":
             self._reader.calls.denied[told.call] = command.reason
             self._reader.stopped.update(self._hold.running if command.interrupt else ())
-        return [*self._accepted(command), *told.closed]
+        return [*accepted(command), *told.closed]
 
     def _host_reply(self, command: c.HostReply) -> list[e.Event]:
         if command.call not in self.host_calls:
@@ -155,7 +152,7 @@ class Commands:
         if subtype == "mcp_message":
             result = {"mcp_response": _ACKNOWLEDGED if result is None else result}
         self.respond(command.call, {} if result is None else result, error=command.error)
-        return self._accepted(command)
+        return accepted(command)
 
     def _request(self, command: c.Command, *requests: control.Request) -> list[e.Event]:
         asked = [msgspec.to_builtins(request) for request in requests]
@@ -186,7 +183,7 @@ class Commands:
         if environment is not None:
             frame = shapes.Environment(variables={str(name): str(value) for name, value in environment.items()})
             self._write(msgspec.to_builtins(frame))
-        return self._request(command, *requests) if requests else self._accepted(command)
+        return self._request(command, *requests) if requests else accepted(command)
 
     def _add_context(self, command: c.AddContext) -> list[e.Event]:
         """The vendor's program takes a system prompt only when it is greeted first, polylect every time."""
@@ -197,7 +194,7 @@ class Commands:
         turn = f"context-{self._new_id()}"
         self.silent.add(turn)
         self.release(self._hold.add(c.Prompt(turn, command.text, query=False)))
-        return self._accepted(command)
+        return accepted(command)
 
     def _add_server(self, command: c.AddServer) -> list[e.Event]:
         self._servers[command.server.name] = host_words.server_config(command.server)
@@ -216,14 +213,14 @@ class Commands:
         known = reader.settings.known
         match command.what:
             case "cost":
-                return self._accepted(command, Ledger(reader.books.total, reader.books.rows))
+                return accepted(command, Ledger(reader.books.total, reader.books.rows))
             case "agents":
-                return self._accepted(command, tuple(reader.agents.running.values()))
+                return accepted(command, tuple(reader.agents.running.values()))
             case "tools" | "commands":
-                return self._accepted(command, known.get(command.what, ()))
+                return accepted(command, known.get(command.what, ()))
             case "state":
                 named = {key: known.get(key, "") for key in ("session", "model", "mode")}
-                return self._accepted(command, State(**named, busy=bool(reader.turn or self._hold.running)))
+                return accepted(command, State(**named, busy=bool(reader.turn or self._hold.running)))
         return self._request(command, host_words.query(command))
 
     def _rewind(self, command: c.Rewind) -> list[e.Event]:

@@ -4,7 +4,6 @@ It speaks the control protocol, and hands out each block once (`translator.py`).
 runs, because the vendor's program makes one of those that wait.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from msgspec.structs import replace
@@ -12,15 +11,13 @@ from msgspec.structs import replace
 from polylect.dialects.base import Env
 from polylect.dialects.claude.host_commands import Commands
 from polylect.dialects.claude.host_reader import Bad, EventReader
-from polylect.dialects.claude.host_words import Refusal
 from polylect.dialects.claude.loose import Object, inner, text
 from polylect.dialects.claude.versions import VERSIONS
 from polylect.dialects.hold import Hold
-from polylect.dialects.ration import Ration
+from polylect.dialects.hosting import GONE, Refusal, Tally, refused
 from polylect.vocab import commands as c
 from polylect.vocab import events as e
 from polylect.vocab.complete import Completer
-from polylect.vocab.content import Failure
 from polylect.wire import jsonl
 
 _HOST_CALLS = {"hook_callback": "hook", "mcp_message": "mcp_message", "request_user_dialog": "dialog"}
@@ -49,10 +46,8 @@ class HostSide:
         self._hold = Hold(hold=hold)
         fields = {"forwardSubagentText": True, **(initialize or {})}
         self._commands = Commands(env.new_id, self._reader, self._hold, offers=offers or {}, fields=fields)
-        self.outcomes: Counter[str] = Counter()
-        """How many lines were known, unknown and malformed."""
-        self._ration = Ration(env.now)
-        self._log: list[str] = []
+        self._tally = Tally(env.now)
+        self.outcomes = self._tally.outcomes
 
     # The hinge.
 
@@ -65,26 +60,22 @@ class HostSide:
 
     def receive_eof(self) -> list[e.Event]:
         heard = [event for line in self._lines.end() for event in self._hear(line)]
-        failure = Failure("engine_gone", "the engine went away before the turn ended", "engine")
         turns = [*self._hold.running, *[prompt.turn for prompt in self._hold.drop()]]
         heard_of = [turn for turn in turns if turn not in self._commands.silent]
-        gone = [e.TurnEnded("error", failure=failure, turn=turn) for turn in heard_of]
+        gone = [e.TurnEnded("error", failure=GONE, turn=turn) for turn in heard_of]
         return [*heard, *self._complete([*self._reader.flush(), *gone]), *self._completer.close()]
 
     def send(self, command: c.Command) -> list[e.Event]:
         try:
             return self._complete(self._commands.say(command))
         except Refusal as refusal:
-            failure = Failure(refusal.code, str(refusal), "host")
-            return [e.Reply(command.ref, failure=failure, session=command.session)]
+            return [refused(command, refusal)]
 
     def data_to_send(self) -> bytes:
         return self._commands.take()
 
     def to_log(self) -> list[str]:
-        """What is worth logging since the last time: malformed lines, a few a minute. Never an unknown one."""
-        lines, self._log = self._log, []
-        return lines
+        return self._tally.to_log()
 
     def overhear(self, data: bytes) -> list[e.Event]:
         heard: list[e.Event] = []
@@ -99,22 +90,18 @@ class HostSide:
 
     def _hear(self, line: bytes | jsonl.TooLong) -> list[e.Event]:
         if isinstance(line, jsonl.TooLong):
-            return self._complete(self._malformed(line.start, f"the line is longer than {line.limit} bytes"))
+            return self._malformed(line.start, f"the line is longer than {line.limit} bytes")
         try:
             found = jsonl.parse(line)
             kind = _kind(found)
             meaning = _CONTROL[kind](self, found) if kind in _CONTROL else self._reader.read(kind, found)
         except ValueError as error:
-            return self._complete(self._malformed(line, str(error)))
+            return self._malformed(line, str(error))
         self.outcomes["unknown" if meaning is None else "known"] += 1
         return self._complete([e.UnknownEvent(kind, line)] if meaning is None else self._follow(meaning))
 
-    def _malformed(self, raw: bytes, why: str) -> list[e.Event]:
-        self.outcomes["malformed"] += 1
-        if (passed_over := self._ration.take()) is not None:
-            more = f" ({passed_over} like it were passed over)" if passed_over else ""
-            self._log.append(f"not an event: {why}: {raw[:200]!r}{more}")
-        return [e.MalformedEvent(raw, why)]
+    def _malformed(self, line: bytes, why: str) -> list[e.Event]:
+        return self._completer.add(self._tally.malformed(line, why))
 
     def _follow(self, events: list[e.Event]) -> Iterator[e.Event]:
         """A prompt comes back as what was said in its turn, and the next one goes out when its time has come."""

@@ -8,20 +8,13 @@ import msgspec
 from polylect.dialects.claude import control, shapes
 from polylect.dialects.claude.loose import Object
 from polylect.dialects.claude.versions import WIRE_MODES
+from polylect.dialects.hosting import Refusal
 from polylect.vocab.commands import ChangeServer, Configure, HostSays, Prompt, Query, Quit, Rewind
 from polylect.vocab.content import Attachment, Document, File, Image, Link, Server
 
 Request = control.Request
 _HELD_BY_FLAGS = ("steering_mode", "follow_up_mode", "interrupt_mode", "compaction", "max_tokens", "max_turns", "cycle")
 """Settings of other wires. What is not named here may be one of the engine's own."""
-
-
-class Refusal(Exception):
-    """A command that cannot go over this wire, mostly because there is no word for it."""
-
-    def __init__(self, message: str, code: str = "unsaid") -> None:
-        super().__init__(message)
-        self.code = code
 
 
 # What a host offers, and settings that can only be named at the start.

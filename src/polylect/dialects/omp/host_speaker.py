@@ -118,7 +118,7 @@ class Speaker:
     def _ask(self, command: c.Command, frames: list[requests.Request], read: Read | None = None) -> list[e.Event]:
         """Answered once all of them are."""
         if not frames:
-            return [*accepted(command)]
+            return accepted(command)
         asked = Asked(ref=command.ref, session=command.session, left=len(frames))
         for frame in frames:
             self._request(frame, asked, read)
@@ -147,14 +147,14 @@ class Speaker:
         if prompt in self._hold.add(prompt):
             self._hand_over(prompt, Asked(ref=command.ref, session=command.session))
             return []
-        return [*accepted(command)]
+        return accepted(command)
 
     def _interrupt(self, prompt: c.Prompt) -> list[e.Event]:
         """pi cannot stop and go on in one word."""
         if self._version == "pi":
             self._hold.add(prompt)
             self._request(requests.Abort(), Asked())
-            return [*accepted(prompt)]
+            return accepted(prompt)
         self._hand_over(prompt, Asked(ref=prompt.ref, session=prompt.session))
         return []
 
@@ -207,14 +207,14 @@ class Speaker:
         if not command.partial:
             del self._reader.host_calls[command.call]
         self._out.append(jsonl.dump(host_words.host_reply(command, call)))
-        return [*accepted(command)]
+        return accepted(command)
 
     def _configure(self, command: c.Configure) -> list[e.Event]:
         return self._ask(command, host_words.configure(command, self._version, self._reader.provider))
 
     def _add_context(self, command: c.AddContext) -> list[e.Event]:
         self._context.append(command.text)
-        return [*accepted(command)]
+        return accepted(command)
 
     def _compact(self, command: c.Compact) -> list[e.Event]:
         if command.busy == "refuse" and self._hold.running:
