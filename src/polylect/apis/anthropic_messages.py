@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from polylect.apis import anthropic_request
 from polylect.apis.arguments import tool_call
+from polylect.apis.faults import cut_off, unreadable
 from polylect.vocab.content import Block, Stop, Text, Thinking, Usage
 from polylect.vocab.errors import ProviderError, ProviderFault
 from polylect.vocab.ports import ArgsChunk, BlockDone, ModelEvent, ReplyDone, TextChunk, ThinkingChunk
@@ -113,7 +114,7 @@ class StreamParser:
             try:
                 event = _decode(payload)
             except msgspec.MsgspecError as error:
-                self.fault = ProviderError("protocol", f"the model server sent what cannot be read: {error}")
+                self.fault = unreadable(error)
                 break
             if event.type == "content_block_delta" and event.delta is not None:
                 self._delta(event.delta, events)
@@ -131,7 +132,7 @@ class StreamParser:
         if self._stop is not None:
             self._finish(_Event(), events)
         else:
-            self.fault = ProviderError("network", "the model's reply was cut off", retryable=True)
+            self.fault = cut_off()
         return events
 
     def _delta(self, delta: _Delta, events: list[ModelEvent]) -> None:

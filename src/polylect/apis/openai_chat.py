@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from polylect.apis import openai_chat_request
 from polylect.apis.arguments import tool_call
+from polylect.apis.faults import cut_off, unreadable
 from polylect.apis.openai_faults import fault_of
 from polylect.vocab.content import Stop, Text, Thinking, Usage
 from polylect.vocab.errors import ProviderError
@@ -114,7 +115,7 @@ class StreamParser:
                 if payload.strip() == b"[DONE]":
                     events += self.end()
                 else:
-                    self.fault = ProviderError("protocol", f"the model server sent what cannot be read: {error}")
+                    self.fault = unreadable(error)
                 break
             if chunk.choices:
                 self._choice(chunk.choices[0], events)
@@ -130,7 +131,7 @@ class StreamParser:
             return []
         events: list[ModelEvent] = []
         if self._stop is None:
-            self.fault = ProviderError("network", "the model's reply was cut off", retryable=True)
+            self.fault = cut_off()
             return events
         self._close(events)
         events += [

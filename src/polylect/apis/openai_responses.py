@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from polylect.apis import openai_responses_request
 from polylect.apis.arguments import tool_call
+from polylect.apis.faults import cut_off, unreadable
 from polylect.apis.openai_faults import fault_of
 from polylect.vocab.content import Block, Stop, Text, Thinking, Usage
 from polylect.vocab.errors import ProviderError
@@ -96,7 +97,7 @@ class StreamParser:
             except msgspec.MsgspecError as error:
                 if payload.strip() in (b"", b"[DONE]"):
                     continue
-                self.fault = ProviderError("protocol", f"the model server sent what cannot be read: {error}")
+                self.fault = unreadable(error)
                 break
             if step := _STEPS.get(event.type):
                 step(self, event, events)
@@ -106,7 +107,7 @@ class StreamParser:
 
     def end(self) -> Events:
         if not self.done and not self.fault:
-            self.fault = ProviderError("network", "the model's reply was cut off", retryable=True)
+            self.fault = cut_off()
         return []
 
     def _created(self, event: _Event, events: Events) -> None:

@@ -5,8 +5,10 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
+from polylect.tools.arguments import Arguments, TypedTool
 from polylect.tools.limits import joined_ends
 from polylect.tools.spool import Spill, Spool
+from polylect.vocab.content import Category
 from polylect.vocab.errors import ToolError
 from polylect.vocab.ports import Exit, ToolContext
 
@@ -157,3 +159,13 @@ class Background:
             raise ToolError(f"{MOST_RUNNING} commands run in the background already. End one with KillBash:\n{states}")
         while len(self._jobs) >= MOST_KNOWN:
             del self._jobs[next(job.id for job in self.jobs if job.end)]
+
+
+class BackgroundTool(TypedTool[Arguments]):
+    """A tool that is about commands in the background."""
+
+    category: Category = "info"
+
+    def __init__(self, background: Background) -> None:
+        super().__init__()
+        self._background = background

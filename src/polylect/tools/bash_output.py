@@ -4,12 +4,11 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from polylect.tools.arguments import TypedTool, shown
-from polylect.tools.background import Background, Job, News
+from polylect.tools.arguments import shown
+from polylect.tools.background import BackgroundTool, Job, News
 from polylect.tools.limits import Capture
 from polylect.tools.programs import own_program
 from polylect.tools.spool import streams
-from polylect.vocab.content import Category
 from polylect.vocab.errors import ToolError
 from polylect.vocab.ports import ToolContext, ToolReturn
 
@@ -28,15 +27,10 @@ class Arguments(Struct, frozen=True):
     wait: Annotated[int, Meta(ge=0, description="If nothing is new, wait so many milliseconds for something.")] = 0
 
 
-class BashOutput(TypedTool[Arguments]):
+class BashOutput(BackgroundTool[Arguments]):
     name = "BashOutput"
-    category: Category = "info"
     text = TEXT
     arguments = Arguments
-
-    def __init__(self, background: Background) -> None:
-        super().__init__()
-        self._background = background
 
     def describe(self, args: dict[str, Any]) -> str:
         return f"Output of {shown(args, 'bash_id') or 'all background commands'}"

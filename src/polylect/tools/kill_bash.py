@@ -4,11 +4,10 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from polylect.tools.arguments import TypedTool, shown
-from polylect.tools.background import Background
+from polylect.tools.arguments import shown
+from polylect.tools.background import BackgroundTool
 from polylect.tools.bash_output import MOST
 from polylect.tools.spool import streams
-from polylect.vocab.content import Category
 from polylect.vocab.ports import ToolContext, ToolReturn
 
 TEXT = "Ends a command that runs in the background, and whatever it started. Shows what it had printed last."
@@ -18,15 +17,10 @@ class Arguments(Struct, frozen=True):
     bash_id: Annotated[str, Meta(description="The id that Bash gave.")]
 
 
-class KillBash(TypedTool[Arguments]):
+class KillBash(BackgroundTool[Arguments]):
     name = "KillBash"
-    category: Category = "info"
     text = TEXT
     arguments = Arguments
-
-    def __init__(self, background: Background) -> None:
-        super().__init__()
-        self._background = background
 
     def describe(self, args: dict[str, Any]) -> str:
         return f"End {shown(args, 'bash_id')}"
