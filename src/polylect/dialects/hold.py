@@ -4,6 +4,11 @@ Engines differ in what they do with a prompt that comes too early (aionrs and wa
 next, ACP agents do either), so none gets one before its time.
 """
 
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from polylect.dialects.hosting import Refusal
 from polylect.vocab.commands import Prompt
 
 
@@ -26,6 +31,15 @@ class Hold:
 
     def prompt(self, turn: str) -> Prompt | None:
         return self._running.get(turn)
+
+    def admit(self, prompt: Prompt, new_id: Callable[[], str]) -> Prompt:
+        """The prompt with a turn of its own. Raises Refusal."""
+        prompt = prompt if prompt.turn else replace(prompt, turn=new_id())
+        if prompt.turn in self:
+            raise Refusal(f"a turn {prompt.turn!r} is under way already", "duplicate_turn")
+        if prompt.busy == "refuse" and self._running:
+            raise Refusal("a turn is running", "busy")
+        return prompt
 
     def add(self, prompt: Prompt) -> list[Prompt]:
         """These may go to the engine now."""

@@ -3,8 +3,14 @@
 from typing import Any
 
 import msgspec
+from msgspec import Meta
 
 from polylect.dialects.base import Dialect
+
+
+def one_of(*words: str) -> Meta:
+    """The words of today: a schema lists them, a reader takes any."""
+    return Meta(extra_json_schema={"enum": list(words)})
 
 
 def schema(dialect: Dialect, version: str) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-from polylect.dialects.claude.shapes import Frame, Mode, Opaque, one_of
+from polylect.dialects.claude.shapes import Frame, Mode, Opaque
+from polylect.dialects.schema import one_of
 
 
 class Request(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="subtype"):

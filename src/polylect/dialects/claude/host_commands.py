@@ -84,11 +84,7 @@ class Commands:
             self._reader.sent[prompt.turn] = None
 
     def _prompt(self, command: c.Prompt) -> list[e.Event]:
-        prompt = command if command.turn else replace(command, turn=self._new_id())
-        if prompt.turn in self._hold:
-            raise Refusal(f"a turn {prompt.turn!r} is under way already", "duplicate_turn")
-        if prompt.busy == "refuse" and self._hold.running:
-            raise Refusal("a turn is running", "busy")
+        prompt = self._hold.admit(command, self._new_id)
         host_words.prompt(prompt, ours=self._reader.settings.ours)  # refused now, not when its time has come
         if prompt.busy == "interrupt" and self._hold.running:
             self._reader.stopped.update(self._hold.running)

@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, UnsetType
 
-from polylect.dialects.claude.shapes import Mode, Opaque, Said, one_of
+from polylect.dialects.claude.shapes import Mode, Opaque, Said
+from polylect.dialects.schema import one_of
 
 
 class Status(Said, frozen=True, kw_only=True, tag="system"):

@@ -7,14 +7,11 @@ forgive more than these shapes allow.
 # ruff: noqa: N815  (the wire has names in both styles)
 from typing import Annotated, Any, Literal, TypedDict
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType
+
+from polylect.dialects.schema import one_of
 
 Opaque = dict[str, Any]
-
-
-def one_of(*words: str) -> Meta:
-    """The words of today: a schema lists them, a reader takes any."""
-    return Meta(extra_json_schema={"enum": list(words)})
 
 
 Mode = Annotated[str, one_of("default", "acceptEdits", "bypassPermissions", "plan", "dontAsk", "auto", "manual")]

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Struct, UnsetType
 
-from polylect.dialects.jsonstream.shapes import Count, Frame, Opaque, one_of
+from polylect.dialects.jsonstream.shapes import Count, Frame, Opaque
+from polylect.dialects.schema import one_of
 
 # Always on: who does not know them drops them.
 

@@ -197,11 +197,7 @@ class HostSide:
     # Commands.
 
     def _prompt(self, command: Prompt) -> list[e.Event]:
-        prompt = command if command.turn else replace(command, turn=self._env.new_id())
-        if prompt.turn in self._hold:
-            raise Refusal(f"a turn {prompt.turn!r} is under way already", "duplicate_turn")
-        if prompt.busy == "refuse" and self._hold.running:
-            raise Refusal("a turn is running", "busy")
+        prompt = self._hold.admit(command, self._env.new_id)
         _line(message_frame(prompt, self._version))  # refused now, not when its time has come
         stopped = self._stop() if prompt.busy == "interrupt" else []
         return [*stopped, *self._release(self._hold.add(prompt))]

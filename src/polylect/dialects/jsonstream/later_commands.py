@@ -9,7 +9,8 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from polylect.dialects.hosting import Refusal
-from polylect.dialects.jsonstream.shapes import Count, Frame, Id, one_of
+from polylect.dialects.jsonstream.shapes import Count, Frame, Id
+from polylect.dialects.schema import one_of
 from polylect.vocab.commands import ChangeServer, Command, Grant, HostReply
 from polylect.vocab.content import Failure, Rule
 

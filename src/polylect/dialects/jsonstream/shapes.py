@@ -8,15 +8,12 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from polylect.dialects.schema import one_of
+
 Id = Annotated[str, Meta(min_length=1, max_length=1024)]
 Count = Annotated[int, Meta(ge=0)]
 Opaque = dict[str, Any]
 """Its keys are sorted on the wire, but for 0.1.0."""
-
-
-def one_of(*words: str) -> Meta:
-    """The words of today: a schema lists them, a reader takes any."""
-    return Meta(extra_json_schema={"enum": list(words)})
 
 
 Category = Annotated[str, one_of("info", "edit", "exec", "mcp")]

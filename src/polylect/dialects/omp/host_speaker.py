@@ -134,13 +134,11 @@ class Speaker:
         return self._ask(command, [host_words.open_session(command, self._version)])
 
     def _prompt(self, command: c.Prompt) -> list[e.Event]:
-        prompt = command if command.turn else replace(command, turn=self._env.new_id())
-        if not prompt.query:
+        if not command.query:
             raise Refusal("omp has no word for a prompt that only adds to the context")
-        if prompt.turn in self._hold or prompt.turn in self._replies:
-            raise Refusal(f"a turn {prompt.turn!r} is under way already", "duplicate_turn")
-        if prompt.busy == "refuse" and self._hold.running:
-            raise Refusal("a turn is running", "busy")
+        prompt = self._hold.admit(command, self._env.new_id)
+        if prompt.turn in self._replies:
+            raise Refusal(f"the id {prompt.turn!r} waits for a response already", "duplicate_turn")
         host_words.pictures(prompt.attachments)  # refused now, not when its time has come
         if prompt.busy == "interrupt" and self._runs.turn:
             return self._interrupt(prompt)

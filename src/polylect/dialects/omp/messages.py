@@ -6,13 +6,9 @@ its type says so. `timestamp` is milliseconds since 1970.
 
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
-
-def one_of(*words: str) -> Meta:
-    """The words of today: a schema lists them, a reader takes any."""
-    return Meta(extra_json_schema={"enum": list(words)})
-
+from polylect.dialects.schema import one_of
 
 QueueMode = Annotated[str, one_of("all", "one-at-a-time")]
 InterruptMode = Annotated[str, one_of("immediate", "wait")]

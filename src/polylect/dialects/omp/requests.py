@@ -4,8 +4,9 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, UnsetType
 
-from polylect.dialects.omp.messages import Image, InterruptMode, Level, QueueMode, ToolOutcome, one_of
+from polylect.dialects.omp.messages import Image, InterruptMode, Level, QueueMode, ToolOutcome
 from polylect.dialects.omp.shapes import Frame
+from polylect.dialects.schema import one_of
 
 
 class Request(Frame, frozen=True, kw_only=True):

@@ -18,8 +18,8 @@ from polylect.dialects.omp.messages import (
     ToolOutcome,
     ToolResultMessage,
     Usage,
-    one_of,
 )
+from polylect.dialects.schema import one_of
 
 
 class Frame(Struct, frozen=True, omit_defaults=True, tag_field="type", rename="camel"):
