@@ -256,6 +256,17 @@ def test_a_scope_is_never_wider_than_what_was_granted(rule: Rule, scope: object)
     assert frames[0]["scope"] == scope
 
 
+def test_a_call_that_is_heard_of_only_by_its_cancellation_was_denied_by_the_engine() -> None:
+    line = '{"type":"tool_cancelled","msg_id":"m","call_id":"c2","reason":"a rule"}'
+    denied = ToolFinished("c2", "", "", "denied", reason="a rule", turn="m")
+    assert hear(host(*ASKED), line, only=(ToolFinished,)) == [denied]
+    side = host(*ASKED)
+    say(side, Cancel())
+    assert hear(side, line, only=(ToolFinished,)) == [
+        ToolFinished("c2", "", "", "cancelled", reason="a rule", turn="m")
+    ]
+
+
 def test_a_denied_call_is_told_from_a_cancelled_one() -> None:
     line = '{"type":"tool_cancelled","msg_id":"m","call_id":"c","reason":"why"}'
     assert hear(host(*ASKED), line, only=(AskClosed, ToolFinished)) == [

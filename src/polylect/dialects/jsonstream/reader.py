@@ -193,9 +193,10 @@ class EventReader:
         return self._finish(frame.call_id, "allowed", events.finished_of(frame))
 
     def _tool_cancelled(self, frame: shapes.ToolCancelled, found: dict[str, Any]) -> list[Event]:
-        """Denied by us, or, where nobody has stopped anything, by the engine's own rules."""
+        """Denied by us; or by the engine's own rules, if it neither asked nor began, and nobody has stopped it."""
         name = self._names.get(frame.call_id, "")
-        denied = frame.call_id in self.denied or frame.msg_id not in self.stopped
+        unheard_of = frame.call_id not in self._names and frame.msg_id not in self.stopped
+        denied = frame.call_id in self.denied or unheard_of
         outcome: Literal["denied", "cancelled"] = "denied" if denied else "cancelled"
         finished = ToolFinished(frame.call_id, name, "", outcome, reason=frame.reason, turn=frame.msg_id)
         return self._finish(frame.call_id, "cancelled", finished)
