@@ -149,8 +149,8 @@ def child(agent: str, call: str, turn: str, **how: bool) -> list[Event]:
 TASK = ["user tool_result*", "system/task_progress"]
 ENDED = ["system/task_updated", "system/task_notification"]
 SHOWN = {
-    False: ["assistant tool_use*", *TASK, *ENDED],
-    True: ["assistant text*", "assistant tool_use*", *TASK, "assistant text*", *ENDED],
+    False: ["assistant tool_use*", "system/task_progress", *TASK, *ENDED],
+    True: ["assistant text*", "assistant tool_use*", "system/task_progress", *TASK, "assistant text*", *ENDED],
 }
 
 

@@ -41,11 +41,11 @@ class Asking:
             return [Answer(ask.ask, "deny", reason=_NOBODY, session=ask.session)]
         request = self._tool_request(ask) if ask.kind == "permission" or ask.call else questions.elicitation(ask)
         self._writer.settle(ask)
+        self._writer.state("requires_action")
         line = self._request(ask.ask, request)
         sent = jsonl.parse(line)["request"].get("input", {}) if isinstance(request, control.CanUseTool) else {}
         self._asks[ask.ask] = _Put(ask, sent)
         self._writer.asked.add(ask.call)
-        self._writer.state("requires_action")
         return []
 
     def _tool_request(self, ask: Ask) -> control.CanUseTool:

@@ -8,7 +8,7 @@ from polylect.dialects.claude import notices, shapes
 from polylect.dialects.claude.pen import Pen
 from polylect.dialects.claude.voice import Voice
 from polylect.vocab.content import Usage
-from polylect.vocab.events import AgentEnded, AgentProgress, AgentStarted
+from polylect.vocab.events import AgentEnded, AgentProgress, AgentStarted, ToolCalled
 
 
 class Task(Struct):
@@ -22,6 +22,8 @@ class Task(Struct):
     at: int
     voice: Voice
     calls: int = 0
+    told: tuple[str, int] = ("", 0)
+    """The last progress that was."""
     tokens: int = 0
     last_tool: str = ""
     stopped: bool = False
@@ -55,7 +57,7 @@ class Tasks:
                 task_type="local_agent",
                 subagent_type=task.kind,
                 prompt=event.task,
-                is_backgrounded=True if event.background else UNSET,
+                is_backgrounded=event.background if self._pen.newer or event.background else UNSET,
                 spawn_depth=task.depth,
                 parent_task_id=event.parent,
                 **self._said(),
@@ -65,12 +67,30 @@ class Tasks:
     def progress(self, event: AgentProgress) -> None:
         task = self._running.get(event.agent)
         used = {"total_tokens": event.usage.tokens, "tool_uses": event.calls, "duration_ms": self._took(task)}
+        told = (event.text, event.calls)
+        if task is None or task.told != told:
+            self._progress(event.agent, event.text, used)
+        if task:
+            task.told = told
+
+    def called(self, event: ToolCalled) -> None:
+        """What an agent calls is its progress, if that was not told already."""
+        if task := self._running.get(event.agent):
+            task.calls += 1
+            task.last_tool = event.name
+            told = (event.description or event.name, task.calls)
+            if task.told != told:
+                self._progress(task.id, told[0], self._usage(task))
+            task.told = told
+
+    def _progress(self, agent: str, text: str, used: dict[str, int]) -> None:
+        task = self._running.get(agent)
         self._pen.say(
             notices.TaskProgress(
                 subtype="task_progress",
-                task_id=event.agent,
+                task_id=agent,
                 tool_use_id=task.parent if task else "",
-                description=event.text,
+                description=text,
                 usage=used,
                 last_tool_name=task.last_tool if task else "",
                 subagent_type=task.kind if task else "",
@@ -107,11 +127,6 @@ class Tasks:
     def spent(self, agent: str, usage: Usage) -> None:
         if task := self._running.get(agent):
             task.tokens += usage.tokens
-
-    def called(self, agent: str, tool: str) -> None:
-        if task := self._running.get(agent):
-            task.calls += 1
-            task.last_tool = tool
 
     def _new(self, event: AgentStarted, kind: str) -> Task:
         above = self._running.get(event.parent)

@@ -33,10 +33,10 @@ class EventWriter(Scribe):
     # A turn.
 
     def _turn_started(self, event: e.TurnStarted) -> None:
+        self.state("running")
         uuids = self._prompts.started(event.turn, unasked=event.cause == "engine")
         self.turn = Turn(event.turn, uuids, self.pen.now(), unasked=event.cause == "engine")
         self.main.uuids, self.main.first_at, self.main.reply = uuids, 0, []
-        self.state("running")
 
     def _user_message(self, event: e.UserMessage) -> None:
         if event.agent:
@@ -158,8 +158,8 @@ class EventWriter(Scribe):
         self._calls[event.call] = event
         if not event.agent and self.turn:
             self.turn.called = True
-        self.tasks.called(event.agent, event.name)
         self._spoken(event).call(event.call, event.name, event.args)
+        self.tasks.called(event)
 
     def _tool_started(self, event: e.ToolStarted) -> None:
         self._started[event.call] = self.pen.now()
