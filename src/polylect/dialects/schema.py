@@ -18,6 +18,9 @@ def schema(dialect: Dialect, version: str) -> dict[str, Any]:
     shapes = dialect.shapes[version]
     frames = [shape for direction in shapes.values() for shape in direction.values()]
     refs, parts = msgspec.json.schema_components(frames, ref_template="#/$defs/{name}")
+    for part in parts.values():
+        if "description" in part:  # a docstring, whose indentation is kept before Python 3.13 and not after
+            part["description"] = " ".join(part["description"].split())
     by_shape = dict(zip(frames, refs, strict=True))
     directions = {name: {"anyOf": [by_shape[shape] for shape in found.values()]} for name, found in shapes.items()}
     return {
