@@ -19,6 +19,7 @@ from polylect.engine.engine import Engine
 from polylect.engine.hooks import NoHooks
 from polylect.engine.session import Session
 from polylect.engine.settings import Settings
+from polylect.engine.steers import STEER
 from polylect.vocab.commands import Command
 from polylect.vocab.content import Category, Message, ToolCall, ToolResult
 from polylect.vocab.entries import Body, Entry, Said
@@ -451,7 +452,7 @@ def _plain(value: Any) -> str:
 
 
 def is_prompt(said: Said) -> bool:
-    return said.message.role == "user" and said.turn != ""
+    return said.message.role == "user" and said.turn != "" and not said.turn.startswith(STEER)
 
 
 def check_history(messages: Sequence[Message]) -> None:

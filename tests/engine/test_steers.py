@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from doubles import Echo, Hang, Log, Played, Run, Stubborn, Talk, converse, line, run
+from doubles import Echo, Hang, Played, Run, SpottyLog, Stubborn, Talk, converse, line, run
 from polylect.providers.scripted import Scripted
 from polylect.vocab.commands import Cancel, Command, Configure, Prompt, Steer
 from polylect.vocab.content import Image, Text
@@ -279,7 +279,7 @@ def test_L2_a_message_that_still_waits_when_the_engine_ends_is_not_lost_in_silen
     assert fates(run(conversation, tmp_path, ANSWERS))[-4:] == [
         "queue_changed ('x',)",
         "queue_changed ('x',) ('y',)",
-        "notice 2 messages meant for a turn were dropped warning",
+        "notice 2 messages that waited for a turn stay in the conversation without an answer warning",
         "queue_changed",
     ]
 
@@ -293,7 +293,7 @@ def test_L2_a_message_that_could_not_be_stored_is_not_lost_in_silence(tmp_path: 
 
     full: list[int] = []
     model = Scripted.in_order({"call": "Echo", "id": "c1"}, "ok")
-    log = Log(full=lambda write: bool(full))
+    log = SpottyLog(full=lambda write: bool(full))
     talk = converse(tmp_path, model, [HELLO], Slow("Echo"), host=host, store=log)
     assert words(talk) == ["Hello", "?"]
     assert talk.of(Notice)[-1].text == "1 messages meant for a turn were dropped"

@@ -8,19 +8,19 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from polylect.engine import attach, offers, switching, user_shell
+from polylect.engine import attach, offers, queries, switching, user_shell
 from polylect.engine.agent import Agent
 from polylect.engine.agents import Crew, Spawn
 from polylect.engine.changes import Changes
 from polylect.engine.configure import BadSetting
-from polylect.engine.later import LATER
+from polylect.engine.later import LATER, Errands, attempted
 from polylect.engine.loop import MOST_REMINDERS
 from polylect.engine.one_agent import OneAgent
 from polylect.engine.personas import described_by, find_personas
 from polylect.engine.pulse import Pulse
-from polylect.engine.queries import QUERIES, Refused
 from polylect.engine.script import Script
 from polylect.engine.settings import Settings
+from polylect.engine.steers import STEER
 from polylect.engine.traces import Tracer
 from polylect.engine.turns import Turns
 from polylect.vocab.commands import (
@@ -75,6 +75,7 @@ class Engine:
         if self.settings.script_tool:
             self.agent.tools[Script.name] = Script()
         self.shell = user_shell.UserShell(self.agent)
+        self.errands = Errands()
         self.changes = Changes(self.agent, self.turns, self.crew.finished)
         self._reminded = 0
         self.servers: Servers | None = None
@@ -83,7 +84,7 @@ class Engine:
         self._prompted = False
         self._closing = False
         self.held: list[Command] | None = None
-        """What is said while another session is opened, for when it is there."""
+        """What is said while another session is opened, or while the host does not read, for afterwards."""
         self.agent.hooks.begin(self.agent.scene(), resumed=bool(self.agent.session.messages))
 
     @property
@@ -97,11 +98,11 @@ class Engine:
             return self.held.append(command)
         match command:
             case Query():
-                return self._query(command)
+                return queries.ask(self, command)
             case MalformedCommand():
                 return None  # its codec has answered it
             case _ if take := _COMMANDS.get(type(command)):
-                failure = take(self, command)
+                failure = attempted(take, self, command)
                 if failure is LATER:
                     return None
             case UnknownCommand(kind):
@@ -111,8 +112,18 @@ class Engine:
         self.reply(command, failure=failure)
         self.turns.next()
 
+    def hold(self, command: Command) -> None:
+        """Until the host has read more: answers to it would have nowhere to go (T8)."""
+        self.held = [command]
+        self.errands.start(self._held_for_room(self.held))
+
+    async def _held_for_room(self, held: list[Command]) -> None:
+        await self.agent.room()
+        if self.held is held:
+            self.release()
+
     def release(self) -> None:
-        """The other session is there."""
+        """What they were held for is there."""
         held, self.held = self.held or [], None
         for command in () if self._closing else held:
             self.handle(command)
@@ -122,24 +133,24 @@ class Engine:
         self.agent.asks.nobody_listens()
         self.agent.host_calls.nobody_listens()
         if stop:
-            self._cancel(Cancel())
-            self.turns.next()
+            self._stop()
 
     async def settled(self) -> None:
         """Returns once nothing runs and nothing waits, in the background neither."""
         await self.turns.settled()
-        while await self.crew.finished() or await self.shell.finished():
+        while await self.crew.finished() or await self.shell.finished() or await self.errands.finished():
             await self.turns.settled()
 
     async def close(self) -> None:
         """Stop everything and let go of everything."""
         self._closing = True
-        self._cancel(Cancel())
-        self.turns.next()
+        self._stop()
         await self.crew.close()
         self.shell.cancel()
         await self.shell.finished()
+        await self.errands.close()
         await self.turns.settled()
+        self.turns.leave_steers()
         await self.offers.close()
         await self.agent.hooks.close()
         if self.servers:
@@ -152,6 +163,13 @@ class Engine:
         with suppress(Exception):
             await self.agent.provider.close()
         self.agent.session.store.close()
+
+    def _stop(self) -> None:
+        """For good. Messages that would wait for another turn are not dropped: the session keeps them."""
+        self.turns.drop()
+        self.turns.drop_steers(keep=True)
+        self.turns.stop(keep=True)
+        self.turns.next()
 
     def _report(self, text: str) -> None:
         """What a background agent has to say starts a turn that nobody asked for."""
@@ -205,7 +223,12 @@ class Engine:
         said = self._read(command)
         if isinstance(said, Failure):
             return said
-        self.agent.steers.add(command, said)
+        id = f"{STEER}{self.agent.new_id()}"
+        try:
+            self.agent.session.accept(id, said)
+        except SessionError as error:
+            return Failure("session", str(error), "engine")
+        self.agent.steers.add(id, command)
         return None
 
     def _read(self, command: Prompt | Steer) -> Message | Failure:
@@ -307,7 +330,7 @@ class Engine:
         if command.busy == "refuse":
             return Failure("busy", "a turn is running: stop it first, or wait for its end", "host", retryable=True)
         self.turns.stop(keep=True)
-        self.turns.afterwards(lambda: self.reply(command, failure=self._compact_now(command)))
+        self.turns.afterwards(lambda: self.reply(command, failure=attempted(self._compact_now, command)))
         return LATER
 
     def _compact_now(self, command: Compact) -> Failure | None:
@@ -329,16 +352,6 @@ class Engine:
         if command.rule is not None:
             self.agent.rules.add(command.rule, command.id, command.until_ms)
         return None
-
-    def _query(self, command: Query) -> None:
-        answer = QUERIES.get(command.what)
-        if answer is None:
-            told = f"there is no {command.what!r} to ask for; ask for {', '.join(sorted(QUERIES))}"
-            return self.reply(command, failure=Failure("unsupported", told, "host"))
-        try:
-            self.reply(command, answer(self, command.args))
-        except Refused as refused:
-            self.reply(command, failure=refused.failure)
 
     def reply(self, command: Command, data: Any = None, failure: Failure | None = None) -> None:
         if command.ref:

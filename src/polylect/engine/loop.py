@@ -282,10 +282,9 @@ class Turn:
         """What the host wants to add: now, or, when the turn would end, what was meant for then."""
         agent, settings = self._agent, self._agent.settings
         queued = agent.steers.next(when, settings.steering_mode if when == "soon" else settings.follow_up_mode)
-        for pair in queued:
-            steer, message = pair
-            agent.session.say("", message)
-            agent.steers.delivered(pair)
+        for id, steer in queued:
+            agent.session.begin(id)
+            agent.steers.delivered(id)
             self._say(UserMessage(steer.text, "steer" if when == "soon" else "follow_up", steer.attachments))
         if queued:
             agent.steers.changed()

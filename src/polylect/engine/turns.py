@@ -204,9 +204,24 @@ class Turns:
 
     def drop_steers(self, *, keep: bool) -> None:
         """With `keep`, only those that do not want to wait for another turn."""
-        if count := self._agent.steers.drop(keep=keep):
-            told = f"{count} messages meant for a turn were dropped"
+        dropped = self._agent.steers.drop(keep=keep)
+        for id in dropped:
+            with suppress(SessionError):
+                self._agent.session.forget(id)
+        if dropped:
+            told = f"{len(dropped)} messages meant for a turn were dropped"
             self._emit(Notice(told, "warning", turn=self.running))
+            self._tell_queue()
+
+    def leave_steers(self) -> None:
+        """No turn will come here any more. What was to wait for one was said, so it stays said."""
+        left = self._agent.steers.drop(keep=False)
+        for id in left:
+            with suppress(SessionError):
+                self._agent.session.begin(id)
+        if left:
+            told = f"{len(left)} messages that waited for a turn stay in the conversation without an answer"
+            self._emit(Notice(told, "warning"))
             self._tell_queue()
 
     def end_dropped(self) -> None:

@@ -51,12 +51,14 @@ class Compacted(Struct, frozen=True, omit_defaults=True, tag="compacted"):
 
 
 class TurnOpened(Struct, frozen=True, tag="turn_opened"):
-    """The prompt with this id left the queue: its message takes its place in the conversation here."""
+    """The prompt, or message for a turn, with this id left the queue: it takes its place in the conversation here."""
 
     turn: str
 
 
 class TurnClosed(Struct, frozen=True, omit_defaults=True, tag="turn_closed"):
+    """A turn ended. What waited until now under this id was dropped."""
+
     turn: str
     reason: str
     usage: Usage = Usage()
