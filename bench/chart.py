@@ -64,17 +64,27 @@ def _panel(result: Result, panel: Panel, who: list[str], height: int) -> str:
         f'<text class="title" x="12" y="24">{panel.title}</text>',
         f'<text class="small dim" x="{_WIDTH - 12}" y="24" text-anchor="end">{better} is better</text>',
     ]
-    for index, name in enumerate([*order, *(name for name in who if name not in found)]):
-        parts.append(_bar(name, found.get(name), most, panel.unit, _HEAD + index * _ROW, ours=name == result.first))
+    for index, name in enumerate(order):
+        top, ours = _HEAD + index * _ROW, name == result.first
+        parts.append(_bar(name, found[name], most, panel.unit, top, ours=ours))
+    for index, name in enumerate((name for name in who if name not in found), len(order)):
+        parts.append(_blank(name, _why(result, name, panel.figure), _HEAD + index * _ROW))
     return "\n".join(parts)
 
 
-def _bar(name: str, value: float | None, most: float, unit: str, top: int, *, ours: bool) -> str:
+def _why(result: Result, name: str, figure: str) -> str:
+    merged = figure.replace(", per s", ", merged, per s")
+    return "several in a line" if merged in result.engines.get(name, {}) else "fails, see docs/performance.md"
+
+
+def _bar(name: str, value: float, most: float, unit: str, top: int, *, ours: bool) -> str:
     look, kind = ("title", "ours") if ours else ("", "peer")
-    left, base = 12 + _NAME, top + 13
+    left, base, width = 12 + _NAME, top + 13, max(1.0, value / most * _BAR)
     label = f'<text class="{look}" x="12" y="{base}">{escape(name)}</text>'
-    if value is None:
-        return f'{label}<text class="small dim" x="{left}" y="{base}">no figure, see the table</text>'
-    width = max(1.0, value / most * _BAR)
     bar = f'<rect class="{kind}" x="{left}" y="{top + 3}" width="{width:.1f}" height="13" rx="2"/>'
     return f'{label}{bar}<text class="small" x="{left + width + 6:.1f}" y="{base}">{number(value)} {unit}</text>'
+
+
+def _blank(name: str, why: str, top: int) -> str:
+    label = f'<text x="12" y="{top + 13}">{escape(name)}</text>'
+    return f'{label}<text class="small dim" x="{12 + _NAME}" y="{top + 13}">{why}</text>'

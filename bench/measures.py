@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from bench import footprint
 from bench.engines import Candidate, EngineFailed, Place, Running
+from bench.model_server import word
 from bench.server import ModelServer, Request
 
 Figures = dict[str, float]
@@ -126,7 +127,7 @@ def flood(count: int) -> "Measure":
             bench.server.take_log()
             before = footprint.cpu_seconds(engine.pid) if footprint.KNOWN else 0.0
             engine.prompt()
-            ended, lines, written = _count(engine)
+            ended, lines, written = _count(engine, word(count - 1).encode())
             seconds = (ended - bench.take_log(model)[0].sent[0]) / 1e9
             each = "" if lines >= count else ", merged"  # fewer lines than deltas are less work
             figures = {f"{count} deltas{each}, per s": count / seconds, f"{count} deltas, lines": float(lines)}
@@ -139,17 +140,20 @@ def flood(count: int) -> "Measure":
     return measure
 
 
-def _count(engine: Running) -> tuple[int, int, int]:
+def _count(engine: Running, last: bytes) -> tuple[int, int, int]:
     """When the turn ended, the lines with text in it, and all bytes. Looks at no line, so as to be no brake."""
-    lines, written, tail, ended = 0, 0, b"", False
+    lines, written, tail, whole, ended = 0, 0, b"", False, False
     text, end = engine.talk.text, engine.talk.end
     for piece in engine.pieces():
         now = time.monotonic_ns()
         written += len(piece)
         lines += (tail[-len(text) + 1 :] + piece).count(text)
-        ended = ended or end in tail[-len(end) + 1 :] + piece
+        whole = whole or last in tail + piece
+        ended = ended or end in tail + piece
         tail = (tail + piece)[-64:]
         if ended and piece.endswith(b"\n"):
+            if not whole:
+                raise EngineFailed("the turn ended before the last delta was told")
             return now, lines, written
     raise AssertionError("pieces never end by themselves")
 

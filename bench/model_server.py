@@ -24,7 +24,13 @@ from functools import lru_cache
 from bench.model_requests import call_to_read, last_text, results_so_far
 from bench.model_wires import WIRES, Event, Json, Wire
 
-TEXT = "word, "
+WORD = 6
+"""Characters of each delta."""
+
+
+def word(number: int) -> str:
+    """What the delta of this number says. No two are alike, since some engines take repetition for a fault."""
+    return f"{number * 7919 % 100_000:05d} "
 
 
 # Rendering: each event is one SSE event in one HTTP chunk, as real services send them.
@@ -49,13 +55,13 @@ def tail(wire: Wire) -> bytes:
 
 @lru_cache(maxsize=8)
 def many(path: str, count: int) -> bytes:
-    return frame(WIRES[path].text(TEXT)) * count
+    return b"".join(frame(WIRES[path].text(word(number))) for number in range(count))
 
 
 def deltas(path: str, count: int) -> bytes:
     """Rendered for one long delta, which is then replaced by many short ones: the end may repeat the whole text."""
     wire = WIRES[path]
-    whole = wire.text(TEXT * count)
+    whole = wire.text("".join(map(word, range(count))))
     frames = [frame(event) for event in wire.reply("end", [whole])]
     at = frames.index(frame(whole))
     return b"".join([HEAD, *frames[:at], many(path, count), *frames[at + 1 :], tail(wire)])

@@ -2,8 +2,9 @@
 
     python bench/run.py [--quick] [--rounds N] [--only MEASURE ...] [--peers NAME ...] [--peer 'NAME[:TALK]=COMMAND']
 
-prints a table, and writes bench/results.json and docs/performance.svg if all was measured. Peers are installed outside
-the tree where they are missing; `--peers` without names leaves them out. {base_url} and {model} are filled in.
+prints a table. If nothing was left out, it also writes bench/results.json, docs/performance.svg and the figures in
+docs/performance.md. Peers are installed outside the tree where they are missing; `--peers` without names leaves them
+out. {base_url} and {model} are filled in.
 Run it on a quiet machine: everything shares its cores.
 """
 
@@ -20,7 +21,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import NamedTuple
 
-from bench import chart, table
+from bench import chart, report, table
 from bench.candidates import ours, peer
 from bench.engines import Candidate, EngineFailed, given
 from bench.measures import FLOORS, MEASURES, TOOL_TURNS, Bench, Figures, floor
@@ -28,7 +29,8 @@ from bench.peers import PINS, CannotInstall
 from bench.server import ModelServer
 
 ROOT = Path(__file__).resolve().parent.parent
-RESULTS, PICTURE = ROOT / "bench" / "results.json", ROOT / "docs" / "performance.svg"
+RESULTS = ROOT / "bench" / "results.json"
+PICTURE, PAGE = ROOT / "docs" / "performance.svg", ROOT / "docs" / "performance.md"
 QUICK = ("start", "ping", "one_shot", "prompts", "deltas", "flood_20000", "tool_turns")
 QUICK_PEERS = ("codex",)
 _ONLY_OURS = ("hundred", "embedded")
@@ -66,7 +68,7 @@ class Plan(NamedTuple):
 
 def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that nothing is left running
-    options = _options()
+    options, load = _options(), os.getloadavg()[0]
     compileall.compile_dir(ROOT / "src", quiet=1)  # a start from sources alone takes 170 ms longer
     plan = _plan(options)
     with tempfile.TemporaryDirectory(prefix="polylect-bench-") as made, ModelServer(notes(Path(made))) as server:
@@ -75,8 +77,8 @@ def main() -> int:
     first = plan.candidates[0].name
     result = table.Result(first, table.summarise(engines), table.summarise(floors), peers, plan.failures)
     print(table.render(result))
-    if set(plan.measures) == set(MEASURES):
-        _write(result, plan)
+    if not (options.quick or options.only or options.peer or options.peers is not None):
+        _write(result, plan, load)
     return 0 if all(engines[one.name] for one in plan.candidates) else 1
 
 
@@ -162,20 +164,22 @@ def _progress(text: str) -> None:
         print(f"\r{text:<60}\r", end="", file=sys.stderr, flush=True)
 
 
-def _write(result: table.Result, plan: Plan) -> None:
+def _write(result: table.Result, plan: Plan, load: float) -> None:
     made = time.strftime("%Y-%m-%d", time.gmtime())
     where = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
     kept = {
         "made": made,
         "where": where,
-        "load": round(os.getloadavg()[0], 2),
+        "load": round(load, 2),
         "versions": {one.name: one.version for one in plan.candidates if one.version},
         "engines": {who: {name: one._asdict() for name, one in found.items()} for who, found in result.engines.items()},
         "floors": {who: {name: one._asdict() for name, one in found.items()} for who, found in result.floors.items()},
         "failures": result.failures,
     }
+    caption = f"make bench, {plan.rounds} rounds, {made}, {where}, load {load:.1f} before"
     RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
-    PICTURE.write_text(chart.draw(result, f"make bench, {made}, {where}"))
+    PICTURE.write_text(chart.draw(result, caption))
+    report.write(PAGE, result, caption)
 
 
 if __name__ == "__main__":

@@ -50,7 +50,9 @@ class Result(NamedTuple):
     """By engine and measure, or "" for all of them, why there is no figure."""
 
     def best(self, figure: str) -> tuple[str, float] | None:
-        """The best peer and its figure."""
+        """The best peer and its figure. How many lines somebody makes is neither good nor bad."""
+        if figure.endswith("lines"):
+            return None
         found = [(self.engines[who][figure].median, who) for who in self.peers if figure in self.engines.get(who, {})]
         if not found:
             return None
@@ -63,11 +65,11 @@ class Result(NamedTuple):
         for goal in GOALS:
             if goal.figure not in ours:
                 continue
-            value, best = ours[goal.figure].median, self.best(goal.figure)
+            value, best = ours[goal.figure].median, self.best(goal.against or goal.figure)
             if goal.of is None:
                 yield goal, "", value
             elif goal.of == "peer" and best:
-                yield goal, f"of {best[0]}", value / best[1]
+                yield goal, f"of {best[0]}{f' {goal.against}' if goal.against else ''}", value / best[1]
             elif goal.of != "peer" and goal.of[0] in self.floors:
                 yield goal, f"of {goal.of[0]}", value / self.floors[goal.of[0]][goal.of[1]].median
 

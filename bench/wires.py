@@ -15,7 +15,7 @@ from statistics import median
 from bench.candidates import ours
 from bench.engines import Candidate
 from bench.measures import Bench, Figures, deltas, flood, prompts
-from bench.model_server import TEXT
+from bench.model_server import WORD
 from bench.program import ROOT, notes
 from bench.server import ModelServer
 
@@ -70,7 +70,7 @@ def wires(scratch: Path) -> Iterator[Candidate]:
 
 def once(bench: Bench, wire: Candidate) -> Figures:
     found = {**flood(FEW)(bench, wire), **flood(MANY)(bench, wire), **flood(LOTS)(bench, wire)}
-    text = (LOTS - MANY) * len(TEXT) / 2**20
+    text = (LOTS - MANY) * WORD / 2**20
     return {
         **prompts(bench, wire),
         **deltas(bench, wire),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench.model_server import WIRES
+from bench.model_server import WIRES, word
 from bench.server import ModelServer
 
 from interop import oracles
@@ -27,7 +27,8 @@ def server() -> Iterator[ModelServer]:
 
 @pytest.mark.parametrize("wire", PATHS)
 @pytest.mark.parametrize(
-    ("model", "text"), [("echo", "hello"), ("deltas-500", "word, " * 500), ("slow-1-3", "00000 00001 00002 ")]
+    ("model", "text"),
+    [("echo", "hello"), ("deltas-500", "".join(map(word, range(500)))), ("slow-1-3", "00000 00001 00002 ")],
 )
 def test_a_client_hears_the_text(server: ModelServer, wire: str, model: str, text: str) -> None:
     said = final.WIRES[wire].read(asyncio.run(oracles.ASK[wire](server.base_url, model)))
