@@ -90,13 +90,22 @@ class _Conversation:
         ended = asyncio.create_task(self._end.wait())
         asyncio.get_running_loop().call_later(_LULL, self._warm_up)
         await asyncio.wait([reading, ended], return_when=asyncio.FIRST_COMPLETED)
-        if not self._end.is_set():
+        failed = self._complain(reading)
+        if not failed and not self._end.is_set():
             finished = asyncio.create_task(self._engine.settled())
             await asyncio.wait([finished, ended], return_when=asyncio.FIRST_COMPLETED)
         await self._engine.close()
         await self._send_spans()
         await self._out.drain(1.0 if self._signal else _PATIENCE)
-        return 128 + self._signal if self._signal else self._codec_end()
+        return 128 + self._signal if self._signal else failed or self._codec_end()
+
+    def _complain(self, reading: asyncio.Task[None]) -> int:
+        """Whoever cannot hear any more by a fault of our own says so and ends, rather than going on deaf."""
+        if not reading.done() or not (error := reading.exception()):
+            return 0
+        print(f"polylect: internal error: {type(error).__name__}: {error}. Please report this", file=sys.stderr)
+        _log.error("reading has failed", exc_info=error)
+        return 1
 
     def _codec_end(self) -> int:
         """Some wires tell by it how the last turn ended."""
@@ -240,6 +249,7 @@ class _Conversation:
             offered=Abilities(mcp=bool(start.values.get("mcp_servers")), extras=flags(start.values)),
             emit=emit,
             room=self._out.room,
+            full=self._out.full,
             new_id=_new_id,
         )
         return agent

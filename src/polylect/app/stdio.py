@@ -60,6 +60,12 @@ class Outgoing:
             self._room.clear()
             await self._room.wait()
 
+    def full(self) -> bool:
+        """Whether so much waits to be read that long answers have to wait too."""
+        if self._scheduled:
+            self._flush()
+        return len(self._buffer) > FLOOD
+
     async def drain(self, patience: float) -> None:
         """Returns when all is written, or when the host has not taken a byte for so long."""
         self._flush()

@@ -38,6 +38,8 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
     emit: Callable[[Event], None]
     room: Callable[[], Awaitable[None]]
     new_id: Callable[[], str]
+    full: Callable[[], bool] = lambda: False
+    """Whether the host has left so much unread that nothing is added which can wait."""
     open_servers: Callable[[], Servers] | None = None
     hooks: Hooks = NoHooks()
     trace: Callable[[Record], None] | None = None

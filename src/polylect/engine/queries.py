@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from polylect import __version__
 from polylect.engine import thinking
 from polylect.engine.compact import estimate
+from polylect.engine.later import fault
 from polylect.engine.prompt import system_prompt
 from polylect.engine.recall import Recalled
 from polylect.vocab.answers import (
@@ -28,6 +30,7 @@ from polylect.vocab.answers import (
     State,
     Stats,
 )
+from polylect.vocab.commands import Query
 from polylect.vocab.content import Failure, Rule
 from polylect.vocab.errors import SessionError
 from polylect.vocab.ports import Library
@@ -45,6 +48,44 @@ class Refused(Exception):
 
 
 Args = Mapping[str, Any]
+
+
+def ask(engine: Engine, command: Query) -> None:
+    """Answered at once, or what takes time when it is done; in either case once the host has room for it."""
+    if engine.agent.full():
+        return engine.hold(command)
+    answer = QUERIES.get(command.what)
+    if answer is None:
+        told = f"there is no {command.what!r} to ask for; ask for {', '.join(sorted(QUERIES))}"
+        return engine.reply(command, failure=Failure("unsupported", told, "host"))
+    try:
+        data = answer(engine, command.args)
+    except Exception as error:  # noqa: BLE001  (a question is answered, whatever our own code does)
+        return engine.reply(command, failure=_why_not(error))
+    if isinstance(data, Coroutine):
+        return engine.errands.start(_answer_later(engine, command, data))
+    engine.reply(command, data)
+
+
+async def _answer_later(engine: Engine, command: Query, work: Coroutine[None, None, Any]) -> None:
+    data, failure = None, None
+    try:
+        data = await work
+    except asyncio.CancelledError:
+        failure = Failure("closing", "the engine ended before this was done", "engine")
+    except Exception as error:  # noqa: BLE001  (as above)
+        failure = _why_not(error)
+    engine.reply(command, data, failure)
+
+
+def _why_not(error: Exception) -> Failure:
+    match error:
+        case Refused():
+            return error.failure
+        case SessionError():
+            return Failure("session", str(error), "host")
+        case _:
+            return fault(error)
 
 
 def _state(engine: Engine, args: Args) -> State:
@@ -150,11 +191,10 @@ def _sessions(engine: Engine, args: Args) -> tuple[SessionCard, ...]:
     return tuple(_library(engine).sessions(str(args.get("cwd") or "")))
 
 
-def _export(engine: Engine, args: Args) -> Exported:
-    try:
-        return Exported(_library(engine).export(engine.agent.session.store, str(args.get("path") or "")))
-    except SessionError as error:
-        raise Refused(Failure("session", str(error), "host")) from None
+async def _export(engine: Engine, args: Args) -> Exported:
+    """Long conversations take seconds: control is heard meanwhile (L4)."""
+    library, store = _library(engine), engine.agent.session.store
+    return Exported(await asyncio.to_thread(library.export, store, str(args.get("path") or "")))
 
 
 def _library(engine: Engine) -> Library:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from polylect.engine import thinking
 from polylect.engine.configure import BadSetting
-from polylect.engine.later import LATER
+from polylect.engine.later import LATER, fault
 from polylect.engine.recall import Recalled
 from polylect.engine.session import Session
 from polylect.engine.store import MemoryStore
@@ -36,7 +36,7 @@ def open_session(engine: Engine, command: OpenSession, *, keep: bool = False) ->
         session = _session(engine, command)
     except SessionError as error:
         return Failure("session", str(error), "host")
-    engine.held = []
+    engine.held = list(engine.held or ())
     waiting = engine.turns.hand_over() if keep else []
     engine.turns.drop()
     engine.turns.alone(_enter(engine, command, session, waiting))
@@ -45,7 +45,9 @@ def open_session(engine: Engine, command: OpenSession, *, keep: bool = False) ->
 
 def _problem(engine: Engine, command: OpenSession) -> Failure | None:
     workspace = engine.settings.workspace
-    if command.cwd and os.path.realpath(command.cwd) != workspace:
+    if path := next((path for path in (command.cwd, command.target) if "\0" in path), ""):
+        return Failure("session", f"{path!r} is no path: it holds a NUL", "host")
+    if command.cwd and _real(workspace, command.cwd) != workspace:
         return Failure("session", f"this engine works in {workspace}; for another folder start another one", "host")
     if command.folders or command.servers:
         return Failure("unsupported", "folders and servers are added by commands of their own", "host")
@@ -60,7 +62,7 @@ def _session(engine: Engine, command: OpenSession) -> Session:
     if agent.library is None:
         return Session(MemoryStore("", agent.new_id()))
     current = agent.session.store
-    there = not command.target or _is(current, command.target)
+    there = not command.target or _is(engine, current, command.target)
     if command.how in ("resume", "load") and command.target and there:
         return agent.session
     store = _opened(agent.library, command, current if there else None)
@@ -87,16 +89,37 @@ def _opened(library: Library, command: OpenSession, current: Store | None) -> St
                 other.close()
 
 
-def _is(store: Store, target: str) -> bool:
-    """A session's id, its log or its folder."""
+def _is(engine: Engine, store: Store, target: str) -> bool:
+    """A session's id, its log or its folder; or the latest, if that is this one."""
+    workspace, library = engine.settings.workspace, engine.agent.library
+    if target == "latest" and library:
+        return next((card.id for card in library.sessions(workspace)), "") == store.session
     places = (store.file, os.path.dirname(store.file)) if store.file else ()
-    return target == store.session or os.path.realpath(target) in map(os.path.realpath, places)
+    return target == store.session or _real(workspace, target) in map(os.path.realpath, places)
+
+
+def _real(workspace: str, path: str) -> str:
+    """Paths are about the workspace, whatever folder the process was started in and whether that is still there."""
+    return os.path.realpath(os.path.join(workspace, os.path.expanduser(path)))
 
 
 async def _enter(engine: Engine, command: OpenSession, session: Session, waiting: list[Prompt]) -> None:
+    opened, failure = None, None
+    try:
+        opened = await _entered(engine, command, session, waiting)
+    except Exception as error:  # noqa: BLE001  (else what is held would never be heard)
+        failure = fault(error)
+    engine.turns.afterwards(lambda: engine.reply(command, opened, failure))
+    engine.turns.afterwards(engine.release)
+
+
+async def _entered(engine: Engine, command: OpenSession, session: Session, waiting: list[Prompt]) -> SessionOpened:
     agent, old = engine.agent, engine.agent.session
     left = _left_out(old, command)
     await _undisturbed(engine.crew.dismiss())  # agents in the background worked for the old session
+    if session is not old:
+        engine.shell.cancel()  # what the user started there is told there, and nowhere else
+        await _undisturbed(engine.shell.finished())
     engine.turns.drop()
     engine.turns.end_dropped()
     engine.turns.drop_steers(keep=False)
@@ -114,9 +137,7 @@ async def _enter(engine: Engine, command: OpenSession, session: Session, waiting
         engine.emit(SettingChanged("name", session.name))
     restore(engine)
     engine.offers.tell_cost()
-    opened = SessionOpened(session.id, session.store.file, left)
-    engine.turns.afterwards(lambda: engine.reply(command, opened))
-    engine.turns.afterwards(engine.release)
+    return SessionOpened(session.id, session.store.file, left)
 
 
 async def _undisturbed(work: Coroutine[None, None, T]) -> T:
@@ -165,4 +186,6 @@ async def _rewind(engine: Engine, command: Rewind) -> None:
         rewound = await _undisturbed(work)
     except SessionError as error:
         failure = Failure("session", str(error), "host")
+    except Exception as error:  # noqa: BLE001  (it is answered, whatever our own code does)
+        failure = fault(error)
     engine.turns.afterwards(lambda: engine.reply(command, rewound, failure))
