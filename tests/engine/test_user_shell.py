@@ -1,16 +1,20 @@
 """Commands of the user's own: beside any turn, one answer each, and told to the model afterwards."""
 
+import asyncio
+import os
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from doubles import Hang, Played, Talk, run
+from polylect.engine.library import FileLibrary
 from polylect.engine.user_shell import MOST_BYTES, MOST_LINES, Printed
 from polylect.providers.scripted import Scripted
 from polylect.tools.processes import Custody
 from polylect.vocab.answers import ShellResult
-from polylect.vocab.commands import Cancel, Prompt, RunShell
+from polylect.vocab.commands import Cancel, OpenSession, Prompt, RunShell
 from polylect.vocab.content import Text
 from polylect.vocab.entries import ShellRan
 from polylect.vocab.events import Reply, ToolStarted, TurnEnded
@@ -69,6 +73,34 @@ def test_L4_commands_run_beside_a_turn_and_each_is_answered_when_it_has_ended(tm
     ran = [body.result for body in talk.store.bodies if isinstance(body, ShellRan)]  # type: ignore[attr-defined]
     assert sorted(ran, key=lambda one: one.command) == [first, second]
     assert [message.role for message in talk.messages] == ["user", "assistant", "tool", "user", "user"]
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_P1_a_command_ends_with_the_session_it_was_said_in_and_is_told_there(tmp_path: Path, *, busy: bool) -> None:
+    library = FileLibrary(str(tmp_path / "sessions"), str(tmp_path), map("e{}".format, count(1)).__next__)
+    store = library.create()
+    os.mkfifo(tmp_path / "begun")
+
+    async def conversation(talk: Talk) -> None:
+        talk.send(*[HELLO] * busy, RunShell("echo private; echo > begun; exec sleep 60", ref="r1"))
+        await asyncio.to_thread((tmp_path / "begun").read_bytes)
+        talk.send(OpenSession("new", ref="r2"), RunShell("echo ours", ref="r3"))
+        await talk.until(Reply, 3)
+
+    model = Scripted.in_order({"call": "Hang", "id": "c1"})
+    talk = run(conversation, tmp_path, model, Hang(), made=Shelled, store=store, library=library)
+    assert [reply.ref for reply in talk.of(Reply)] == ["r1", "r2", "r3"]
+    assert results(talk)["r1"] == ShellResult(
+        "echo private; echo > begun; exec sleep 60", "private\n", cancelled=True, lines=2, size=8
+    )
+    left = library.resume(store.session).entries
+    assert [entry.body.result.output for entry in left if isinstance(entry.body, ShellRan)] == ["private\n"]
+    told = [
+        entry.body.result.output
+        for entry in talk.engine.agent.session.store.entries
+        if isinstance(entry.body, ShellRan)
+    ]
+    assert told == ["ours\n"]
 
 
 def test_what_ran_while_nothing_else_did_is_told_at_once_and_sent_with_the_next_prompt(tmp_path: Path) -> None:

@@ -45,7 +45,8 @@ def run_shell(engine: Engine, command: RunShell) -> Failure | None:
     def done(result: ShellResult | ToolError | OSError) -> None:
         if isinstance(result, ToolError | OSError):
             return engine.reply(command, failure=Failure("shell", f"it could not be run: {result}", "user"))
-        if engine.turns.busy:  # the model is told of it, but never between a call and its result
+        # The model is told of it, but never between a call and its result.
+        if engine.turns.running or engine.agent.compactor.running:
             engine.turns.afterwards(lambda: _keep(engine, result))
         else:
             _keep(engine, result)
