@@ -2,6 +2,8 @@
 
 import json
 import os
+import resource
+import shutil
 from itertools import count
 from pathlib import Path
 
@@ -218,12 +220,49 @@ def test_what_is_exported_for_omp_can_be_resumed(library: FileLibrary, tmp_path:
 def test_an_export_is_refused_with_the_reason(library: FileLibrary, tmp_path: Path) -> None:
     store = library.create()
     store.append(user("Hello"))
+    elsewhere = tmp_path / "elsewhere"
+    shutil.copytree(os.path.dirname(store.file), elsewhere / "s1")
+    os.mkfifo(tmp_path / "w" / "pipe.html")
+    (tmp_path / "w" / "folder.md").mkdir()
     before = tree(tmp_path)
     for path, reason in (
         ("a.txt", "endings are .html"),
         ("missing/a.md", "No such file"),
         (store.file, "belongs to a session"),
+        (str(elsewhere / "s1" / "log.jsonl"), "belongs to a session"),
+        ("pipe.html", "no file that can be written anew"),
+        ("folder.md", "no file that can be written anew"),
+        ("a\0.md", "holds a NUL"),
     ):
         with pytest.raises(SessionError, match=reason):
             library.export(store, path)
     assert tree(tmp_path) == before
+
+
+def test_an_export_replaces_what_was_there_only_once_it_is_whole(library: FileLibrary, tmp_path: Path) -> None:
+    """P3: its mode and links to it stay; whoever shares the old file, be it a session, keeps that."""
+    log, page, link = Path(kept(library, "Mine")), tmp_path / "w" / "a.html", tmp_path / "w" / "b.html"
+    os.link(log, page)
+    page.chmod(0o640)
+    link.symlink_to("a.html")
+    before = log.read_bytes()
+    library.export(library.create(), "b.html")
+    assert (log.read_bytes(), link.is_symlink()) == (before, True)
+    assert page.read_text().startswith("<!doctype html>")
+    assert page.stat().st_mode & 0o777 == 0o640
+    assert sorted(os.listdir(tmp_path / "w")) == ["a.html", "b.html"]
+
+
+def test_an_export_that_cannot_be_finished_leaves_what_was_there(library: FileLibrary, tmp_path: Path) -> None:
+    page = tmp_path / "w" / "a.md"
+    page.write_text("old")
+    store = library.create()
+    store.append(user("x" * 20_000))
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, unlimited[1]))
+    try:
+        with pytest.raises(SessionError, match=r"cannot write a\.md: File too large"):
+            library.export(store, "a.md")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+    assert tree(tmp_path / "w") == {str(page): b"old"}

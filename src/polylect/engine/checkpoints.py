@@ -3,11 +3,11 @@
 import os
 import stat
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from polylect.engine import whole
 from polylect.vocab.answers import Rewound
 from polylect.vocab.entries import Entry, FileKept, Said, TurnOpened
 from polylect.vocab.errors import SessionError, ToolError
@@ -151,22 +151,6 @@ def _put_back(path: str, before: _File | None) -> None:
         os.makedirs(folder, exist_ok=True)
         if os.path.realpath(folder) != folder:
             raise SessionError(f"{path} cannot be put back: {folder} leads elsewhere now")
-        _write(path, before)
+        whole.write(path, before.data, before.mode)
     except OSError as error:
         raise SessionError(f"{path} cannot be put back: {error.strerror}") from error
-
-
-def _write(path: str, content: _File) -> None:
-    """Whole or not at all."""
-    draft = os.path.join(os.path.dirname(path), f".polylect-{os.urandom(6).hex()}.tmp")
-    try:
-        with open(draft, "xb") as file:
-            file.write(content.data)
-            os.fchmod(file.fileno(), content.mode)
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(draft, path)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(draft)
-        raise

@@ -6,7 +6,7 @@ import stat
 import time
 from collections.abc import Callable, Sequence
 
-from polylect.engine import catalogue, folder, log
+from polylect.engine import catalogue, folder, log, whole
 from polylect.engine.folder import Folder, FolderError
 from polylect.engine.recall import Recalled, is_said
 from polylect.engine.store import FileStore
@@ -71,20 +71,34 @@ class FileLibrary:
 
         forms = {".html": page.told, ".md": markdown.told, ".json": data.told, ".jsonl": omp.told}
         path = path or f"polylect-session-{store.session}.html"
+        if "\0" in path:
+            raise SessionError(f"{path!r} is no path: it holds a NUL")
         place = os.path.join(self._workspace, os.path.expanduser(path))
         tell = forms.get(os.path.splitext(place)[1].lower())
         if tell is None:
             raise SessionError(f"{path}: the ending says what to write; endings are {', '.join(forms)}")
-        if os.path.realpath(place).startswith(os.path.realpath(self._root) + os.sep):
-            raise SessionError(f"{path}: what is there belongs to a session")
-        at = store.entries[0].at if store.entries else time.time_ns() // 1_000_000
-        story = Story(store.session, self._workspace, at, Recalled(store.entries), store.fill)
+        entries = tuple(store.entries)  # a thread may do this, and more may be said meanwhile
+        at = entries[0].at if entries else time.time_ns() // 1_000_000
+        story = Story(store.session, self._workspace, at, Recalled(entries), store.fill)
         try:
-            with open(place, "wb") as file:
-                file.write(tell(story))
+            place, mode = self._free(place)
+            whole.write(place, tell(story), mode)
         except OSError as error:
             raise SessionError(f"cannot write {path}: {error.strerror}") from error
         return path
+
+    def _free(self, path: str) -> tuple[str, int | None]:
+        """Where it leads to, and the mode of what is there: a file that is no session's, or nothing."""
+        place = os.path.realpath(path)
+        if place.startswith(os.path.realpath(self._root) + os.sep) or _ours(place, self._root):
+            raise SessionError(f"{path}: what is there belongs to a session")
+        try:
+            mode = os.stat(place).st_mode
+        except FileNotFoundError:
+            return place, None
+        if not stat.S_ISREG(mode):  # a pipe would keep us waiting for good
+            raise SessionError(f"{path}: what is there is no file that can be written anew")
+        return place, stat.S_IMODE(mode)
 
     def _take_over(self, path: str) -> FileStore:
         """Another program's conversation becomes a new session here. Its file is only read."""

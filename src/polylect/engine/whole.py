@@ -1,0 +1,21 @@
+"""Files that are written whole or not at all."""
+
+import os
+from contextlib import suppress
+
+
+def write(path: str, data: bytes, mode: int | None = None) -> None:
+    """What was there stays until all of this is on disk. Without a mode, that of any new file."""
+    draft = os.path.join(os.path.dirname(path), f".polylect-{os.urandom(6).hex()}.tmp")
+    try:
+        with open(draft, "xb") as file:
+            file.write(data)
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(draft, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(draft)
+        raise
