@@ -94,6 +94,12 @@ def test_a_tool_that_is_forbidden_by_its_name_is_taken_away_and_a_rule_denies() 
     assert told["deny"] == ["Bash(rm:*)"]
 
 
+@pytest.mark.parametrize("flag", ["--allowedTools", "--disallowedTools", "--tools"])
+def test_a_rule_whose_parenthesis_stays_open_is_an_error_and_never_all_of_the_tool(flag: str) -> None:
+    with pytest.raises(UsageError, match=r"Bash\(ls"):
+        claude(flag, "Bash(ls")
+
+
 def test_the_old_name_of_the_agent_tool_is_understood() -> None:
     assert claude("--allowedTools", "Task")["allow"] == ["Agent"]
 

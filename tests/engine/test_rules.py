@@ -53,6 +53,11 @@ def test_a_string_is_read_as_the_rule_it_means(text: str, rule: Rule) -> None:
     [
         "",
         "Bash(",
+        "Bash()",
+        "Bash( )",
+        "Read()",
+        "(ls)",
+        "Bash(ls)x",
         "Bash(git*)",
         "Bash(git * main)",
         "Bash(* --help:*)",
@@ -69,7 +74,14 @@ def test_a_string_that_could_be_misread_is_refused_with_what_to_write_instead(te
 
 def test_rules_in_a_row_are_parted_outside_parentheses() -> None:
     assert split("Bash(git log:*), Edit,Read(a b)  mcp__x") == ["Bash(git log:*)", "Edit", "Read(a b)", "mcp__x"]
+    assert split("Bash(echo $(date)),Read") == ["Bash(echo $(date))", "Read"]
     assert split("") == []
+
+
+@pytest.mark.parametrize("text", ["Bash(ls", "Bash(curl, Read", "Bash(", "Bash(a))", "Read Bash)"])
+def test_rules_in_a_row_whose_parentheses_do_not_match_are_refused_and_none_is_taken_for_a_wider_one(text: str) -> None:
+    with pytest.raises(BadRule):
+        split(text)
 
 
 @pytest.mark.parametrize(

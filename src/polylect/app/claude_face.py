@@ -198,9 +198,12 @@ def _rules(texts: object) -> list[str]:
     assert isinstance(texts, list)
     if not any(texts):
         return []
-    from polylect.engine.rules import split  # only where somebody has rules
+    from polylect.engine.rules import BadRule, split  # only where somebody has rules
 
-    named = [rule for text in texts for rule in split(text)]
+    try:
+        named = [rule for text in texts for rule in split(text)]
+    except BadRule as error:
+        raise UsageError(f"Invalid permission rule {error}") from None
     return ["Agent" + rule.removeprefix("Task") if rule.split("(")[0] == "Task" else rule for rule in named]
 
 

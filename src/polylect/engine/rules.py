@@ -34,7 +34,9 @@ def parse(text: str, effect: Effect, workspace: str, home: str) -> tuple[Rule, .
     if not found:
         raise BadRule(f"{text!r} is not a rule: write Tool, Tool(path), Bash(command:*) or mcp__server__tool")
     tool, content = found.groups()
-    if content is None or (content.strip() in ("", "*", "**") and tool not in _FAMILIES):
+    if content is not None and not content.strip():
+        raise BadRule(f"{text!r}: nothing stands between the parentheses; for all of it write {tool}")
+    if content is None or (content.strip() in ("*", "**") and tool not in _FAMILIES):
         return (Rule("tool", tool, effect=effect),)
     if tool == "Bash":
         return (_command(text, content, effect),)
@@ -52,8 +54,19 @@ def parse(text: str, effect: Effect, workspace: str, home: str) -> tuple[Rule, .
 
 
 def split(text: str) -> list[str]:
-    """Rules in a row, parted by commas or blanks outside parentheses, as flags carry them."""
-    return [part for part in re.findall(r"[^\s,(]+(?:\([^)]*\))?", text) if part]
+    """Rules in a row, parted by commas or blanks outside parentheses, as flags carry them. Raises BadRule."""
+    rules, depth = [""], 0
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        if depth < 0:
+            break
+        if depth == 0 and (letter == "," or letter.isspace()):
+            rules.append("")
+        else:
+            rules[-1] += letter
+    if depth:
+        raise BadRule(f"{text!r}: its parentheses do not match; write rules like Bash(git log:*),Read")
+    return [rule for rule in rules if rule]
 
 
 def _command(text: str, content: str, effect: Effect) -> Rule:
