@@ -10,7 +10,7 @@ from doubles import Echo, Log, Talk, converse, run
 from polylect.engine.compact import cut, estimate
 from polylect.engine.session import Session
 from polylect.providers.scripted import Scripted
-from polylect.vocab.commands import Cancel, Compact, Prompt, Steer
+from polylect.vocab.commands import Cancel, Command, Compact, Prompt, Steer
 from polylect.vocab.content import Message, Text, ToolCall, ToolResult, Usage
 from polylect.vocab.errors import ProviderError
 from polylect.vocab.events import (
@@ -265,3 +265,40 @@ def test_by_hand_one_that_is_stopped_before_it_could_begin_has_an_end_too(tmp_pa
 
     talk = run(conversation, tmp_path, script({"say": ["word " * 100]}))
     assert [(event.ok, event.error) for event in talk.of(CompactionEnded)] == [(False, "Compaction cancelled")]
+
+
+def commanded(tmp_path: Path, *commands: Command) -> Talk:
+    """A long talk, a turn that hangs, and these commands at once."""
+
+    async def conversation(talk: Talk) -> None:
+        talk.send(*TALK)
+        await talk.engine.settled()
+        talk.send(Prompt("t8", "hang"))
+        await talk.until(StepStarted, 5)
+        talk.send(*commands)
+
+    hang = {"when": {"prompt": "hang"}, "say": [{"hang": True}]}
+    return run(conversation, tmp_path, script(hang, {"say": ["word " * 100]}))
+
+
+def test_by_hand_several_come_one_after_another_and_a_prompt_after_them(tmp_path: Path) -> None:
+    several = [Compact(busy="interrupt", ref=ref) for ref in ("r1", "r2")]
+    talk = commanded(tmp_path, *several, Prompt("t9", "then", busy="refuse", ref="p"))
+    told = (CompactionStarted, CompactionEnded, TurnEnded)
+    story = [type(event).__name__ for event in talk.events if isinstance(event, told)]
+    assert story[-6:] == ["TurnEnded", *["CompactionStarted", "CompactionEnded"] * 2, "TurnEnded"]
+    assert [(reply.ref, reply.failure) for reply in talk.of(Reply)] == [("p", None), ("r1", None), ("r2", None)]
+    assert [event.reason for event in talk.of(TurnEnded)][-2:] == ["cancelled", "end"]
+
+
+@pytest.mark.parametrize(
+    "stop", [Cancel(queued="keep"), Cancel(), Cancel("compaction"), Prompt("t9", "x", (), "interrupt")]
+)
+def test_L2_by_hand_those_that_wait_are_stopped_and_answered(stop: Command, tmp_path: Path) -> None:
+    several = [Compact(busy="interrupt", ref=ref) for ref in ("r1", "r2")]
+    talk = commanded(tmp_path, *several, stop)
+    assert talk.of(CompactionStarted) == []
+    assert [(reply.ref, reply.failure and reply.failure.code) for reply in talk.of(Reply)] == [
+        ("r1", "cancelled"),
+        ("r2", "cancelled"),
+    ]

@@ -1,6 +1,9 @@
 """Prompts that wait for their turn, and messages that join the one that runs (T2)."""
 
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from doubles import Echo, Hang, Played, Talk, converse, line, run
 from polylect.providers.scripted import Scripted
@@ -289,3 +292,56 @@ def test_L2_a_message_that_is_dropped_with_its_turn_is_seen_to_be_gone(tmp_path:
     talk = converse(tmp_path, Played([ReplyDone("end")]), [HELLO], host=host)
     assert fates(talk)[2:] == ["queue_changed ('wait',)", "queue_changed", "turn_ended t1 end 1"]
     assert len(talk.of(Notice)) == 1
+
+
+def now(turn: str) -> Prompt:
+    return Prompt(turn, turn, busy="interrupt", ref=turn)
+
+
+def at_once(turn: str) -> Prompt:
+    return Prompt(turn, turn, busy="refuse", ref=turn)
+
+
+def test_L1_of_prompts_that_interrupt_each_other_the_last_one_wins_and_the_others_end_in_order(tmp_path: Path) -> None:
+    async def conversation(talk: Talk) -> None:
+        talk.send(HELLO, Prompt("t2", "queued"))
+        await talk.until(TurnStarted)
+        talk.send(now("a"), now("b"), now("c"))
+
+    talk = run(conversation, tmp_path, HANGS_FIRST)
+    assert turns(talk) == [
+        "turn_started t1",
+        "turn_ended t1 cancelled 1",
+        "turn_ended a cancelled",
+        "turn_ended b cancelled",
+        "turn_started c",
+        "turn_ended c end 1",
+        "turn_started t2",
+        "turn_ended t2 end 1",
+        "settled",
+    ]
+
+
+@pytest.mark.parametrize("prompt", [now, at_once])
+def test_T3_a_stop_ends_what_was_accepted_before_it_also_where_it_spares_what_is_queued(
+    prompt: Callable[[str], Prompt], tmp_path: Path
+) -> None:
+    async def conversation(talk: Talk) -> None:
+        talk.send(HELLO, Prompt("t2", "queued"), Cancel("prompt", "t2"))
+        await talk.until(TurnStarted)
+        talk.send(Cancel(queued="keep"), prompt("a"), Prompt("t3", "queued"), Cancel(queued="keep"))
+
+    talk = run(conversation, tmp_path, HANGS_FIRST)
+    ends = [(end.turn, end.reason) for end in talk.of(TurnEnded)]
+    assert ends == [("t1", "cancelled"), ("t2", "cancelled"), ("a", "cancelled"), ("t3", "end")]
+
+
+def test_a_prompt_that_will_not_wait_for_a_turn_waits_for_the_end_of_one_that_is_stopped(tmp_path: Path) -> None:
+    async def conversation(talk: Talk) -> None:
+        talk.send(HELLO)
+        await talk.until(TurnStarted)
+        talk.send(Cancel(queued="keep"), at_once("a"), at_once("b"))
+
+    talk = run(conversation, tmp_path, HANGS_FIRST)
+    assert failures(talk) == {"a": "", "b": "busy"}
+    assert [(end.turn, end.reason) for end in talk.of(TurnEnded)] == [("t1", "cancelled"), ("a", "end")]

@@ -4,7 +4,7 @@ import asyncio
 import os
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -154,6 +154,30 @@ def test_a_stop_in_between_does_not_stop_the_change(place: Place) -> None:
     call = [BlockDone(ToolCall("c1", "Stubborn", {})), ReplyDone("calls")]
     talk = place.talk(conversation, call, tools=(stubborn,), cancel_timeout=0.01)
     assert talk.engine.agent.session.id != place.store.session
+
+
+@pytest.mark.parametrize("queued", ["keep", "drop"])
+def test_a_stop_stops_what_was_said_before_it_for_the_new_session_and_nothing_after_it(
+    place: Place, queued: Literal["keep", "drop"]
+) -> None:
+    def prompt(turn: str) -> Prompt:
+        return Prompt(turn, turn, busy="refuse", ref=turn)
+
+    async def conversation(talk: Talk) -> None:
+        talk.send(Prompt("t1", "Hello"))
+        await talk.until(ToolStarted)
+        talk.send(OpenSession("new", ref="new"), prompt("t2"), Cancel(queued=queued, ref="stop"), prompt("t3"))
+        await talk.until(TurnEnded, 3)
+
+    talk = place.talk(conversation, HANG, said("yes"), tools=(Hang(),))
+    assert [(reply.ref, reply.failure) for reply in talk.of(Reply)] == [
+        ("stop", None),
+        ("new", None),
+        ("t2", None),
+        ("t3", None),
+    ]
+    ends = [(end.turn, end.reason) for end in talk.of(TurnEnded)]
+    assert ends == [("t1", "cancelled"), ("t2", "cancelled"), ("t3", "end")]
 
 
 def test_an_ask_that_is_open_is_closed_with_its_turn(place: Place) -> None:

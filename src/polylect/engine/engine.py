@@ -8,10 +8,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from msgspec.structs import replace
+
 from polylect.engine import attach, offers, queries, switching, user_shell
 from polylect.engine.agent import Agent
 from polylect.engine.agents import Crew, Spawn
 from polylect.engine.changes import Changes
+from polylect.engine.compacts import Compacts, compact
 from polylect.engine.configure import BadSetting
 from polylect.engine.later import LATER, Errands, attempted
 from polylect.engine.loop import MOST_REMINDERS
@@ -76,6 +79,7 @@ class Engine:
             self.agent.tools[Script.name] = Script()
         self.shell = user_shell.UserShell(self.agent)
         self.errands = Errands()
+        self.compacts = Compacts(self)
         self.changes = Changes(self.agent, self.turns, self.crew.finished)
         self._reminded = 0
         self.servers: Servers | None = None
@@ -96,6 +100,8 @@ class Engine:
     def handle(self, command: Command) -> None:
         if self.held is not None and type(command) not in _AT_ONCE:
             return self.held.append(command)
+        if self.held and isinstance(command, Cancel):  # what was said before it is stopped too, once it is there
+            self.held.append(replace(command, ref=""))
         match command:
             case Query():
                 return queries.ask(self, command)
@@ -166,6 +172,7 @@ class Engine:
 
     def _stop(self) -> None:
         """For good. Messages that would wait for another turn are not dropped: the session keeps them."""
+        self.compacts.drop()
         self.turns.drop()
         self.turns.drop_steers(keep=True)
         self.turns.stop(keep=True)
@@ -204,7 +211,7 @@ class Engine:
         if turns.waiting >= self.settings.queue:
             told = f"{turns.waiting} prompts are waiting, which is the limit; send this one again later"
             return Failure("queue_full", told, "host", retryable=True)
-        if command.busy == "refuse" and turns.busy:
+        if command.busy == "refuse" and turns.engaged:
             return Failure("busy", "a turn is running", "host", retryable=True)
         said = self._read(command)
         if isinstance(said, Failure):
@@ -214,6 +221,8 @@ class Engine:
         except SessionError as error:
             return Failure("session", str(error), "engine")
         self._prompted = True
+        if command.busy == "interrupt":
+            self.compacts.drop()
         turns.add(command)
         return None
 
@@ -242,13 +251,15 @@ class Engine:
     def _cancel(self, command: Cancel) -> Failure | None:
         match command.what:
             case "turn":
-                if command.queued == "drop":
-                    self.turns.drop()
+                self.compacts.drop()
+                self.turns.drop(queued=command.queued == "drop")
                 self.turns.stop(keep=command.queued == "keep")
-            case "compaction" if self.turns.running:
-                self.agent.compactor.cancel()
             case "compaction":
-                self.turns.stop(keep=True)
+                self.compacts.drop()
+                if self.turns.running:
+                    self.agent.compactor.cancel()
+                else:
+                    self.turns.stop(keep=True)
             case "retry":
                 self.turns.cancel_retry()
             case "prompt":
@@ -324,23 +335,6 @@ class Engine:
             self.servers = self.agent.open_servers()
         return self.servers
 
-    def _compact(self, command: Compact) -> Failure | None:
-        if not self.turns.busy:
-            return self._compact_now(command)
-        if command.busy == "refuse":
-            return Failure("busy", "a turn is running: stop it first, or wait for its end", "host", retryable=True)
-        self.turns.stop(keep=True)
-        self.turns.afterwards(lambda: self.reply(command, failure=attempted(self._compact_now, command)))
-        return LATER
-
-    def _compact_now(self, command: Compact) -> Failure | None:
-        if self.turns.busy or self._closing:
-            return Failure("busy", "something else came first", "host", retryable=True)
-        if not self.agent.compactor.possible():
-            return Failure("nothing", "there is nothing to compact: the conversation is short", "host")
-        self.turns.occupy(self.agent.compactor.by_hand(self.emit, command.instructions))
-        return None
-
     def _grant(self, command: Grant) -> Failure | None:
         if command.revoke:
             found = self.agent.rules.revoke(command.rule, command.id)
@@ -379,7 +373,7 @@ _COMMANDS: dict[type[Command], Callable[..., Failure | None]] = {
     AddContext: Engine._add_context,
     AddServer: Engine._add_server,
     ChangeServer: Engine._change_server,
-    Compact: Engine._compact,
+    Compact: compact,
     RunShell: user_shell.run_shell,
     Grant: Engine._grant,
 }

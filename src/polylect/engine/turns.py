@@ -59,6 +59,11 @@ class Turns:
         return self._work is not None
 
     @property
+    def engaged(self) -> bool:
+        """Whether a turn runs and goes on, or another one is next."""
+        return bool(self._waiting or (self.running and not self._stopping))
+
+    @property
     def waiting(self) -> int:
         return len(self._waiting)
 
@@ -78,6 +83,7 @@ class Turns:
         if cause == "engine":
             self._own.add(prompt.turn)
         if prompt.busy == "interrupt":
+            self.drop(queued=False)
             self._waiting.appendleft(prompt)
             self.stop(keep=True)
         else:
@@ -100,10 +106,13 @@ class Turns:
         if self._turn is not None:
             self._turn.cancel_retry()
 
-    def drop(self, turn: str = "") -> None:
-        """End what waits: one turn, or all."""
-        self._dropped += [prompt for prompt in self._waiting if turn in ("", prompt.turn)]
-        self._waiting = deque(prompt for prompt in self._waiting if turn not in ("", prompt.turn))
+    def drop(self, turn: str = "", *, queued: bool = True) -> None:
+        """End what waits: one turn, or all. Without `queued` only what did not mean to wait, but to be next."""
+        kept: deque[Prompt] = deque()
+        for prompt in self._waiting:
+            meant = turn in ("", prompt.turn) and (queued or prompt.busy != "queue")
+            (self._dropped if meant else kept).append(prompt)
+        self._waiting = kept
 
     def hand_over(self) -> list[Prompt]:
         """What waits, to be added again."""
