@@ -128,6 +128,55 @@ def test_an_answer_may_change_what_is_asked_for_later(update: dict[str, Any], co
     assert talk.respond("a1", {"behavior": "allow", "updatedPermissions": [update]}) == commands
 
 
+def rules(kind: str, *named: tuple[str, Any], behavior: str = "allow") -> dict[str, Any]:
+    return {
+        "type": kind,
+        "rules": [{"toolName": tool, "ruleContent": content} for tool, content in named],
+        "behavior": behavior,
+    }
+
+
+@pytest.mark.parametrize("content", [{"x": 1}, 5, [], "", "  ", False])
+def test_a_rule_whose_content_is_no_text_is_skipped_and_never_all_of_the_tool(content: Any) -> None:
+    talk = Talk()
+    ask(talk)
+    updates = [rules("addRules", ("Bash", content), ("Bash", "ls"))]
+    answer = Answer("a1", "allow", always=Rule("command", "ls", tool="Bash"))
+    assert talk.respond("a1", {"behavior": "allow", "updatedPermissions": updates}) == [answer]
+    assert talk.names == ["system/informational"]
+
+
+@pytest.mark.parametrize("command", ["echo " + "a" * 300, "rm *", "rm -r:*", "", 5])
+def test_nothing_is_suggested_for_a_command_that_no_rule_means_exactly(command: Any) -> None:
+    assert "permission_suggestions" not in ask(Talk(), args={"command": command})
+
+
+def test_rules_that_replace_others_take_back_what_earlier_answers_granted() -> None:
+    talk = Talk()
+    ask(talk)
+    first = [rules("addRules", ("Bash", "echo:*")), rules("addRules", ("Bash", "rm"), behavior="deny")]
+    talk.respond("a1", {"behavior": "allow", "updatedPermissions": first})
+    talk.say(Ask("a2", call="c2", name="Bash", args=INPUT))
+    updates = [rules("replaceRules", ("Write", None)), rules("replaceRules", ("Bash", 5))]
+    assert talk.respond("a2", {"behavior": "allow", "updatedPermissions": updates}) == [
+        Grant(rule=Rule("prefix", "echo", tool="Bash"), revoke=True),
+        Grant(rule=Rule("tool", "Write")),
+        Answer("a2", "allow"),
+    ]
+
+
+def test_a_rule_that_is_added_and_removed_in_one_answer_is_not_there() -> None:
+    talk = Talk()
+    ask(talk)
+    updates = [rules("addRules", ("Bash", "ls")), rules("removeRules", ("Bash", "ls"))]
+    rule = Rule("command", "ls", tool="Bash")
+    assert talk.respond("a1", {"behavior": "allow", "updatedPermissions": updates}) == [
+        Grant(rule=rule),
+        Grant(rule=rule, revoke=True),
+        Answer("a1", "allow"),
+    ]
+
+
 def test_a_change_that_nobody_understands_is_told_and_the_yes_stands() -> None:
     talk = Talk()
     ask(talk)

@@ -10,6 +10,7 @@ from polylect.dialects.claude import control, questions
 from polylect.dialects.claude.permissions import Updates, suggestions
 from polylect.dialects.claude.writer import EventWriter
 from polylect.vocab.commands import Answer, Command, HostReply
+from polylect.vocab.content import Rule
 from polylect.vocab.events import Ask, AskClosed, HostCall, HostCallEnded
 from polylect.wire import jsonl
 
@@ -31,6 +32,8 @@ class Asking:
         self._prompts = prompts
         self._asks: dict[str, _Put] = {}
         self._calls: dict[str, HostCall] = {}
+        self._granted: list[Rule] = []
+        """Rules that came with answers."""
         self._over: set[str] = set()
         """What was taken back: an answer that comes late is nobody's fault."""
 
@@ -138,7 +141,7 @@ class Asking:
         changed = given not in (None, put.input, ask.args)
         if changed and put.input != ask.args:
             return [Answer(ask.ask, "deny", reason="only part of the input was shown, so it cannot be changed")]
-        updates = Updates(found.get("updatedPermissions"), self._writer.known.cwd)
+        updates = Updates(found.get("updatedPermissions"), self._writer.known.cwd, self._granted)
         for problem in updates.problems:
             self._pen.inform(problem, "warning")
         answer = Answer(ask.ask, "allow", args=given if changed else None, always=updates.always)

@@ -13,37 +13,51 @@ _EFFECTS: dict[str, Effect] = {"allow": "allow", "deny": "deny", "ask": "ask"}
 
 def suggestions(ask: Ask) -> list[dict[str, Any]]:
     """What would make this ask unnecessary the next time."""
-    command = ask.args.get("command")
     if ask.category == "edit":
         return [{"type": "setMode", "mode": "acceptEdits", "destination": "session"}]
-    rule = {"toolName": ask.name}
-    if ask.name == "Bash" and isinstance(command, str) and len(command) <= 200:
+    rule: dict[str, Any] = {"toolName": ask.name}
+    if ask.name == "Bash":
+        command = ask.args.get("command")
+        if not _is_exact(command):
+            return []
         rule["ruleContent"] = command
     return [{"type": "addRules", "rules": [rule], "behavior": "allow", "destination": "session"}]
+
+
+def _is_exact(command: Any) -> bool:
+    """Whether a rule of these words allows this and nothing else: a star at the end would mean any other end too."""
+    return isinstance(command, str) and 0 < len(command.strip()) <= 200 and not command.strip().endswith((":*", " *"))
 
 
 class Updates:
     """What the host's answer changes for good. `problems` says what could not be understood."""
 
-    def __init__(self, found: Any, cwd: str) -> None:
+    def __init__(self, found: Any, cwd: str, granted: list[Rule]) -> None:
         self.always: Rule | None = None
         """The first rule that allows: the answer itself carries it."""
         self.commands: list[Command] = []
         self.problems: list[str] = []
         self._cwd = cwd
+        self._granted = granted
+        """What earlier answers have granted, and this one; a replacement takes it back."""
         for update in found if isinstance(found, list) else []:
             try:
                 self._take(update)
             except ValueError as error:
                 self.problems.append(str(error))
+        if not any(isinstance(command, Grant) and command.revoke for command in self.commands):
+            self._let_answer_carry()
 
     def _take(self, update: Any) -> None:
         match update:
-            case {"type": "addRules" | "replaceRules", "rules": list(rules), "behavior": str(behavior)}:
-                for rule in rules:
-                    self._add(rule_of(rule, behavior, self._cwd))
+            case {"type": "addRules", "rules": list(rules), "behavior": str(behavior)}:
+                self._grant(self._readable(rules, behavior))
+            case {"type": "replaceRules", "rules": list(rules), "behavior": str(behavior)}:
+                new = [rule_of(rule, behavior, self._cwd) for rule in rules]
+                self._revoke([rule for rule in self._granted if rule.effect == behavior])
+                self._grant(new)
             case {"type": "removeRules", "rules": list(rules), "behavior": str(behavior)}:
-                self.commands += [Grant(rule=rule_of(rule, behavior, self._cwd), revoke=True) for rule in rules]
+                self._revoke(self._readable(rules, behavior))
             case {"type": "setMode", "mode": str(mode)} if mode in OUR_MODES:
                 self.commands.append(Configure({"mode": OUR_MODES[mode]}))
             case {"type": "addDirectories" | "removeDirectories" as kind, "directories": list(folders)}:
@@ -53,11 +67,29 @@ class Updates:
             case _:
                 raise ValueError("a permission update of an unknown kind was skipped")
 
-    def _add(self, rule: Rule) -> None:
-        if self.always is None and rule.effect == "allow":
-            self.always = rule
-        else:
-            self.commands.append(Grant(rule=rule))
+    def _readable(self, found: list[Any], behavior: str) -> list[Rule]:
+        rules = []
+        for rule in found:
+            try:
+                rules.append(rule_of(rule, behavior, self._cwd))
+            except ValueError as error:
+                self.problems.append(str(error))
+        return rules
+
+    def _grant(self, rules: list[Rule]) -> None:
+        self._granted += [rule for rule in rules if rule not in self._granted]
+        self.commands += [Grant(rule=rule) for rule in rules]
+
+    def _revoke(self, rules: list[Rule]) -> None:
+        self._granted[:] = [rule for rule in self._granted if rule not in rules]
+        self.commands += [Grant(rule=rule, revoke=True) for rule in rules]
+
+    def _let_answer_carry(self) -> None:
+        for command in self.commands:
+            if isinstance(command, Grant) and command.rule in self._granted and command.rule.effect == "allow":
+                self.always = command.rule
+                self.commands.remove(command)
+                return
 
 
 def rule_of(found: Any, behavior: str, cwd: str) -> Rule:
@@ -67,9 +99,11 @@ def rule_of(found: Any, behavior: str, cwd: str) -> Rule:
             content = found.get("ruleContent")
         case _:
             raise ValueError("a permission rule without a toolName, or with an unknown behavior, was skipped")
-    effect, text = _EFFECTS[behavior], content.strip() if isinstance(content, str) else ""
-    if not text:
+    effect = _EFFECTS[behavior]
+    if content is None:
         return Rule("tool", tool, effect=effect)
+    if not isinstance(content, str) or not (text := content.strip()):
+        raise ValueError(f"a permission rule for {tool[:80]!r} whose ruleContent is no text was skipped")
     if tool == "Bash":
         prefix = text.removesuffix(":*").removesuffix(" *").strip()
         return Rule("command" if prefix == text else "prefix", prefix, effect=effect, tool=tool)
