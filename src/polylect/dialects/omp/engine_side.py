@@ -75,6 +75,8 @@ class EngineSide:
         """By ref: two may have the same id, or none."""
         self._turns: dict[str, Any] = {}
         """Turns that were asked for or have begun, and have not ended: the id of the prompt."""
+        self._stopped: set[str] = set()
+        """Those of them that the host has stopped: what it says now it says as if they had ended."""
         self._held: list[tuple[_Request, Response]] = []
         """Answers that wait for the end of a turn."""
         self._compacting: _Request | None = None
@@ -192,20 +194,26 @@ class EngineSide:
         turn, after = "", frozenset[str]()
         command: Command | None = None
         match frame:
-            case r.Prompt(streaming_behavior=str(how)) if self._turns:
+            case r.Prompt(streaming_behavior=str(how)) if self._turns.keys() - self._stopped:
                 command = follow_up(frame, ref) if how == "followUp" else steer(frame, ref)
             case r.Prompt():
-                turn = self._new_turn(heard.id)
+                after, turn = frozenset(self._stopped), self._new_turn(heard.id)
                 command = Prompt(turn, frame.message, images(frame), "refuse", ref=ref)
             case r.AbortAndPrompt():
-                after, turn = frozenset(self._turns), self._new_turn(heard.id)
+                after, turn = self._stop(), self._new_turn(heard.id)
                 command = Prompt(turn, frame.message, images(frame), "interrupt", ref=ref)
             case r.Abort():
-                after = frozenset(self._turns)
+                after = self._stop()
+            case r.Compact():
+                self._stop()
         self._requests[ref] = _Request(heard.kind, heard.id, frame, turn, after)
         if turn:
             self._turns[turn] = heard.id
         return command or COMMANDS[type(frame)](frame, ref)
+
+    def _stop(self) -> frozenset[str]:
+        self._stopped |= self._turns.keys()
+        return frozenset(self._stopped)
 
     def _new_turn(self, id: Any) -> str:
         """The prompt's own id, if it can be one and is not taken."""
@@ -249,16 +257,22 @@ class EngineSide:
 
     def _failed(self, request: _Request, failure: Failure) -> None:
         """omp has acknowledged a prompt before it finds out; pi waits until it knows."""
-        self._turns.pop(request.turn, None)
         if request.turn and self._version != "pi":
             self._succeed(request.kind, request.id, UNSET)
         busy = failure.code == "busy" and isinstance(request.frame, r.Prompt)
         self._refuse(request.kind, request.id, _BUSY if busy else failure.message)
+        if request.turn:
+            self._let_go(request.turn)
 
     def _turn_ended(self, event: TurnEnded) -> None:
         accepted = event.turn in self._turns
-        id = self._turns.pop(event.turn, event.turn)
-        self._writer.end_turn(event, id, accepted=accepted)
+        self._writer.end_turn(event, self._turns.get(event.turn, event.turn), accepted=accepted)
+        self._let_go(event.turn)
+
+    def _let_go(self, turn: str) -> None:
+        """It has ended, or never was: what waited for that is answered."""
+        self._turns.pop(turn, None)
+        self._stopped.discard(turn)
         held, self._held = self._held, []
         for request, response in held:
             if request.after & self._turns.keys():
