@@ -155,10 +155,33 @@ def test_a_host_that_has_closed_its_end_is_not_asked(tmp_path: Path) -> None:
     assert [event.outcome for event in talk.of(ToolFinished)] == ["ok"]
 
 
-@pytest.mark.parametrize("answer", [None, "yes", {"async": True, "asyncTimeout": 5}, {"decision": 7}, {}])
+@pytest.mark.parametrize("answer", [None, {"async": True, "asyncTimeout": 5}, {"decision": None}, {}])
 def test_an_answer_that_says_nothing_decides_nothing(tmp_path: Path, answer: Any) -> None:
-    talk = hooked(tmp_path, "PreToolUse", answer, script(ECHO), Echo())
+    talk = hooked(tmp_path, "PreToolUse", answer, script(ECHO), Echo(), row={"on_failure": "block", "timeout": 0})
     assert [event.outcome for event in talk.of(ToolFinished)] == ["ok"]
+    assert talk.of(Notice) == []
+
+
+NONSENSE: list[Any] = [
+    *(5, "deny", [], {"decision": "Block"}, {"decision": 7}, {"hookSpecificOutput": 5}, {"continue": 0}),
+    *(
+        {"continue": "no"},
+        special("PreToolUse", permissionDecision="Deny"),
+        special("PreToolUse", permissionDecision=5),
+    ),
+    *(special("PreToolUse", permissionDecision=["deny"]), special("PreToolUse", permissionDecision="")),
+    special("PreToolUse", permissionDecision="allow", updatedInput="ls"),
+]
+
+
+@pytest.mark.parametrize("answer", NONSENSE)
+def test_an_answer_that_makes_no_sense_is_told_and_a_no_from_a_guard(tmp_path: Path, answer: Any) -> None:
+    for on_failure, outcome in (("continue", "ok"), ("block", "denied")):
+        row = {"on_failure": on_failure}
+        talk = hooked(tmp_path, "PreToolUse", answer, script(ECHO), Echo(), row=row)
+        assert [event.outcome for event in talk.of(ToolFinished)] == [outcome]
+        [notice] = talk.of(Notice)
+        assert notice.text.startswith("A hook of the host failed (PreToolUse): ")
 
 
 def test_a_message_for_the_person_is_shown(tmp_path: Path) -> None:

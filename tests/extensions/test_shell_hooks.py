@@ -188,7 +188,6 @@ def test_p1_a_stop_ends_the_hook_that_runs(tmp_path: Path) -> None:
         ("PreToolUse", b"[1]", Opinion()),
         ("PreToolUse", b'{"decision":"approve"}', Opinion("allow")),
         ("PreToolUse", b'{"decision":"block","reason":"r"}', Opinion("deny", "r")),
-        ("PreToolUse", b'{"hookSpecificOutput":{"permissionDecision":"perhaps","updatedInput":[1]}}', Opinion()),
         ("PostToolUse", b'{"hookSpecificOutput":{"updatedToolOutput":{"a":1}}}', Opinion(output='{"a":1}')),
         ("Stop", b'{"continue":false}', Opinion(interrupt=True)),
         ("SessionStart", b"\xff hi", Opinion(context="\ufffd hi")),
@@ -196,3 +195,17 @@ def test_p1_a_stop_ends_the_hook_that_runs(tmp_path: Path) -> None:
 )
 def test_what_a_hook_prints_is_read_with_care(event: str, out: bytes, opinion: Opinion) -> None:
     assert opinion_of(event, out) == opinion
+
+
+@pytest.mark.parametrize(
+    "out",
+    [
+        b'{"hookSpecificOutput":{"permissionDecision":"perhaps"}}',
+        b'{"hookSpecificOutput":{"permissionDecision":"allow","updatedInput":[1]}}',
+        b'{"decision":"Block"}',
+        b'{"continue":"no"}',
+    ],
+)
+def test_an_object_that_makes_no_sense_is_a_failure(out: bytes) -> None:
+    with pytest.raises(ValueError, match=r"is no|is neither"):
+        opinion_of("PreToolUse", out)

@@ -170,15 +170,13 @@ class HostHooks:
         return reduce(hook_words.both, await asyncio.gather(*asked), Opinion())
 
     async def _ask(self, event: str, scene: Scene, row: Callbacks, params: dict[str, Any]) -> Opinion:
-        timeout = DEADLINE if row.timeout is None else row.timeout
         try:
-            found = await self._agent.host_calls.ask("hook", params, scene.say, timeout=timeout)
-        except HostFault as fault:
+            found = await self._agent.host_calls.ask("hook", params, scene.say, timeout=row.timeout or DEADLINE)
+            opinion = hook_words.opinion(event, found)
+        except (HostFault, ValueError) as fault:
             scene.say(Notice(f"A hook of the host failed ({event}): {fault}", "warning"))
             blocks = row.on_failure == "block" and event in _GUARDS
             return Opinion("deny", f"a hook of the host failed: {fault}") if blocks else Opinion()
-        if not isinstance(found, dict):
-            return Opinion()
-        if message := hook_words.message(found):
+        if message := hook_words.message(found or {}):
             scene.say(Notice(message, "warning"))
-        return hook_words.opinion(event, found)
+        return opinion

@@ -9,7 +9,7 @@ from polylect.vocab.hooks import Opinion, Scene
 from polylect.vocab.ports import ToolReturn
 
 _MODES = {"auto_edit": "acceptEdits", "force": "bypassPermissions", "dont_ask": "dontAsk"}
-_DECISIONS: dict[object, Literal["allow", "deny", "ask"]] = {
+_DECISIONS: dict[str, Literal["allow", "deny", "ask"]] = {
     "allow": "allow",
     "approve": "allow",
     "deny": "deny",
@@ -58,22 +58,42 @@ def compaction(reason: str) -> dict[str, Any]:
 # What its answer means.
 
 
-def opinion(event: str, found: Mapping[str, Any]) -> Opinion:
-    """Of an answer that is an object. One that will come later (`async`) says nothing now."""
-    special = found.get("hookSpecificOutput")
-    special = special if isinstance(special, dict) else {}
-    stops = found.get("continue") is False
-    decision = _DECISIONS.get(special.get("permissionDecision") or found.get("decision"))
+def opinion(event: str, found: Any) -> Opinion:
+    """Of nothing, or of an object: one that will come later (`async`) says nothing now. Raises ValueError for anything
+    else: whoever wrote it may have meant a no."""
+    found = _object("the answer", found)
+    special = _object("hookSpecificOutput", found.get("hookSpecificOutput"))
+    if not isinstance(going := found.get("continue"), bool | None):
+        raise ValueError(f"continue is neither true nor false: {going!r:.80}")
+    decision = _decision(found.get("decision"))
+    decision = _decision(special.get("permissionDecision")) or decision
+    stops = going is False
     reason = special.get("permissionDecisionReason") or found.get("reason") or found.get("stopReason")
     args, output = special.get("updatedInput"), special.get("updatedToolOutput")
     return Opinion(
-        "deny" if stops and event not in ("Stop", "SubagentStop") else decision or "",
+        "deny" if stops and event not in ("Stop", "SubagentStop") else decision,
         str(reason or ""),
-        args if isinstance(args, dict) else None,
+        None if args is None else _object("updatedInput", args),
         output if isinstance(output, str) or output is None else msgspec.json.encode(output).decode(),
         str(special.get("additionalContext") or ""),
         stops,
     )
+
+
+def _object(name: str, found: Any) -> dict[str, Any]:
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise ValueError(f"{name} is no object: {found!r:.80}")
+    return found
+
+
+def _decision(found: Any) -> Literal["", "allow", "ask", "deny"]:
+    if found is None:
+        return ""
+    if not isinstance(found, str) or found not in _DECISIONS:
+        raise ValueError(f"{found!r:.80} is no decision; decisions are {', '.join(_DECISIONS)}")
+    return _DECISIONS[found]
 
 
 def message(found: Mapping[str, Any]) -> str:
