@@ -5,10 +5,11 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from doubles import Played, converse
 from polylect.engine.attach import MOST_IMAGE, MOST_TEXT
-from polylect.vocab.commands import Prompt
+from polylect.vocab.commands import Prompt, Steer
 from polylect.vocab.content import Attachment, Document, File, Image, Link, Message, Text
 from polylect.vocab.events import Reply, UserMessage
 from polylect.vocab.ports import ReplyDone
@@ -22,10 +23,14 @@ GIF = bytes.fromhex("47494638396101000100800000ffffff00000021f90401000000002c000
 WEBP = b"RIFF" + (16).to_bytes(4, "little") + b"WEBPVP8L" + bytes(8)
 
 
+def coded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
 def test_T7_text_goes_as_text_images_as_images_and_the_rest_is_named(tmp_path: Path) -> None:
     for name, data in {"a.txt": b"words", "b.bin": b"a\0b", "c.png": PNG, "d": WEBP, "e.txt": b"\xff\xfe"}.items():
         (tmp_path / name).write_bytes(data)
-    link, picture = Link("https://example.org/x", "page"), Image("image/png", "AAAA")
+    link, picture = Link("https://example.org/x", "page"), Image("image/gif", coded(GIF))
     files: list[Attachment] = [*map(File, ("a.txt", "b.bin", "c.png", "d", "e.txt")), link, picture]
     talk = converse(tmp_path, Played([ReplyDone("end")]), [Prompt("t1", "Look", tuple(files))])
     assert talk.messages == [
@@ -35,8 +40,8 @@ def test_T7_text_goes_as_text_images_as_images_and_the_rest_is_named(tmp_path: P
                 Text("Look"),
                 Document(f"{tmp_path}/a.txt", "text/plain", "words"),
                 Text(f"[Attached file: {tmp_path}/b.bin, 3 bytes, not text]"),
-                Image("image/png", base64.b64encode(PNG).decode()),
-                Image("image/webp", base64.b64encode(WEBP).decode()),
+                Image("image/png", coded(PNG)),
+                Image("image/webp", coded(WEBP)),
                 Text(f"[Attached file: {tmp_path}/e.txt, 2 bytes, not UTF-8 text]"),
                 Text("[Attached: page (https://example.org/x)]"),
                 picture,
@@ -95,6 +100,45 @@ def test_T7_a_file_that_cannot_be_taken_is_refused_by_name_before_anything_is_st
     assert failure.code == "bad_attachment"
     assert name in failure.message
     assert why in failure.message
+    assert (len(talk.events), talk.messages, talk.store.entries) == (1, [], [])
+
+
+def test_T7_a_picture_that_is_sent_along_is_what_its_bytes_say_too(tmp_path: Path) -> None:
+    lines = base64.encodebytes(PNG * 2).decode()
+    given = Image("image/jpeg", coded(PNG)), Image("image/svg+xml", coded(JPEG)), Image("image/png", lines)
+    talk = converse(tmp_path, Played([ReplyDone("end")]), [Prompt("t1", "", given)])
+    assert talk.messages[0].content == (
+        Image("image/png", coded(PNG)),
+        Image("image/jpeg", coded(JPEG)),
+        Image("image/png", coded(PNG * 2)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("picture", "why"),
+    [
+        (Image("image/png", "not base64!"), "is not valid base64"),
+        (Image("image/png", coded(PNG)[:-1]), "is not valid base64"),
+        (Image("image/png", "\ud800"), "is not valid base64"),
+        (Image("image/png"), "is not of a kind that can be used"),
+        (Image("image/png", coded(b"hello")), "is not of a kind that can be used"),
+        (Image("image/svg+xml", coded(b"<svg/>")), "is not of a kind that can be used"),
+        (Image("image/png", blob="sha256:" + "0" * 64), "is not of a kind that can be used"),
+        (Image("text/plain", coded(PNG)), "has the media type 'text/plain'"),
+        (Image("", coded(PNG)), "has the media type ''"),
+        (Image("image/png", coded(PNG[:20])), "is not a whole png image: it seems to be cut off"),
+        (Image("image/png", coded(WIDE)), "has 60000 x 60000 pixels"),
+        (Image("image/png", coded(PNG + bytes(MOST_IMAGE))), f"is larger than {MOST_IMAGE} bytes"),
+    ],
+)
+@pytest.mark.parametrize("command", [Prompt("t1", "Look", ref="r1"), Steer("Look", idle="keep", ref="r1")])
+def test_T7_a_picture_that_cannot_be_used_is_refused_before_anything_is_stored(
+    picture: Image, why: str, command: Prompt | Steer, tmp_path: Path
+) -> None:
+    talk = converse(tmp_path, Played(), [replace(command, attachments=(picture,))])
+    failure = talk.of(Reply)[0].failure
+    assert failure is not None
+    assert (failure.code, why in failure.message) == ("bad_attachment", True)
     assert (len(talk.events), talk.messages, talk.store.entries) == (1, [], [])
 
 

@@ -31,6 +31,7 @@ HELLO = Prompt("t1", "Hello")
 AGAIN = Prompt("t2", "Again")
 ANSWERS = Scripted.from_values({"reply": [{"text": "ok"}]})
 HANGS_FIRST = Scripted.from_values({"turn": [{"hang": True}], "reply": [{"text": "ok"}]})
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 TWO_CALLS = [{"call": "Echo", "id": "c1"}, {"call": "Hang", "id": "c2"}]
 
 
@@ -101,7 +102,7 @@ def test_a_queue_mode_changes_at_once_also_while_a_turn_runs(tmp_path: Path) -> 
 
 
 def test_what_comes_with_a_message_is_told_with_it(tmp_path: Path) -> None:
-    picture = Image("image/png", "aGk=")
+    picture = Image("image/png", PIXEL)
     talk = converse(tmp_path, ANSWERS, [Steer("see", (picture,), idle="keep"), Prompt("t1", "Hello", (picture,))])
     assert [event.attachments for event in talk.of(UserMessage)] == [(picture,), (picture,)]
     assert talk.messages[1].content == (Text("see"), picture)

@@ -1,4 +1,4 @@
-"""Files that come with a prompt: read, or refused before anything is stored."""
+"""Files and pictures that come with a prompt: read, or refused before anything is stored."""
 
 import base64
 import os
@@ -26,6 +26,8 @@ def blocks(text: str, attachments: Sequence[Attachment], workspace: str) -> tupl
                 found.append(_read(path, workspace))
             case Link(uri, name):
                 found.append(Text(f"[Attached: {name or uri} ({uri})]"))
+            case Image():
+                found.append(_given(attachment))
             case _:
                 found.append(attachment)
     return tuple(found)
@@ -47,6 +49,21 @@ def _read(path: str, workspace: str) -> Block:
         return Text(f"[Attached file: {full}, {size} bytes, not UTF-8 text]")
 
 
+def _given(image: Image) -> Image:
+    """A picture that the host sent along, as what it is: the vendor would refuse anything else."""
+    if not image.media_type.startswith("image/"):
+        raise AttachmentError(
+            f"an attached image has the media type {image.media_type!r}, which is not that of an image"
+        )
+    try:
+        data = base64.b64decode("".join(image.data.split()), validate=True)
+    except ValueError as error:
+        raise AttachmentError(f"an attached image is not valid base64: {error}") from None
+    if media_type := _picture_type("an attached image", data):
+        return Image(media_type, base64.b64encode(data).decode())
+    raise AttachmentError(f"an attached image ({image.media_type}) is not of a kind that can be used")
+
+
 def _content(path: str, full: str) -> tuple[bytes, int]:
     """At most as much as an image may have, and the true size. Never waits on a pipe or a device."""
     try:
@@ -66,13 +83,18 @@ def _open_at_once(path: str, flags: int) -> int:
 
 
 def _image_type(path: str, data: bytes) -> str:
-    """The type by content, whatever the name says. What is not whole is refused, because the vendor would refuse it."""
-    if len(data) > MOST_IMAGE and pictures.kind_of(data):
-        raise AttachmentError(f"the attached image {path} is larger than {MOST_IMAGE} bytes; make it smaller")
-    try:
-        found = pictures.check(data)
-    except pictures.BadPicture as error:
-        raise AttachmentError(f"the attached image {path} {error}") from None
+    """The type by content, whatever the name says."""
+    found = _picture_type(f"the attached image {path}", data)
     if not found and path.lower().endswith(_IMAGE_NAMES):
         raise AttachmentError(f"the attached file {path} is not an image of a kind that can be used")
     return found
+
+
+def _picture_type(what: str, data: bytes) -> str:
+    """Empty if it is no picture. What is not whole is refused, because the vendor would refuse it."""
+    if len(data) > MOST_IMAGE and pictures.kind_of(data):
+        raise AttachmentError(f"{what} is larger than {MOST_IMAGE} bytes; make it smaller")
+    try:
+        return pictures.check(data)
+    except pictures.BadPicture as error:
+        raise AttachmentError(f"{what} {error}") from None
