@@ -2,7 +2,7 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -299,3 +299,16 @@ def test_L2_a_message_that_could_not_be_stored_is_not_lost_in_silence(tmp_path: 
     assert words(talk) == ["Hello", "?"]
     assert talk.of(Notice)[-1].text == "1 messages meant for a turn were dropped"
     assert talk.of(TurnEnded)[0].reason == "error"
+
+
+@pytest.mark.parametrize("when", ["soon", "last"])
+def test_L2_at_the_limit_of_steps_no_message_is_taken_that_the_model_would_not_answer(
+    tmp_path: Path, when: Literal["soon", "last"]
+) -> None:
+    commands = [later("a"), later("b", when), HELLO]
+    talk = converse(tmp_path, Played([ReplyDone("end")]), commands, max_turns=1, steering_mode="one-at-a-time")
+    assert [event.reason for event in talk.of(TurnEnded)] == ["limit"]
+    assert [event.text for event in talk.of(UserMessage)] == ["Hello", "a"]
+    ended = talk.events.index(talk.of(TurnEnded)[0])
+    queues = [event.soon + event.last for event in talk.events[:ended] if isinstance(event, QueueChanged)]
+    assert queues[-1] == ("b",), "it waits for the next prompt"

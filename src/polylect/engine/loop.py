@@ -22,6 +22,7 @@ from polylect.engine.budget import Meter
 from polylect.engine.calls import Calls
 from polylect.engine.prompt import system_prompt
 from polylect.engine.reply import Reply
+from polylect.engine.steers import When
 from polylect.engine.structured import NoAnswer, open_form
 from polylect.vocab.commands import Prompt
 from polylect.vocab.content import Failure, Message, Stop, Text, Usage
@@ -124,18 +125,21 @@ class Turn:
     async def _converse(self) -> Reason:
         if self._prompt is not None and not self._prompt.query:
             return "end"
-        self._deliver("soon")
+        when: When = "soon"
         while True:
             if self._out_of_steps() or self._out_of_budget():
                 return "limit"
+            self._deliver(when)
             try:
                 reply = await self._step_that_fits()
             except RuleBroken as broken:
                 self._remind(broken.rules)
+                when = "soon"
                 continue
-            if self._deliver("soon") or self._has_more_to_do(reply) or self._deliver("last"):
-                continue
-            if await self._is_sent_on(reply):
+            waits = self._agent.steers.texts
+            more = bool(waits("soon")) or self._has_more_to_do(reply)
+            when = "last" if waits("last") and not more else "soon"
+            if more or when == "last" or await self._is_sent_on(reply):
                 continue
             if self._form and self._form.given:
                 self._say(Extra("structured_output", {"value": self._form.value}))
@@ -278,7 +282,7 @@ class Turn:
         agent.session.say(self.id, message, request=reply.request)
         agent.compactor.learn(reply.usage, self._say)
 
-    def _deliver(self, when: Literal["soon", "last"]) -> bool:
+    def _deliver(self, when: When) -> None:
         """What the host wants to add: now, or, when the turn would end, what was meant for then."""
         agent, settings = self._agent, self._agent.settings
         queued = agent.steers.next(when, settings.steering_mode if when == "soon" else settings.follow_up_mode)
@@ -288,7 +292,6 @@ class Turn:
             self._say(UserMessage(steer.text, "steer" if when == "soon" else "follow_up", steer.attachments))
         if queued:
             agent.steers.changed()
-        return bool(queued)
 
     def _out_of_steps(self) -> bool:
         most = self._agent.settings.max_turns
