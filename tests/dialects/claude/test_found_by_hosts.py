@@ -1,5 +1,7 @@
 """What the vendor's own SDKs tripped over."""
 
+from typing import Literal
+
 import pytest
 
 from dialects.claude.engine_talk import Talk, user
@@ -16,6 +18,7 @@ from polylect.vocab.events import (
     TextDelta,
     ToolCalled,
     ToolFinished,
+    TurnEnded,
     TurnStarted,
     UserMessage,
 )
@@ -51,7 +54,18 @@ def test_a_host_that_has_denied_a_call_hears_its_own_words() -> None:
     talk, turn = begun()
     talk.say(ToolCalled("c1", "Bash", {}, turn=turn), Ask("a1", call="c1", name="Bash", turn=turn))
     talk.say(ToolFinished("c1", "Bash", "Tool denied: not today", "denied", reason="not today", turn=turn))
-    assert talk.frames[-1]["message"]["content"][0]["content"] == "not today"
+    told = talk.frames[-1]
+    assert told["message"]["content"][0]["content"] == "not today"
+    assert told["tool_result_meta"] == [
+        {
+            "id": "c1",
+            "permission_decision": {"decision": "reject", "source": "user_reject"},
+            "non_execution_kind": "permission-rule",
+            "outcome": "denied",
+            "tool_name": "Bash",
+            "reason": "not today",
+        }
+    ]
 
 
 @pytest.mark.parametrize("name", ["mcp__sums__add", "Agent"])
@@ -98,3 +112,11 @@ def test_where_no_more_will_be_said_a_prompt_does_not_wait() -> None:
     talk.request("initialize")
     talk.hear(user())
     assert [type(command) for command in talk.codec.receive_eof()] == [Prompt]
+
+
+@pytest.mark.parametrize(("reason", "state"), [("end", "completed"), ("cancelled", "cancelled")])
+def test_a_prompt_whose_turn_was_interrupted_is_cancelled(reason: Literal["end", "cancelled"], state: str) -> None:
+    talk = Talk()
+    turn = talk.prompt(uuid="u1")
+    talk.say(TurnStarted(turn=turn), TurnEnded(reason, turn=turn))
+    assert talk.names[-1] == f"lifecycle {state}"

@@ -89,10 +89,10 @@ class Prompts:
             sent.replayed = True
             self._echo(sent.uuid or turn, sent.content)  # the name by which files can be set back to it
 
-    def ended(self, turn: str) -> None:
+    def ended(self, turn: str, how: str = "completed") -> None:
         self.waiting.pop(turn, None)
         sent = self._sent.pop(turn, None)
-        self._tell(sent.uuid if sent else "", "completed")
+        self._tell(sent.uuid if sent else "", how)
 
     def cancelled(self, turn: str) -> bool:
         """Tell that it was dropped. False if there is no word for that, because it came without a uuid."""

@@ -119,7 +119,7 @@ class EventWriter(Scribe):
         told = result(event, turn, self.books, self.pen, text, len(self._prompts.waiting))
         self.failed = told.is_error
         self.pen.say(told)
-        self._prompts.ended(event.turn)
+        self._prompts.ended(event.turn, "cancelled" if event.reason == "cancelled" else "completed")
 
     def _never_began(self, event: e.TurnEnded) -> None:
         """A prompt that only waited."""
@@ -259,11 +259,11 @@ def _content(event: e.ToolFinished, *, asked: bool) -> str | list[shapes.TextBlo
 
 
 def _meta(event: e.ToolFinished, *, asked: bool) -> shapes.ResultMeta:
-    decision = None
-    if event.outcome == "denied" or asked:
-        source = "user_temporary" if asked else "config"
-        decision = shapes.Decision("reject" if event.outcome == "denied" else "accept", source)
-    return shapes.ResultMeta(event.call, decision, outcome=event.outcome, tool_name=event.name, reason=event.reason)
+    told = {"outcome": event.outcome, "tool_name": event.name, "reason": event.reason}
+    if event.outcome == "denied":
+        decision = shapes.Decision("reject", "user_reject" if asked else "config")
+        return shapes.ResultMeta(event.call, decision, "permission-rule", **told)
+    return shapes.ResultMeta(event.call, shapes.Decision("accept", "user_temporary") if asked else None, **told)
 
 
 def _whole(event: e.ToolFinished) -> str:
