@@ -2,6 +2,7 @@
 
 import base64
 import os
+import shutil
 from itertools import count
 from pathlib import Path
 
@@ -112,6 +113,29 @@ def test_L1_a_full_disk_refuses_the_picture_and_leaves_no_half_of_it(pictured: P
 @pytest.mark.parametrize("name", ["sha256:../../log.jsonl", "sha256:", "sha256:" + "A" * 64, "../lock", "x" * 64])
 def test_P6_a_picture_s_name_cannot_lead_elsewhere(pictured: Path, name: str) -> None:
     assert Blobs([str(pictured / "s1" / "blobs")]).find(name) is None
+
+
+# A folder that is gone.
+
+
+@pytest.mark.parametrize("said", [(), ("before",)])
+def test_T1_nothing_is_taken_once_the_folder_was_deleted_and_nothing_is_put_in_its_place(
+    tmp_path: Path, said: tuple[str, ...]
+) -> None:
+    store = opened(tmp_path)
+    session = Session(store)
+    session.say("", *map(user, said))
+    shutil.rmtree(tmp_path / "s1")
+    for block in ("after", Image("image/png", PICTURE)):
+        with pytest.raises(SessionError, match="was deleted"):
+            session.accept("t1", user(block))
+    with pytest.raises(SessionError, match="was deleted"):
+        store.keep(b"a file")
+    assert files(tmp_path) == []
+    other = opened(tmp_path)
+    store.close()
+    assert files(tmp_path) == ["s1/lock", "s1/log.jsonl", "s1/workspace"]
+    other.close()
 
 
 # Long outputs.

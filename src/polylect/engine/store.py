@@ -76,6 +76,7 @@ class FileStore:
 
     def append_at(self, bodies: Sequence[tuple[int, Body]]) -> None:
         """Each with its time, in milliseconds since 1970: for what was said elsewhere."""
+        self._look()
         if not self._last and bodies:
             bodies = [*((bodies[0][0], body) for body in self._opening()), *bodies]
         last, added = self._last, []
@@ -109,6 +110,12 @@ class FileStore:
             raise SessionError(f"cannot keep a picture beside {self._folder.log}: {error.strerror}") from error
         return body if message is body.message else replace(body, message=message)
 
+    def _look(self) -> None:
+        """What is written to a file without a name is lost, and the system does not say so."""
+        if not os.fstat(self._file).st_nlink:
+            told = f"the session log {self._folder.log} was deleted, so nothing more can be kept in it"
+            raise SessionError(f"{told}. Go on in another session")
+
     def _write(self, data: bytes) -> None:
         """All of it or none of it: what a full disk left half written is taken back."""
         before = os.fstat(self._file).st_size
@@ -139,6 +146,7 @@ class FileStore:
 
     def keep(self, data: bytes) -> str:
         """Bytes by the name of their hash."""
+        self._look()
         try:
             return self._blobs.put(data)
         except OSError as error:
@@ -151,10 +159,10 @@ class FileStore:
         return self._spills.keep(text)
 
     def close(self) -> None:
-        empty = os.fstat(self._file).st_size == 0  # not: has no readable entries
+        status = os.fstat(self._file)
         os.close(self._file)
         self._spills.close()
-        self._folder.close(discard=empty)
+        self._folder.close(discard=status.st_size == 0 and status.st_nlink > 0)  # not: has no readable entries
 
 
 def _open(path: str) -> int:
