@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -194,3 +195,14 @@ def test_S3_whoever_comes_while_a_folder_is_being_removed_gets_a_new_one(
         folder.create(str(tmp_path), "a", "/w")
     say_something(place)
     assert resumed(tmp_path, "/w") == "a"
+
+
+def test_where_nothing_can_be_written_no_session_is_made_and_the_reason_is_told(tmp_path: Path) -> None:
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, unlimited[1]))
+    try:
+        with pytest.raises(FolderError, match="cannot lock the session folder .*: File too large"):
+            folder.create(str(tmp_path), "s1", "/w")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+    folder.create(str(tmp_path), "s1", "/w").close(discard=True)

@@ -151,6 +151,6 @@ def _put_back(path: str, before: _File | None) -> None:
         os.makedirs(folder, exist_ok=True)
         if os.path.realpath(folder) != folder:
             raise SessionError(f"{path} cannot be put back: {folder} leads elsewhere now")
-        whole.write(path, before.data, before.mode)
+        whole.write(path, (before.data,), before.mode)
     except OSError as error:
         raise SessionError(f"{path} cannot be put back: {error.strerror}") from error

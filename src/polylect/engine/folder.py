@@ -80,12 +80,19 @@ def create(root: str, session: str, workspace: str) -> Folder:
     return folder
 
 
-def resume(root: str, session: str, workspace: str) -> Folder:
-    """The folder of a session that exists; `latest` is the most recently active one of this workspace."""
+def known(root: str, session: str, workspace: str) -> str:
+    """The id of a session that exists; `latest` is the most recently active one of this workspace."""
     if session == "latest":
         session = _latest(root, workspace)
-    path = path_of(root, session)
-    folder = _lock(path) if _said_something(os.path.join(path, "log.jsonl")) else None
+    if not _said_something(os.path.join(path_of(root, session), "log.jsonl")):
+        raise FolderError(f"Session '{session}' not found in {root}. Start it with --session-id {session}")
+    return session
+
+
+def resume(root: str, session: str, workspace: str) -> Folder:
+    """The folder of a session that exists, for this process alone."""
+    session = known(root, session, workspace)
+    folder = _lock(path_of(root, session))
     if folder is None:
         raise FolderError(f"Session '{session}' not found in {root}. Start it with --session-id {session}")
     try:
@@ -130,8 +137,12 @@ def _lock(path: str) -> Folder | None:
     if not held:  # of a file that is gone
         os.close(descriptor)
         return None
-    os.ftruncate(descriptor, 0)
-    os.write(descriptor, b"%d\n" % os.getpid())
+    try:
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, b"%d\n" % os.getpid())
+    except OSError as error:
+        os.close(descriptor)
+        raise FolderError(f"cannot lock the session folder {path}: {error.strerror}") from None
     return Folder(path, descriptor)
 
 

@@ -59,6 +59,15 @@ class FileLibrary:
             raise
         return fork
 
+    def end_of(self, session: str) -> tuple[str, str]:
+        """Where a fork of it begins that takes all of it along. Whoever has it open may go on."""
+        path = folder.path_of(self._root, session)
+        found = log.read_path(os.path.join(path, "log.jsonl"))
+        if why := log.unusable(found):
+            raise SessionError(f"Session '{session}' cannot be forked: {why}")
+        before, _ = log.ancestry(path, found.first)
+        return fork_place(session, before + found.entries, "")
+
     def sessions(self, cwd: str = "") -> Sequence[SessionCard]:
         return [
             SessionCard(found.session, found.workspace, found.name, found.active, found.messages, found.words)
@@ -69,7 +78,7 @@ class FileLibrary:
         from polylect.engine.formats import data, markdown, omp, page  # 10 ms, and only for those who export
         from polylect.engine.formats.story import Story
 
-        forms = {".html": page.told, ".md": markdown.told, ".json": data.told, ".jsonl": omp.told}
+        forms = {".html": page.pieces, ".md": markdown.pieces, ".json": data.pieces, ".jsonl": omp.pieces}
         path = path or f"polylect-session-{store.session}.html"
         if "\0" in path:
             raise SessionError(f"{path!r} is no path: it holds a NUL")

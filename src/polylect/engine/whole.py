@@ -1,15 +1,16 @@
 """Files that are written whole or not at all."""
 
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 
 
-def write(path: str, data: bytes, mode: int | None = None) -> None:
+def write(path: str, pieces: Iterable[bytes], mode: int | None = None) -> None:
     """What was there stays until all of this is on disk. Without a mode, that of any new file."""
     draft = os.path.join(os.path.dirname(path), f".polylect-{os.urandom(6).hex()}.tmp")
     try:
         with open(draft, "xb") as file:
-            file.write(data)
+            file.writelines(pieces)
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
             file.flush()

@@ -1,11 +1,16 @@
 """A conversation as one JSON document, for programs of one's own."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from polylect.engine.formats.story import Story, iso
 from polylect.vocab.entries import Compacted
+
+
+def pieces(story: Story) -> Iterator[bytes]:
+    yield told(story)
 
 
 def told(story: Story) -> bytes:

@@ -12,7 +12,15 @@ _WHO = {"user": "## You", "assistant": "## Agent", "tool": ""}
 
 
 def told(story: Story) -> bytes:
-    return ("\n\n".join(_parts(story)) + "\n").encode("utf-8", "replace")
+    return b"".join(pieces(story))
+
+
+def pieces(story: Story) -> Iterator[bytes]:
+    """A message at a time, as the page is made."""
+    for number, part in enumerate(_parts(story)):
+        yield b"\n\n" if number else b""
+        yield part.encode("utf-8", "replace")
+    yield b"\n"
 
 
 def _parts(story: Story) -> Iterator[str]:

@@ -234,6 +234,10 @@ def _shell(message: _Message) -> ShellResult:
 
 
 def told(story: Story) -> bytes:
+    return b"".join(pieces(story))
+
+
+def pieces(story: Story) -> Iterator[bytes]:
     lines: list[Json] = [{"type": "session", "version": VERSION, "id": story.session, "timestamp": iso(story.at)}]
     lines[0] |= {"cwd": story.cwd, **({"title": story.name} if story.name else {})}
     lines[0] |= {"parentSession": story.parent} if story.parent else {}
@@ -243,7 +247,7 @@ def told(story: Story) -> bytes:
         entry = f"{len(lines):08x}"
         lines.append({"type": body["type"], "id": entry, "parentId": last, "timestamp": iso(at), **body})
         last = entry
-    return b"".join(map(jsonl.dump, lines))
+    yield from map(jsonl.dump, lines)
 
 
 def _bodies(story: Story, first: list[str], lines: list[Json]) -> Iterator[tuple[int, Json]]:

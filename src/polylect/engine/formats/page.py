@@ -51,12 +51,20 @@ img { max-width: 100%; max-height: 30rem; border-radius: 6px; display: block; ma
 
 
 def told(story: Story) -> bytes:
+    return b"".join(pieces(story))
+
+
+def pieces(story: Story) -> Iterator[bytes]:
+    """A message at a time: a thread that makes a long page lets others have their say."""
     title = escape(heading(story))
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
     listed = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts(story))
-    body = "\n".join(_parts(story))
     page = f"<!doctype html>\n<html><head>{head}<title>{title}</title><style>{_STYLE}</style></head>"
-    return f"{page}\n<body><h1>{title}</h1>\n<dl>{listed}</dl>\n{body}\n</body></html>\n".encode("utf-8", "replace")
+    yield f"{page}\n<body><h1>{title}</h1>\n<dl>{listed}</dl>\n".encode("utf-8", "replace")
+    for part in _parts(story):
+        yield part.encode("utf-8", "replace")
+        yield b"\n"
+    yield b"</body></html>\n"
 
 
 def _parts(story: Story) -> Iterator[str]:
