@@ -79,6 +79,11 @@ def _main() -> int:
         return _command(words)
     if face := _FACES.get(name) or _face(words):
         return _stand_in(face, name, words)
+    return _serve(name, words)
+
+
+def _serve(name: str, words: list[str]) -> int:
+    """Our own wire, and what our own flags ask for besides."""
     try:
         options, rest = parse(words)
         if options.get("version"):

@@ -147,6 +147,17 @@ class Calls:
             return self._interrupt() if opinion.interrupt else None
         if opinion.args is not None:
             call = replace(call, args=opinion.args)
+        wanted = await self._allowed(call, tool, opinion, gated)
+        if wanted is None:
+            return None
+        call = replace(call, args=wanted.args)
+        returned = await self._execute(call, tool, [*self._agent.roots(tool.category), *wanted.outside])
+        if tool.category in ("exec", "mcp"):  # what is in files has to stay as it is
+            returned = replace(returned, output=tidy(returned.output, self._agent.settings.compaction))
+        return await self._look_back(call, returned, opinion)
+
+    async def _allowed(self, call: ToolCall, tool: Tool, opinion: Opinion, gated: str) -> Wanted | None:
+        """What may be done. None if that is nothing, and the model has been told why."""
         args = deepcopy(call.args)  # what is judged here is what runs, whoever else holds the original
         wanted, judged = self._judge(tool, args)
         if judged.decision != "deny" and opinion.decision:
@@ -157,16 +168,15 @@ class Calls:
             answer = await self._ask(call, tool, judged.why)
             if answer.verdict != "allow":
                 self._deny(call, answer.reason or "Denied")
-                return self._interrupt() if answer.interrupt else None
+                if answer.interrupt:
+                    self._interrupt()
+                return None
             if answer.args is not None:
                 wanted, judged = self._judge(tool, answer.args)
         if judged.decision == "deny":
-            return self._deny(call, judged.why)
-        call = replace(call, args=wanted.args)
-        returned = await self._execute(call, tool, [*self._agent.roots(tool.category), *wanted.outside])
-        if tool.category in ("exec", "mcp"):  # what is in files has to stay as it is
-            returned = replace(returned, output=tidy(returned.output, self._agent.settings.compaction))
-        await self._look_back(call, returned, opinion)
+            self._deny(call, judged.why)
+            return None
+        return wanted
 
     async def _look_back(self, call: ToolCall, returned: ToolReturn, before: Opinion) -> None:
         """The user's own code sees what came of it before the model does."""

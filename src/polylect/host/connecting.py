@@ -53,25 +53,40 @@ def connect(
             raise ValueError(
                 "a command line says all the engine is to be told, and needs its dialect: dialect='claude'"
             )
-        wire = _dialect(dialect)
-        named: dict[str, Any] = {"version": version} if version else {}
-        argv = [*engine, *args]
-        return Agent(lambda session: ProcessLink(argv, wire, env=environment, **around, **named), **how)
+        around |= {"env": environment, **({"version": version} if version else {})}
+        wire, argv = _dialect(dialect), [*engine, *args]
+        return Agent(lambda session: ProcessLink(argv, wire, **around), **how)
     one = known.known(engine)
-    around |= {"name": one.name, "install": one.install}
     wishes = {name: _here(name, wish) for name, wish in wishes.items()}
     if limits.cost and "max_cost" in one.flags:  # not every wire tells what a turn costs while it runs
         wishes.setdefault("max_cost", limits.cost)
+    link = _to_known(one, wishes, args, dialect=dialect, version=version, environment=environment, around=around)
+    return Agent(link, **how, resumed=bool(wishes.get("resume")))
+
+
+def _to_known(
+    one: known.Known,
+    wishes: dict[str, Any],
+    args: Sequence[str],
+    *,
+    dialect: str,
+    version: str,
+    environment: Mapping[str, str],
+    around: dict[str, Any],
+) -> Callable[[str], Link]:
+    """How to reach an engine we know, in the session of this name or in its first."""
     wire = _dialect(dialect or one.dialect)
-    options: dict[str, Any] = {**one.options, **({"version": told} if (told := version or one.version) else {})}
+    options: dict[str, Any] = {**around, "name": one.name, "install": one.install, **one.options}
+    if told := version or one.version:
+        options["version"] = told
     variables = known.variables(one, environment, str(wishes.pop("base_url", "")) if one.base_url else "")
     known.command(one, wishes, args)  # what it cannot be told is said now, not when it starts
 
     def link(session: str) -> Link:
         going_on = {**wishes, "resume": session, "session": ""} if session else wishes
-        return ProcessLink(known.command(one, going_on, args), wire, env=variables, **around, **options)
+        return ProcessLink(known.command(one, going_on, args), wire, env=variables, **options)
 
-    return Agent(link, **how, resumed=bool(wishes.get("resume")))
+    return link
 
 
 def _dialect(name: str) -> Dialect:

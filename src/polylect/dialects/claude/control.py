@@ -4,7 +4,7 @@ A `request_id` is the asker's own; the answer repeats it inside `response`.
 """
 
 # ruff: noqa: N815  (the wire has names in both styles)
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -237,26 +237,6 @@ class Elicitation(Request, frozen=True, kw_only=True, tag="elicitation"):
 class UserDialog(Request, frozen=True, kw_only=True, tag="request_user_dialog"):
     dialog_kind: str
     payload: Any
-
-
-# Answers to what an engine asks for.
-
-
-class Allow(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="behavior", tag="allow"):
-    updatedInput: Opaque | UnsetType = UNSET
-    updatedPermissions: list[Opaque] = []
-    toolUseID: str = ""
-
-
-class Deny(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="behavior", tag="deny"):
-    message: str
-    interrupt: bool = False
-    toolUseID: str = ""
-
-
-class Elicited(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    action: Literal["accept", "decline", "cancel"]
-    content: Any = None
 
 
 _HOST_ASKS: tuple[type[Request], ...] = (

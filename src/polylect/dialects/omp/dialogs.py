@@ -26,27 +26,9 @@ def dialog(ask: Ask, id: str) -> ExtensionUIRequest | None:
     timeout = ask.timeout_ms or UNSET
     match ask.kind:
         case "permission":
-            return ExtensionUIRequest(
-                id=id,
-                method="select",
-                title=_lines(ask.title or f"Allow {ask.name}?", ask.reason),
-                options=[option.label for option in options_of(ask)],
-                timeout=timeout,
-                tool_call_id=ask.call,
-                tool_name=ask.name,
-                args=ask.args,
-                agent=ask.agent or UNSET,
-            )
+            return _permission(ask, id)
         case "choice":
-            details = [{"description": option.description} for option in ask.options]
-            return ExtensionUIRequest(
-                id=id,
-                method="select",
-                title=_lines(ask.title, ask.reason),
-                options=[option.label for option in ask.options],
-                option_details=details if any(option.description for option in ask.options) else UNSET,
-                timeout=timeout,
-            )
+            return _choice(ask, id)
         case "confirm":
             return ExtensionUIRequest(id=id, method="confirm", title=ask.title, message=ask.reason, timeout=timeout)
         case "text" if ask.default:
@@ -57,6 +39,32 @@ def dialog(ask: Ask, id: str) -> ExtensionUIRequest | None:
             return ExtensionUIRequest(id=id, method="input", title=ask.title, placeholder=placeholder, timeout=timeout)
         case _:
             return None
+
+
+def _permission(ask: Ask, id: str) -> ExtensionUIRequest:
+    return ExtensionUIRequest(
+        id=id,
+        method="select",
+        title=_lines(ask.title or f"Allow {ask.name}?", ask.reason),
+        options=[option.label for option in options_of(ask)],
+        timeout=ask.timeout_ms or UNSET,
+        tool_call_id=ask.call,
+        tool_name=ask.name,
+        args=ask.args,
+        agent=ask.agent or UNSET,
+    )
+
+
+def _choice(ask: Ask, id: str) -> ExtensionUIRequest:
+    details = [{"description": option.description} for option in ask.options]
+    return ExtensionUIRequest(
+        id=id,
+        method="select",
+        title=_lines(ask.title, ask.reason),
+        options=[option.label for option in ask.options],
+        option_details=details if any(option.description for option in ask.options) else UNSET,
+        timeout=ask.timeout_ms or UNSET,
+    )
 
 
 def _lines(*parts: str) -> str:
