@@ -201,7 +201,7 @@ def test_where_nothing_can_be_written_no_session_is_made_and_the_reason_is_told(
     unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, unlimited[1]))
     try:
-        with pytest.raises(FolderError, match="cannot lock the session folder .*: File too large"):
+        with pytest.raises(FolderError, match=r"cannot lock the session folder .*: File too large"):
             folder.create(str(tmp_path), "s1", "/w")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
