@@ -10,7 +10,7 @@ from polylect.engine.configure import DEFAULT_THINKING, BadSetting, configured
 from polylect.engine.settings import Settings
 from polylect.providers.scripted import Scripted
 from polylect.vocab.commands import Cancel, Command, Configure, Prompt
-from polylect.vocab.content import Abilities, ToolCall
+from polylect.vocab.content import Abilities, Rule, ToolCall
 from polylect.vocab.events import Ask, Event, Reply, SettingChanged, ToolCalled, ToolStarted
 from polylect.vocab.ports import BlockDone, ModelInfo, ReplyDone
 
@@ -170,3 +170,26 @@ def test_settings_that_are_not_named_stay() -> None:
     assert changed == Settings("/w", "clever", "force", effort="low", folders=("/a",))
     with pytest.raises(BadSetting):
         configured(SETTINGS, {"workspace": "/elsewhere"}, PLAIN)
+
+
+def test_rules_of_the_host_hold_at_once_until_it_sets_others(tmp_path: Path) -> None:
+    async def conversation(talk: Talk) -> None:
+        book = talk.engine.agent.rules
+        talk.send(Configure({"rules": {"allow": ["Echo"], "deny": ["Edit(src/**)"]}}))
+        assert list(book) == [Rule("tool", "Echo"), Rule("path", f"{tmp_path}/src/**", effect="deny", tool="Edit")]
+        talk.send(Configure({"mode": "plan"}))
+        assert len(list(book)) == 2
+        talk.send(Configure({"rules": {"deny": ["Echo"]}}))
+        assert list(book) == [Rule("tool", "Echo", effect="deny")]
+
+    run(conversation, tmp_path, Scripted.in_order("x"), Echo())
+
+
+@pytest.mark.parametrize("rules", [5, {"allow": "Bash"}, {"perhaps": ["Bash"]}, {"allow": ["Bash("]}, {"deny": [5]}])
+def test_rules_that_make_no_sense_are_refused_and_nothing_else_is_taken_either(tmp_path: Path, rules: Any) -> None:
+    talk = converse(tmp_path, Scripted.in_order("x"), [Configure({"rules": rules, "mode": "force"}, ref="r1")], Echo())
+    [reply] = talk.of(Reply)
+    assert reply.failure is not None
+    assert reply.failure.code == "bad_setting"
+    assert talk.of(SettingChanged) == []
+    assert list(talk.engine.agent.rules) == []

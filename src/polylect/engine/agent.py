@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
@@ -13,7 +14,7 @@ from polylect.engine.compact import Compactor
 from polylect.engine.gate import opens
 from polylect.engine.hooks import NoHooks, Place
 from polylect.engine.host_calls import HostCalls
-from polylect.engine.rulebook import Rulebook, configured_rules
+from polylect.engine.rulebook import Rulebook, configured_rules, rules_in
 from polylect.engine.session import Session
 from polylect.engine.settings import Settings
 from polylect.engine.spills import spill_folders
@@ -93,6 +94,10 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         for folder in spill_folders(self.session.store):
             rules.add(Rule("path", folder, write=False))
         return rules
+
+    def read_rules(self, found: Any) -> list[Rule]:
+        """As a host writes them. Raises BadRule."""
+        return rules_in(found, self.settings.workspace, _home())
 
     def abilities(self) -> Abilities:
         """What is offered with the model in use."""

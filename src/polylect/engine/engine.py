@@ -21,6 +21,7 @@ from polylect.engine.loop import MOST_REMINDERS
 from polylect.engine.one_agent import OneAgent
 from polylect.engine.personas import described_by, find_personas
 from polylect.engine.pulse import Pulse
+from polylect.engine.rules import BadRule
 from polylect.engine.script import Script
 from polylect.engine.settings import Settings
 from polylect.engine.steers import STEER
@@ -289,12 +290,17 @@ class Engine:
         return {key: value for key, value in settings.items() if key != "agents"}
 
     def configure(self, command: Configure) -> Failure | None:
+        settings = dict(command.settings)
         try:
-            cycled = self.changes.take(self._known_agents(command.settings))
+            rules = self.agent.read_rules(settings.pop("rules")) if "rules" in settings else self.agent.rules.told
+            cycled = self.changes.take(self._known_agents(settings))
+        except BadRule as error:
+            return Failure(BadSetting.code, str(error), "host")
         except BadSetting as error:
             return Failure(error.code, str(error), "host")
         except SessionError as error:
             return Failure("session", str(error), "engine")
+        self.agent.rules.told = rules
         if "cycle" not in command.settings:
             return None
         self.reply(command, cycled)

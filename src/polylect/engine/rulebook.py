@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError, convert
 
 from polylect.engine.rules import BadRule, Effect, parse
 from polylect.engine.settings import Settings
@@ -23,11 +24,14 @@ class Rulebook:
         self._fixed = tuple(fixed)
         self._granted: list[_Grant] = []
         self._now = now
+        self.told: Sequence[Rule] = ()
+        """Those that the host has set as a whole, and can set anew."""
 
     def __iter__(self) -> Iterator[Rule]:
         now = self._now() * 1000
         self._granted = [grant for grant in self._granted if not grant.until_ms or now < grant.until_ms]
         yield from self._fixed
+        yield from self.told
         yield from [grant.rule for grant in self._granted]
 
     def add(self, rule: Rule, id: str = "", until_ms: int = 0) -> None:
@@ -48,12 +52,17 @@ class Rulebook:
 
 def configured_rules(settings: Settings, home: str) -> list[Rule]:
     """Raises BadRule; the program checks that before it starts."""
-    told: tuple[tuple[Effect, tuple[str, ...]], ...] = (
-        ("deny", settings.deny),
-        ("ask", settings.ask),
-        ("allow", settings.allow),
-    )
-    return [rule for effect, texts in told for text in texts for rule in parse(text, effect, settings.workspace, home)]
+    told = {"deny": settings.deny, "ask": settings.ask, "allow": settings.allow}
+    return rules_in(told, settings.workspace, home)
+
+
+def rules_in(found: Any, workspace: str, home: str) -> list[Rule]:
+    """Of texts by what they do: `{"deny": ["Bash(rm:*)"], "allow": ["Read"]}`. Raises BadRule."""
+    try:
+        told = convert(found, dict[Effect, tuple[str, ...]])
+    except ValidationError as error:
+        raise BadRule(f"rules: {error}") from None
+    return [rule for effect, texts in told.items() for text in texts for rule in parse(text, effect, workspace, home)]
 
 
 def fault_in(texts: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ from polylect.vocab.commands import (
     ChangeServer,
     Command,
     Configure,
+    Grant,
     Hello,
     HostSays,
     MalformedCommand,
@@ -59,6 +60,9 @@ ASKED: list[tuple[str, dict[str, Any], list[Command], Any, Any]] = [
     ("apply_flag_settings", {"settings": {"model": "m2", "permissions": {"defaultMode": "plan"}, "x": 1}}, [
         Configure({"model": "m2", "mode": "plan"})
     ], None, None),
+    ("apply_flag_settings", {
+        "settings": {"permissions": {"allow": ["Read"], "deny": ["Write"], "additionalDirectories": ["/b"]}}
+    }, [Configure({"rules": {"allow": ["Read"], "deny": ["Write"]}}), Grant(rule=Rule("path", "/b"))], None, None),
     ("update_settings", {"source": "user", "settings": {"effortLevel": "low"}}, [
         Configure({"effort": "low"})
     ], None, None),
@@ -133,6 +137,27 @@ def test_what_nobody_knows_is_answered_as_such() -> None:
     [malformed] = talk.request("mcp_toggle", serverName="x")
     assert isinstance(malformed, MalformedCommand)
     assert refusal(talk)[1] == "invalid_request"
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"permissions": 5}, "permissions"),
+        ({"permissions": {"deny": "Write"}}, "deny"),
+        ({"permissions": {"allow": [5]}}, "allow"),
+        ({"permissions": {"defaultMode": "zz"}}, "zz"),
+        ({"permissions": {"defaultMode": 5}}, "defaultMode"),
+        ({"permissions": {"additionalDirectories": ["b"]}}, "additionalDirectories"),
+        ({"permissions": {"deny": ["Write"], "neverAsk": True}}, "neverAsk"),
+        ({"hooks": {}, "model": "m2"}, "hooks"),
+        ({"model": 5}, "model"),
+    ],
+)
+def test_settings_that_would_not_hold_are_refused_by_name_and_none_is_taken(settings: Any, named: str) -> None:
+    talk = Talk()
+    [malformed] = talk.request("apply_flag_settings", settings=settings)
+    assert isinstance(malformed, MalformedCommand)
+    assert named in refusal(talk)[0]
 
 
 def test_a_task_that_is_over_can_be_stopped() -> None:

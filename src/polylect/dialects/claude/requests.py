@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from polylect.dialects.claude import control, payloads
 from polylect.dialects.claude.asking import Asking
+from polylect.dialects.claude.flag_settings import commands_of
 from polylect.dialects.claude.initialize import offers_of, settings_of
 from polylect.dialects.claude.prompts import Prompts
 from polylect.dialects.claude.servers import server_of
@@ -189,12 +190,10 @@ class Requests:
         return [*(ChangeServer(name, "remove") for name in gone), *map(AddServer, new)]
 
     def _apply_settings(self, request: control.ApplyFlagSettings | control.UpdateSettings) -> list[Command]:
-        found = request.settings
-        rights = found.get("permissions")
-        mode = rights.get("defaultMode") if isinstance(rights, dict) else None
-        told = {"model": found.get("model"), "effort": found.get("effortLevel"), "mode": OUR_MODES.get(str(mode))}
-        settings = {name: value for name, value in told.items() if isinstance(value, str) and value}
-        return [Configure(settings)] if settings else []
+        try:
+            return commands_of(request.settings)
+        except ValueError as error:
+            raise Refused(str(error), "invalid_request") from None
 
     # What answers more than yes.
 
