@@ -124,6 +124,23 @@ def test_what_runs_is_stopped_and_what_waits_is_dropped_before_the_answer(place:
     assert [message.role for message in old.messages] == ["user", "assistant", "tool"], "T4, and t2 was never said"
 
 
+def test_T1_a_fork_takes_messages_for_a_turn_that_were_delivered_and_none_that_wait(place: Place) -> None:
+    async def conversation(talk: Talk) -> None:
+        talk.send(Steer("also", idle="keep"), Prompt("t1", "Hello"))
+        await talk.until(TurnEnded)
+        talk.send(Steer("waits", idle="keep"))
+        points = await talk.answer(Query("fork_points", ref="q"))
+        assert [point.text for point in points] == ["Hello", "also"]
+        await talk.answer(OpenSession("fork", ref="r1"))
+        assert heard(talk) == ["Hello", "also", "one"]
+        opened = await talk.answer(OpenSession("fork", at=points[1].entry, ref="r2"))
+        assert (opened.text, heard(talk)) == ("also", ["Hello"])
+
+    place.talk(conversation, said("one"))
+    old = Session(place.library.resume(place.store.session))
+    assert [words(message) for message in old.messages] == ["Hello", "also", "one"], "what waited was dropped"
+
+
 def test_what_is_said_right_after_it_is_said_in_the_new_session(place: Place) -> None:
     """Hosts need not wait for the answer."""
 
@@ -251,7 +268,8 @@ def test_the_session_in_use_can_be_named_too(place: Place) -> None:
     async def conversation(talk: Talk) -> None:
         talk.send(Prompt("t1", "Hello"))
         await talk.until(Settled)
-        for target in (place.store.session, place.store.file, os.path.dirname(place.store.file)):
+        near = os.path.relpath(place.store.file, place.workspace)
+        for target in ("latest", place.store.session, place.store.file, os.path.dirname(place.store.file), near):
             opened = await talk.answer(OpenSession("resume", target=target, ref="r"))
             assert opened == SessionOpened(place.store.session, place.store.file)
         assert heard(talk) == ["Hello", "one"]
@@ -295,6 +313,8 @@ def test_a_fork_while_a_turn_runs_is_valid_and_so_is_what_it_left(place: Place) 
         (OpenSession("resume", target="/missing.jsonl", ref="r"), "there is no session file"),
         (OpenSession("fork", at="nowhere", ref="r"), "is not a message of the person's"),
         (OpenSession("new", cwd="/", ref="r"), "this engine works in"),
+        (OpenSession("resume", target="a\0b", ref="r"), "holds a NUL"),
+        (OpenSession("new", cwd="a\0b", ref="r"), "holds a NUL"),
     ],
 )
 def test_L2_what_cannot_be_opened_is_refused_and_the_turn_goes_on(

@@ -59,6 +59,8 @@ def _given(image: Image) -> Image:
         data = base64.b64decode("".join(image.data.split()), validate=True)
     except ValueError as error:
         raise AttachmentError(f"an attached image is not valid base64: {error}") from None
+    if not data:
+        raise AttachmentError("an attached image is empty")
     if media_type := _picture_type("an attached image", data):
         return Image(media_type, base64.b64encode(data).decode())
     raise AttachmentError(f"an attached image ({image.media_type}) is not of a kind that can be used")
