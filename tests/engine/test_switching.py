@@ -265,10 +265,11 @@ def test_the_model_of_a_session_is_used_again_if_it_can_still_be_had(place: Plac
 
 
 def test_the_session_in_use_can_be_named_too(place: Place) -> None:
+    near = os.path.relpath(place.store.file, place.workspace)
+
     async def conversation(talk: Talk) -> None:
         talk.send(Prompt("t1", "Hello"))
         await talk.until(Settled)
-        near = os.path.relpath(place.store.file, place.workspace)
         for target in ("latest", place.store.session, place.store.file, os.path.dirname(place.store.file), near):
             opened = await talk.answer(OpenSession("resume", target=target, ref="r"))
             assert opened == SessionOpened(place.store.session, place.store.file)
