@@ -154,6 +154,14 @@ def test_hooks_of_all_trusted_files_are_run(place: Files) -> None:
     }
 
 
+def test_what_a_file_forbids_and_runs_holds_whatever_the_flags_add(place: Files) -> None:
+    place.own.write_text('[tools]\ndeny = ["Write"]\nallow = ["Read"]\n[[hooks.PreToolUse]]\ncommand = "one"\n')
+    two = {"PreToolUse": [{"command": "two"}], "Stop": [{"command": "three"}]}
+    found = place.load(deny=["Edit"], ask=["Bash"], allow=["Grep"], hooks=two)
+    assert (found["deny"], found["ask"], found["allow"]) == (["Write", "Edit"], ["Bash"], ["Grep"])
+    assert found["hooks"] == {"PreToolUse": [{"command": "one"}, {"command": "two"}], "Stop": [{"command": "three"}]}
+
+
 def test_extensions_of_a_project_are_named_and_not_loaded_without_trust(place: Files) -> None:
     folder = place.projects.parent / "extensions"
     folder.mkdir(parents=True)

@@ -109,10 +109,17 @@ def test_without_a_prompt_tool_nobody_is_there_to_ask() -> None:
     assert claude("--permission-prompt-tool=stdio", "--permission-prompts", "none")["prompts"] is False
 
 
-def test_a_key_of_the_vendors_makes_it_the_provider_unless_another_is_named() -> None:
-    assert claude(ANTHROPIC_API_KEY="k")["provider"] == "anthropic"
-    assert "provider" not in claude(ANTHROPIC_API_KEY="k", POLYLECT_PROVIDER="scripted")
-    assert "provider" not in claude()
+def test_whoever_starts_claude_does_not_expect_a_script_to_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    nobody = {"HOME": str(tmp_path)}
+    assert claude(**nobody)["provider"] == "anthropic"
+    assert "provider" not in claude(**nobody, POLYLECT_PROVIDER="scripted")
+    assert "provider" not in claude("--script", "x", **nobody)
+    (tmp_path / ".config" / "polylect").mkdir(parents=True)
+    (tmp_path / ".config" / "polylect" / "config.toml").write_text('[default]\nprovider = "openai"\n')
+    assert "provider" not in claude(**nobody)
 
 
 def test_servers_come_as_json_or_in_a_file_and_those_inside_the_host_are_told_apart(tmp_path: Path) -> None:
@@ -132,6 +139,70 @@ def test_rules_in_settings_join_those_of_flags() -> None:
     assert told["allow"] == ["Glob", "Read"]
     assert told["deny"] == ["Bash(curl:*)"]
     assert str(told["model"]).startswith("claude-opus")
+
+
+def test_folders_and_commands_at_certain_moments_in_settings_are_in_force_and_the_rest_is_named(tmp_path: Path) -> None:
+    hook = {"type": "command", "command": "check", "timeout": 5, "statusMessage": "..."}
+    settings = {
+        "permissions": {"additionalDirectories": [str(tmp_path), "/nowhere/at/all"], "defaultMode": "auto"},
+        "effortLevel": "low",
+        "hooks": {
+            "PreToolUse": [{"matcher": "Bash", "hooks": [hook, {"type": "prompt", "prompt": "?"}]}],
+            "Notification": [{"hooks": [hook]}],
+        },
+        "sandbox": {"enabled": True},
+    }
+    told = claude("--add-dir", "/", "--settings", json.dumps(settings))
+    assert (told["folders"], told["approval_mode"], told["effort"]) == (["/", str(tmp_path)], "default", "low")
+    assert told["hooks"] == {"PreToolUse": [{"matcher": "Bash", "command": "check", "timeout": 5}]}
+    assert told["ignored"] == [
+        "--settings: sandbox",
+        "--settings: additionalDirectories /nowhere/at/all",
+        "--settings: hooks.PreToolUse of the type prompt",
+        "--settings: hooks.Notification",
+    ]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"permissions": []},
+        {"permissions": {"deny": "Write"}},
+        {"permissions": {"allow": [5]}},
+        {"permissions": {"defaultMode": "zz"}},
+        {"permissions": {"defaultMode": 5}},
+        {"permissions": {"additionalDirectories": "/"}},
+        {"model": 5},
+        {"effortLevel": "zz"},
+        {"hooks": []},
+        {"hooks": {"PreToolUse": {}}},
+        {"hooks": {"PreToolUse": [{"hooks": "check"}]}},
+        {"hooks": {"PreToolUse": [{"hooks": [{"type": "command"}]}]}},
+        {"hooks": {"PreToolUse": [{"matcher": "(", "hooks": [{"type": "command", "command": "check"}]}]}},
+    ],
+)
+def test_settings_of_the_wrong_kind_are_refused(settings: object) -> None:
+    with pytest.raises(UsageError, match=r"--settings|--effort"):
+        claude("--settings", json.dumps(settings))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--effort", "zz"],
+        ["--max-turns", "0"],
+        ["--agents", '{"a": 5}'],
+        ["--agents", '{"a": {"prompt": 5}}'],
+        ["--agents", '{"a": {"tools": 5}}'],
+    ],
+)
+def test_flags_of_the_wrong_kind_are_refused(words: list[str]) -> None:
+    with pytest.raises(UsageError, match=words[0]):
+        claude(*words)
+
+
+def test_two_dashes_end_the_flags() -> None:
+    assert claude_face.options(["-p", "--", "--help me"], {})["prompt"] == "--help me"
 
 
 def test_a_family_name_means_a_model_of_it() -> None:

@@ -96,7 +96,7 @@ class UsageError(Exception):
 
 
 def parse(words: list[str], flags: Flags = FLAGS, short: dict[str, str] = SHORT) -> tuple[Options, list[str]]:
-    """Options by name, and the words that are none. Both `--flag value` and `--flag=value` are read."""
+    """Options by name, and the words that are none. Both `--flag value` and `--flag=value` are read, up to `--`."""
     options: Options = {}
     rest: list[str] = []
     ignored: list[str] = []
@@ -104,6 +104,9 @@ def parse(words: list[str], flags: Flags = FLAGS, short: dict[str, str] = SHORT)
     while index < len(words):
         word = words[index]
         index += 1
+        if word == "--":
+            rest += words[index:]
+            break
         if not word.startswith("-") or word == "-":
             rest.append(word)
             continue

@@ -78,6 +78,7 @@ _SHORT = {
     "-h": "--help",
 }
 _MODES = ("acceptEdits", "auto", "bypassPermissions", "default", "dontAsk", "manual", "plan")
+_EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _OUTPUTS = ("text", "json", "stream-json")
 _KEY = "ANTHROPIC_API_KEY"
 _FAMILIES = {"sonnet": "claude-sonnet-5", "opus": "claude-opus-5-5", "haiku": "claude-haiku-5"}
@@ -92,15 +93,16 @@ def options(words: list[str], env: dict[str, str]) -> Options:
     _choose_prompt(told)
     _choose_rights(told)
     _choose_session(told)
-    for name, read in (("agents", _object), ("json_schema", _object)):
+    for name in ("agents", "json_schema"):
         if name in told:
-            told[name] = read(f"--{name.replace('_', '-')}", str(told[name]))
+            told[name] = _object(f"--{name.replace('_', '-')}", str(told[name]))
     if servers := _servers(told.pop("mcp_config", [])):
         told["mcp_servers"] = servers
     if "their_settings" in told:
         _take_settings(told, _object("--settings", str(told.pop("their_settings"))))
     return {
         **told,
+    _check_limits(told)
         "face": "claude",
         "one_agent": True,
         "checkpoints": _is_on(env, "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"),
@@ -144,9 +146,8 @@ def _choose_model(told: Options, env: dict[str, str]) -> None:
     told["usual_model"] = _full(env.get("ANTHROPIC_MODEL") or "sonnet")  # a host of claude need not name any
     if fallback := told.pop("fallback_model", ""):
         told |= {"chain_enabled": True, "fallbacks": [f"anthropic:{_full(str(fallback))}"]}
-    keys = (_KEY, "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
-    if "provider" not in told and not env.get("POLYLECT_PROVIDER") and any(env.get(key) for key in keys):
-        told["provider"] = "anthropic"
+    if "provider" not in told and "script" not in told and not _is_configured(env, str(told.get("workspace") or ".")):
+        told["provider"] = "anthropic"  # whoever starts claude does not expect a script to answer
     tokens, thinking = told.pop("max_thinking_tokens", None), told.pop("thinking", None)
     if thinking not in (None, "adaptive", "enabled", "disabled"):
         raise UsageError(f"--thinking {thinking}: choose adaptive, enabled or disabled")
@@ -167,12 +168,35 @@ def _choose_prompt(told: Options) -> None:
     for name in ("system_prompt_file", "append_system_prompt_file"):
         if path := told.pop(name, ""):
             try:
+def _check_limits(told: Options) -> None:
+    if (effort := told.get("effort")) and effort not in _EFFORTS:
+        raise UsageError(f"--effort {effort}: choose one of {', '.join(_EFFORTS)}")
+    if told.get("max_turns") == 0:
+        raise UsageError("--max-turns takes a number above zero")
+    if isinstance(agents := told.get("agents"), dict):
+        from polylect.engine.personas import described_by  # only where a host describes some
+
+        try:
+            described_by(agents)
+        except ValueError as error:
+            raise UsageError(f"--agents: {error}") from None
+
+
                 with open(str(path), encoding="utf-8") as file:
                     parts.append(file.read())
             except (OSError, ValueError) as error:
                 raise UsageError(f"--{name.replace('_', '-')} {path}: {error}") from None
     if any(parts):
         told["system_prompt"] = "\n\n".join(filter(None, parts))
+def _is_configured(env: dict[str, str], workspace: str) -> bool:
+    from polylect.app.config import ConfigError, provider_named
+
+    try:
+        return provider_named(env, workspace)
+    except ConfigError:
+        return True  # the start says what is wrong with it
+
+
 
 
 def _choose_rights(told: Options) -> None:
@@ -285,17 +309,21 @@ def _servers(places: object) -> dict[str, object]:
 
 
 def _take_settings(told: Options, settings: dict[str, object]) -> None:
-    """What a host puts into --settings: rules and the model; the rest has no meaning here."""
-    rights = settings.get("permissions")
-    if isinstance(rights, dict):
-        for effect in ("allow", "deny", "ask"):
-            if isinstance(rules := rights.get(effect), list):
-                before = told.get(effect)
-                told[effect] = [*(before if isinstance(before, list) else []), *map(str, rules)]
-        if isinstance(mode := rights.get("defaultMode"), str) and mode in _MODES:
-            told.setdefault("approval_mode", mode)
-    if isinstance(model := settings.get("model"), str):
-        told.setdefault("model", _full(model))
+    """Lists join those of flags; of the rest, flags count first. What is not in force is said."""
+    from polylect.app.claude_settings import read  # only where a host has some
+
+    taken, left = read(settings)
+    if (mode := taken.get("approval_mode", "default")) not in _MODES:
+        raise UsageError(f"--settings: defaultMode {mode}: choose one of {', '.join(_MODES)}")
+    if mode == "auto":
+        taken["approval_mode"] = "default"
+    if "model" in taken:
+        taken["model"] = _full(str(taken["model"]))
+    if left:
+        taken["ignored"] = [f"--settings: {name}" for name in left]
+    for name, value in taken.items():
+        before = told.get(name)
+        told[name] = [*before, *value] if isinstance(before, list) and isinstance(value, list) else before or value
 
 
 def _is_on(env: dict[str, str], name: str) -> bool:

@@ -122,7 +122,8 @@ def gather(flags: Values, env: dict[str, str], workspace: str, notes: list[str])
         found = _over(found, _read(named, True, notes))
     _check_extensions(flags, workspace, notes)
     found |= {name: env[variable] for variable, name in _ENVIRONMENT.items() if env.get(variable)}
-    found |= flags
+    guards: Values = {name: flags[name] for name in ("deny", "ask", "hooks") if name in flags}
+    found |= {**flags, **_over({name: found[name] for name in guards if name in found}, guards)}
     return {**found, "provider": str(found.get("provider") or "scripted")}
 
 
@@ -179,7 +180,7 @@ def _read(path: str, trusted: bool, notes: list[str]) -> Values:
         _take(path, "mcp.servers", "mcp_servers", _servers(path, servers), found, trusted, notes)
     hooks = data.pop("hooks", None)
     if hooks is not None:
-        _take(path, "hooks", "hooks", _hooks(path, hooks), found, trusted, notes)
+        _take(path, "hooks", "hooks", check_hooks(path, hooks), found, trusted, notes)
     for key, value in _flat(data):
         section, _, rest = key.partition(".")
         if section in _TABLES:
@@ -198,7 +199,7 @@ def _servers(path: str, table: object) -> object:
     return servers
 
 
-def _hooks(path: str, table: object) -> object:
+def check_hooks(path: str, table: object) -> object:
     """`[[hooks.PreToolUse]]`: commands that are run at a moment, so only trusted files may name one."""
     if not isinstance(table, dict):
         raise ConfigError(f"{path}: hooks are written as [[hooks.PreToolUse]]")

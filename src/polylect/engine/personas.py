@@ -78,10 +78,14 @@ def described_by(host: Mapping[str, Any]) -> dict[str, Persona]:
     """
     found: dict[str, Persona] = {}
     for name, told in host.items():
-        if not isinstance(told, dict) or not isinstance(told.get("prompt", ""), str):
+        if not isinstance(told, dict):
             raise ValueError(f"the agent {name!r} has to be an object with a description and a prompt")
-        tools, model = told.get("tools") or (), told.get("model") or ""
-        known = () if tools == "*" else tuple(map(str, tools))
-        inherited = "" if model == "inherit" else str(model)
-        found[name] = Persona(name, str(told.get("description", "")), told.get("prompt", ""), known, inherited)
+        texts = {key: told.get(key) or "" for key in ("description", "prompt", "model")}
+        tools = [] if told.get("tools") in (None, "*") else told["tools"]
+        if wrong := [key for key, text in texts.items() if not isinstance(text, str)]:
+            raise ValueError(f"the agent {name!r}: its {wrong[0]} has to be a string")
+        if not isinstance(tools, list) or not all(isinstance(tool, str) for tool in tools):
+            raise ValueError(f"the agent {name!r}: its tools have to be a list of names")
+        model = "" if texts["model"] == "inherit" else texts["model"]
+        found[name] = Persona(name, texts["description"], texts["prompt"], tuple(tools), model)
     return found
