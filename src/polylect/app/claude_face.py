@@ -100,9 +100,9 @@ def options(words: list[str], env: dict[str, str]) -> Options:
         told["mcp_servers"] = servers
     if "their_settings" in told:
         _take_settings(told, _object("--settings", str(told.pop("their_settings"))))
+    _check_limits(told)
     return {
         **told,
-    _check_limits(told)
         "face": "claude",
         "one_agent": True,
         "checkpoints": _is_on(env, "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"),
@@ -156,18 +156,6 @@ def _choose_model(told: Options, env: dict[str, str]) -> None:
         told |= {"thinking": "enabled" if on else "disabled"} | ({"thinking_budget": tokens} if tokens else {})
 
 
-def _full(model: str) -> str:
-    """Families go by one word, and a large window is the only one there is."""
-    name = model.removesuffix("[1m]")
-    return _FAMILIES.get(name, name)
-
-
-def _choose_prompt(told: Options) -> None:
-    """All words for the model, in one: ours come first in any case."""
-    parts = [str(told.pop("system_prompt", ""))]
-    for name in ("system_prompt_file", "append_system_prompt_file"):
-        if path := told.pop(name, ""):
-            try:
 def _check_limits(told: Options) -> None:
     if (effort := told.get("effort")) and effort not in _EFFORTS:
         raise UsageError(f"--effort {effort}: choose one of {', '.join(_EFFORTS)}")
@@ -182,12 +170,12 @@ def _check_limits(told: Options) -> None:
             raise UsageError(f"--agents: {error}") from None
 
 
-                with open(str(path), encoding="utf-8") as file:
-                    parts.append(file.read())
-            except (OSError, ValueError) as error:
-                raise UsageError(f"--{name.replace('_', '-')} {path}: {error}") from None
-    if any(parts):
-        told["system_prompt"] = "\n\n".join(filter(None, parts))
+def _full(model: str) -> str:
+    """Families go by one word, and a large window is the only one there is."""
+    name = model.removesuffix("[1m]")
+    return _FAMILIES.get(name, name)
+
+
 def _is_configured(env: dict[str, str], workspace: str) -> bool:
     from polylect.app.config import ConfigError, provider_named
 
@@ -197,6 +185,18 @@ def _is_configured(env: dict[str, str], workspace: str) -> bool:
         return True  # the start says what is wrong with it
 
 
+def _choose_prompt(told: Options) -> None:
+    """All words for the model, in one: ours come first in any case."""
+    parts = [str(told.pop("system_prompt", ""))]
+    for name in ("system_prompt_file", "append_system_prompt_file"):
+        if path := told.pop(name, ""):
+            try:
+                with open(str(path), encoding="utf-8") as file:
+                    parts.append(file.read())
+            except (OSError, ValueError) as error:
+                raise UsageError(f"--{name.replace('_', '-')} {path}: {error}") from None
+    if any(parts):
+        told["system_prompt"] = "\n\n".join(filter(None, parts))
 
 
 def _choose_rights(told: Options) -> None:
