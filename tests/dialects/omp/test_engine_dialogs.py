@@ -34,6 +34,8 @@ ANSWERS: list[tuple[Ask, Frame, Answer]] = [
     (PERMISSION, {"value": "allow once"}, Answer("a1", "deny")),
     (PERMISSION, {"confirmed": True}, Answer("a1", "cancelled")),
     (PERMISSION, {"cancelled": True, "value": "Allow once"}, Answer("a1", "cancelled")),
+    (PERMISSION, {"confirmed": False, "value": "Allow once"}, Answer("a1", "cancelled")),
+    (PERMISSION, {"timedOut": True, "value": "Allow once"}, Answer("a1", "cancelled")),
     (Ask("a1", call="c1", name="Edit"), {"value": "Allow always"}, Answer("a1", "allow", always=Rule("tool", "Edit"))),
     (Ask("a1", "choice", options=COLOURS), {"value": "blue"}, Answer("a1", "allow", value="2")),
     (Ask("a1", "choice", options=COLOURS), {"value": "green"}, Answer("a1", "allow", value="green")),

@@ -72,15 +72,15 @@ def _lines(*parts: str) -> str:
 
 
 def answer(frame: ExtensionUIResponse, ask: Ask) -> Answer:
-    """A reply with the wrong key is the default: no, or nothing chosen."""
+    """A reply with the wrong key, or with two that contradict each other, is the default: no, or nothing chosen."""
     value = frame.value if isinstance(frame.value, str) else None
     reason = frame.reason if isinstance(frame.reason, str) else ""
-    if frame.cancelled is True:
+    if frame.cancelled is True or frame.timed_out is True:
         return Answer(ask.ask, "cancelled", reason=reason)
     if ask.kind == "confirm":
         yes = frame.confirmed is True
         return Answer(ask.ask, "allow" if yes else "deny", value=yes, reason=reason)
-    if value is None:
+    if value is None or frame.confirmed is False:
         return Answer(ask.ask, "cancelled", reason=reason)
     if ask.kind == "permission":
         return _decision(value, ask, reason)
