@@ -140,6 +140,32 @@ def test_an_error_of_the_hosts_is_told_to_the_model(tmp_path: Path) -> None:
     assert [(event.outcome, event.output) for event in talk.of(ToolFinished)] == [("error", "no power")]
 
 
+def tools(*names: str) -> dict[str, Any]:
+    return {"tools": [{"name": name} for name in names]}
+
+
+@pytest.mark.parametrize(
+    ("offers", "why"),
+    [
+        (tools(""), "'' is no name for a tool"),
+        (tools("a\0"), "'a\\x00' is no name for a tool"),
+        (tools("a b"), "'a b' is no name for a tool"),
+        (tools("a" * 65), "is no name for a tool"),
+        (tools("a", "a"), "there are two tools a"),
+        ({"uri_schemes": ["x", "a b"]}, "'a b' is no scheme of an address"),
+        ({"uri_schemes": [{"scheme": ""}]}, "'' is no scheme of an address"),
+        ({"uri_schemes": [None]}, "Expected"),
+        ({"uri_schemes": ["db", {"scheme": "web+x", "writable": True}]}, ""),
+    ],
+)
+def test_L2_what_no_model_or_address_could_be_called_is_refused(
+    offers: dict[str, Any], why: str, tmp_path: Path
+) -> None:
+    [reply] = converse(tmp_path, Scripted.in_order("x"), [Hello(offers=offers, ref="r")]).of(Reply)
+    assert (reply.failure is not None) == bool(why)
+    assert reply.failure is None or why in reply.failure.message
+
+
 def test_a_tool_that_is_there_already_is_refused_and_nothing_changes(tmp_path: Path) -> None:
     offers: list[Command] = [
         Hello(offers={"tools": [LAMP, {"name": "Echo"}]}, ref="a"),

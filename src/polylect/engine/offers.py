@@ -18,6 +18,7 @@ from polylect.vocab.answers import CommandCard, ServerCard
 from polylect.vocab.commands import Hello, HostReply, HostSays
 from polylect.vocab.content import Failure, Server
 from polylect.vocab.events import CostChanged, SettingChanged
+from polylect.wire.pattern import pattern
 
 if TYPE_CHECKING:
     from polylect.engine.engine import Engine
@@ -34,12 +35,23 @@ _CONDITIONS: dict[str, Literal["connected", "failed", "pending", "disabled"]] = 
 }
 
 
+_TOOL = pattern(r"[A-Za-z0-9_-]{1,64}")
+_SCHEME = pattern(r"[A-Za-z][A-Za-z0-9+.-]*")
+
+
+class HostScheme(Struct, frozen=True):
+    """Addresses that the host can read begin with it. Nothing asks for them yet."""
+
+    scheme: str
+
+
 class Offered(Struct, frozen=True):
     """What a `Hello` offers: each part of it stands in the place of what was offered before."""
 
     hooks: dict[str, Any] | UnsetType | None = UNSET
     servers: tuple[str, ...] | UnsetType = UNSET
     tools: tuple[HostTool, ...] | UnsetType = UNSET
+    uri_schemes: tuple[str | HostScheme, ...] = ()
 
 
 class Offers:
@@ -79,7 +91,7 @@ class Offers:
             table = read_table(offered.hooks) if offered.hooks is not UNSET else None
         except ValueError as error:
             return Failure("bad_offer", f"what the host offers cannot be used: {error}", "host")
-        if fault := self._take_tools(offered.tools):
+        if fault := _misnamed(offered) or self._take_tools(offered.tools):
             return Failure("bad_offer", fault, "host")
         if table is not None:
             self._hooks().table = table
@@ -195,6 +207,21 @@ class Offers:
         task: asyncio.Task[None] = asyncio.create_task(work)
         self._work.add(task)
         task.add_done_callback(self._work.discard)
+
+
+def _misnamed(offered: Offered) -> str:
+    """What is wrong with a name, if anything: a model's service refuses all that comes with a tool it cannot name."""
+    tools = [tool.name for tool in offered.tools or ()]
+    for name in tools:
+        if not _TOOL.fullmatch(name):
+            return f"{name!r} is no name for a tool: letters, digits, _ and -, at most 64 of them"
+        if tools.count(name) > 1:
+            return f"there are two tools {name}"
+    for scheme in offered.uri_schemes:
+        name = scheme if isinstance(scheme, str) else scheme.scheme
+        if not _SCHEME.fullmatch(name):
+            return f"{name!r} is no scheme of an address"
+    return ""
 
 
 def greet(engine: Engine, command: Hello) -> Failure | None:
