@@ -147,7 +147,7 @@ def test_i2_what_is_no_frame_is_refused_with_a_reason(line: bytes, why: str) -> 
 
 
 def test_i2_a_number_of_too_many_digits_is_refused() -> None:
-    with pytest.raises(ValueError, match="digits"):
+    with pytest.raises(ValueError, match="invalid JSON: a number of 100000 digits is too long"):
         parse(b'{"a": ' + b"9" * 100_000 + b"}")
 
 

@@ -13,6 +13,8 @@ import msgspec
 MAX_LINE = 64 * 1024 * 1024
 MAX_DEPTH = 200
 """Deeper nesting is refused: what came in has to go out again, and every encoder has its limit."""
+_MAX_DIGITS = 4000
+"""Python reads no more than 4300."""
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -125,6 +127,12 @@ def _finite(text: str) -> float:
     return number
 
 
+def _whole(text: str) -> int:
+    if len(text) > _MAX_DIGITS:
+        raise ValueError(f"invalid JSON: a number of {len(text)} digits is too long")
+    return int(text)
+
+
 def _too_deep(value: Any) -> bool:
     level = [value]
     for _ in range(MAX_DEPTH):
@@ -154,4 +162,6 @@ def _without_surrogates(value: Any) -> Any:
             return value
 
 
-_decoder = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
+_decoder = json.JSONDecoder(
+    object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite, parse_int=_whole
+)

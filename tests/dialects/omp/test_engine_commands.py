@@ -137,7 +137,7 @@ ANSWERS: list[tuple[Frame, Any, Any]] = [
       "outputLines": 2, "outputBytes": 3}),
     ({"type": "bash", "command": "ls"}, ShellResult("ls", "", None, cancelled=True, truncated=True, path="/all"),
      {"output": "", "cancelled": True, "truncated": True, "fullOutputPath": "/all", "totalLines": 0, "totalBytes": 0,
-      "outputLines": 1, "outputBytes": 0}),
+      "outputLines": 0, "outputBytes": 0}),
     ({"type": "set_host_tools", "tools": [TOOL]}, None, {"toolNames": ["look"]}),
 ]  # fmt: skip
 

@@ -93,7 +93,7 @@ def bash(asked: Asked, data: ShellResult) -> m.BashResult:
         full_output_path=data.path or UNSET,
         total_lines=data.lines,
         total_bytes=data.size,
-        output_lines=data.output.count("\n") + 1,
+        output_lines=data.output.count("\n") + 1 if data.output else 0,
         output_bytes=len(data.output.encode(errors="replace")),
     )
 
