@@ -91,6 +91,6 @@ def test_a_server_and_a_hook_inside_the_host_are_used(place: Place) -> None:
 
 def test_a_schema_that_is_none_keeps_the_engine_from_starting(place: Place) -> None:
     schema = '{"properties": {"a": {"type": "text"}}}'
-    done = place.run("-p", "who?", "--output-format", "json", "--json-schema", schema)
+    done = place.run("--provider", "scripted", "-p", "who?", "--output-format", "json", "--json-schema", schema)
     assert done.code == 1
     assert "--json-schema is not a valid JSON Schema: at $.properties.a.type" in done.errors

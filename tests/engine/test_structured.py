@@ -2,13 +2,14 @@
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from doubles import Echo, Hang, Talk, converse, run
-from polylect.engine.structured import MOST_TRIES, NAME, fault_in_schema
+from polylect.engine.structured import MOST_TRIES, NAME, StructuredOutput, fault_in_schema
 from polylect.providers.scripted import Scripted
 from polylect.vocab.commands import Cancel, Configure, Hello, Prompt, Steer
 from polylect.vocab.content import Failure
@@ -145,3 +146,11 @@ def test_what_is_wrong_with_a_schema_is_told_before_anything_starts(schema: Any,
 def test_the_validator_is_loaded_only_for_a_schema() -> None:
     code = "import sys, polylect.engine.engine; sys.exit('jsonschema' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=30).returncode == 0
+
+
+def test_a_pattern_that_takes_for_ever_does_not_stop_the_engine_l4() -> None:
+    form = StructuredOutput({"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}})
+    before = time.monotonic()
+    assert "does not match" in form._faults({"a": "a" * 48 + "!"})
+    assert form._faults({"a": "aaa"}) == ""
+    assert time.monotonic() - before < 5

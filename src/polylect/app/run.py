@@ -20,6 +20,7 @@ from polylect.host.connecting import connect
 from polylect.host.errors import EngineDied, HostError, SchemaNotMet, TimedOut, TurnFailed
 from polylect.host.known import ENGINES
 from polylect.host.turn import Limits, Result
+from polylect.vocab import json_schema
 from polylect.vocab.events import Ask, BudgetExceeded, Event, ToolCalled, ToolFinished
 
 DONE, FAILED, USAGE, UNASKED, LIMIT, UNFIT, LATER, CONFIGURATION = 0, 1, 2, 3, 4, 5, 75, 78
@@ -82,18 +83,11 @@ def _schema(path: str | None) -> dict[str, Any] | None:
         return None
     try:
         with open(path, "rb") as file:
-            schema = msgspec.json.decode(file.read())
+            schema: dict[str, Any] = msgspec.json.decode(file.read())
     except (OSError, msgspec.DecodeError) as error:
         raise Bad(f"--schema {path}: {error}") from None
-    from jsonschema import SchemaError  # only for those who have one
-    from jsonschema.validators import validator_for
-
-    if not isinstance(schema, dict):
-        raise Bad(f"--schema {path}: it has to be an object")
-    try:
-        validator_for(schema).check_schema(schema)
-    except SchemaError as error:
-        raise Bad(f"--schema {path}: it is no JSON Schema: {error.message}") from None
+    if fault := json_schema.fault_in(schema):
+        raise Bad(f"--schema {path}: it is no JSON Schema: {fault}")
     return schema
 
 

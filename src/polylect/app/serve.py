@@ -26,7 +26,7 @@ from polylect.engine.agent import Agent
 from polylect.engine.configure import DEFAULT_THINKING
 from polylect.engine.engine import Engine
 from polylect.engine.hooks import NoHooks
-from polylect.engine.library import FileLibrary, fork_place
+from polylect.engine.library import FileLibrary
 from polylect.engine.session import Session
 from polylect.engine.settings import Settings
 from polylect.engine.store import FileStore, MemoryStore
@@ -103,7 +103,7 @@ class _Conversation:
         """Whoever cannot hear any more by a fault of our own says so and ends, rather than going on deaf."""
         if not reading.done() or not (error := reading.exception()):
             return 0
-        print(f"polylect: internal error: {type(error).__name__}: {error}. Please report this", file=sys.stderr)
+        print(f"polylect: reading has failed: {type(error).__name__}: {error}. Please report this", file=sys.stderr)
         _log.error("reading has failed", exc_info=error)
         return 1
 
@@ -269,8 +269,7 @@ def _store(start: Start, workspace: str) -> tuple[Store, FileLibrary | None]:
         return MemoryStore("", start.session), None
     store = FileStore(start.place, cwd=workspace, new_id=_new_id)
     if parent := values.get("fork_from"):
-        with closing(library.resume(str(parent))) as old:
-            store.fork(*fork_place(old.session, old.entries, str(values.get("fork_at") or "")))
+        store.fork(*library.end_of(str(parent)))
     return store, library
 
 

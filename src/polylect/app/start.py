@@ -30,8 +30,17 @@ _FLAGS = {
 ENDING = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP)
 _READY = {"omp": b'{"type":"ready"}\n', "claude": b""}
 """How other wires begin."""
-_ON_EOF = ("finish", "stop")
-_LEVELS = ("debug", "info", "warning", "error")
+_WORDS = {
+    "protocol": VERSIONS,
+    "on_eof": ("finish", "stop"),
+    "log_level": ("debug", "info", "warning", "error"),
+    "thinking": ("disabled", "enabled"),
+    "compaction": ("off", "safe", "full"),
+    "steering_mode": ("one-at-a-time", "all"),
+    "follow_up_mode": ("one-at-a-time", "all"),
+    "interrupt_mode": ("immediate", "wait"),
+}
+"""Settings that are one of a few words."""
 _SANDBOXES = ("auto", "bwrap", "landlock", "off")
 
 
@@ -84,6 +93,9 @@ def start(options: config.Values) -> int:
         missing = isinstance(error, folder.FolderError) and bool(options.get("resume") or options.get("continue"))
         _say_why(str(error), options, silent=missing or getattr(error, "silent", False))
         return error.code if isinstance(error, CannotStart) and "face" not in options else 1
+    except OSError as error:  # a full disk, above all
+        _say_why(f"cannot start: {error.strerror}: {error.filename or 'the session folder'}", options, silent=False)
+        return 1
     streams = _take_streams()
     signals = _hear_signals()
     session = place.session if place else "" if "face" not in values else new_session(values)
@@ -97,19 +109,23 @@ def start(options: config.Values) -> int:
         return 1
     for note in notes:
         print(f"polylect: {note}", file=sys.stderr)
+    return _serve(Start(values, env, place, streams, signals, session, first), options)
+
+
+def _serve(start: Start, options: config.Values) -> int:
     from polylect.app.lazy import LazyImports  # nobody waits any more
 
     try:
         with LazyImports():
             from polylect.app.serve import load_wire, run  # asyncio, msgspec and the engine: 40 ms; the host is reading
 
-            load_wire(str(values.get("face") or ""))
+            load_wire(str(start.values.get("face") or ""))
         gc.enable()
         gc.freeze()
-        return run(Start(values, env, place, streams, signals, session, first))
+        return run(start)
     except Exception as error:  # noqa: BLE001  (the host has heard `ready`, so it hears of the end as well)
         _say_why(f"{type(error).__name__}: {error}", options, silent=True)
-        _write(streams[1], _error_frame("internal_error", f"{type(error).__name__}: {error}"))
+        _write(start.stdout, _error_frame("internal_error", f"{type(error).__name__}: {error}"))
         sys.stderr.flush()
         os._exit(1)  # half a loop would only complain on its way out
 
@@ -153,14 +169,8 @@ def settle(options: config.Values, env: dict[str, str], notes: list[str]) -> con
     if values["provider"] == "anthropic" and "usual_model" in values:
         values.setdefault("model", values["usual_model"])
     notes += [f"{flag} has no meaning here and is ignored" for flag in _list(options, "ignored")]
-    _one_of(values, "protocol", VERSIONS)
-    _one_of(values, "on_eof", _ON_EOF)
-    _one_of(values, "log_level", _LEVELS)
-    _one_of(values, "thinking", ("disabled", "enabled"))
-    _one_of(values, "compaction", ("off", "safe", "full"))
-    _one_of(values, "steering_mode", ("one-at-a-time", "all"))
-    _one_of(values, "follow_up_mode", ("one-at-a-time", "all"))
-    _one_of(values, "interrupt_mode", ("immediate", "wait"))
+    for name, words in _WORDS.items():
+        _one_of(values, name, words)
     values["mode"] = _mode(values)
     values["restore"] = not (options.get("model") or options.get("provider"))  # else a session brings its own
     values["system_prompt"] = "\n\n".join(
@@ -297,11 +307,9 @@ def _session(values: config.Values, env: dict[str, str]) -> folder.Folder | None
     if values.get("session_file"):
         return None  # which session that is shows when it is read
     if resumed is not None:
-        found = folder.resume(root, str(resumed), workspace)
         if not values.get("fork"):
-            return found
-        found.close()
-        values["fork_from"] = found.session
+            return folder.resume(root, str(resumed), workspace)
+        values["fork_from"] = folder.known(root, str(resumed), workspace)
     return folder.create(root, new_session(values) if named is None else str(named), workspace)
 
 

@@ -1,15 +1,12 @@
 """An answer that has to fit a JSON Schema: the model gives it by calling a tool, and is sent back until it fits."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from polylect.engine.agent import Agent
+from polylect.vocab import json_schema
 from polylect.vocab.content import Category
 from polylect.vocab.errors import PolylectError
 from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
-
-if TYPE_CHECKING:
-    from jsonschema.protocols import Validator
 
 NAME = "StructuredOutput"
 MOST_TRIES = 5
@@ -27,39 +24,9 @@ class NoAnswer(PolylectError):
 
 def fault_in_schema(schema: Any) -> str:
     """Why no answer can be held to this schema, in one line; empty if one can."""
-    from jsonschema.exceptions import SchemaError  # 60 ms, and only where there is a schema
-
-    if not isinstance(schema, dict):
-        return "a JSON Schema is an object"
-    if schema.get("type", "object") != "object":
+    if isinstance(schema, dict) and schema.get("type", "object") != "object":
         return f"the answer has to be an object, not of the type {schema['type']!r}"
-    if outside := next((ref for ref in _references(schema) if not ref.startswith("#")), ""):
-        return f"it refers to {outside!r}: everything it needs has to be in it"
-    try:
-        _validator_class(schema).check_schema(schema)
-    except SchemaError as error:
-        return f"at {error.json_path}: {error.message}"
-    return ""
-
-
-def _references(schema: Any) -> Iterator[str]:
-    if isinstance(schema, dict):
-        if isinstance(ref := schema.get("$ref"), str):
-            yield ref
-        for value in schema.values():
-            yield from _references(value)
-    elif isinstance(schema, list):
-        for value in schema:
-            yield from _references(value)
-
-
-def _validator_class(schema: dict[str, Any]) -> "type[Validator]":
-    """By its `$schema`, if that is one of the known drafts; else the newest."""
-    from jsonschema import Draft202012Validator
-    from jsonschema.validators import validator_for
-
-    known: type[Validator] = validator_for({"$schema": schema.get("$schema", "")}, default=Draft202012Validator)
-    return known
+    return json_schema.fault_in(schema)
 
 
 class StructuredOutput:
@@ -69,14 +36,12 @@ class StructuredOutput:
     category: Category = "info"
 
     def __init__(self, schema: dict[str, Any]) -> None:
-        from referencing import Registry  # the default one would look for references on the network
-
         shown = {key: value for key, value in schema.items() if key != "$schema"}  # not every vendor knows each draft
         self.spec = ToolSpec(NAME, _TEXT, {"properties": {}, **shown, "type": "object"})
         self.given = False
         self.value: Any = None
         self.tries = 0
-        self._validator = _validator_class(schema)(schema, registry=Registry())
+        self._judge = json_schema.validator(schema)
 
     def describe(self, args: dict[str, Any]) -> str:
         return "Structured output"
@@ -102,13 +67,7 @@ class StructuredOutput:
             raise NoAnswer(f"no answer that fits the schema after {self.tries} attempts")
 
     def _faults(self, args: dict[str, Any]) -> str:
-        from referencing.exceptions import Unresolvable
-
-        try:
-            found = sorted(self._validator.iter_errors(args), key=lambda fault: fault.json_path)
-        except Unresolvable as error:
-            return f"- the schema itself cannot be used: {error}"
-        return "\n".join(f"- {fault.json_path}: {fault.message}" for fault in found[:MOST_FAULTS])
+        return "\n".join(f"- {fault}" for fault in json_schema.misfits(self._judge, args)[:MOST_FAULTS])
 
 
 def open_form(agent: Agent) -> StructuredOutput | None:

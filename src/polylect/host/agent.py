@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Literal, Self, TypeVar
 from weakref import WeakSet, WeakValueDictionary, finalize
 
@@ -229,7 +230,7 @@ class Agent:
         """Nobody reads this turn any more: what it has asked is denied, unless somebody listens to everything."""
         for ask in self._asks.values() if not self._listeners and self._approve is None else ():
             if ask.turn == turn:
-                self._do(asking.decide(asking.deny_all, ask))
+                self._do(partial(asking.decide, asking.deny_all, ask))
 
     async def reply_to(self, answer: Answer) -> None:
         self._asks.pop(answer.ask, None)
@@ -240,7 +241,7 @@ class Agent:
         return None if before is None or self.cost is None or not self._costs_told else self.cost - before
 
     def stop_soon(self) -> None:
-        self._do(self.cancel())
+        self._do(self.cancel)
 
     # The connection.
 
@@ -314,7 +315,7 @@ class Agent:
             case Ready() if not self._waiting.done():
                 self._waiting.set_result(event)
             case HostCall():
-                self._do(self._work(event))
+                self._do(partial(self._work, event))
             case Ask():
                 event = self._asked(event)
             case AskClosed(ask):
@@ -335,7 +336,7 @@ class Agent:
         if policy is None and not turns and not self._listeners:
             policy = asking.deny_all
         if policy is not None:
-            self._do(asking.decide(policy, ask))
+            self._do(partial(asking.decide, policy, ask))
         return ask
 
     def _deliver(self, event: Event) -> None:
@@ -354,15 +355,19 @@ class Agent:
         result, error = await self._offers.run(call)
         await self.send(HostReply(call.call, result, error))
 
-    def _do(self, work: Awaitable[None]) -> None:
+    def _do(self, work: Callable[[], Awaitable[None]]) -> None:
         task = asyncio.ensure_future(self._quietly(work))
         self._chores.add(task)
         task.add_done_callback(self._chores.discard)
 
-    async def _quietly(self, work: Awaitable[None]) -> None:
+    async def _quietly(self, work: Callable[[], Awaitable[None]]) -> None:
         """An answer may come too late: the question is closed, the engine gone."""
         with suppress(EngineDied, Refused, Unsupported):
-            await work
+            await work()
+
+    def death(self) -> EngineDied:
+        """Why the engine is gone."""
+        return self._death or (self._link.death() if self._link else EngineDied("the engine was never started"))
 
 
 def _later(loop: asyncio.AbstractEventLoop, act: Callable[[str], None], turn: str) -> None:

@@ -19,8 +19,11 @@ class EngineProcess:
         assert child.stdin is not None and child.stdout is not None and child.stderr is not None  # noqa: PT018
         self._child = child
         self._stdin, self._stdout, self._stderr = child.stdin, child.stdout, child.stderr
+        self._transport: asyncio.SubprocessTransport = child._transport  # type: ignore[attr-defined]  # there is no other way
         self._words = bytearray()
+        self._heard = 0
         self._listening = asyncio.create_task(self._listen())
+        self._watching = asyncio.create_task(self._watch())
 
     @classmethod
     async def start(cls, argv: Sequence[str], *, cwd: str, env: Mapping[str, str]) -> "EngineProcess":
@@ -46,7 +49,9 @@ class EngineProcess:
 
     async def read(self) -> bytes:
         """What it has said; empty once it will say no more."""
-        return await self._stdout.read(1 << 18)
+        data = await self._stdout.read(1 << 18)
+        self._heard += len(data)
+        return data
 
     def write(self, data: bytes) -> None:
         if data and not self._stdin.is_closing():
@@ -65,6 +70,7 @@ class EngineProcess:
     async def close(self) -> int:
         """End it politely, then less so. Whatever it started goes with it. Returns its exit code."""
         self._stdin.close()
+        family = _descendants(self._child.pid)
         for step in (None, signal.SIGTERM, signal.SIGKILL):
             if step is not None:
                 self._signal(step)
@@ -73,15 +79,61 @@ class EngineProcess:
                     await self._child.wait()
                     break
         self._signal(signal.SIGKILL)  # what it left behind in its own session
+        for pid in family:  # and what had gone away from there
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
         await asyncio.wait([self._listening], timeout=_GRACE)
         self._listening.cancel()
+        self._watching.cancel()
+        self._transport.close()  # somebody else may still hold the other ends
         return -signal.SIGKILL if self._child.returncode is None else self._child.returncode
 
     def _signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._child.pid, number)
 
+    async def _watch(self) -> None:
+        """An engine that is gone says no more, whoever else still holds its stdout open."""
+        await self._exited()
+        heard = -1
+        while heard != self._heard:
+            heard = self._heard
+            await asyncio.sleep(_LAST_BREATH)
+        if (pipe := self._transport.get_pipe_transport(1)) is not None:
+            pipe.close()
+
+    async def _exited(self) -> None:
+        """Not by its pipes: some versions of asyncio wait for those as well."""
+        try:
+            watch = os.pidfd_open(self._child.pid)
+        except ProcessLookupError:
+            return
+        except (OSError, AttributeError):
+            await self._child.wait()
+            return
+        gone, loop = asyncio.Event(), asyncio.get_running_loop()
+        loop.add_reader(watch, gone.set)
+        try:
+            await gone.wait()
+        finally:
+            loop.remove_reader(watch)
+            os.close(watch)
+
     async def _listen(self) -> None:
         while data := await self._stderr.read(1 << 16):
             self._words += data
             del self._words[:-_LAST_WORDS]
+
+
+def _descendants(pid: int) -> list[int]:
+    """All processes below this one, where the system shows them."""
+    parents: dict[int, list[int]] = {}
+    for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
+        with suppress(OSError, ValueError, IndexError):
+            with open(f"/proc/{int(name)}/stat", "rb") as file:
+                parent = int(file.read().rpartition(b")")[2].split()[1])
+            parents.setdefault(parent, []).append(int(name))
+    found = [pid]
+    for one in found:
+        found += parents.get(one, [])
+    return found[1:]

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polylect.host.errors import EngineDied, SchemaNotMet, TurnFailed
+from polylect.host.errors import SchemaNotMet, TurnFailed
 from polylect.host.turn import Result
+from polylect.vocab import json_schema
 
 if TYPE_CHECKING:
     from polylect.host.agent import Agent
@@ -18,14 +19,14 @@ _AGAIN = "That does not fit: {why}\nAnswer again, with nothing but a JSON value 
 
 async def ask_for_value(agent: "Agent", text: str, schema: Any, **details: Any) -> Result:
     if schema is None:
-        return _good(await agent.prompt(text, **details))
+        return _good(agent, await agent.prompt(text, **details))
     shape = Shape(schema)
-    result = _good(await agent.prompt(text + _ONLY_JSON + json.dumps(shape.schema), **details))
+    result = _good(agent, await agent.prompt(text + _ONLY_JSON + json.dumps(shape.schema), **details))
     for _ in range(_REPAIRS):
         if not (why := shape.fault(result)):
             return result
         spent, steps = result.usage, result.steps
-        result = _good(await agent.prompt(_AGAIN.format(why=why)))
+        result = _good(agent, await agent.prompt(_AGAIN.format(why=why)))
         result.usage += spent
         result.steps += steps
     if why := shape.fault(result):
@@ -33,11 +34,11 @@ async def ask_for_value(agent: "Agent", text: str, schema: Any, **details: Any) 
     return result
 
 
-def _good(result: Result) -> Result:
+def _good(agent: "Agent", result: Result) -> Result:
     if result.ok:
         return result
     if result.failure and result.failure.code == "engine_gone":
-        raise EngineDied(result.failure.message)
+        raise agent.death()
     why = result.failure.message if result.failure else f"it ended with {result.reason!r}"
     raise TurnFailed(f"the turn failed: {why}", result)
 
@@ -51,6 +52,8 @@ class Shape:
             self.schema: dict[str, Any] = schema if isinstance(schema, dict) else msgspec.json.schema(schema)
         except TypeError:
             raise ValueError(f"a schema is a type that msgspec knows or a JSON Schema, not {schema!r}") from None
+        if isinstance(schema, dict) and (fault := json_schema.fault_in(schema)):
+            raise ValueError(f"that is no JSON Schema: {fault}")
 
     def fault(self, result: Result) -> str:
         """What is wrong with the answer; if nothing is, its value is kept in the result."""
@@ -65,12 +68,8 @@ class Shape:
     def _fitted(self, value: Any) -> Any:
         if self._type is not None:
             return msgspec.convert(value, self._type)
-        from jsonschema import ValidationError, validate  # only for schemas that are not types
-
-        try:
-            validate(value, self.schema)
-        except ValidationError as error:
-            raise ValueError(error.message) from None
+        if faults := json_schema.misfits(json_schema.validator(self.schema), value):
+            raise ValueError("; ".join(faults[:3]))
         return value
 
 

@@ -54,8 +54,8 @@ class Pen:
         line = fit.line(frame, MAX_FRAME)
         if self._output == "stream-json":
             self._out.append(line)
-        elif isinstance(frame, shapes.Result):
-            self._out.append(line if self._output == "json" else _words(frame))
+        elif isinstance(frame, shapes.Result):  # read whole, so it may be as long as it is
+            self._out.append(jsonl.dump(frame) if self._output == "json" else _words(frame))
         return line
 
     def put(self, line: bytes) -> None:

@@ -1,0 +1,93 @@
+"""JSON Schema, held to in bounded time: a pattern that takes for ever is one that does not match.
+
+Everything it needs is loaded when it is first used: 60 ms, and only for answers that have to have a form.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
+    from jsonschema.protocols import Validator
+
+_PATIENCE = 0.5
+"""Seconds that one pattern may take on one text."""
+Schema = dict[str, Any]
+
+
+def validator(schema: Schema) -> "Validator":
+    """For values of this schema. References lead nowhere but into it."""
+    from referencing import Registry  # the default one would look for references on the network
+
+    return _kind(schema)(schema, registry=Registry())
+
+
+def fault_in(schema: Any) -> str:
+    """Why no value can be held to it, in one line; empty if one can."""
+    from jsonschema.exceptions import SchemaError
+
+    if not isinstance(schema, dict):
+        return "a JSON Schema is an object"
+    if outside := next((ref for ref in _references(schema) if not ref.startswith("#")), ""):
+        return f"it refers to {outside!r}: everything it needs has to be in it"
+    try:
+        _kind(schema).check_schema(schema)
+    except SchemaError as error:
+        return f"at {error.json_path}: {error.message}"
+    return ""
+
+
+def misfits(judge: "Validator", value: Any) -> list[str]:
+    """What is wrong with a value, place by place."""
+    from referencing.exceptions import Unresolvable
+
+    try:
+        found = sorted(judge.iter_errors(value), key=lambda fault: fault.json_path)
+    except Unresolvable as error:
+        return [f"the schema itself cannot be used: {error}"]
+    return [f"{fault.json_path}: {fault.message}" for fault in found]
+
+
+def _references(schema: Any) -> Iterator[str]:
+    if isinstance(schema, dict):
+        if isinstance(ref := schema.get("$ref"), str):
+            yield ref
+        for value in schema.values():
+            yield from _references(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from _references(value)
+
+
+def _kind(schema: Schema) -> "type[Validator]":
+    """By its `$schema`, if that is one of the known drafts; else the newest."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.validators import extend, validator_for
+
+    known: type[Validator] = validator_for({"$schema": schema.get("$schema", "")}, default=Draft202012Validator)
+    own = {"pattern": _pattern, "patternProperties": _pattern_properties}
+    bounded: type[Validator] = extend(known, own)  # type: ignore[no-untyped-call]
+    return bounded
+
+
+def _matches(pattern: str, text: str) -> bool:
+    import regex  # unlike re, it can be told to stop
+
+    try:
+        return regex.search(pattern, text, timeout=_PATIENCE) is not None
+    except (TimeoutError, regex.error):
+        return False
+
+
+def _pattern(judge: "Validator", pattern: str, value: Any, schema: Schema) -> "Iterator[ValidationError]":
+    from jsonschema.exceptions import ValidationError
+
+    if judge.is_type(value, "string") and not _matches(pattern, value):
+        yield ValidationError(f"{value[:200]!r} does not match {pattern!r}")
+
+
+def _pattern_properties(judge: Any, patterns: Schema, value: Any, schema: Schema) -> "Iterator[ValidationError]":
+    for pattern, subschema in patterns.items() if judge.is_type(value, "object") else ():
+        for name, part in value.items():
+            if _matches(pattern, name):
+                yield from judge.descend(part, subschema, path=name, schema_path=pattern)

@@ -1,0 +1,61 @@
+"""What an engine leaves behind, and engines that are gone while something else keeps their pipes."""
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from engine_process import eventually
+from polylect.host import Agent, EngineDied, connect
+
+READY = '{"type":"ready","version":"0.2.0","session_id":"s","capabilities":{}}'
+PATIENCE = 15.0
+
+
+def child(code: str, tmp_path: Path) -> Agent:
+    return connect([sys.executable, "-c", code], dialect="jsonstream", cwd=str(tmp_path))
+
+
+def test_an_engine_that_is_gone_is_noticed_though_its_child_keeps_its_stdout(tmp_path: Path) -> None:
+    code = (
+        "import os, subprocess, sys\n"
+        "subprocess.Popen(['sleep', '60'], start_new_session=True)\n"
+        f"print('{READY}', flush=True)\nsys.stdin.readline()\nos._exit(3)"
+    )
+
+    async def talk() -> None:
+        async with child(code, tmp_path) as agent:
+            before = time.monotonic()
+            with pytest.raises(EngineDied) as caught:
+                await agent.ask("hello")
+            assert time.monotonic() - before < PATIENCE / 2
+            assert caught.value.code == 3
+
+    asyncio.run(asyncio.wait_for(talk(), PATIENCE))
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="processes are found under /proc")
+def test_what_an_engine_started_and_sent_away_ends_with_it_p1(tmp_path: Path) -> None:
+    mark = tmp_path / "pid"
+    code = (
+        "import subprocess, sys\n"
+        "away = subprocess.Popen(['sleep', '60'], start_new_session=True)\n"
+        f"open({str(mark)!r}, 'w').write(str(away.pid))\n"
+        f"print('{READY}', flush=True)\nsys.stdin.read()"
+    )
+
+    async def talk() -> None:
+        async with child(code, tmp_path):
+            pass
+
+    asyncio.run(asyncio.wait_for(talk(), PATIENCE))
+    eventually(lambda: _gone(int(mark.read_text())))
+
+
+def _gone(pid: int) -> bool:
+    try:
+        return " Z " in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return True
