@@ -50,7 +50,7 @@ _FLAGS: Flags = {
     "--resume": ("optional", "resume"),
     "--continue": ("switch", "continue"),
     "--fork-session": ("switch", "fork"),
-    "--resume-session-at": ("text", "fork_at"),
+    "--resume-session-at": ("text", "ignored"),
     "--no-session-persistence": ("switch", "no_session"),
     "--name": ("text", "name"),
     # Accepted and noted: there is nothing here that they could switch.
@@ -81,6 +81,8 @@ _MODES = ("acceptEdits", "auto", "bypassPermissions", "default", "dontAsk", "man
 _EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _OUTPUTS = ("text", "json", "stream-json")
 _KEY = "ANTHROPIC_API_KEY"
+_SILENCE = 1.0
+"""Seconds for which something on stdin is waited for, beside a prompt."""
 _FAMILIES = {"sonnet": "claude-sonnet-5", "opus": "claude-opus-5-5", "haiku": "claude-haiku-5"}
 
 
@@ -129,13 +131,23 @@ def _choose_form(told: Options, rest: list[str]) -> None:
 
 
 def has_prompt(told: Options) -> bool:
-    """Where prompts do not come as lines, there is one: on the command line, else all of stdin."""
+    """Where prompts do not come as lines, there is one: on the command line, on stdin, or on both."""
     if told["input_format"] != "text":
         return True
-    if "prompt" not in told:
-        with open(0, "rb", closefd=False) as stdin:
-            told["prompt"] = stdin.read().decode("utf-8", "replace").strip()
-    return bool(told["prompt"])
+    asked = str(told.get("prompt") or "")
+    if piped := _piped(wait=not asked):
+        told["prompt"] = f"{asked}\n\n{piped}" if asked else piped
+    return bool(told.get("prompt"))
+
+
+def _piped(*, wait: bool) -> str:
+    """All of stdin, but for a terminal, and for one that stays silent beside a prompt: nobody waits for that."""
+    import select  # only where there is a prompt on the command line
+
+    if os.isatty(0) or not (wait or select.select([0], [], [], _SILENCE)[0]):
+        return ""
+    with open(0, "rb", closefd=False) as stdin:
+        return stdin.read().decode("utf-8", "replace").strip()
 
 
 def _choose_model(told: Options, env: dict[str, str]) -> None:
