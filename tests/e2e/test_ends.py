@@ -122,6 +122,14 @@ def test_stdin_may_be_a_file(place: Place) -> None:
     assert engine.wait() == 0
 
 
+def test_whoever_cannot_read_says_so_and_fails(place: Place) -> None:
+    with open(place.folder / "only-for-writing", "wb") as file:
+        engine = place.start(*OLD, stdin=file)
+    assert kinds(engine.rest()) == ["ready"]
+    assert engine.wait() == 1
+    assert engine.errors.startswith("polylect: reading has failed: OSError")
+
+
 def test_stdout_may_be_a_file(place: Place) -> None:
     path = place.folder / "events.jsonl"
     with open(path, "wb") as file:
