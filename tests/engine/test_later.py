@@ -15,7 +15,7 @@ from polylect.engine.store import FileStore
 from polylect.vocab.answers import Exported, SessionCard, SessionOpened
 from polylect.vocab.commands import Answer, Cancel, Command, OpenSession, Prompt, Query
 from polylect.vocab.content import Failure, Text
-from polylect.vocab.events import Event, Reply, Settled, TurnEnded
+from polylect.vocab.events import Event, Failed, Reply, Settled, TurnEnded
 from polylect.vocab.ports import BlockDone, ReplyDone, Store
 
 ANSWER = [BlockDone(Text("ok")), ReplyDone("end")]
@@ -172,3 +172,15 @@ def test_T8_one_answer_may_be_enough_to_wait_again(tmp_path: Path) -> None:
             await talk.until(Reply, number + 1)
 
     run(conversation, tmp_path, Played(), host=host)
+
+
+def test_what_our_own_code_breaks_on_between_turns_is_told_and_the_next_turn_begins(tmp_path: Path) -> None:
+    async def conversation(talk: Talk) -> None:
+        talk.send(Prompt("t1", "Hello"), Prompt("t2", "Again"))
+        talk.engine.turns.afterwards(lambda: talk.store.spill(""))  # this one cannot
+        await talk.until(Settled)
+
+    talk = run(conversation, tmp_path, Played(ANSWER, ANSWER))
+    assert [end.turn for end in talk.of(TurnEnded)] == ["t1", "t2"]
+    [failed] = talk.of(Failed)
+    assert "NotImplementedError" in failed.failure.message

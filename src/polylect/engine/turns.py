@@ -10,12 +10,13 @@ from typing import Literal
 from msgspec import structs
 
 from polylect.engine.agent import Agent
+from polylect.engine.later import fault
 from polylect.engine.loop import Turn
 from polylect.engine.pulse import Pulse
 from polylect.vocab.answers import Queue
 from polylect.vocab.commands import Prompt
 from polylect.vocab.errors import SessionError
-from polylect.vocab.events import CostChanged, Notice, QueueChanged, Settled, TurnEnded, TurnStarted
+from polylect.vocab.events import CostChanged, Failed, Notice, QueueChanged, Settled, TurnEnded, TurnStarted
 
 _log = logging.getLogger(__name__)
 
@@ -197,7 +198,10 @@ class Turns:
         self._stopping = self._keeping = False
         acts, self._afterwards = self._afterwards, []
         for act in acts:
-            act()
+            try:
+                act()
+            except Exception as error:  # noqa: BLE001  (what waits goes on, whatever our own code does)
+                self._emit(Failed(fault(error)))
         self.next()
 
     async def _close_books(self, ended: TurnEnded) -> None:
