@@ -50,7 +50,8 @@ class Bash(TypedTool[Arguments]):
         self._sandbox = sandbox
 
     def describe(self, args: dict[str, Any]) -> str:
-        return f"Execute: {' '.join(given(args, 'command').split())[:80]}"
+        command = " ".join(given(args, "command").split())
+        return f"Execute: {command[:80]}{'…' if len(command) > 80 else ''}"
 
     async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
         argv: Sequence[str] = (find_program("bash", context.env) or "/bin/sh", "-c", args.command)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from dialects.pair import Pair, env
+from polylect.dialects.jsonstream import questions
 from polylect.dialects.jsonstream.chunks import Lines
 from polylect.dialects.jsonstream.dialect import DIALECT
 from polylect.dialects.jsonstream.engine_side import EngineSide
@@ -286,7 +287,7 @@ def test_a_conversation_that_could_not_be_shortened_is_an_info() -> None:
 STEP = Ask("ask-9", call="c", name="Bash", args=BASH, title="Script step 2", reason="step 2 is gated", turn="m")
 REQUIRED = (
     '{"type":"approval_required","call_id":"c","resume_token":"ask-9","reason":"step 2 is gated",'
-    '"context":"Script step 2"}'
+    '"context":"Script step 2\\nBash {\\"command\\":\\"ls\\"}"}'
 )
 SUSPEND = '{"type":"suspend","reason":"awaiting_approval","resume_token":"ask-9"}'
 
@@ -308,6 +309,15 @@ def test_a_running_call_that_needs_a_yes_suspends_the_turn() -> None:
     assert say(side, AskClosed("ask-9", "allowed", turn="m")) == [
         '{"type":"approval_resume","resume_token":"ask-9","approved":true}'
     ]
+
+
+def test_whoever_is_asked_sees_all_of_what_would_run_or_that_it_was_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    command = "make release && " + "true && " * 40 + "rm -rf /"
+    ask = Ask("a", call="c", name="Bash", args={"command": command}, title=f"Execute: {command[:80]}", turn="m")
+    shown = questions.approval_required(ask).context
+    assert shown == f'{ask.title}\nBash {{"command":"{command}"}}'
+    monkeypatch.setattr(questions, "MOST_CONTEXT", 50)
+    assert questions.approval_required(ask).context.endswith("… [cut: 313 more characters are not shown]")
 
 
 def test_modifications_are_other_arguments() -> None:
@@ -357,7 +367,8 @@ def test_a_suspended_turn_is_resumed_from_the_other_end(verdict: Any, how: Any) 
     for event in (TurnStarted(turn="m"), CALLED, ToolStarted("c", "Bash", turn="m"), STEP):
         pair.say(event)
     ask = next(event for event in pair.heard if isinstance(event, Ask))
-    assert (ask.ask, ask.call, ask.title, ask.reason) == ("ask-9", "c", "Script step 2", "step 2 is gated")
+    assert (ask.ask, ask.call, ask.reason) == ("ask-9", "c", "step 2 is gated")
+    assert ask.title == 'Script step 2\nBash {"command":"ls"}'
     assert [(command.ask, command.verdict) for command in pair.ask(Answer("ask-9", verdict))] == [("ask-9", verdict)]
     pair.say(AskClosed("ask-9", how, turn="m"))
     assert [event for event in pair.heard if isinstance(event, AskClosed)] == [AskClosed("ask-9", how, turn="m")]

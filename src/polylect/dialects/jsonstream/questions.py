@@ -10,6 +10,8 @@ from polylect.vocab.events import Ask, ToolCalled
 from polylect.wire import jsonl
 
 QUESTION = "AskUserQuestion"
+MOST_CONTEXT = jsonl.MAX_LINE // 5
+"""Characters, of which none takes more than four bytes of a line."""
 YES, NO = Option("yes", "Yes"), Option("no", "No")
 _CATEGORIES: dict[str, Category] = {"info": "info", "edit": "edit", "exec": "exec", "mcp": "mcp"}
 
@@ -42,8 +44,16 @@ def _short(title: str) -> str:
 
 def approval_required(ask: Ask) -> families.ApprovalRequired:
     """The token is the ask's own id: random, used once, and nothing the model has seen (A6)."""
-    context = ask.title or jsonl.dump(ask.args).decode().rstrip()
-    return families.ApprovalRequired(call_id=ask.call, resume_token=ask.ask, reason=ask.reason, context=context)
+    return families.ApprovalRequired(call_id=ask.call, resume_token=ask.ask, reason=ask.reason, context=_context(ask))
+
+
+def _context(ask: Ask) -> str:
+    """All that would be done: nobody can agree to what they have not seen, and a description is only a beginning."""
+    told = jsonl.dump(ask.args).decode().rstrip() if ask.name or ask.args else ""
+    whole = f"{ask.name} {told}".strip()
+    if len(whole) > MOST_CONTEXT:
+        whole = f"{whole[:MOST_CONTEXT]}… [cut: {len(whole) - MOST_CONTEXT} more characters are not shown]"
+    return "\n".join(filter(None, (ask.title, whole)))
 
 
 def suspended_of(frame: families.ApprovalRequired) -> Ask:
