@@ -291,6 +291,21 @@ def test_by_hand_several_come_one_after_another_and_a_prompt_after_them(tmp_path
     assert [event.reason for event in talk.of(TurnEnded)][-2:] == ["cancelled", "end"]
 
 
+def test_by_hand_it_stops_a_prompt_that_was_next_before_it_begins_and_takes_one_that_comes_after(
+    tmp_path: Path,
+) -> None:
+    prompts = [Prompt("a", "a", busy="interrupt"), Prompt("b", "b", busy="refuse", ref="b")]
+    talk = commanded(tmp_path, prompts[0], Compact(busy="interrupt"), prompts[1])
+    told = [event for event in talk.events if isinstance(event, CompactionStarted | TurnEnded)][-4:]
+    assert [getattr(event, "reason", "") + event.turn for event in told] == [
+        "cancelledt8",
+        "cancelleda",
+        "manual",
+        "endb",
+    ]
+    assert talk.of(Reply)[0].failure is None
+
+
 @pytest.mark.parametrize(
     "stop", [Cancel(queued="keep"), Cancel(), Cancel("compaction"), Prompt("t9", "x", (), "interrupt")]
 )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Compacts:
-    """A turn may be stopped for one; whatever else has to be alone is waited for."""
+    """Turns may be stopped for one, the next ones too; whatever else has to be alone is waited for."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -28,6 +28,7 @@ class Compacts:
         if command.busy == "refuse":
             return Failure("busy", "a turn is running: stop it first, or wait for its end", "host", retryable=True)
         self._waiting.append(command)
+        turns.drop(queued=False)
         if turns.running:
             turns.stop(keep=True)
         turns.afterwards(self._next)

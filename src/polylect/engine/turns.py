@@ -127,6 +127,7 @@ class Turns:
     def occupy(self, work: Coroutine[None, None, None]) -> None:
         """Work of another kind that has to be alone: turns wait for it, and `stop` ends it."""
         self._unsettle()
+        self.end_dropped()
         self._work = asyncio.create_task(work)
         self._watcher = asyncio.create_task(self._see_off(self._work))
 
