@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from doubles import Hang, Played, Talk, run
+from doubles import Hang, Log, Played, Talk, run
 from polylect.engine.library import FileLibrary
 from polylect.engine.user_shell import MOST_BYTES, MOST_LINES, Printed
 from polylect.providers.scripted import Scripted
@@ -17,7 +17,7 @@ from polylect.vocab.answers import ShellResult
 from polylect.vocab.commands import Cancel, OpenSession, Prompt, RunShell
 from polylect.vocab.content import Text
 from polylect.vocab.entries import ShellRan
-from polylect.vocab.events import Reply, ToolStarted, TurnEnded
+from polylect.vocab.events import Notice, Reply, ToolStarted, TurnEnded
 from polylect.vocab.ports import Exit
 
 HELLO = Prompt("t1", "Hello")
@@ -115,6 +115,18 @@ def test_what_ran_while_nothing_else_did_is_told_at_once_and_sent_with_the_next_
     assert isinstance(told, Text)
     assert "echo there" in told.text
     assert [message.role for message in talk.messages] == ["user", "user", "assistant"]
+
+
+def test_L2_what_could_not_be_saved_is_told(tmp_path: Path) -> None:
+    async def conversation(talk: Talk) -> None:
+        talk.send(RunShell("echo there", ref="r1"))
+        await talk.until(Reply)
+
+    talk = run(conversation, tmp_path, Played(), made=Shelled, store=Log(full=lambda write: True))
+    assert [notice.text.partition(":")[0] for notice in talk.of(Notice)] == [
+        "What a command printed could not be saved"
+    ]
+    assert results(talk)["r1"].output == "there\n"
 
 
 def test_L4_commands_can_be_stopped_all_at_once_or_by_the_name_of_their_command(tmp_path: Path) -> None:

@@ -194,7 +194,8 @@ def _sessions(engine: Engine, args: Args) -> tuple[SessionCard, ...]:
 async def _export(engine: Engine, args: Args) -> Exported:
     """Long conversations take seconds: control is heard meanwhile (L4)."""
     library, store = _library(engine), engine.agent.session.store
-    return Exported(await asyncio.to_thread(library.export, store, str(args.get("path") or "")))
+    async with engine.errands.threads:
+        return Exported(await asyncio.to_thread(library.export, store, str(args.get("path") or "")))
 
 
 def _library(engine: Engine) -> Library:
