@@ -3,11 +3,10 @@
 from typing import Any
 
 from polylect.engine.settings import Settings
-from polylect.vocab.answers import LEVELS
+from polylect.vocab.answers import LEVELS, THINKING_TOKENS
 from polylect.vocab.ports import ModelInfo
 
-_BUDGETS = {"minimal": 1024, "low": 4096, "medium": 10_000, "high": 20_000, "xhigh": 32_000, "max": 32_000}
-"""In tokens, for models that want a number."""
+_BUDGETS = {level: tokens for level, tokens in THINKING_TOKENS.items() if tokens}
 _NONE = "none"
 """What some models call it when they are not to think."""
 

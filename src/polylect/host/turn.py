@@ -27,7 +27,7 @@ from polylect.vocab.events import (
 if TYPE_CHECKING:
     from polylect.host.agent import Agent
 
-_LAST_WORDS = 5.0
+_LAST_WORDS = 2.0
 """How long a turn that took too long may take to end once it is cancelled."""
 
 

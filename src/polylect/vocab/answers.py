@@ -23,6 +23,16 @@ InterruptMode = Literal["immediate", "wait"]
 """Whether a message for the running turn stops the calls that have not finished, or waits for all of them."""
 LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
 """How hard a model may think, in words."""
+THINKING_TOKENS = {
+    "off": 0,
+    "minimal": 1024,
+    "low": 4096,
+    "medium": 10_000,
+    "high": 20_000,
+    "xhigh": 32_000,
+    "max": 32_000,
+}
+"""The same where it is counted in tokens."""
 
 
 class ModelCard(Struct, frozen=True, omit_defaults=True):

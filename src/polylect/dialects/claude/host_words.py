@@ -9,6 +9,7 @@ from polylect.dialects.claude import control, shapes
 from polylect.dialects.claude.loose import Object
 from polylect.dialects.claude.versions import WIRE_MODES
 from polylect.dialects.hosting import Refusal
+from polylect.vocab.answers import THINKING_TOKENS
 from polylect.vocab.commands import ChangeServer, Configure, HostSays, Prompt, Query, Quit, Rewind
 from polylect.vocab.content import Attachment, Document, File, Image, Link, Server
 
@@ -115,8 +116,6 @@ _SETTINGS: dict[str, Callable[[Any], Request]] = {
     "name": lambda value: control.RenameSession(title=str(value)),
     "color": lambda value: control.SetColor(color=str(value)),
 }
-_LEVELS = {"minimal": 1024, "low": 4096, "medium": 10_000, "high": 20_000, "xhigh": 32_000, "max": 32_000}
-"""The wire counts thinking in tokens."""
 _THINKING = ("thinking", "thinking_budget", "thinking_display")
 
 
@@ -131,10 +130,10 @@ def _thinking(settings: Object) -> Request:
             pass
         case int(tokens):
             budget = tokens
-        case level if level in _LEVELS:
-            budget = _LEVELS[level]
+        case level if level in THINKING_TOKENS:
+            budget = THINKING_TOKENS[level]
         case level:
-            raise Refusal(f"thinking {level!r}: give one of {', '.join(_LEVELS)}, or a number of tokens")
+            raise Refusal(f"thinking {level!r}: give one of {', '.join(THINKING_TOKENS)}, or a number of tokens")
     if budget is not None and not isinstance(budget, int):
         raise Refusal(f"stream-json counts thinking in tokens, so there is no word for {budget!r}")
     return control.SetMaxThinkingTokens(max_thinking_tokens=budget, thinking_display=display)

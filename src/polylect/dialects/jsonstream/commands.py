@@ -8,6 +8,7 @@ import msgspec
 from polylect.dialects.hosting import Refusal
 from polylect.dialects.jsonstream import shapes
 from polylect.dialects.jsonstream.versions import MODE_WORDS, MODES
+from polylect.vocab.answers import THINKING_TOKENS
 from polylect.vocab.commands import AddContext, AddServer, Cancel, Command, Configure, Prompt
 from polylect.vocab.content import Attachment, File, Link, Server
 
@@ -116,8 +117,13 @@ def configure_frames(settings: dict[str, Any], version: str) -> list[shapes.Fram
 def _thinking(settings: dict[str, Any]) -> dict[str, Any]:
     """Thinking is a switch and a budget here; elsewhere it may be one number."""
     match settings.get("thinking"):
-        case None | str():
+        case None | "enabled" | "disabled":
             return settings
+        case str(level) if level in THINKING_TOKENS:
+            return _thinking({**settings, "thinking": THINKING_TOKENS[level]})
+        case str(level):
+            words = ", ".join(("enabled", "disabled", *THINKING_TOKENS))
+            raise Refusal(f"thinking {level!r} is none of {words}", "bad_setting")
         case bool(on):
             return {**settings, "thinking": "enabled" if on else "disabled"}
         case int(tokens) if tokens > 0:
