@@ -25,7 +25,7 @@ BAD = [
     b'{"type": "user", "message": {"role": "user", "content": [7]}}',
     b'{"type": "user", "uuid": 7, "message": {"role": "user", "content": "x"}}',
     b'{"type": "control_request"}',
-    b'{"type": "control_request", "request_id": "r", "request": {}}',
+    b'{"type": "control_request", "request_id": 7, "request": {"subtype": "interrupt"}}',
     b'{"type": "control_response"}',
     b'{"type": "update_environment_variables"}',
 ]

@@ -23,7 +23,7 @@ from polylect.vocab.commands import (
     UnknownCommand,
 )
 from polylect.vocab.content import Failure, Rule, Server, Usage
-from polylect.vocab.events import HostCall, Reply, SettingChanged, TurnStarted
+from polylect.vocab.events import HostCall, QueueChanged, Reply, SettingChanged, TurnStarted
 
 REPORT = answers.ContextReport(50, 200, (answers.ContextPart("tools", 20),))
 LEDGER = answers.Ledger(Usage(10, 5, cost=0.25), ({},))
@@ -160,6 +160,14 @@ def test_settings_that_would_not_hold_are_refused_by_name_and_none_is_taken(sett
     assert named in refusal(talk)[0]
 
 
+@pytest.mark.parametrize("request_", [None, 5, [], {}, {"subtype": 5}, {"subtype": None}])
+def test_a_request_that_names_itself_and_asks_for_nothing_is_answered(request_: Any) -> None:
+    talk = Talk()
+    [malformed] = talk.hear({"type": "control_request", "request_id": "r", "request": request_})
+    assert isinstance(malformed, MalformedCommand)
+    assert refusal(talk) == ("control_request: expected a request with a subtype", "invalid_request")
+
+
 def test_a_task_that_is_over_can_be_stopped() -> None:
     talk = Talk()
     [command] = talk.request("stop_task", task_id="k")
@@ -183,7 +191,7 @@ def test_a_prompt_that_waits_can_be_taken_back() -> None:
     talk = Talk()
     first = talk.prompt()
     talk.say(TurnStarted(turn=first))
-    talk.prompt(uuid="u-2")
+    talk.say(QueueChanged((talk.prompt(uuid="u-2"),)))
     [command] = talk.request("cancel_async_message", message_uuid="u-2")
     talk.say(Reply(command.ref))
     assert talk.frames[-1]["response"]["response"] == {"cancelled": True}

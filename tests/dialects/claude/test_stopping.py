@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from conversations import SMALL, called, step, text
-from dialects.claude.engine_talk import Talk, name
-from polylect.vocab.commands import Cancel, Command
+from dialects.claude.engine_talk import Talk, name, user
+from polylect.vocab.commands import Cancel, Command, Prompt
 from polylect.vocab.content import Text
 from polylect.vocab.events import (
     AgentEnded,
@@ -16,6 +16,7 @@ from polylect.vocab.events import (
     AskClosed,
     BlockEnded,
     Event,
+    QueueChanged,
     Reply,
     ReplyEnded,
     StepEnded,
@@ -115,14 +116,57 @@ def test_an_interrupt_can_take_what_waits_along() -> None:
     talk = Talk()
     begin(talk)
     waiting = talk.prompt(uuid="u-2")
+    talk.say(QueueChanged((waiting,)))
     talk.frames  # noqa: B018  (what came before)
     [cancel] = interrupt(talk, cancel_queued=True)
     assert isinstance(cancel, Cancel)
     assert cancel.queued == "drop"
-    talk.say(TurnEnded("cancelled", turn=waiting))
+    talk.say(QueueChanged(), TurnEnded("cancelled", turn=waiting))
     receipt, told = talk.frames
     assert receipt["response"]["response"] == {"still_queued": [], "cancelled": ["u-2"]}
     assert (told["command_uuid"], told["state"]) == ("u-2", "cancelled")
+
+
+def test_a_prompt_that_is_interrupted_before_its_turn_begins_ends_in_a_result_and_did_not_wait() -> None:
+    """L1. All of it may come in one piece, before the engine has heard of any of it."""
+    talk = Talk()
+    request = {"type": "control_request", "request_id": "i", "request": {"subtype": "interrupt", "cancel_queued": True}}
+    prompt, cancel = talk.hear(user("go", uuid="u-1"), request)
+    assert isinstance(prompt, Prompt)
+    talk.say(Reply(prompt.ref), Reply(cancel.ref), TurnEnded("cancelled", turn=prompt.turn))
+    receipt, result, told = talk.frames
+    assert receipt["response"]["response"] == {"still_queued": [], "cancelled": []}
+    assert (result["type"], result["user_message_uuid"], told["state"]) == ("result", "u-1", "cancelled")
+
+
+def test_a_prompt_is_taken_back_right_behind_it_and_waits_no_more() -> None:
+    talk = Talk()
+    begin(talk)
+    back = {"subtype": "cancel_async_message", "message_uuid": "u-2"}
+    requests = [{"type": "control_request", "request_id": id, "request": back} for id in ("r1", "r2")]
+    prompt, first, second = talk.hear(user("more", uuid="u-2"), *requests)
+    assert isinstance(prompt, Prompt)
+    talk.frames  # noqa: B018  (what came before)
+    talk.say(Reply(prompt.ref), QueueChanged(("u-2",)), Reply(first.ref), QueueChanged(), Reply(second.ref))
+    interrupt(talk)
+    _, *answers = talk.frames
+    told = [answer["response"]["response"] for answer in answers]
+    assert told == [{"cancelled": True}, {"cancelled": False}, {"still_queued": []}]
+
+
+def test_a_prompt_that_waits_for_the_greeting_can_be_taken_back_too() -> None:
+    talk = Talk()
+    greeting = talk.request("initialize", id="g")
+    assert talk.hear(user("go", uuid="u-1"), user("go", uuid="u-2")) == []
+    interrupt(talk)
+    [command] = talk.request("cancel_async_message", message_uuid="u-1")
+    assert [one.turn for one in talk.say(Reply(command.ref)) if isinstance(one, Prompt)] == []
+    still, told, answer = talk.frames
+    assert still["response"]["response"] == {"still_queued": ["u-1", "u-2"]}
+    assert (told["command_uuid"], told["state"]) == ("u-1", "cancelled")
+    assert answer["response"]["response"] == {"cancelled": True}
+    commands = talk.say(*(Reply(command.ref) for command in greeting))
+    assert [command.turn for command in commands if isinstance(command, Prompt)] == ["u-2"]
 
 
 # Agents.

@@ -451,11 +451,12 @@ def test_priority_now_interrupts_and_the_turn_before_it_is_aborted() -> None:
     assert frames[-1]["queued_turn_count"] == 1
 
 
-def test_a_prompt_that_only_waited_is_cancelled_by_name_or_by_a_result() -> None:
+def test_a_prompt_that_never_began_ends_in_a_result() -> None:
+    """L1."""
     talk = Talk()
     named, unnamed = talk.prompt(uuid="u-1"), talk.prompt()
     talk.say(TurnEnded("cancelled", turn=named), TurnEnded("cancelled", turn=unnamed))
-    assert talk.names == ["lifecycle cancelled", "result/error_during_execution"]
+    assert talk.names == ["result/error_during_execution", "lifecycle cancelled", "result/error_during_execution"]
 
 
 def test_a_prompt_that_is_not_accepted_ends_all_the_same() -> None:

@@ -13,7 +13,7 @@ from polylect.dialects.claude.requests import Requests
 from polylect.dialects.claude.scribe import States
 from polylect.dialects.claude.versions import OUR_MODES, VERSIONS
 from polylect.dialects.claude.writer import EventWriter
-from polylect.vocab.commands import Command, Configure, Hello, MalformedCommand, Prompt, Quit, UnknownCommand
+from polylect.vocab.commands import Command, Configure, Hello, MalformedCommand, Quit, UnknownCommand
 from polylect.vocab.events import Ask, AskClosed, Event, HostCall, HostCallEnded, Reply
 from polylect.wire import jsonl
 
@@ -68,8 +68,6 @@ class EngineSide:
         self._asking = Asking(self._writer, prompts=prompts)
         self._requests = Requests(self._writer, self._prompts, self._asking, pid=pid)
         self._prompt = prompt
-        self._held: list[Prompt] = []
-        """Prompts that came before the greeting was answered: they may use what it offered."""
         self._strict = strict
         self._spoiled = False
 
@@ -149,11 +147,11 @@ class EngineSide:
         return [MalformedCommand(raw, why), *([Quit(f"bad input: {why}")] if self._strict else [])]
 
     def _user(self, frame: dict[str, Any], raw: bytes) -> list[Command]:
-        self._held += self._prompts.take(frame)
+        self._prompts.held += self._prompts.take(frame)
         return [] if self._requests.greetings else self._let_go()
 
     def _let_go(self) -> list[Command]:
-        held, self._held = self._held, []
+        held, self._prompts.held = self._prompts.held, []
         return [*held]
 
     def _control_request(self, frame: dict[str, Any], raw: bytes) -> list[Command]:

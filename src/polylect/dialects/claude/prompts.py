@@ -26,6 +26,11 @@ class Prompts:
         self._seen: set[str] = set()
         self.waiting: dict[str, str] = {}
         """Turns that were accepted and have not begun: their uuids."""
+        self.held: list[Prompt] = []
+        """Those that came before the greeting was answered: they may use what it offered."""
+        self.queued: tuple[str, ...] = ()
+        """Turns that wait for another one, as the engine tells."""
+        self._taken_back: set[str] = set()
 
     # In.
 
@@ -94,14 +99,32 @@ class Prompts:
         sent = self._sent.pop(turn, None)
         self._tell(sent.uuid if sent else "", how)
 
+    # Taken back by the host.
+
+    @property
+    def queue(self) -> list[str]:
+        """Those that wait for another turn, or for the greeting's answer, and have a uuid."""
+        turns = (*(prompt.turn for prompt in self.held), *self.queued)
+        return [sent.uuid for turn in turns if (sent := self._sent.get(turn)) and sent.uuid]
+
+    def take_back(self, uuid: str = "") -> list[str]:
+        """One, or all. Of those that the engine has, it will say that they have ended."""
+        taken = [one for one in self.queue if uuid in ("", one)]
+        unsent = [prompt for prompt in self.held if not uuid or prompt.turn == uuid]
+        self.held = [prompt for prompt in self.held if prompt not in unsent]
+        self._taken_back |= {turn for turn in self.queued if uuid in ("", turn)}
+        for prompt in unsent:
+            self._refs.pop(prompt.ref, None)
+            self.ended(prompt.turn, "cancelled")
+        return taken
+
     def cancelled(self, turn: str) -> bool:
-        """Tell that it was dropped. False if there is no word for that, because it came without a uuid."""
-        uuids = self.uuids(turn) if self._pen.newer else []
-        if uuids:
-            self.waiting.pop(turn, None)
-            self._sent.pop(turn, None)
-            self._tell(uuids[0], "cancelled")
-        return bool(uuids)
+        """Whether the host has taken it back and need not hear more. There is no word for one without a uuid."""
+        told = turn in self._taken_back and self._pen.newer and bool(self.uuids(turn))
+        self._taken_back.discard(turn)
+        if told:
+            self.ended(turn, "cancelled")
+        return told
 
     def _again(self, uuid: str, content: Any) -> None:
         if self._replay:

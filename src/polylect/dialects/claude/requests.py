@@ -48,7 +48,6 @@ class _Open(Struct):
     request: control.Request
     asked: dict[str, Command]
     replies: dict[str, Reply] = {}
-    notes: dict[str, Any] = {}
 
 
 class Requests:
@@ -69,9 +68,13 @@ class Requests:
     def hear(self, frame: dict[str, Any], raw: bytes) -> list[Command]:
         """Raises ValueError if it is no request at all."""
         id, found = frame.get("request_id"), frame.get("request")
-        if not isinstance(id, str) or not isinstance(found, dict) or not isinstance(found.get("subtype"), str):
-            raise ValueError("control_request: expected a request_id and a request with a subtype")
-        kind = found["subtype"]
+        if not isinstance(id, str):
+            raise ValueError("control_request: expected a request_id")
+        kind = found.get("subtype") if isinstance(found, dict) else None
+        if not isinstance(kind, str):
+            why = "control_request: expected a request with a subtype"
+            self._refuse(id, why, "invalid_request")
+            return [MalformedCommand(raw, why)]
         if kind not in _COMMANDS:
             self._refuse(id, f"Unsupported control request subtype: {kind[:80]}", "unsupported_request")
             return [UnknownCommand(f"control_request/{kind}", raw)]
@@ -91,22 +94,12 @@ class Requests:
             self._answer(_Open(id, request, {}))
             return commands
         commands = [msgspec.structs.replace(command, ref=self._pen.id()) for command in commands]
-        waiting = _Open(id, request, {command.ref: command for command in commands}, {}, self._notes(request))
+        waiting = _Open(id, request, {command.ref: command for command in commands})
         self._open |= dict.fromkeys(waiting.asked, waiting)
         self.greetings |= {command.ref for command in commands if isinstance(command, Hello)}
         if not commands:
             self._answer(waiting)
         return commands
-
-    def _notes(self, request: control.Request) -> dict[str, Any]:
-        """What has to be known as it was when the request came."""
-        waiting = [uuid for uuid in self._prompts.waiting.values() if uuid]
-        match request:
-            case control.Interrupt(cancel_queued=drop):
-                return {"still_queued": [], "cancelled": waiting} if drop else {"still_queued": waiting}
-            case control.CancelAsyncMessage(message_uuid=uuid):
-                return {"cancelled": uuid in waiting}
-        return {}
 
     def reply(self, event: Reply) -> bool:
         """Whether it was about a request."""
@@ -124,7 +117,7 @@ class Requests:
         replies = [(command, waiting.replies.get(ref) or Reply(ref)) for ref, command in waiting.asked.items()]
         try:
             answer: _Answer = _PAYLOADS.get(type(request), _plain)
-            payload = answer(self, request, replies, waiting.notes)
+            payload = answer(self, request, replies)
         except Refused as refused:
             self._refuse(waiting.id, str(refused), refused.code)
         else:
@@ -197,7 +190,7 @@ class Requests:
 
     # What answers more than yes.
 
-    def _initialized(self, request: Any, replies: "_Replies", notes: dict[str, Any]) -> dict[str, Any]:
+    def _initialized(self, request: Any, replies: "_Replies") -> dict[str, Any]:
         models: Any = ()
         for command, reply in replies:
             match command:
@@ -212,30 +205,35 @@ class Requests:
         busy = self._writer.turn is not None
         return self._writer.known.greeting(self._pen, models, pid=self._pid, busy=busy)
 
-    def _interrupted(self, request: Any, replies: "_Replies", notes: dict[str, Any]) -> dict[str, Any] | None:
-        _plain(self, request, replies, notes)
-        return notes if self._pen.newer else None
+    def _interrupted(self, request: control.Interrupt, replies: "_Replies") -> dict[str, Any] | None:
+        """The engine has not told yet what became of its queue: it is as the request found it."""
+        _plain(self, request, replies)
+        if request.cancel_queued:
+            told = {"still_queued": [], "cancelled": self._prompts.take_back()}
+        else:
+            told = {"still_queued": self._prompts.queue}
+        return told if self._pen.newer else None
 
-    def _mode_set(self, request: Any, replies: "_Replies", notes: dict[str, Any]) -> dict[str, Any]:
+    def _mode_set(self, request: Any, replies: "_Replies") -> dict[str, Any]:
         failure = replies[0][1].failure
         if failure:
             self._writer.mode_waits = False
             raise Refused(failure.message, "invalid_mode")
         return {"mode": request.mode}
 
-    def _model_set(self, request: Any, replies: "_Replies", notes: dict[str, Any]) -> dict[str, Any]:
-        _plain(self, request, replies, notes)
+    def _model_set(self, request: Any, replies: "_Replies") -> dict[str, Any]:
+        _plain(self, request, replies)
         asked = [command.settings["model"] for command, _ in replies if isinstance(command, Configure)]
         return {"model": asked[0] if asked else self._writer.known.model}
 
-    def _stopped(self, request: Any, replies: "_Replies", notes: dict[str, Any]) -> dict[str, Any]:
+    def _stopped(self, request: Any, replies: "_Replies") -> dict[str, Any]:
         """Also if there is no such task any more."""
         return {}
 
-    def _prompt_cancelled(self, request: Any, replies: "_Replies", notes: dict[str, Any]) -> dict[str, Any]:
-        return notes
+    def _prompt_cancelled(self, request: control.CancelAsyncMessage, replies: "_Replies") -> dict[str, Any]:
+        return {"cancelled": bool(self._prompts.take_back(request.message_uuid))}
 
-    def _servers_set(self, request: Any, replies: "_Replies", notes: dict[str, Any]) -> dict[str, Any]:
+    def _servers_set(self, request: Any, replies: "_Replies") -> dict[str, Any]:
         told: dict[str, Any] = {"added": [], "removed": [], "errors": {}}
         for command, reply in replies:
             match command:
@@ -249,7 +247,7 @@ class Requests:
                     told["removed"].append(name)
         return told
 
-    def _rewound(self, request: control.RewindFiles, replies: "_Replies", notes: dict[str, Any]) -> dict[str, Any]:
+    def _rewound(self, request: control.RewindFiles, replies: "_Replies") -> dict[str, Any]:
         reply = replies[0][1]
         if reply.failure and request.dry_run:
             return {"canRewind": False, "error": reply.failure.message}
@@ -257,8 +255,8 @@ class Requests:
             raise Refused(reply.failure.message, reply.failure.code)
         return payloads.rewound(reply.data)
 
-    def _queried(self, request: Any, replies: "_Replies", notes: dict[str, Any]) -> dict[str, Any] | None:
-        _plain(self, request, replies, notes)
+    def _queried(self, request: Any, replies: "_Replies") -> dict[str, Any] | None:
+        _plain(self, request, replies)
         return payloads.QUERIES[type(request)](replies[0][1].data, self._writer)
 
 
@@ -267,7 +265,7 @@ _Answer = Callable[..., dict[str, Any] | None]
 _UNSUPPORTED = ("unsupported", "unknown_command")
 
 
-def _plain(requests: Requests, request: Any, replies: _Replies, notes: dict[str, Any]) -> dict[str, Any] | None:
+def _plain(requests: Requests, request: Any, replies: _Replies) -> dict[str, Any] | None:
     """Yes, or the first no."""
     for _, reply in replies:
         if reply.failure:

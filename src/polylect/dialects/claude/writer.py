@@ -129,7 +129,11 @@ class EventWriter(Scribe):
         told = result(event, turn, self.books, self.pen, "", len(self._prompts.waiting))
         self.failed = told.is_error
         self.pen.say(told)
-        self._prompts.ended(event.turn)
+        self._prompts.ended(event.turn, "cancelled" if event.reason == "cancelled" else "completed")
+
+    def _queue_changed(self, event: e.QueueChanged) -> None:
+        """Not said, but asked for."""
+        self._prompts.queued = event.prompts
 
     def refused(self, turn: str, failure: Failure) -> None:
         """A prompt that was not accepted ends all the same (L1)."""
@@ -276,7 +280,7 @@ _WORDS: dict[type[e.Event], Callable[[EventWriter, Any], None]] = {
     e.Ready: EventWriter._ready,
     e.SettingChanged: EventWriter._setting_changed,
     e.ServerChanged: EventWriter._server_changed,
-    e.QueueChanged: EventWriter._rebuilt,
+    e.QueueChanged: EventWriter._queue_changed,
     e.Settled: EventWriter._settled,
     e.TurnStarted: EventWriter._turn_started,
     e.UserMessage: EventWriter._user_message,
