@@ -1,7 +1,9 @@
 """Where sessions live: names, locks, the latest one (S2, S3, S5, P6)."""
 
 import fcntl
+import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -16,6 +18,7 @@ import pytest
 from polylect.engine import folder
 from polylect.engine.folder import FolderError
 from polylect.engine.store import FileStore
+from polylect.vocab import entries
 from polylect.vocab.entries import TurnOpened
 
 
@@ -99,6 +102,38 @@ def resumed(root: Path, workspace: str) -> str:
     place = folder.resume(str(root), "latest", workspace)
     place.close()
     return place.session
+
+
+@pytest.mark.parametrize(
+    ("opened", "why"),
+    [
+        ({"version": 99}, "it was written by a later polylect (its log has version 99, this one knows 1)"),
+        ({"parent": "gone"}, "it was forked from session 'gone', which is no longer there"),
+        ({"parent": "orphan"}, "it was forked from session 'gone', which is no longer there"),
+    ],
+)
+def test_S2_what_cannot_be_gone_on_with_shows_in_the_first_line(
+    opened: dict[str, object], why: str, tmp_path: Path
+) -> None:
+    for session, told in {"orphan": {"parent": "gone"}, "s": opened}.items():
+        (tmp_path / session).mkdir()
+        body = {"type": "opened", "session": session, "cwd": '"version":1', **told}
+        (tmp_path / session / "log.jsonl").write_text(
+            json.dumps({"id": "1", "parent": "", "at": 1, "body": body}) + "\n"
+        )
+    with pytest.raises(FolderError, match=re.escape(f"Session 's' cannot be gone on with: {why}")):
+        folder.look(str(tmp_path), "s")
+
+
+@pytest.mark.parametrize("line", [b"", b"garbage\n", b"\xff\n", b"[1]\n", b'{"body":[]}\n', b"[" * 70_000])
+def test_what_a_first_line_does_not_tell_is_left_to_whoever_reads_all_of_it(line: bytes, tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "log.jsonl").write_bytes(line)
+    folder.look(str(tmp_path), "s")
+
+
+def test_the_version_of_logs_is_the_same_in_both_places() -> None:
+    assert folder.VERSION == entries.VERSION
 
 
 def test_a_folder_that_cannot_be_made_or_locked_says_what_to_do(tmp_path: Path) -> None:

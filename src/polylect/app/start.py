@@ -307,9 +307,11 @@ def _session(values: config.Values, env: dict[str, str]) -> folder.Folder | None
     if values.get("session_file"):
         return None  # which session that is shows when it is read
     if resumed is not None:
+        known = folder.known(root, str(resumed), workspace)
+        folder.look(root, known)
         if not values.get("fork"):
-            return folder.resume(root, str(resumed), workspace)
-        values["fork_from"] = folder.known(root, str(resumed), workspace)
+            return folder.resume(root, known, workspace)
+        values["fork_from"] = known
     return folder.create(root, new_session(values) if named is None else str(named), workspace)
 
 

@@ -11,9 +11,16 @@ This runs before `ready`, so it imports next to nothing.
 
 import fcntl
 import os
+from _json import make_scanner  # all of `json` that is needed here, and loaded anyway
 
+VERSION = 1
+"""Of the logs that can be gone on with: that of vocab.entries, which would be too much to import here."""
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
 _MAX_ID = 128
+
+
+_FIRST = 64 * 1024
+"""Bytes in which the first line of a log ends."""
 
 
 class FolderError(Exception):
@@ -101,6 +108,49 @@ def resume(root: str, session: str, workspace: str) -> Folder:
         folder.close()
         raise FolderError(f"cannot open the session log {folder.log}: {error.strerror}") from None
     return folder
+
+
+def look(root: str, session: str) -> None:
+    """Refuse what could not be gone on with, as far as the first lines of its log and of those it came from tell."""
+    told = f"Session '{session}' cannot be gone on with"
+    opened, seen = _opened(path_of(root, session)), {session}
+    if isinstance(version := opened.get("version"), int) and version > VERSION:
+        raise FolderError(f"{told}: {written_later(version)}")
+    while isinstance(parent := opened.get("parent"), str) and parent and parent not in seen:
+        path = os.path.join(root, os.path.basename(parent))
+        if not _said_something(os.path.join(path, "log.jsonl")):
+            raise FolderError(f"{told}: {parent_gone(parent)}")
+        seen.add(parent)
+        opened = _opened(path)
+
+
+def written_later(version: int) -> str:
+    told = f"it was written by a later polylect (its log has version {version}, this one knows {VERSION})"
+    return f"{told}. Update polylect; until then `polylect sessions export` reads what can be read"
+
+
+def parent_gone(parent: str) -> str:
+    return f"it was forked from session {parent!r}, which is no longer there"
+
+
+class _Plainly:
+    """How JSON is read: as it is by default. (The type that is written down for this has more fields.)"""
+
+    strict = True
+    object_hook = object_pairs_hook = None
+    parse_float, parse_int, parse_constant = float, int, float
+
+
+def _opened(path: str) -> dict[str, object]:
+    """What a log begins with; nothing if that cannot be told, which whoever reads all of it will see."""
+    try:
+        with open(os.path.join(path, "log.jsonl"), "rb") as file:
+            scan = make_scanner(_Plainly())  # type: ignore[arg-type]
+            entry, _ = scan(file.readline(_FIRST).decode(), 0)
+    except (OSError, ValueError, StopIteration, RecursionError):
+        return {}
+    body = entry.get("body") if isinstance(entry, dict) else None
+    return body if isinstance(body, dict) and body.get("type") == "opened" else {}
 
 
 def path_of(root: str, session: str) -> str:

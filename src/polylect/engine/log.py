@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from polylect.engine.folder import parent_gone, written_later
 from polylect.vocab.entries import VERSION, Entry, Opened
 from polylect.vocab.errors import SessionError
 
@@ -94,8 +95,7 @@ def read_path(path: str) -> Log:
 def unusable(found: Log) -> str:
     """Why nothing may be added to it; empty if that is in order."""
     if found.version > VERSION:
-        told = f"it was written by a later polylect (its log has version {found.version}, this one knows {VERSION})"
-        return f"{told}. Update polylect; until then `polylect sessions export` reads what can be read"
+        return written_later(found.version)
     if found.faults and not found.entries:
         return f"none of the {len(found.faults)} lines of its log can be read. Nothing was changed"
     return ""
@@ -111,7 +111,7 @@ def ancestry(path: str, opened: Entry | None) -> tuple[list[Entry], list[str]]:
         try:
             entries = read_path(os.path.join(path, "log.jsonl")).entries
         except OSError:
-            raise SessionError(f"it was forked from session {name!r}, which is no longer there") from None
+            raise SessionError(parent_gone(name)) from None
         end = next((number for number, entry in enumerate(entries, 1) if entry.id == last), 0)
         if not end or path in folders:
             told = f"the entry {last!r} of session {name!r}, where it was forked, cannot be read"
