@@ -69,8 +69,8 @@ class Host:
             raise
 
 
-def with_shop(folder: Path, work: Any) -> None:
-    host = Host()
+def with_shop(folder: Path, work: Any, host: Host | None = None) -> None:
+    host = host or Host()
 
     async def all_of_it(stage: Stage) -> None:
         async with inside_host(shop()) as host.inside:
@@ -135,3 +135,49 @@ def test_a_server_that_the_host_does_not_have_fails_with_the_reason(tmp_path: Pa
         assert await stage.heard("elsewhere") == ServerChanged("elsewhere", "failed", reason=reason)
 
     on_stage(tmp_path, work, **({"host": Host().call} if known else {}))
+
+
+NONSENSE = {
+    "a number": lambda id: 5,
+    "an empty object": lambda id: {},
+    "another id": lambda id: {"jsonrpc": "2.0", "id": 77, "result": {"content": []}},
+    "no id": lambda id: {"jsonrpc": "2.0", "result": {"content": []}},
+    "an error without words": lambda id: {"jsonrpc": "2.0", "id": id, "error": {"code": 1}},
+    "a question": lambda id: {"jsonrpc": "2.0", "id": id, "method": "ping"},
+}
+
+
+class Garbled(Host):
+    """Answers one method with nonsense."""
+
+    def __init__(self, method: str, what: str) -> None:
+        super().__init__()
+        self._method, self._answer = method, NONSENSE[what]
+
+    async def call(self, name: str, message: Any) -> Any:
+        if message["method"] == self._method:
+            return {"mcp_response": self._answer(message["id"])}
+        return await super().call(name, message)
+
+
+@pytest.mark.parametrize("what", NONSENSE)
+def test_an_answer_that_makes_no_sense_is_an_error_at_once(tmp_path: Path, what: str) -> None:
+    async def work(stage: Stage, host: Host) -> None:
+        returned = await asyncio.wait_for(stage.call("mcp__shop__add", {"a": 2, "b": 3}), 5)
+        assert not returned.ok
+        assert "the host's answer is no" in returned.output
+
+    with_shop(tmp_path, work, Garbled("tools/call", what))
+
+
+@pytest.mark.parametrize("method", ["initialize", "tools/list"])
+def test_a_server_whose_greeting_makes_no_sense_has_failed_at_once(tmp_path: Path, method: str) -> None:
+    host = Garbled(method, "a number")
+
+    async def work(stage: Stage) -> None:
+        async with inside_host(shop()) as host.inside:
+            stage.servers.add(SHOP)
+            changed = await asyncio.wait_for(stage.heard("shop"), 5)
+            assert (changed.status, "the host's answer is no" in changed.reason) == ("failed", True)
+
+    on_stage(tmp_path, work, host=host.call)

@@ -14,10 +14,10 @@ from anyio.streams.memory import MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 from mcp_types import (
     INTERNAL_ERROR,
-    ErrorData,
     JSONRPCError,
     JSONRPCNotification,
     JSONRPCRequest,
+    JSONRPCResponse,
     RequestId,
     jsonrpc_message_adapter,
 )
@@ -94,11 +94,10 @@ class _Line:
         try:
             found = await self._ask(self._server, told)
             if id is not None:
-                self.hear(found.get("mcp_response", found) if isinstance(found, dict) else found)
+                self.hear(_answer(found.get("mcp_response", found) if isinstance(found, dict) else found, id))
         except PolylectError as error:
             if id is not None:
-                fault = ErrorData(code=INTERNAL_ERROR, message=str(error))
-                self._heard.send_nowait(SessionMessage(JSONRPCError(jsonrpc="2.0", id=id, error=fault)))
+                self.hear(_failed(str(error), id))
         finally:
             if id is not None:
                 self._asked.pop(id, None)
@@ -106,3 +105,18 @@ class _Line:
     def _give_up(self, id: Any) -> None:
         if task := self._asked.get(id):
             task.cancel()
+
+
+def _answer(found: Any, id: RequestId) -> Any:
+    """What the host has answered, or that it makes no sense: nothing else will come for this request."""
+    try:
+        message = jsonrpc_message_adapter.validate_python(found, by_name=False)
+    except ValueError:
+        return _failed("the host's answer is no message of this protocol", id)
+    if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id == id:
+        return found
+    return _failed("the host's answer is none to this request", id)
+
+
+def _failed(why: str, id: RequestId) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": id, "error": {"code": INTERNAL_ERROR, "message": why}}
