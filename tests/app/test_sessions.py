@@ -80,6 +80,35 @@ def test_a_session_is_shown_and_exported_also_while_it_is_in_use(place: Place) -
         assert sessions(place, "export", "one", "--to", form).startswith(start)
 
 
+def test_an_export_never_takes_the_place_of_what_belongs_to_a_session(place: Place) -> None:
+    say(place, "hello")
+    path = place.sessions / "one" / "log.jsonl"
+    before = path.read_bytes()
+    (place.folder / "link.md").symlink_to(path)
+    for target in (path, place.sessions / "one" / "new.md", place.folder / "link.md"):
+        assert "what is there belongs to a session" in refused(place, "export", "one", str(target))
+    assert path.read_bytes() == before
+    os.mkfifo(place.folder / "pipe")
+    assert "no file that can be written anew" in refused(place, "export", "one", str(place.folder / "pipe"))
+
+
+def test_what_is_no_log_is_named_and_hides_no_session(place: Place) -> None:
+    say(place, "hello")
+    for name in ("folder", "pipe"):
+        (place.sessions / name).mkdir()
+    (place.sessions / "folder" / "log.jsonl").mkdir()
+    os.mkfifo(place.sessions / "pipe" / "log.jsonl")
+    done = place.run("sessions")
+    assert [line.split()[0] for line in done.out.decode().splitlines()] == ["ID", "one"]
+    skipped = [place.sessions / name / "log.jsonl" for name in ("folder", "pipe")]
+    assert done.errors.splitlines() == [f"polylect: {path} is no file: skipped" for path in skipped]
+    assert "one: in order" in sessions(place, "repair")
+    for path in skipped:
+        assert "is no file" in refused(place, "show", path.parent.name)
+        assert place.run("--json-stream", "--session-id", path.parent.name).code == 1
+        assert path.exists()
+
+
 def test_an_export_to_a_file_says_what_to_do_with_it(place: Place) -> None:
     say(place, "hello")
     path = place.workspace / "out.jsonl"

@@ -1,5 +1,6 @@
 """Damaged sessions are mended without losing anything that was not lost before."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,13 @@ def test_bad_bytes_are_replaced_and_lines_that_ran_together_are_told_apart(tmp_p
     assert found.faults == []
     assert Recalled(found.entries).messages == whole.messages
     assert mended(tmp_path) == []
+
+
+def test_a_session_that_was_mended_is_no_more_recent_than_before(tmp_path: Path, lines: list[bytes]) -> None:
+    log_of(tmp_path).write_bytes(b"".join([*lines, b"garbage\n"]))
+    os.utime(log_of(tmp_path), ns=(1_000, 2_000))
+    assert mended(tmp_path)
+    assert log_of(tmp_path).stat().st_mtime_ns == 2_000
 
 
 def test_what_cannot_be_saved_is_counted_and_what_is_strange_is_kept(tmp_path: Path, lines: list[bytes]) -> None:

@@ -77,6 +77,8 @@ def _list(root: str, words: list[str]) -> int:
     if not set(words) <= {"--json", "--here"}:
         raise Usage
     listed = catalogue.listing(root, os.path.realpath(os.getcwd()) if "--here" in words else "")
+    for path in catalogue.strange(root):
+        print(f"polylect: {path} is no file: skipped", file=sys.stderr)
     if "--json" in words:
         print(msgspec.json.format(msgspec.json.encode(listed), indent=2).decode())
         return 0
@@ -167,6 +169,8 @@ def _repair(root: str, words: list[str]) -> int:
 
 def _repair_one(root: str, session: str) -> None:
     path = folder.path_of(root, session)
+    if folder.is_strange(os.path.join(path, "log.jsonl")):
+        raise SessionError("its log is no file: nothing was changed")
     if os.path.isdir(path) and not catalogue.glance(root, session):
         folder.create(root, session, folder.workspace_of(path)).close(discard=True)
         print(f"{session}: nothing was ever said in it: removed")

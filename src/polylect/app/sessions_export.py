@@ -9,6 +9,7 @@ from polylect.engine import folder, log
 from polylect.engine.blobs import Blobs
 from polylect.engine.formats import claude, data, markdown, omp, page
 from polylect.engine.formats.story import Story
+from polylect.engine.library import write_out
 from polylect.engine.recall import Recalled
 from polylect.vocab.entries import Opened
 from polylect.vocab.errors import SessionError
@@ -43,9 +44,9 @@ def show(root: str, session: str, *, points: bool) -> int:
     told, found = story(root, session)
     if points:
         lines = (f"{point.entry}  {' '.join(point.text.split())[:100]}\n" for point in told.told.fork_points())
-        _write("-", "".join(lines).encode("utf-8", "replace"))
+        _print("".join(lines).encode("utf-8", "replace"))
         return 0
-    _write("-", markdown.told(told))
+    _print(markdown.told(told))
     for fault in found.faults:
         print(f"polylect: line {fault.line} of the log is {fault.kind} and not shown", file=sys.stderr)
     return 0
@@ -55,7 +56,10 @@ def export(root: str, session: str, form: str, path: str) -> int:
     if form not in FORMATS:
         raise SessionError(f"there is no format {form!r}; formats are {', '.join(FORMATS)}")
     told, _ = story(root, session)
-    _write(path, FORMATS[form](told))
+    if path == "-":
+        _print(FORMATS[form](told))
+    else:
+        write_out(root, path, (FORMATS[form](told),))
     if form == "claude":
         place = re.sub(r"[^A-Za-z0-9]", "-", told.cwd)
         id = claude.session_id(session)
@@ -65,11 +69,7 @@ def export(root: str, session: str, form: str, path: str) -> int:
     return 0
 
 
-def _write(path: str, content: bytes) -> None:
-    if path == "-":
-        sys.stdout.flush()
-        sys.stdout.buffer.write(content)
-        sys.stdout.flush()
-        return
-    with open(path, "wb") as file:
-        file.write(content)
+def _print(content: bytes) -> None:
+    sys.stdout.flush()
+    sys.stdout.buffer.write(content)
+    sys.stdout.flush()

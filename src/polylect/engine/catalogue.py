@@ -39,11 +39,17 @@ def listing(root: str, workspace: str = "") -> list[Listed]:
     return sorted((session for session in found if session), key=lambda session: -session.active)
 
 
+def strange(root: str) -> list[str]:
+    """What stands where a log should be, and is none that could be looked into."""
+    logs = (os.path.join(root, name, "log.jsonl") for name in sorted(names(root)))
+    return [path for path in logs if folder.is_strange(path)]
+
+
 def glance(root: str, session: str) -> Listed | None:
     """None if nothing was ever said in it."""
     path = folder.path_of(root, session)
     try:
-        file = os.open(os.path.join(path, "log.jsonl"), os.O_RDONLY | os.O_CLOEXEC)
+        file = log.opened(os.path.join(path, "log.jsonl"))
     except OSError:
         return None
     try:
@@ -82,7 +88,7 @@ class _Told:
 
 def _opened(root: str, name: str) -> Opened | None:
     try:
-        with open(os.path.join(root, name, "log.jsonl"), "rb") as file:
+        with open(log.opened(os.path.join(root, name, "log.jsonl")), "rb") as file:
             return _body(file.readline(), Opened)
     except OSError:
         return None

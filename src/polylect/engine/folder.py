@@ -75,6 +75,9 @@ def create(root: str, session: str, workspace: str) -> Folder:
                 f"cannot make the session folder {path}: {error.strerror}. Set POLYLECT_HOME to a folder you can write"
             ) from None
         folder = _lock(path)
+    if is_strange(folder.log):
+        folder.close()
+        raise FolderError(f"{folder.log} is no file, so no session can be kept there")
     if _said_something(folder.log):
         folder.close()
         raise FolderError(f"Session ID '{session}' already exists. Use --resume {session} to go on with it")
@@ -219,9 +222,14 @@ def workspace_of(path: str) -> str:
         return ""
 
 
+def is_strange(log: str) -> bool:
+    """There is something, and it is no file: a folder, or a pipe on which a reader would wait for good."""
+    return os.path.exists(log) and not os.path.isfile(log)
+
+
 def _said_something(log: str) -> bool:
     try:
-        return os.stat(log).st_size > 0
+        return os.stat(log).st_size > 0 and os.path.isfile(log)
     except OSError:
         return False
 

@@ -4,7 +4,7 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from polylect.engine import catalogue, folder, log, whole
 from polylect.engine.folder import Folder, FolderError
@@ -90,24 +90,10 @@ class FileLibrary:
         at = entries[0].at if entries else time.time_ns() // 1_000_000
         story = Story(store.session, self._workspace, at, Recalled(entries), store.fill)
         try:
-            place, mode = self._free(place)
-            whole.write(place, tell(story), mode)
+            write_out(self._root, place, tell(story))
         except OSError as error:
             raise SessionError(f"cannot write {path}: {error.strerror}") from error
         return path
-
-    def _free(self, path: str) -> tuple[str, int | None]:
-        """Where it leads to, and the mode of what is there: a file that is no session's, or nothing."""
-        place = os.path.realpath(path)
-        if place.startswith(os.path.realpath(self._root) + os.sep) or _ours(place, self._root):
-            raise SessionError(f"{path}: what is there belongs to a session")
-        try:
-            mode = os.stat(place).st_mode
-        except FileNotFoundError:
-            return place, None
-        if not stat.S_ISREG(mode):  # a pipe would keep us waiting for good
-            raise SessionError(f"{path}: what is there is no file that can be written anew")
-        return place, stat.S_IMODE(mode)
 
     def _take_over(self, path: str) -> FileStore:
         """Another program's conversation becomes a new session here. Its file is only read."""
@@ -135,6 +121,20 @@ class FileLibrary:
 
     def _store(self, place: Folder, parent: str = "") -> FileStore:
         return FileStore(place, cwd=self._workspace, new_id=self._new_id, parent=parent)
+
+
+def write_out(root: str, path: str, pieces: Iterable[bytes]) -> None:
+    """What was read out of a session goes to a file that is no session's: all of it, or what was there stays."""
+    place = os.path.realpath(path)
+    if place.startswith(os.path.realpath(root) + os.sep) or _ours(place, root):
+        raise SessionError(f"{path}: what is there belongs to a session")
+    try:
+        mode = os.stat(place).st_mode
+    except FileNotFoundError:
+        return whole.write(place, pieces)
+    if not stat.S_ISREG(mode):  # a pipe would keep us waiting for good
+        raise SessionError(f"{path}: what is there is no file that can be written anew")
+    whole.write(place, pieces, stat.S_IMODE(mode))
 
 
 def fork_place(session: str, entries: Sequence[Entry], at: str) -> tuple[str, str]:

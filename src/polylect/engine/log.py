@@ -1,5 +1,6 @@
 """Reading a session's log: what each line of it is, however it was left behind."""
 
+import errno
 import gc
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -9,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from polylect.engine.folder import parent_gone, written_later
+from polylect.engine.folder import is_strange, parent_gone, written_later
 from polylect.vocab.entries import VERSION, Entry, Opened
 from polylect.vocab.errors import SessionError
 
@@ -84,8 +85,15 @@ def read(file: int) -> Log:
     return Log(entries, faults, version, lines.size, lines.rest)
 
 
+def opened(path: str) -> int:
+    """Raises OSError also for what is no file: a pipe would keep us waiting for good."""
+    if is_strange(path):
+        raise OSError(errno.EINVAL, "it is no file", path)
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+
 def read_path(path: str) -> Log:
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    file = opened(path)
     try:
         return read(file)
     finally:

@@ -62,6 +62,8 @@ def _rewrite(path: str, damaged: list[int]) -> Iterator[str]:
             yield f"the last line, of {len(lines.rest)} bytes, had no end: {_count(len(kept))} saved"
         new.flush()
         os.fsync(new.fileno())
+        status = os.fstat(old.fileno())
+    os.utime(draft, ns=(status.st_atime_ns, status.st_mtime_ns))  # mending it is no reason for it to be the latest
     os.link(path, backup)
     os.rename(draft, path)
     yield f"the log as it was is kept in {backup}"
