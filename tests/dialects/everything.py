@@ -242,14 +242,14 @@ def file_of(dialect: Dialect) -> Path:
 
 
 def source(dialect: Dialect) -> str:
-    lines = ['"""What this wire cannot say. Written by `tests/dialects/everything.py`, never by hand."""']
-    lines += ["", "UNSAID = {"]
-    for version in dialect.versions:
-        lines += [
-            f'    "{version}": (',
-            *[f"        {json.dumps(name)}," for name in unsaid(dialect, version)],
-            "    ),",
-        ]
+    found = {version: unsaid(dialect, version) for version in dialect.versions}
+    ever = [name for name in found[dialect.versions[0]] if all(name in names for names in found.values())]
+    lines = ['"""What this wire cannot say. Written by `tests/dialects/everything.py`, never by hand."""', ""]
+    lines += ["_IN_ANY_VERSION = (", *[f"    {json.dumps(name)}," for name in ever], ")", "UNSAID = {"]
+    for version, names in found.items():
+        own = [f"        {json.dumps(name)}," for name in names if name not in ever]
+        whole = [f'    "{version}": (', "        *_IN_ANY_VERSION,", *own, "    ),"]
+        lines += whole if own else [f'    "{version}": _IN_ANY_VERSION,']
     return "\n".join([*lines, "}", ""])
 
 
