@@ -13,8 +13,7 @@ from polylect.engine.host_calls import HostFault
 from polylect.engine.pictures import BadPicture, check
 from polylect.vocab.content import Category, Image
 from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
-
-_MOST_ARGUMENTS = 200
+from polylect.vocab.shown import arguments
 
 
 class HostTool(Struct, frozen=True):
@@ -37,8 +36,7 @@ class RemoteTool:
         self._agent = agent
 
     def describe(self, args: dict[str, Any]) -> str:
-        told = msgspec.json.encode(args).decode()
-        return f"{self.name}: {told if len(told) <= _MOST_ARGUMENTS else told[:_MOST_ARGUMENTS] + '...'}"
+        return f"{self.name}: {arguments(args)}"
 
     def touches(self, args: dict[str, Any], workspace: str) -> tuple[str, ...]:
         return ()

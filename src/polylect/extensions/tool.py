@@ -2,14 +2,11 @@
 
 from typing import Any
 
-import msgspec
-
 from polylect.extensions.book import OfferedTool
 from polylect.extensions.stage import Fault, Stage
 from polylect.vocab.hooks import Scene
 from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
-
-_MOST_ARGUMENTS = 200
+from polylect.vocab.shown import arguments
 
 
 class ExtensionTool:
@@ -24,8 +21,7 @@ class ExtensionTool:
         self._session = session
 
     def describe(self, args: dict[str, Any]) -> str:
-        told = msgspec.json.encode(args).decode()
-        return f"{self.name}: {told if len(told) <= _MOST_ARGUMENTS else told[:_MOST_ARGUMENTS] + '...'}"
+        return f"{self.name}: {arguments(args)}"
 
     def touches(self, args: dict[str, Any], workspace: str) -> tuple[str, ...]:
         return ()

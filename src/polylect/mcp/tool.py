@@ -8,9 +8,9 @@ import msgspec
 from polylect.mcp.names import long_name
 from polylect.vocab.content import Category
 from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
+from polylect.vocab.shown import arguments
 
 _MOST_DESCRIPTION = 4000
-_MOST_ARGUMENTS = 200
 
 
 class Listed(msgspec.Struct, frozen=True):
@@ -41,9 +41,7 @@ class ServerTool:
         self._call = call
 
     def describe(self, args: dict[str, Any]) -> str:
-        told = msgspec.json.encode(args).decode()
-        cut = told if len(told) <= _MOST_ARGUMENTS else f"{told[:_MOST_ARGUMENTS]}..."
-        return f"MCP {self._server}/{self.listed.name}: {cut}"
+        return f"MCP {self._server}/{self.listed.name}: {arguments(args)}"
 
     def touches(self, args: dict[str, Any], workspace: str) -> tuple[str, ...]:
         return ()
