@@ -99,6 +99,11 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         """As a host writes them. Raises BadRule."""
         return rules_in(found, self.settings.workspace, _home())
 
+    def usable(self) -> dict[str, Tool]:
+        """The tools there are in the mode at hand."""
+        mode = self.settings.mode
+        return {name: tool for name, tool in self.tools.items() if mode in getattr(tool, "modes", (mode,))}
+
     def abilities(self) -> Abilities:
         """What is offered with the model in use."""
         info = self.provider.info(self.settings.model)

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from polylect.engine.agent import Agent
+from polylect.engine.exit_plan import NAME as EXIT_PLAN
 from polylect.engine.loop import Turn
 from polylect.engine.personas import GENERAL, Persona
 from polylect.engine.session import Session
@@ -179,7 +180,9 @@ class Spawn:
             cancel_timeout=parent.settings.cancel_timeout / 2,  # it has to end before its parent gives it up
         )
         tools: dict[str, Tool] = {
-            name: tool for name, tool in parent.tools.items() if name not in (self.name, FORM) and persona.allows(name)
+            name: tool
+            for name, tool in parent.tools.items()
+            if name not in (self.name, FORM, EXIT_PLAN) and persona.allows(name)
         }
         session = Session(MemoryStore(""))
         session.calls = parent.session.calls  # hosts tell calls apart by id alone, whoever called

@@ -133,9 +133,10 @@ class Calls:
     # One call.
 
     async def _run_one(self, call: ToolCall, gated: str = "") -> None:
-        tool = self._agent.tools.get(call.name)
+        tools = self._agent.usable()
+        tool = tools.get(call.name)
         if tool is None:
-            known = ", ".join(sorted(self._agent.tools))
+            known = ", ".join(sorted(tools))
             return self._refuse(call, f"Unknown tool: {call.name}. The tools are: {known}.")
         if UNPARSED in call.extra:
             return self._refuse(

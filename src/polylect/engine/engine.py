@@ -16,6 +16,7 @@ from polylect.engine.agents import Crew, Spawn
 from polylect.engine.changes import Changes
 from polylect.engine.compacts import Compacts, compact
 from polylect.engine.configure import BadSetting
+from polylect.engine.exit_plan import ExitPlanMode
 from polylect.engine.later import LATER, Errands, attempted
 from polylect.engine.loop import MOST_REMINDERS
 from polylect.engine.one_agent import OneAgent
@@ -76,6 +77,7 @@ class Engine:
         self.personas = find_personas(places)
         spawn = (OneAgent if self.settings.one_agent else Spawn)(self.agent, self.personas, self._report, self.crew)
         self.agent.tools[spawn.name] = spawn
+        self.agent.tools[ExitPlanMode.name] = ExitPlanMode(self._leave_plan)
         if self.settings.script_tool:
             self.agent.tools[Script.name] = Script()
         self.shell = user_shell.UserShell(self.agent)
@@ -301,10 +303,17 @@ class Engine:
         except SessionError as error:
             return Failure("session", str(error), "engine")
         self.agent.rules.told = rules
+        if "mode" in settings:
+            self.offers.renew()
         if "cycle" not in command.settings:
             return None
         self.reply(command, cycled)
         return LATER
+
+    def _leave_plan(self) -> None:
+        """The answer to a plan may have named another mode."""
+        if self.settings.mode == "plan":
+            self.configure(Configure({"mode": "default"}))
 
     def _add_context(self, command: AddContext) -> Failure | None:
         try:

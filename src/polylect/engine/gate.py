@@ -9,6 +9,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from polylect.engine import command_rules
+from polylect.engine.exit_plan import NAME as EXIT_PLAN
 from polylect.engine.rules import covers, in_family, is_pattern, names_host, names_tool, written
 from polylect.engine.settings import Mode
 from polylect.vocab.content import Category, Rule
@@ -73,6 +74,8 @@ def _stopped(call: Wanted, mode: Mode, rules: dict[str, list[Rule]]) -> Verdict 
     denying = [rule for rule, caught in found if caught and rule.effect == "deny"]
     if denying:
         return Verdict("deny", f"the rule {written(denying[0])} denies it")
+    if call.name == EXIT_PLAN:
+        return Verdict("ask", "whether a plan is carried out is for a person to decide")
     if mode == "plan" and call.category not in _MODE_ALLOWS[mode]:
         return Verdict("deny", "the mode is plan: files can be read, nothing can be changed or run")
     for rule, caught in found:

@@ -268,7 +268,7 @@ class Turn:
             model=settings.model,
             system=system_prompt(settings.workspace, settings.system_prompt, session.contexts),
             messages=tuple(session.context()),
-            tools=[tool.spec for tool in self._agent.tools.values() if not getattr(tool, "deferred", False)],
+            tools=[tool.spec for tool in self._agent.usable().values() if not getattr(tool, "deferred", False)],
             max_tokens=settings.max_tokens,
             thinking=settings.thinking,
             effort=thinking.effort(settings, self._agent.provider.info(settings.model)),

@@ -138,7 +138,7 @@ class Offers:
         engine = self._engine
         return {
             "cwd": engine.settings.workspace,
-            "tools": list(engine.agent.tools),
+            "tools": list(engine.agent.usable()),
             "agents": [GENERAL, *sorted(engine.personas)],
             "skills": list(getattr(engine.agent.tools.get("Skill"), "skills", ())),
             "commands": self.commands(),

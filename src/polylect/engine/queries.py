@@ -170,7 +170,7 @@ def _context(engine: Engine, args: Args) -> ContextReport:
     agent = engine.agent
     settings, session = agent.settings, agent.session
     system = system_prompt(settings.workspace, settings.system_prompt, session.contexts)
-    specs = [tool.spec for tool in agent.tools.values() if not getattr(tool, "deferred", False)]
+    specs = [tool.spec for tool in agent.usable().values() if not getattr(tool, "deferred", False)]
     parts = (
         ContextPart("system prompt", len(system) // 4),
         ContextPart("tools", len(msgspec.json.encode(specs)) // 4),
@@ -220,7 +220,7 @@ def _agents(engine: Engine, args: Args) -> tuple[AgentCard, ...]:
 
 
 def _tools(engine: Engine, args: Args) -> tuple[str, ...]:
-    return tuple(engine.agent.tools)
+    return tuple(engine.agent.usable())
 
 
 def _rules(engine: Engine, args: Args) -> tuple[Rule, ...]:
