@@ -8,9 +8,9 @@ import pytest
 from doubles import Echo, Run, Talk, converse, run
 from polylect.engine.budget import Budget
 from polylect.providers.scripted import Scripted
-from polylect.vocab.commands import Grant, Prompt
+from polylect.vocab.commands import Compact, Grant, Prompt
 from polylect.vocab.content import Usage
-from polylect.vocab.events import BudgetExceeded, CostChanged, ToolStarted, TurnEnded
+from polylect.vocab.events import BudgetExceeded, CompactionStarted, CostChanged, Notice, Reply, ToolStarted, TurnEnded
 
 
 def endless(tool: str = "Echo", **more: Any) -> Scripted:
@@ -55,6 +55,44 @@ def test_a_turns_cap_starts_anew_with_each_turn(tmp_path: Path) -> None:
     prompts = [Prompt("t1", "go"), Prompt("t2", "more")]
     talk = converse(tmp_path, endless(), prompts, Echo(), turn_budget=Budget(max_tokens_in=2000))
     assert [(ended.reason, ended.steps) for ended in talk.of(TurnEnded)] == [("limit", 2), ("limit", 2)]
+
+
+def test_a_sessions_cap_that_an_agent_passes_is_told_once_and_in_the_main_lane(tmp_path: Path) -> None:
+    spawn = {"call": "Spawn", "id": "s", "args": {"tasks": [{"name": name, "prompt": "work"} for name in "ab"]}}
+    work = {"when": {"prompt": "work"}, "say": [{"call": "Echo"}], "usage": {"input": 1000, "output": 1}}
+    model = Scripted.from_values({"reply": [work, {"say": [spawn], "usage": {"input": 0, "output": 1}}]})
+    cap = {"mode": "force", "budget": Budget(max_tokens_in=3000)}
+    talk = converse(tmp_path, model, [Prompt("t1", "go")], Echo(), **cap)
+    assert talk.of(BudgetExceeded) == [BudgetExceeded("max_tokens_in", "3000", "3000", turn="t1")]
+    assert [event.reason for event in talk.of(TurnEnded)] == ["limit"]
+
+
+@pytest.mark.parametrize("wish", [Compact(ref="c"), Prompt("t3", "/compact")])
+def test_nothing_is_summarised_once_the_sessions_cap_is_reached(tmp_path: Path, wish: Compact | Prompt) -> None:
+    model = Scripted.from_values({"reply": [{"say": ["x" * 40], "usage": {"input": 1000, "output": 1}}]})
+
+    async def conversation(talk: Talk) -> None:
+        talk.send(Prompt("t1", "one"), Prompt("t2", "two"))
+        await talk.until(TurnEnded, 2)
+        talk.send(wish)
+
+    talk = run(conversation, tmp_path, model, budget=Budget(max_tokens_in=2000))
+    assert talk.of(CompactionStarted) == []
+    failures = [reply.failure.message for reply in talk.of(Reply) if reply.failure]
+    assert (
+        (failures or [talk.of(Notice)[-1].text])[0]
+        .lower()
+        .startswith("a summary would cost more, and the budget max_tokens_in of 2000 is used up (2000)")
+    )
+
+
+def test_a_turn_ends_where_making_room_took_the_rest_of_the_budget(tmp_path: Path) -> None:
+    summary = {"when": {"system": "replaced by a summary"}, "say": ["sum"], "usage": {"input": 5000, "output": 1}}
+    call = {"say": [{"call": "Echo", "args": {"text": "x" * 400}}], "usage": {"input": 900, "output": 1}}
+    model = Scripted.from_values({"reply": [summary, call], "model": {"window": 1000}})
+    talk = converse(tmp_path, model, [Prompt("t1", "go")], Echo(), max_tokens=100, budget=Budget(max_tokens_in=5000))
+    assert len(talk.of(CompactionStarted)) == 1
+    assert [(ended.reason, ended.steps) for ended in talk.of(TurnEnded)] == [("limit", 1)]
 
 
 def test_more_can_be_granted(tmp_path: Path) -> None:

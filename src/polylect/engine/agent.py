@@ -115,6 +115,11 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         granted = [rule.value for rule in self.rules if opens(rule, category)]
         return [os.path.realpath(path) for path in (self.settings.workspace, *self.settings.folders, *granted)]
 
+    @property
+    def top(self) -> "Agent":
+        """The main one."""
+        return self.parent.top if self.parent else self
+
     def voice(self, turn: str) -> Callable[[Event], None]:
         """Says new-made events of a turn in this agent's lane, filling in both."""
 

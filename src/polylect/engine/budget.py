@@ -49,6 +49,11 @@ class Meter:
                 return BudgetExceeded(reason, form.format(observed), form.format(limit))
         return None
 
+    def used_up(self) -> str:
+        """Why nothing more can be asked of a model; empty if it can."""
+        passed = self.exceeded()
+        return f"the budget {passed.reason} of {passed.limit} is used up ({passed.observed})" if passed else ""
+
     def grant(self, *, tokens: int, cost: float) -> None:
         """More of what there is a cap for."""
         budget = self.budget

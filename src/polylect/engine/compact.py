@@ -83,13 +83,15 @@ class Compactor:
             return self._known + sum(map(estimate, session.messages[self._known_at :]))
         return self._overhead + sum(map(estimate, session.context()))
 
-    async def make_room(self, say: Say) -> None:
-        """Compact if the window is nearly full, unless that has failed too often."""
+    async def make_room(self, say: Say) -> bool:
+        """Compact if the window is nearly full, unless that has failed too often. Whether it was tried."""
         settings, window = self._settings(), self._window()
         reserve = max(settings.max_tokens, int(window * (1 - settings.compact_at)))
         wanted = settings.auto_compaction and self._failures < MOST_FAILURES
-        if window and wanted and self.used() > window - reserve:
+        full = bool(window) and wanted and self.used() > window - reserve
+        if full:
             await self.compact("threshold", say)
+        return full
 
     async def compact(
         self, reason: Literal["threshold", "overflow", "manual"], say: Say, instructions: str = ""

@@ -51,6 +51,8 @@ class Compacts:
         engine = self._engine
         if not engine.agent.compactor.possible():
             return Failure("nothing", "there is nothing to compact: the conversation is short", "host")
+        if why := engine.agent.meter.used_up():
+            return Failure("budget", f"a summary would cost more, and {why}", "host")
         engine.turns.occupy(engine.agent.compactor.by_hand(engine.emit, command.instructions))
         return None
 

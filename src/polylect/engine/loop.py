@@ -27,7 +27,7 @@ from polylect.engine.structured import NoAnswer, open_form
 from polylect.vocab.commands import Prompt
 from polylect.vocab.content import Failure, Message, Stop, Text, Usage
 from polylect.vocab.errors import PolylectError, ProviderError
-from polylect.vocab.events import Extra, Notice, StepEnded, StepStarted, TurnEnded, TurnStarted, UserMessage
+from polylect.vocab.events import Event, Extra, Notice, StepEnded, StepStarted, TurnEnded, TurnStarted, UserMessage
 from polylect.vocab.hooks import StreamRule
 from polylect.vocab.ports import ModelEvent, ModelRequest, Retrying
 
@@ -136,6 +136,8 @@ class Turn:
                 self._remind(broken.rules)
                 when = "soon"
                 continue
+            if reply is None:
+                return "limit"
             waits = self._agent.steers.texts
             more = bool(waits("soon")) or self._has_more_to_do(reply)
             when = "last" if waits("last") and not more else "soon"
@@ -178,17 +180,21 @@ class Turn:
         self._agent.session.say("", Message("user", (Text(text),)))
         self._say(UserMessage(text, "engine"))
 
-    async def _step_that_fits(self) -> Reply:
-        """Make room before the window is full; if the service says that it is full already, make room and ask again."""
+    async def _step_that_fits(self) -> Reply | None:
+        """Make room before the window is full; if the service says that it is full already, make room and ask again.
+
+        None if that took what was left of the budget.
+        """
         compactor = self._agent.compactor
-        await compactor.make_room(self._say)
+        if await compactor.make_room(self._say) and self._out_of_budget():
+            return None
         try:
             return await self._step()
         except ProviderError as error:
             possible = error.kind == "overflow" and self._agent.settings.auto_compaction
             if not possible or not await compactor.compact("overflow", self._say):
                 raise
-        return await self._step()
+        return None if self._out_of_budget() else await self._step()
 
     async def _step(self) -> Reply:
         """One reply and the calls it asked for. What was said and done is stored, even if it broke off."""
@@ -308,10 +314,14 @@ class Turn:
                 continue
             if not meter.told:
                 meter.told = True
-                self._say(passed)
-            self._say(Notice(f"Stopped: the budget {passed.reason} of {passed.limit} is used up ({passed.observed})."))
+                (self._aloud if meter is self._agent.meter else self._say)(passed)
+            self._say(Notice(f"Stopped: {meter.used_up()}."))
             return True
         return False
+
+    def _aloud(self, event: Event) -> None:
+        """In the main lane: what concerns the whole session."""
+        self._agent.top.voice("" if self._agent.detached else self.id)(event)
 
 
 def _told(rule: StreamRule) -> dict[str, str]:

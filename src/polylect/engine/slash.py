@@ -91,6 +91,8 @@ async def _compact(engine: Engine, words: str, say: Say) -> str:
     compactor = engine.agent.compactor
     if not compactor.possible():
         return "There is nothing to compact: the conversation is short."
+    if why := engine.agent.meter.used_up():
+        return f"A summary would cost more, and {why}."
     if await compactor.compact("manual", say, words):
         return "The beginning of the conversation has become a summary."
     return "The conversation stays as it is."
