@@ -161,6 +161,18 @@ def test_an_agent_that_is_stopped_before_its_first_step_has_ended_too(tmp_path: 
     assert talk.of(TurnEnded)[0].reason == "end"
 
 
+def test_a_no_to_an_agents_call_that_interrupts_ends_the_turn(tmp_path: Path) -> None:
+    def host(event: Event) -> Command | None:
+        if isinstance(event, Ask) and event.agent:
+            return Answer(event.ask, "deny", reason="stop it", interrupt=True)
+        return allow(event)
+
+    model = script({"when": {"prompt": "do"}, "say": [{"call": "Run", "args": {"command": "rm"}}]}, *TWO)
+    talk = converse(tmp_path, model, [Prompt("t1", "both"), Prompt("t2", "both")], Run(), host=host)
+    assert [ended.reason for ended in talk.of(TurnEnded)] == ["cancelled", "cancelled"]
+    assert {ended.summary for ended in talk.of(AgentEnded)} == {"cancelled"}
+
+
 def test_an_agent_in_the_background_can_be_stopped_and_what_became_of_it_is_told(tmp_path: Path) -> None:
     model = script(
         {"when": {"prompt": "do late"}, "say": [{"hang": True}]},

@@ -292,3 +292,18 @@ def test_what_was_said_elsewhere_keeps_its_time(tmp_path: Path) -> None:
     store.append_at([(5, TurnOpened("t1")), (7, TurnClosed("t1", "end"))])
     store.close()
     assert [entry.at for entry in log.read_path(str(tmp_path / "s1" / "log.jsonl")).entries] == [5, 5, 7]
+
+
+# Logs that cannot be read.
+
+
+@pytest.mark.parametrize("damage", [b"\0" * 5000, b"no entry\n"])
+def test_what_cannot_be_read_is_told_and_nothing_beside_it_is_removed(
+    pictured: Path, damage: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = pictured / "s1" / "log.jsonl"
+    path.write_bytes(damage if b"\0" in damage else path.read_bytes() + damage)
+    beside = [name for name in files(pictured) if "blobs" in name]
+    opened(pictured).close()
+    assert "1 lines of its log cannot be read" in caplog.text
+    assert [name for name in files(pictured) if "blobs" in name] == beside != []

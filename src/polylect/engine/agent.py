@@ -62,6 +62,8 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         self.host_calls: HostCalls = parent.host_calls if parent else HostCalls(self.new_id)
         self.offer_changed: Callable[[], None] = lambda: None
         """To be called when tools, servers or commands have come or gone."""
+        self.stop_turn: Callable[[], None] = parent.stop_turn if parent else lambda: None
+        """Ends the turn that the main agent is at."""
         self.hear_command: Callable[[Heard, Callable[[Event], None]], Awaitable[Heard]] | None = None
         """Takes a prompt that may be a slash command."""
         self.steers = Steers()

@@ -201,8 +201,10 @@ class Calls:
         self._finish(call, ToolReturn(f"Tool denied: {reason}", ok=False), "denied", reason)
 
     def _interrupt(self) -> None:
-        """Whoever answered wants the turn to end here."""
-        if self._turn_task:
+        """Whoever answered wants the turn to end here, and not only the agent at work for it."""
+        if self._agent.parent and not self._agent.detached:
+            self._agent.stop_turn()
+        elif self._turn_task:
             self._turn_task.cancel()
 
     def _refuse(self, call: ToolCall, why: str) -> None:

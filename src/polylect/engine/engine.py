@@ -87,6 +87,7 @@ class Engine:
         self._reminded = 0
         self.servers: Servers | None = None
         self.offers = offers.Offers(self, places)
+        self.agent.stop_turn = lambda: self.turns.stop(keep=True)
         self.agent.offer_changed, self.agent.hear_command = self.offers.renew, self.offers.slash.hear
         self._prompted = False
         self._closing = False

@@ -53,7 +53,10 @@ class FileStore:
         self.entries: list[Entry] = before + found.entries
         self.damaged = len(found.faults)
         self._last = found.entries[-1].id if found.entries else ""
-        if not found.faults:  # else they may be named by a line that we cannot read
+        if found.faults or (found.torn and not found.entries):
+            told = "session %s: %d lines of its log cannot be read and are left out. Try: polylect sessions repair %s"
+            _log.warning(told, self.session, len(found.faults) or 1, self.session)
+        else:  # what is named by a line that we cannot read has to stay
             self._blobs.sweep(found.entries)
             self._spills.sweep(found.entries)
         match found.first:
