@@ -9,6 +9,7 @@ import pytest
 from doubles import Echo, Log, Talk, converse, run
 from polylect.engine.compact import cut, estimate
 from polylect.engine.session import Session
+from polylect.engine.store import MemoryStore
 from polylect.providers.scripted import Scripted
 from polylect.vocab.commands import Cancel, Command, Compact, Prompt, Steer
 from polylect.vocab.content import Message, Text, ToolCall, ToolResult, Usage
@@ -71,6 +72,18 @@ def test_a_turn_of_two_hundred_steps_fits_a_small_window_and_finishes(tmp_path: 
     assert len(talk.of(CompactionStarted)) > 10
     assert all(event.ok and event.after < event.before < 16_000 for event in talk.of(CompactionEnded))
     assert max(model.sent) < 16_000
+
+
+def test_a_resumed_conversation_counts_instructions_and_tools_before_a_service_has_told(tmp_path: Path) -> None:
+    model, store = script({"say": ["x" * 2000]}, window=2400), MemoryStore("")
+    first = converse(tmp_path, model, [Prompt("t1", "go"), Prompt("t2", "go")], store=store, max_tokens=100)
+    assert first.of(CompactionStarted) == []
+    settings = {"max_tokens": 100, "system_prompt": "y" * 3000}
+    second = converse(tmp_path, model, [Prompt("t3", "go")], store=store, **settings)
+    assert [type(event) for event in second.events if isinstance(event, CompactionStarted | StepStarted)] == [
+        CompactionStarted,
+        StepStarted,
+    ]
 
 
 def test_nothing_is_compacted_while_there_is_room(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
@@ -14,6 +15,7 @@ from polylect.engine.compact import Compactor
 from polylect.engine.gate import opens
 from polylect.engine.hooks import NoHooks, Place
 from polylect.engine.host_calls import HostCalls
+from polylect.engine.prompt import system_prompt
 from polylect.engine.rulebook import Rulebook, configured_rules, rules_in
 from polylect.engine.session import Session
 from polylect.engine.settings import Settings
@@ -24,7 +26,7 @@ from polylect.vocab.commands import Answer
 from polylect.vocab.content import Abilities, Category, Message, PlanItem, Rule, Usage
 from polylect.vocab.events import Ask, Event
 from polylect.vocab.hooks import Heard, Hooks, Scene
-from polylect.vocab.ports import Library, Models, Processes, Provider, Servers, Tool
+from polylect.vocab.ports import Library, Models, Processes, Provider, Servers, Tool, ToolSpec
 
 
 class Agent(Struct, kw_only=True, eq=False, dict=True):
@@ -80,6 +82,7 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
             lambda: self.settings,
             lambda reason: self.hooks.compaction(self.scene(), reason),
             self.charge,
+            lambda: sum(self.frame()),
         )
         self.spent = Usage()
         """What this turn has cost so far, its agents included."""
@@ -116,6 +119,17 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         """Where tools of this category may go without asking first; real paths."""
         granted = [rule.value for rule in self.rules if opens(rule, category)]
         return [os.path.realpath(path) for path in (self.settings.workspace, *self.settings.folders, *granted)]
+
+    def specs(self) -> list[ToolSpec]:
+        """Those that the model is told of from the start."""
+        return [tool.spec for tool in self.usable().values() if not getattr(tool, "deferred", False)]
+
+    def system(self) -> str:
+        return system_prompt(self.settings.workspace, self.settings.system_prompt, self.session.contexts)
+
+    def frame(self) -> tuple[int, int]:
+        """Tokens of instructions and of tools, by their length."""
+        return len(self.system()) // 4, len(msgspec.json.encode(self.specs())) // 4
 
     @property
     def top(self) -> "Agent":

@@ -49,32 +49,34 @@ class Compactor:
         settings: Callable[[], Settings],
         consult: Callable[[str], Awaitable[Opinion]],
         charge: Callable[[Message, str], None],
+        frame: Callable[[], int],
     ) -> None:
         self._provider = provider
         self._session = session
         self._settings = settings
         self._consult = consult
         self._charge = charge
+        self._frame = frame
+        """Tokens of instructions and tools, by their length."""
         self._work: asyncio.Task[str] | None = None
         self._failures = 0
         self._known = 0
         self._known_at = 0
         """The last reply told how many tokens the context had, when there were so many messages."""
-        self._overhead = 0
-        """What instructions and tools take, as far as can be told."""
+        self._told_overhead: int | None = None
+        """What instructions and tools take, once a service has told how much there is."""
 
     def learn(self, usage: Usage, say: Say) -> None:
         """A reply's usage is the best measure there is."""
         if usage.tokens:
             self._known, self._known_at = usage.tokens, len(self._session.messages)
-            self._overhead = max(0, usage.tokens - sum(map(estimate, self._session.context())))
+            self._told_overhead = max(0, usage.tokens - sum(map(estimate, self._session.context())))
         if window := self._window():
             say(ContextUsed(self.used(), window))
 
     @property
-    def told(self) -> bool:
-        """Whether a service has ever said how much there is."""
-        return bool(self._known or self._overhead)
+    def _overhead(self) -> int:
+        return self._frame() if self._told_overhead is None else self._told_overhead
 
     def used(self) -> int:
         """Tokens in the context now: as told, plus an estimate for what has come since."""

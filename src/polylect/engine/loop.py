@@ -20,7 +20,6 @@ from polylect.engine import thinking
 from polylect.engine.agent import Agent
 from polylect.engine.budget import Meter
 from polylect.engine.calls import Calls
-from polylect.engine.prompt import system_prompt
 from polylect.engine.reply import Reply
 from polylect.engine.steers import When
 from polylect.engine.structured import NoAnswer, open_form
@@ -272,9 +271,9 @@ class Turn:
         settings, session = self._agent.settings, self._agent.session
         return ModelRequest(
             model=settings.model,
-            system=system_prompt(settings.workspace, settings.system_prompt, session.contexts),
+            system=self._agent.system(),
             messages=tuple(session.context()),
-            tools=[tool.spec for tool in self._agent.usable().values() if not getattr(tool, "deferred", False)],
+            tools=self._agent.specs(),
             max_tokens=settings.max_tokens,
             thinking=settings.thinking,
             effort=thinking.effort(settings, self._agent.provider.info(settings.model)),

@@ -6,13 +6,10 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from polylect import __version__
 from polylect.engine import thinking
 from polylect.engine.compact import estimate
 from polylect.engine.later import fault
-from polylect.engine.prompt import system_prompt
 from polylect.engine.recall import Recalled
 from polylect.vocab.answers import (
     AgentCard,
@@ -168,16 +165,13 @@ def _queue(engine: Engine, args: Args) -> Queue:
 def _context(engine: Engine, args: Args) -> ContextReport:
     """Parts by their length; the whole as the service told it, where it has."""
     agent = engine.agent
-    settings, session = agent.settings, agent.session
-    system = system_prompt(settings.workspace, settings.system_prompt, session.contexts)
-    specs = [tool.spec for tool in agent.usable().values() if not getattr(tool, "deferred", False)]
+    system, tools = agent.frame()
     parts = (
-        ContextPart("system prompt", len(system) // 4),
-        ContextPart("tools", len(msgspec.json.encode(specs)) // 4),
-        ContextPart("messages", sum(map(estimate, session.context()))),
+        ContextPart("system prompt", system),
+        ContextPart("tools", tools),
+        ContextPart("messages", sum(map(estimate, agent.session.context()))),
     )
-    used = agent.compactor.used() if agent.compactor.told else sum(part.tokens for part in parts)
-    return ContextReport(used, agent.provider.info(settings.model).window, parts)
+    return ContextReport(agent.compactor.used(), agent.provider.info(agent.settings.model).window, parts)
 
 
 # Sessions.
