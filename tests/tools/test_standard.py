@@ -68,7 +68,7 @@ def check_fields(schema: dict[str, Any]) -> None:
         ("Write", {"file_path": "x", "content": "y"}, "Write to x"),
         ("Edit", {"file_path": "x"}, "Edit x"),
         ("Bash", {"command": "ls\n  -l"}, "Execute: ls -l"),
-        ("Bash", {"command": "x" * 100}, "Execute: " + "x" * 80),
+        ("Bash", {"command": "x" * 100}, "Execute: " + "x" * 80 + "…"),
         ("Glob", {"pattern": "**/*.py"}, "Search for **/*.py"),
         ("Grep", {"pattern": "a", "path": "src"}, "Grep 'a' in src"),
         ("Grep", {"pattern": "a"}, "Grep 'a' in ."),
