@@ -18,7 +18,7 @@ from polylect.vocab.answers import (
     State,
     Stats,
 )
-from polylect.vocab.commands import AddContext, Compact, Grant, Prompt, Query, Steer
+from polylect.vocab.commands import AddContext, Compact, Configure, Grant, Prompt, Query, Steer
 from polylect.vocab.content import Failure, Message, Rule, Text, ToolCall, ToolResult, Usage
 from polylect.vocab.events import AgentStarted, CompactionEnded, Settled, ToolStarted
 from polylect.vocab.ports import BlockDone, ModelInfo, Provider, ReplyDone, TextChunk
@@ -196,6 +196,9 @@ def test_tools_rules_models_and_version_are_told(tmp_path: Path) -> None:
     async def conversation(talk: Talk) -> None:
         talk.send(Grant(rule=rule))
         assert await talk.answer(Query("tools", ref="q")) == ("Echo", "Run", "Spawn")
+        talk.send(Configure({"agents": {"scout": {"description": "Looks around", "prompt": "Look."}}}))
+        cards = await talk.answer(Query("personas", ref="q"))
+        assert [(card.name, bool(card.description)) for card in cards] == [("general-purpose", True), ("scout", True)]
         assert await talk.answer(Query("rules", ref="q")) == (rule,)
         assert await talk.answer(Query("models", ref="q")) == tuple(Listed().cards())
         assert await talk.answer(Query("version", ref="q")) == __version__

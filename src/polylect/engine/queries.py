@@ -10,6 +10,7 @@ from polylect import __version__
 from polylect.engine import thinking
 from polylect.engine.compact import estimate
 from polylect.engine.later import fault
+from polylect.engine.personas import GENERAL
 from polylect.engine.recall import Recalled
 from polylect.vocab.answers import (
     AgentCard,
@@ -213,6 +214,12 @@ def _agents(engine: Engine, args: Args) -> tuple[AgentCard, ...]:
     return engine.crew.cards
 
 
+def _personas(engine: Engine, args: Args) -> tuple[CommandCard, ...]:
+    """Agents that can be sent to work, and what each is for."""
+    described = [CommandCard(one.name, one.description) for one in engine.personas.values()]
+    return (CommandCard(GENERAL, "For work that no other agent is made for."), *described)
+
+
 def _tools(engine: Engine, args: Args) -> tuple[str, ...]:
     return tuple(engine.agent.usable())
 
@@ -241,6 +248,7 @@ QUERIES: dict[str, Callable[[Engine, Args], Any]] = {
     "servers": _servers,
     "commands": _commands,
     "agents": _agents,
+    "personas": _personas,
     "tools": _tools,
     "rules": _rules,
     "version": _version,

@@ -264,17 +264,20 @@ def test_initialize_is_one_answer_to_many_commands() -> None:
             Configure({"name": "A talk"}),
             Configure({"system_prompt": "Be brief."}),
             AddContext("Be kind."),
+            Query("personas"),
             Query("commands"),
             Query("models"),
         ]
     )
-    talk.say(SettingChanged("agents", ["scout"]), *(Reply(command.ref) for command in told[:-2]))
+    talk.say(SettingChanged("agents", ["scout", "other"]), *(Reply(command.ref) for command in told[:-3]))
+    talk.say(Reply(told[-3].ref, (answers.CommandCard("scout", "Looks around"),)))
     assert talk.frames == []
     talk.say(Reply(told[-2].ref, (answers.CommandCard("cost", "Tells", "[x]", True),)), Reply(told[-1].ref))
     [frame] = talk.frames
     payload = frame["response"]["response"]
     assert payload["commands"] == [{"name": "cost", "description": "Tells", "argumentHint": "[x]", "builtin": True}]
-    assert payload["agents"] == [{"name": "scout", "description": ""}]
+    agents = [{"name": "scout", "description": "Looks around"}, {"name": "other", "description": ""}]
+    assert payload["agents"] == agents
     assert (payload["pid"], payload["current_permission_mode"], payload["models"]) == (7, "default", [])
 
 

@@ -23,6 +23,8 @@ class Known:
         self.key_source = key_source
         self.tools: list[str] = []
         self.agents: list[str] = []
+        self._described: dict[str, str] = {}
+        """What agents are for."""
         self.skills: list[str] = []
         self.commands: list[CommandCard] = []
         self.servers: dict[str, str] = {}
@@ -50,6 +52,9 @@ class Known:
                 setattr(self, key, [_name(one) for one in value])
             case "commands", list() | tuple():
                 self.commands = [card for one in value if (card := _card(one))]
+
+    def describe(self, agents: Any) -> None:
+        self._described = {card.name: card.description for card in agents or () if isinstance(card, CommandCard)}
 
     def server(self, event: ServerChanged) -> None:
         if event.status == "removed":
@@ -86,7 +91,7 @@ class Known:
         """The answer to `initialize`."""
         told = {
             "commands": commands_of(self.commands),
-            "agents": [{"name": name, "description": ""} for name in self.agents],
+            "agents": [{"name": name, "description": self._described.get(name, "")} for name in self.agents],
             "output_style": "default",
             "available_output_styles": ["default"],
             "models": models_of(models),

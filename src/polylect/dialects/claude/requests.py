@@ -141,6 +141,7 @@ class Requests:
             *([] if again else [Hello(offers=offers)]),  # a second greeting without offers takes none back
             *(Configure({name: value}) for name, value in settings_of(request).items()),
             *([AddContext(context)] if isinstance(context, str) and context else []),
+            Query("personas"),
             Query("commands"),
             Query("models"),
         ]
@@ -198,6 +199,8 @@ class Requests:
                     raise Refused(reply.failure.message, reply.failure.code)
                 case Query("commands") if reply.data is not None:
                     self._writer.known.learn("commands", reply.data)
+                case Query("personas"):
+                    self._writer.known.describe(reply.data)
                 case Query("models"):
                     models = reply.data
                 case Configure() | AddContext() if reply.failure:
