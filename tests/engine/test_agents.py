@@ -8,6 +8,7 @@ import pytest
 
 from doubles import Echo, Hang, Run, Talk, converse, run
 from polylect.engine.personas import Persona, find_personas, parse
+from polylect.engine.store import MemoryStore
 from polylect.providers.scripted import Scripted
 from polylect.vocab.commands import Answer, Cancel, Command, Configure, Prompt
 from polylect.vocab.content import Usage
@@ -16,12 +17,14 @@ from polylect.vocab.events import (
     AgentStarted,
     Ask,
     Event,
+    Notice,
     Reply,
     TextDelta,
     ToolFinished,
     ToolStarted,
     TurnEnded,
     TurnStarted,
+    UserMessage,
 )
 
 
@@ -210,6 +213,33 @@ def test_an_engine_that_closes_ends_agents_in_the_background_however_deep_and_he
     talk = asyncio.run(whole())
     assert [ended.ok for ended in talk.of(AgentEnded)] == [True, False]
     assert len(talk.of(TurnStarted)) == 1
+
+
+@pytest.mark.parametrize(("says", "gone"), [({"hang": True}, ["late"]), ("late news", [])])
+def test_an_agent_that_never_reported_is_told_of_once_when_the_session_goes_on(
+    tmp_path: Path, says: Any, gone: list[str]
+) -> None:
+    model = script(
+        {"when": {"prompt": "do late"}, "say": [says]},
+        {"when": {"prompt": "go", "step": 1}, "say": [spawn(task("late"), background=True)]},
+        {"say": ["well"]},
+    )
+    store = MemoryStore("")
+
+    async def whole(prompt: str, turns: int) -> Talk:
+        talk = Talk(tmp_path, model, mode="force", store=store)
+        assert list(talk.session.abandoned) == (gone if prompt == "two" else [])
+        talk.send(Prompt(prompt, prompt))
+        await talk.until(TurnEnded, turns)
+        await talk.end()
+        return talk
+
+    asyncio.run(whole("go", 1 if gone else 2))
+    second, third = asyncio.run(whole("two", 1)), asyncio.run(whole("three", 1))
+    told = "Agents that were at work in the background when the engine ended are gone: late."
+    assert [event.text for event in second.of(Notice)] == [told] * len(gone)
+    assert [event.text.startswith(told) for event in second.of(UserMessage)] == [True] * len(gone) + [False]
+    assert third.of(Notice) == []
 
 
 def test_an_agent_in_the_background_reports_in_a_turn_that_nobody_asked_for(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ says is heard in its own lane; what it has to ask goes to the parent's host.
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -21,6 +22,7 @@ from polylect.engine.store import MemoryStore
 from polylect.engine.structured import NAME as FORM
 from polylect.vocab.answers import AgentCard
 from polylect.vocab.content import Category, Message, Text
+from polylect.vocab.errors import SessionError
 from polylect.vocab.events import AgentEnded, AgentStarted, TurnEnded
 from polylect.vocab.ports import Tool, ToolContext, ToolReturn, ToolSpec
 
@@ -205,15 +207,18 @@ class Spawn:
         return agent
 
     def _leave(self, children: "list[_Child]") -> ToolReturn:
+        session = self._agent.top.session
         for child in children:
-            self._crew.start(child.card, self._see_through(child))
+            _keep(session, child, child.task.name)
+            self._crew.start(child.card, self._see_through(child, session))
         names = ", ".join(child.task.name for child in children)
         return ToolReturn(f"At work in the background: {names}. You will be told what they report.")
 
-    async def _see_through(self, child: "_Child") -> None:
+    async def _see_through(self, child: "_Child", session: Session) -> None:
         await child.work()
         if not self._crew.closed:
             self._report(child.told)
+            _keep(session, child, "")
 
 
 class _Child:
@@ -276,6 +281,12 @@ _SCHEMA: dict[str, Any] = {
     },
     "required": ["tasks"],
 }
+
+
+def _keep(session: Session, child: _Child, name: str) -> None:
+    """Whoever resumes the session learns of agents that never reported."""
+    with suppress(SessionError):  # a full disk ends the turn soon enough
+        session.at_work(child.card.id, name)
 
 
 def _cancel(task: asyncio.Task[None]) -> None:

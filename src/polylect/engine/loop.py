@@ -118,6 +118,10 @@ class Turn:
         return None
 
     def _begin(self) -> None:
+        if names := self._agent.session.give_up():
+            told = f"Agents that were at work in the background when the engine ended are gone: {', '.join(names)}."
+            self._say(Notice(told, "warning"))
+            self._add(f"{told} They will not report, and their effects are unknown: look before you start them again.")
         message = self._agent.session.begin(self.id)
         self._say(UserMessage(_words(message), self._cause, self._prompt.attachments if self._prompt else ()))
 

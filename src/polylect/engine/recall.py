@@ -20,6 +20,8 @@ from polylect.vocab.entries import (
 
 PARENT = "parent"
 """A setting: where the session comes from, in words of the host's own."""
+AT_WORK = "at_work"
+"""A setting: agents that work in the background, their names by their lanes."""
 CUT_OFF = "This call was cut off before it finished. Its effects are unknown: look before you repeat it."
 
 
@@ -69,6 +71,7 @@ class Recalled:
                 self.waiting.clear()
                 self.settings.pop("name", None)
                 self.settings.pop(PARENT, None)
+                self.settings.pop(AT_WORK, None)
 
     def _add(self, entry: Entry, message: Message, request: str) -> None:
         if message.usage:

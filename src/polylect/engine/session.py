@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from polylect.engine.log import uncollected
-from polylect.engine.recall import Recalled, missing_results, shell_message, words
+from polylect.engine.recall import AT_WORK, Recalled, missing_results, shell_message, words
 from polylect.vocab.answers import Item, ShellResult, Stats
 from polylect.vocab.content import Message, Text, ToolCall, ToolResult, Usage
 from polylect.vocab.entries import Compacted, Configured, ContextAdded, Said, ShellRan, TurnClosed, TurnOpened
@@ -34,6 +34,8 @@ class Session:
         """The model sees `summary` instead of the messages before this one."""
         self.calls: set[str] = set()
         """The ids of all calls so far: none of them may come again."""
+        self.abandoned: tuple[str, ...] = ()
+        """Agents that worked in the background when an earlier engine ended, and never reported."""
         self._counted: set[str] = set()
         self._waiting: dict[str, Message] = {}
         self._filled = False
@@ -99,6 +101,18 @@ class Session:
     def configure(self, settings: dict[str, Any]) -> None:
         self.store.append(Configured(settings))
         self.settings |= settings
+
+    def at_work(self, lane: str, name: str) -> None:
+        """An agent works in the background; without a name, it has reported."""
+        known = {**self.settings.get(AT_WORK, {}), lane: name}
+        self.configure({AT_WORK: {lane: name for lane, name in known.items() if name}})
+
+    def give_up(self) -> tuple[str, ...]:
+        """The names of agents that will never report, once."""
+        names, self.abandoned = self.abandoned, ()
+        if names:
+            self.configure({AT_WORK: self.settings.get(AT_WORK, {})})
+        return names
 
     # Reading.
 
@@ -172,6 +186,7 @@ class Session:
     def _read(self, told: Recalled) -> None:
         self.messages, self.contexts, self.settings = told.messages, told.contexts, told.settings
         self.calls = told.calls
+        self.abandoned = tuple(self.settings.pop(AT_WORK, {}).values())
         for reply in told.replies:
             self._count(*reply)
         if told.compactions:
