@@ -119,6 +119,11 @@ def test_both_files_may_speak_of_providers(place: Files) -> None:
         ("[tools]\nauto_approve = 1", "tools.auto_approve takes a bool, not 1"),
         ("[tools]\nallow_list = [1]", "tools.allow_list takes a list of texts, not [1]"),
         ("max_line = -5", "max_line cannot be below zero"),
+        (
+            "[budget]\nmax_cost_usd = nan",
+            "budget.max_cost_usd takes a finite number, not nan",
+        ),
+        ("stream_timeout = inf", "stream_timeout takes a finite number, not inf"),
         ("stream_timeout = -0.5", "stream_timeout cannot be below zero"),
         ('[hooks]\nx = "x"', "there is no [[hooks.x]]; moments are PreToolUse"),
         ('[hooks.Stop]\ncommand = "x"', "hooks are written as [[hooks.Stop]]"),

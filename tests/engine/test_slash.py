@@ -1,5 +1,6 @@
 """Slash commands: answered without a model, put in other words, or left as they are."""
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -130,6 +131,22 @@ def test_a_file_is_the_prompt_with_the_words_in_it(tmp_path: Path) -> None:
         "Review a.py b.py. Only a.py b.py!",
         "Do it.",
         "Do it.\n\nArguments: now",
+    ]
+
+
+def test_a_projects_file_that_leads_out_of_it_is_no_command_nor_is_one_without_a_word(tmp_path: Path) -> None:
+    write(tmp_path / "home/secret.md", "Secret.")
+    write(tmp_path / "project/.polylect/commands/empty.md", "---\ndescription: nothing\n---\n")
+    (tmp_path / "project/.polylect/commands/leak.md").symlink_to(tmp_path / "home/secret.md")
+    os.mkfifo(tmp_path / "project/.polylect/commands/pipe.md")
+    (tmp_path / "home/.polylect").mkdir()
+    (tmp_path / "home/.polylect/commands").symlink_to(tmp_path / "home")  # the person's own links are theirs
+    prompts = [Prompt(name, name) for name in ("/leak", "/empty", "/pipe", "/secret")]
+    assert heard(tmp_path / "project", *prompts) == [
+        "/leak",
+        "/empty",
+        "/pipe",
+        "Secret.",
     ]
 
 

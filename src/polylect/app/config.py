@@ -291,6 +291,8 @@ def _checked(path: str, key: str, value: object, known: Keys) -> str:
         raise ConfigError(f"{path}: {key} takes a {wanted}, not {value!r}")
     if isinstance(value, int | float) and value < 0:
         raise ConfigError(f"{path}: {key} cannot be below zero, and is {value!r}")
+    if isinstance(value, float) and not value < float("inf"):  # nor is nan below anything
+        raise ConfigError(f"{path}: {key} takes a finite number, not {value!r}")
     if isinstance(value, list) and not all(isinstance(one, str) for one in value):
         raise ConfigError(f"{path}: {key} takes a list of texts, not {value!r}")
     return name

@@ -11,11 +11,12 @@
 They are looked for in `.polylect/agents` and `.claude/agents` of the workspace and of the user's home.
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
+
+from polylect.engine.prompt_files import markdown_in
 
 _FOLDERS = (".claude/agents", ".polylect/agents")
 _LARGEST = 64 * 1024
@@ -38,20 +39,8 @@ class Persona(Struct, frozen=True):
 
 def find_personas(places: Sequence[str]) -> dict[str, Persona]:
     """All that are described in these places; later ones win."""
-    found: dict[str, Persona] = {}
-    for folder in (os.path.join(place, name) for place in places for name in _FOLDERS):
-        for file in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
-            if file.endswith(".md") and (persona := _read(os.path.join(folder, file))):
-                found[persona.name] = persona
-    return found
-
-
-def _read(path: str) -> Persona | None:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return parse(file.read(_LARGEST))
-    except (OSError, UnicodeDecodeError):
-        return None
+    read = (parse(text) for _, text in markdown_in(places, _FOLDERS, _LARGEST))
+    return {persona.name: persona for persona in read if persona}
 
 
 def parse(text: str) -> Persona | None:

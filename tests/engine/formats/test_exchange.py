@@ -3,12 +3,13 @@ omp 13.19 and Claude Code 2.1.325, and shortened; `polylect sessions export` was
 
 import json
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from doubles import check_history
-from polylect.engine.formats import claude, omp
+from polylect.engine.formats import claude, foreign, omp
 from polylect.engine.formats.story import NotThat, Story, Taken, iso, milliseconds
 from polylect.engine.recall import CUT_OFF, Recalled, shell_message
 from polylect.vocab.answers import ShellResult
@@ -364,3 +365,11 @@ def test_a_call_that_was_never_answered_goes_out_answered() -> None:
 def test_what_is_no_transcript_of_claude_code_is_refused_with_a_reason(file: list[bytes]) -> None:
     with pytest.raises(NotThat, match="message"):
         claude.take(file)
+
+
+@pytest.mark.parametrize("file", [OMP, CLAUDE], ids=["omp", "claude"])
+def test_a_byte_order_mark_before_a_file_is_no_part_of_it(file: list[bytes], tmp_path: Path) -> None:
+    plain, marked = tmp_path / "plain.jsonl", tmp_path / "marked.jsonl"
+    plain.write_bytes(b"\n".join(file))
+    marked.write_bytes(b"\xef\xbb\xbf" + b"\n".join(file))
+    assert foreign.read(str(marked)) == foreign.read(str(plain))

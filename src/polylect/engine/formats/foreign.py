@@ -1,6 +1,7 @@
 """Session files of other programs: whose one is, and what it says."""
 
 import base64
+import codecs
 import os
 
 from polylect.engine.formats import claude, omp
@@ -10,7 +11,7 @@ from polylect.engine.formats.story import NotThat, Taken
 def read(path: str) -> Taken:
     """Raises NotThat with what is missing for either, and OSError."""
     with open(path, "rb") as file:
-        lines = file.read().split(b"\n")
+        lines = file.read().removeprefix(codecs.BOM_UTF8).split(b"\n")
     refusals: list[str] = []
     try:
         return omp.take(lines, _Blobs(path).read)
