@@ -131,6 +131,7 @@ def test_a_change_is_judged_by_what_the_settings_will_be_when_its_time_comes(tmp
         ({"thinking": 500}, "the model plain does not offer thinking"),
         ({"thinking": "much"}, "thinking 'much' is neither 'enabled', 'disabled', a number nor one of off"),
         ({"max_turns": "many"}, "Expected `int`, got `str`"),
+        ({"model": " "}, "the model has to be named, and the name is empty"),
         ({"model": 5}, "Expected `str`, got `int`"),
         ({"mode": "force", "max_tokens": 1.5}, "Expected `int`, got `float`"),
     ],

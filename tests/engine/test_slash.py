@@ -67,7 +67,7 @@ def test_help_lists_every_command(tmp_path: Path) -> None:
 def test_cost_context_model_mode_and_status_are_told(tmp_path: Path) -> None:
     assert told(tmp_path, "/cost") == "Nothing so far."
     assert re.fullmatch(r"[1-9]\d+ tokens", told(tmp_path, "/context"))  # instructions and tools, before any reply
-    assert told(tmp_path, "/model") == "m"
+    assert (told(tmp_path, "/model"), told(tmp_path, "/model", model="")) == ("m", "No model is set.")
     assert told(tmp_path, " /mode ", mode="plan") == "plan"
     assert told(tmp_path, "/compact") == "There is nothing to compact: the conversation is short."
     assert f"workspace: {tmp_path}\nmodel: m (played)\nmode: default\n" in told(tmp_path, "/status")
@@ -82,12 +82,18 @@ def test_the_cost_names_every_kind_of_token(tmp_path: Path) -> None:
 
 def test_the_mode_and_the_model_can_be_changed(tmp_path: Path) -> None:
     async def conversation(talk: Talk) -> None:
-        talk.send(Prompt("t1", "/mode force"), Prompt("t2", "/model other"), Prompt("t3", "/mode odd"))
+        words = ("/mode yolo", "/model other", "/mode odd", "/model \u00a0")
+        talk.send(*(Prompt(f"t{number}", text) for number, text in enumerate(words, 1)))
         await talk.engine.settled()
         assert (talk.engine.settings.mode, talk.engine.settings.model) == ("force", "other")
 
     talk = run(conversation, tmp_path, Played())
-    assert "mode 'odd' does not exist" in talk.of(Notice)[-1].text
+    assert [(event.turn, event.text.partition(";")[0]) for event in talk.of(Notice)] == [
+        ("t1", "The mode is force."),
+        ("t2", "The model is other from the next prompt on."),
+        ("t3", "mode 'odd' does not exist"),
+        ("t4", "other"),
+    ]
     assert {event.key for event in talk.of(SettingChanged)} >= {"mode", "model"}
 
 

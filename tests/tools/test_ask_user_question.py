@@ -74,6 +74,13 @@ def test_after_a_no_the_others_are_not_asked_and_what_was_answered_stays(context
     assert len(context.asked) == 2
 
 
+def test_what_was_answered_stays_also_after_a_yes_without_an_answer(context: FolderContext) -> None:
+    context.answers = [Answer("", "allow", value="Red"), Answer("", "allow", value="")]
+    result = use(context, "AskUserQuestion", questions=[{"question": word} for word in ("A?", "B?", "C?")])
+    assert (result.ok, result.output.split("\n")[0]) == (False, "A?: Red")
+    assert result.output.endswith("The question 'B?' was answered without an answer. Ask in plain words instead.")
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [

@@ -44,8 +44,11 @@ class Changes:
         """The settings and the provider once everything that waits has been applied."""
         return self._plan(self._later)
 
-    def take(self, changes: dict[str, Any]) -> Cycled | None:
-        """Apply these now or later. Raises BadSetting or SessionError, and then nothing has changed."""
+    def take(self, changes: dict[str, Any], *, quiet: bool = False) -> Cycled | None:
+        """Apply these now or later. Raises BadSetting or SessionError, and then nothing has changed.
+
+        What has to wait is told, unless `quiet`.
+        """
         if "cycle" in changes:
             return self._cycle(str(changes["cycle"]))
         _, provider = self.planned
@@ -53,7 +56,7 @@ class Changes:
         self._plan([*self._later, changes])
         at_once = {key: value for key, value in changes.items() if key in _AT_ONCE or not self._turns.busy}
         later = {key: value for key, value in changes.items() if key not in at_once}
-        if later:
+        if later and not quiet:
             self._agent.emit(Notice(f"{', '.join(later)}: will be changed after the current response"))
         self.apply(at_once)
         if later:

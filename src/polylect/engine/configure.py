@@ -46,6 +46,8 @@ def configured(settings: Settings, changes: dict[str, Any], info: ModelInfo) -> 
     changes = {key: value for key, value in changes.items() if value is not None and key not in _ELSEWHERE}
     if (mode := changes.get("mode", "default")) not in MODES:
         raise BadSetting(f"mode {mode!r} does not exist; modes are {', '.join(MODES)}")
+    if isinstance(model := changes.get("model"), str) and not model.strip():
+        raise BadSetting("the model has to be named, and the name is empty")
     if (level := changes.get("compaction", "off")) not in LEVELS:
         raise BadSetting(f"compaction {level!r} does not exist; levels are {', '.join(LEVELS)}")
     if (effort := changes.get("effort", "")) and effort not in info.effort_levels:

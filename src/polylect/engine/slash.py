@@ -15,14 +15,16 @@ from msgspec.structs import replace
 
 from polylect import __version__
 from polylect.engine import switching
+from polylect.engine.configure import BadSetting
 from polylect.engine.later import LATER
 from polylect.engine.prompt_files import find_prompt_files
 from polylect.vocab.answers import CommandCard
-from polylect.vocab.commands import Configure, OpenSession
-from polylect.vocab.content import Failure, Text, Usage
-from polylect.vocab.errors import PolylectError
+from polylect.vocab.commands import OpenSession
+from polylect.vocab.content import Text, Usage
+from polylect.vocab.errors import PolylectError, SessionError
 from polylect.vocab.events import Event, Failed
 from polylect.vocab.hooks import Heard
+from polylect.vocab.modes import MODES
 
 if TYPE_CHECKING:
     from polylect.engine.engine import Engine
@@ -132,20 +134,24 @@ async def _context(engine: Engine, words: str, say: Say) -> str:
 
 async def _model(engine: Engine, words: str, say: Say) -> str:
     if not words:
-        return engine.settings.model
-    return _configured(engine, "model", words)
+        return engine.settings.model or "No model is set."
+    return _configured(engine, "model", words) or f"The model is {words} from the next prompt on."
 
 
 async def _mode(engine: Engine, words: str, say: Say) -> str:
     if not words:
         return engine.settings.mode
-    return _configured(engine, "mode", words)
+    mode = MODES.get(words, words)
+    return _configured(engine, "mode", mode) or f"The mode is {mode}."
 
 
 def _configured(engine: Engine, key: str, value: str) -> str:
-    """What becomes of it the engine says itself."""
-    failure: Failure | None = engine.configure(Configure({key: value}))
-    return failure.message if failure is not None and failure is not LATER else ""
+    """Why it cannot be; empty if it is done, or will be when this turn has ended."""
+    try:
+        engine.changes.take({key: value}, quiet=True)
+    except (BadSetting, SessionError) as error:
+        return str(error)
+    return ""
 
 
 async def _status(engine: Engine, words: str, say: Say) -> str:

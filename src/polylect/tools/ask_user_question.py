@@ -60,7 +60,9 @@ class AskUserQuestion(TypedTool[Arguments]):
             answer = await context.ask(ask)
             if answer.verdict != "allow":
                 return ToolReturn(_unanswered(answer, answers), ok=False)
-            words = _words(answer, ask)
+            words = _words(answer)
+            if not words:
+                return ToolReturn(_empty(ask, answers), ok=False)
             answers.append(words if len(asks) == 1 else f"{ask.title}: {words}")
         return ToolReturn("\n".join(answers))
 
@@ -94,15 +96,17 @@ def _ask(question: Question) -> Ask:
     )
 
 
-def _words(answer: Answer, ask: Ask) -> str:
+def _words(answer: Answer) -> str:
     chosen = answer.value if isinstance(answer.value, list | tuple) else [answer.value]
-    words = ", ".join(str(value) for value in chosen if value not in (None, ""))
-    if not words:
-        raise ToolError(f"The question {ask.title!r} was answered without an answer. Ask in plain words instead.")
-    return words
+    return ", ".join(str(value) for value in chosen if value not in (None, ""))
+
+
+def _empty(ask: Ask, before: list[str]) -> str:
+    told = f"The question {ask.title!r} was answered without an answer. Ask in plain words instead."
+    return "\n".join((*before, told))
 
 
 def _unanswered(answer: Answer, before: list[str]) -> str:
     reason = f": {answer.reason}" if answer.reason else ""
-    known = "".join(f"{line}\n" for line in before)
-    return f"{known}The person did not answer{reason}. Go on with what you know, and say what you assumed."
+    told = f"The person did not answer{reason}. Go on with what you know, and say what you assumed."
+    return "\n".join((*before, told))
