@@ -162,6 +162,19 @@ def test_an_answer_that_says_nothing_decides_nothing(tmp_path: Path, answer: Any
     assert talk.of(Notice) == []
 
 
+@pytest.mark.parametrize("row", [{"on_failure": "Block"}, {"timeout": -1}, {"ids": "h1"}, {"matcher": "["}])
+def test_a_row_that_makes_no_sense_is_refused(tmp_path: Path, row: dict[str, Any]) -> None:
+    talk = converse(tmp_path, script("hi"), [hello("PreToolUse", **row)])
+    [reply] = talk.of(Reply)
+    assert reply.failure is not None
+    assert reply.failure.code == "bad_offer"
+
+
+def test_a_moment_that_never_comes_is_told(tmp_path: Path) -> None:
+    talk = converse(tmp_path, script("hi"), [hello("PreToolUze")])
+    assert [event.text for event in talk.of(Notice)] == ["Hooks of the host are never asked here at: PreToolUze"]
+
+
 NONSENSE: list[Any] = [
     *(5, "deny", [], {"decision": "Block"}, {"decision": 7}, {"hookSpecificOutput": 5}, {"continue": 0}),
     *(

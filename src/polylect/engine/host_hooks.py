@@ -4,10 +4,10 @@ import asyncio
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from polylect.engine.agent import Agent
@@ -24,6 +24,11 @@ END_BOUND = 1.0
 """Seconds that all have together when the session ends."""
 _GUARDS = ("PreToolUse", "UserPromptSubmit", "PreCompact")
 """Moments at which a callback that fails can stand for a no."""
+MOMENTS = (
+    *_GUARDS,
+    *("PostToolUse", "PostToolUseFailure", "SessionStart", "SessionEnd", "Stop", "SubagentStart", "SubagentStop"),
+    "Notification",
+)
 _ANYTHING = re.compile(".*", re.DOTALL)
 
 
@@ -32,8 +37,9 @@ class Callbacks(Struct, frozen=True):
 
     ids: tuple[str, ...]
     matcher: str | None = None
-    timeout: float | None = None
-    on_failure: str = "continue"
+    timeout: Annotated[float, Meta(ge=0)] | None = None
+    """In seconds; 0 says nothing."""
+    on_failure: Literal["continue", "block"] = "continue"
 
     @property
     def pattern(self) -> re.Pattern[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from polylect.engine.host_hooks import HostHooks, read_table
+from polylect.engine.host_hooks import MOMENTS, HostHooks, read_table
 from polylect.engine.host_tools import HostTool, RemoteTool
 from polylect.engine.later import LATER
 from polylect.engine.personas import GENERAL
@@ -17,7 +17,7 @@ from polylect.engine.slash import Slash
 from polylect.vocab.answers import CommandCard, ServerCard
 from polylect.vocab.commands import Hello, HostReply, HostSays
 from polylect.vocab.content import Failure, Server
-from polylect.vocab.events import CostChanged, SettingChanged
+from polylect.vocab.events import CostChanged, Notice, SettingChanged
 from polylect.wire.pattern import pattern
 
 if TYPE_CHECKING:
@@ -95,6 +95,8 @@ class Offers:
             return Failure("bad_offer", fault, "host")
         if table is not None:
             self._hooks().table = table
+            if never := sorted(table.keys() - {*MOMENTS}):
+                self._engine.emit(Notice(f"Hooks of the host are never asked here at: {', '.join(never)}", "warning"))
         first, self._told = self._told is None, self._told or {}
         if first:
             self._start(self._learn_commands())

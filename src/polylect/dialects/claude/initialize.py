@@ -27,6 +27,6 @@ def _hook(matcher: control.HookMatcher) -> dict[str, Any]:
     told: dict[str, Any] = {"matcher": matcher.matcher, "ids": matcher.hookCallbackIds}
     if matcher.timeout:
         told["timeout"] = matcher.timeout
-    if matcher.onFailure == "block":
-        told["on_failure"] = "block"
+    if matcher.onFailure:
+        told["on_failure"] = matcher.onFailure
     return told
