@@ -11,7 +11,7 @@ from polylect.engine.personas import Persona, find_personas, parse
 from polylect.engine.store import MemoryStore
 from polylect.providers.scripted import Scripted
 from polylect.vocab.commands import Answer, Cancel, Command, Configure, Prompt
-from polylect.vocab.content import Usage
+from polylect.vocab.content import Failure, Usage
 from polylect.vocab.events import (
     AgentEnded,
     AgentStarted,
@@ -147,9 +147,9 @@ def test_one_agent_can_be_stopped_while_the_other_goes_on(tmp_path: Path) -> Non
 
     talk = run(conversation, tmp_path, model, mode="force")
     assert [(reply.ref, reply.failure is None) for reply in talk.of(Reply)] == [("unknown", False), ("known", True)]
-    assert [(ended.agent, ended.ok, ended.summary) for ended in talk.of(AgentEnded)] == [
-        ("s1/2", True, "fine"),
-        ("s1", False, "cancelled"),
+    assert [(ended.agent, ended.ok, ended.summary, ended.failure) for ended in talk.of(AgentEnded)] == [
+        ("s1/2", True, "fine", None),
+        ("s1", False, "cancelled", Failure("cancelled", "cancelled", "engine")),
     ]
     assert talk.of(TurnEnded)[0].reason == "end"
 

@@ -21,7 +21,7 @@ from polylect.engine.session import Session
 from polylect.engine.store import MemoryStore
 from polylect.engine.structured import NAME as FORM
 from polylect.vocab.answers import AgentCard
-from polylect.vocab.content import Category, Message, Text
+from polylect.vocab.content import Category, Failure, Message, Text
 from polylect.vocab.errors import SessionError
 from polylect.vocab.events import AgentEnded, AgentStarted, TurnEnded
 from polylect.vocab.ports import Tool, ToolContext, ToolReturn, ToolSpec
@@ -252,7 +252,7 @@ class _Child:
         usage = self._agent.spent
         tail = f"[turns: {ended.steps} | tokens: {usage.input} in / {usage.output} out]"
         self.told = f"## {self.task.name} [{'OK' if self.ok else 'ERROR'}]\n{text}\n{tail}"
-        self._say(AgentEnded(self.ok, text))
+        self._say(AgentEnded(self.ok, text, None if self.ok else ended.failure or Failure(ended.reason, why, "engine")))
 
     def _last_words(self) -> str:
         replies = [message for message in self._agent.session.messages if message.role == "assistant"]

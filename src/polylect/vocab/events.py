@@ -245,8 +245,11 @@ class AgentProgress(_Event, frozen=True, tag="agent_progress"):
 
 
 class AgentEnded(_Event, frozen=True, tag="agent_ended"):
+    """`summary` has its last words; `failure` says why it did not come to an end of its own, `cancelled` if stopped."""
+
     ok: bool = True
     summary: str = ""
+    failure: Failure | None = None
 
 
 # What happens around a turn.

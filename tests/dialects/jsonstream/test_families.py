@@ -13,7 +13,7 @@ from polylect.dialects.jsonstream.engine_side import EngineSide
 from polylect.dialects.jsonstream.ready import ready_line
 from polylect.dialects.jsonstream.versions import FAMILIES, FLAGS
 from polylect.vocab.commands import Answer, MalformedCommand, Prompt
-from polylect.vocab.content import Abilities, Usage
+from polylect.vocab.content import Abilities, Failure, Usage
 from polylect.vocab.events import (
     AgentEnded,
     AgentStarted,
@@ -406,6 +406,17 @@ def test_a_child_that_failed_says_why() -> None:
     error, end = inner(say(side, CHILD, AgentEnded(False, "lost", agent="k", turn="m")))[1:]
     assert error["error"]["message"] == "lost"
     assert end["finish_reason"] == "error"
+
+
+def test_whose_fault_a_childs_failure_is_shows_and_a_stop_is_no_error() -> None:
+    side = engine("sub_agent_traces")
+    busy = Failure("overloaded", "busy", "provider", retryable=True)
+    error, end = inner(say(side, CHILD, AgentEnded(False, "I look\nbusy", busy, agent="k", turn="m")))[1:]
+    assert error["error"] == {"code": "provider_error", "message": "busy", "retryable": True}
+    assert end["finish_reason"] == "error"
+    stopped = AgentEnded(False, "cancelled", Failure("cancelled", "cancelled", "engine"), agent="k", turn="m")
+    said, end = inner(say(side, CHILD, stopped))[1:]
+    assert (said["type"], said["message"], end["finish_reason"]) == ("info", "cancelled", "stop")
 
 
 def test_a_childs_own_calls_are_inside_but_what_it_asks_is_asked_like_any_other_a8() -> None:

@@ -91,6 +91,10 @@ def _as_its_own(event: Event) -> list[Event]:
             return []
         case AgentEnded(ok=True, summary=summary):
             return [*([Notice(summary)] if summary else []), TurnEnded("end", turn=turn)]
+        case AgentEnded(summary=summary, failure=Failure(code="cancelled")):
+            return [*([Notice(summary)] if summary else []), TurnEnded("cancelled", turn=turn)]
+        case AgentEnded(failure=Failure() as failure):
+            return [TurnEnded("error", failure=failure, turn=turn)]
         case AgentEnded(summary=summary):
             failure = Failure("sub_agent_error", summary or "the sub-agent failed", "engine")
             return [TurnEnded("error", failure=failure, turn=turn)]
