@@ -105,7 +105,9 @@ def test_what_is_no_log_is_named_and_hides_no_session(place: Place) -> None:
     assert "one: in order" in sessions(place, "repair")
     for path in skipped:
         assert "is no file" in refused(place, "show", path.parent.name)
-        assert place.run("--json-stream", "--session-id", path.parent.name).code == 1
+        for flag in ("--session-id", "--resume"):
+            done = place.run("--json-stream", flag, path.parent.name)
+            assert (done.code, "is no file" in done.errors) == (1, True)
         assert path.exists()
 
 

@@ -94,7 +94,10 @@ def known(root: str, session: str, workspace: str) -> str:
     """The id of a session that exists; `latest` is the most recently active one of this workspace."""
     if session == "latest":
         session = _latest(root, workspace)
-    if not _said_something(os.path.join(path_of(root, session), "log.jsonl")):
+    log = os.path.join(path_of(root, session), "log.jsonl")
+    if is_strange(log):
+        raise FolderError(f"{log} is no file, so there is no session to go on with")
+    if not _said_something(log):
         raise FolderError(f"Session '{session}' not found in {root}. Start it with --session-id {session}")
     return session
 
