@@ -415,7 +415,9 @@ def test_whose_fault_a_childs_failure_is_shows_and_a_stop_is_no_error() -> None:
     assert error["error"] == {"code": "provider_error", "message": "busy", "retryable": True}
     assert end["finish_reason"] == "error"
     stopped = AgentEnded(False, "cancelled", Failure("cancelled", "cancelled", "engine"), agent="k", turn="m")
-    said, end = inner(say(side, CHILD, stopped))[1:]
+    lines = say(side, CHILD, stopped)
+    assert [json.loads(line).get("terminal_state") for line in lines] == [None, None, "failed"]
+    said, end = inner(lines)[1:]
     assert (said["type"], said["message"], end["finish_reason"]) == ("info", "cancelled", "stop")
 
 

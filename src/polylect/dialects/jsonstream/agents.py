@@ -70,7 +70,10 @@ class Relay:
         if isinstance(event, AgentEnded):
             del self._lanes[event.agent]
             inner[-1].pop("usage")  # what children used is counted with the turn
-        return [SubAgentEvent(call, name, frame) for frame in inner]
+        frames = [SubAgentEvent(call, name, frame) for frame in inner]
+        if _is_stopped(event):
+            frames[-1] = replace(frames[-1], terminal_state="failed")
+        return frames
 
     def _open(self, event: Event) -> tuple[str, str, Writer]:
         call, name = (event.call, event.name) if isinstance(event, AgentStarted) else ("", "")
@@ -82,6 +85,10 @@ class Relay:
         return lane
 
 
+def _is_stopped(event: Event) -> bool:
+    return isinstance(event, AgentEnded) and event.failure is not None and event.failure.code == "cancelled"
+
+
 def _as_its_own(event: Event) -> list[Event]:
     turn = event.agent
     match event:
@@ -91,7 +98,7 @@ def _as_its_own(event: Event) -> list[Event]:
             return []
         case AgentEnded(ok=True, summary=summary):
             return [*([Notice(summary)] if summary else []), TurnEnded("end", turn=turn)]
-        case AgentEnded(summary=summary, failure=Failure(code="cancelled")):
+        case AgentEnded(summary=summary) if _is_stopped(event):
             return [*([Notice(summary)] if summary else []), TurnEnded("cancelled", turn=turn)]
         case AgentEnded(failure=Failure() as failure):
             return [TurnEnded("error", failure=failure, turn=turn)]

@@ -56,11 +56,13 @@ class ToolChunk(Frame, frozen=True, tag="tool_chunk"):
 
 
 class SubAgentEvent(Frame, frozen=True, tag="sub_agent_event"):
-    """`inner` is an event of the child as it would have said it itself."""
+    """`inner` is an event of the child as it would have said it itself. Of a child that was stopped, the last one has a
+    `terminal_state` besides: its `stream_end` looks like any other."""
 
     parent_call_id: str
     agent_name: str
     inner: Opaque
+    terminal_state: str | UnsetType = UNSET
 
 
 # cost_attribution
