@@ -54,6 +54,11 @@ class Hold:
         """The engine has this turn, whoever asked for it."""
         self._running.setdefault(turn, prompt)
 
+    def keep(self, turn: str) -> None:
+        """It was too early for this one after all: it waits again, before all others."""
+        if (prompt := self._running.pop(turn, None)) is not None:
+            self._waiting.insert(0, prompt)
+
     def ended(self, turn: str) -> list[Prompt]:
         self._running.pop(turn, None)
         return self._release()

@@ -417,3 +417,18 @@ def test_an_end_that_was_only_waited_for_stands_when_the_engine_vanishes() -> No
     talk = prompted()
     talk.hear(START, *said(reply(text("a"))), end())
     assert ended(talk.side.receive_eof()) == [("t1", "end")]
+
+
+def test_a_prompt_that_waited_and_still_came_too_early_waits_again() -> None:
+    """omp says that nothing runs a moment before it takes the next prompt."""
+    talk = prompted()
+    talk.say(Prompt("t2", "second", ref="r2"))
+    talk.hear(START, STEP, *user("hi"), *said(reply(text("yo"))), STEP_END, end())
+    assert ended(talk.state(IDLE)) == [("t1", "end")]
+    assert [frame["id"] for frame in talk.sent if frame["type"] == "prompt"] == ["t2"]
+    busy = "Agent is already processing. Use steer() or followUp() to queue messages, or wait for completion."
+    assert talk.hear(answer("t2", "prompt", error=busy), answer("t2", "prompt"), only=TurnEnded) == []
+    talk.state(IDLE)
+    assert [frame["id"] for frame in talk.sent if frame["type"] == "prompt"] == ["t2"]
+    heard = talk.hear(answer("t2", "prompt"), START, STEP, *user("second"), only=TurnStarted)
+    assert [event.turn for event in heard] == ["t2"]

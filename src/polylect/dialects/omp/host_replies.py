@@ -1,5 +1,6 @@
 """Responses: whose they are, what they mean, and when a command of ours is answered."""
 
+from collections import Counter
 from typing import Any
 
 from msgspec import Struct
@@ -19,6 +20,10 @@ _SETTINGS = (
     requests.SetSessionName,
 )  # fmt: skip
 """What became of these is told by the state: levels are clamped without a word."""
+
+_BUSY = "Agent is already processing"
+"""How omp refuses a prompt while a run lasts, which may be longer than it says."""
+_MOST_EARLY = 5
 
 
 class Asked(Struct):
@@ -49,6 +54,9 @@ class Replies:
         """A state that the engine has just told."""
         self.to_ask: list[tuple[requests.Request, Asked]] = []
         """What has to be asked before a command is answered."""
+        self.too_early: list[str] = []
+        """Prompts that were held back, and came too early all the same."""
+        self._early: Counter[str] = Counter()
         self.not_taken: list[str] = []
         """Prompts that were refused and so have no turn."""
 
@@ -116,6 +124,10 @@ class Replies:
         self._runs.drop(turn)
         self._refused.add(turn)
         if not asked.ref:
+            if failure.message.startswith(_BUSY) and self._early[turn] < _MOST_EARLY:
+                self._early[turn] += 1
+                self.too_early.append(turn)
+                return []
             return [e.TurnEnded("error", failure=failure, turn=turn)]
         self.not_taken.append(turn)
         asked.failure = failure

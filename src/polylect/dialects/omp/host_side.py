@@ -156,6 +156,10 @@ class HostSide(Speaker):
         for turn in self._replies.not_taken:
             self._release(self._hold.ended(turn))
         self._replies.not_taken.clear()
+        for turn in self._replies.too_early:
+            self._hold.keep(turn)
+            self._runs.unsure = True
+        self._replies.too_early.clear()
         state, self._replies.state = self._replies.state, None
         return events if state is None else [*self._state_told(state), *events]
 
@@ -169,6 +173,8 @@ class HostSide(Speaker):
         busy = state.busy or state.compacting
         ended = self._runs.state(busy=busy)
         idle = not (busy or state.queued or self._runs.turn or self._runs.sent)
+        if idle and self._ready:
+            self._release(self._hold.ready())
         return [*ready, *settings, *ended, *([e.Settled()] if idle else [])]
 
     def _follow(self, events: Iterable[e.Event]) -> Iterator[e.Event]:
