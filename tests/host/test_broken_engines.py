@@ -1,0 +1,62 @@
+"""Every way an engine can fail, on every wire: a typed error with its last words, in bounded time, nothing left."""
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from engine_process import eventually
+from polylect.host import EngineDied, HostError, Limits, TimedOut, connect
+
+BROKEN = Path(__file__).with_name("broken_engine.py")
+DIALECTS = ("jsonstream", "omp", "claude")
+FAULTS: dict[str, tuple[type[HostError], str]] = {
+    "dies": (EngineDied, "exit code 3; it said: out of coffee"),
+    "hangs": (TimedOut, "silent for 0.4 s"),
+    "floods stderr": (EngineDied, "the end"),
+    "writes garbage": (EngineDied, "exit code 3"),
+    "closes stdout": (EngineDied, "has ended"),
+    "ignores SIGTERM": (TimedOut, "silent for 0.4 s"),
+    "never says ready": (EngineDied, "not ready within 0.4 s"),
+    "leaves children": (EngineDied, "exit code 3"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_is_told_as_what_it_is_and_leaves_nothing(fault: str, tmp_path: Path) -> None:
+    """On all wires at once: most of it is waiting."""
+
+    async def all_wires() -> list[int]:
+        return await asyncio.gather(*(meet(fault, dialect, tmp_path) for dialect in DIALECTS))
+
+    before = time.monotonic()
+    pids = asyncio.run(asyncio.wait_for(all_wires(), 20))
+    assert time.monotonic() - before < 15
+    for pid in pids:
+        eventually(lambda pid=pid: not _session(pid))  # type: ignore[misc]
+
+
+async def meet(fault: str, dialect: str, folder: Path) -> int:
+    kind, told = FAULTS[fault]
+    argv = [sys.executable, str(BROKEN), dialect, fault]
+    patience = 0.4 if fault == "never says ready" else 10.0
+    agent = connect(argv, dialect=dialect, cwd=str(folder), ready_within=patience)
+    with pytest.raises(kind, match=told):
+        async with agent:
+            await agent.ask("hello", limits=Limits(idle=0.4) if kind is TimedOut else None)
+    return agent.pid
+
+
+def _session(leader: int) -> list[int]:
+    """Processes of the session that the engine led."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, _, session = path.read_text().rpartition(")")[2].split()[:4]
+        except (OSError, ValueError):
+            continue
+        if int(session) == leader and state != "Z":
+            found.append(int(path.parent.name))
+    return found
