@@ -273,6 +273,7 @@ def test_an_engine_that_dies_in_a_turn_is_there_again_at_the_next_word(place: Pl
                     os.kill(one.pid, 9)
             assert turn.result.failure is not None
             assert "exit code -9" in turn.result.failure.message
+            assert turn.result.failure.retryable
             assert (await one.ask("again")).text == "again"
             hanging = asyncio.create_task(one.ask("hang"))
             await _begun(one)
@@ -306,7 +307,7 @@ def test_each_wire_tells_what_it_has_words_for(place: Place, engine: str) -> Non
     async def talk() -> None:
         async with ours(engine, place, COSTLY) as one:
             assert one.can("prompt", "cancel", "answer", "model", *WIRES[engine])
-            assert not one.can("authenticate")
+            assert not one.can("grant")
             if not one.can("steer"):
                 with pytest.raises(Unsupported, match="send a prompt"):
                     await one.steer("now")

@@ -160,6 +160,9 @@ class InProcess:
         """There is no wire that could lack a word."""
         return True
 
+    async def look(self) -> None:
+        """It goes when we go."""
+
     async def drain(self) -> None:
         await asyncio.sleep(0)
 

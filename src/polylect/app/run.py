@@ -59,14 +59,21 @@ def _parser() -> argparse.ArgumentParser:
     say("--allow", metavar="RULE", action="append", default=[], help="what may be done, as 'Bash(git log:*)' or Edit")
     say("--deny", metavar="RULE", action="append", default=[], help="what may not, whatever is allowed")
     say("--yes", action="store_true", help="allow everything the engine asks for")
-    say("--budget", metavar="DOLLARS", type=float, default=0.0, help="stop when it has cost more")
-    say("--timeout", metavar="SECONDS", type=float, default=0.0, help="stop when it takes longer")
-    say("--idle", metavar="SECONDS", type=float, default=0.0, help="stop when nothing is heard for so long")
+    say("--budget", metavar="DOLLARS", type=_amount, default=0.0, help="stop when it has cost more")
+    say("--timeout", metavar="SECONDS", type=_amount, default=0.0, help="stop when it takes longer")
+    say("--idle", metavar="SECONDS", type=_amount, default=0.0, help="stop when nothing is heard for so long")
     say("--file", metavar="PATH", action="append", default=[], help="a file for the model to look at")
     say("--cwd", metavar="FOLDER", default=".", help="where the work is")
     for name in ("provider", "model", "mode", "resume", "script", "base-url", "system-prompt", "max-turns"):
         say(f"--{name}", dest=name.replace("-", "_"))
     return parser
+
+
+def _amount(text: str) -> float:
+    amount = float(text)
+    if not 0 < amount < 1e9:
+        raise argparse.ArgumentTypeError(f"{text} is not an amount above zero")
+    return amount
 
 
 def _prompt(wanted: argparse.Namespace) -> str:
@@ -149,13 +156,14 @@ class _Run:
         except TurnFailed as error:
             return self._fail(str(error), self._code(error.result), error.result)
         except TimedOut as error:
-            return self._fail(str(error), LIMIT)
+            return self._fail(str(error), LIMIT, error.result)
         except EngineDied as error:
             return self._fail(str(error), FAILED)
         except HostError as error:
             return self._fail(str(error), USAGE)
-        self._say(result)
-        return UNASKED if result.denials and not self._wanted.deny else DONE
+        code = UNASKED if result.denials and not self._wanted.deny else DONE
+        self._say(result, code)
+        return code
 
     async def _listen(self, agent: Agent) -> None:
         async for event in agent.events():
@@ -176,19 +184,19 @@ class _Run:
         failure = result.failure
         return LATER if failure is not None and failure.retryable else FAILED
 
-    def _say(self, result: Result) -> None:
+    def _say(self, result: Result, code: int) -> None:
         match self._wanted.output:
             case "text":
                 value = result.value
                 self._write(json.dumps(value, ensure_ascii=False) if self._schema is not None else result.text)
             case "json":
-                self._write(_as_json(_told(result)))
+                self._write(_as_json({**_told(result), "ok": code == DONE, "exit_code": code}))
 
     def _fail(self, why: str, code: int, result: Result | None = None) -> int:
         self._remark(self._over or why)
         if self._wanted.output == "json":
-            told = _told(result) if result else {"ok": False}
-            self._write(_as_json({**told, "error": self._over or why, "exit_code": code}))
+            told = _told(result) if result else {}
+            self._write(_as_json({"ok": False, **told, "error": self._over or why, "exit_code": code}))
         return code
 
     def _remark(self, text: str) -> None:
@@ -202,7 +210,7 @@ class _Run:
 
 def _told(result: Result) -> dict[str, Any]:
     names = ("text", "reason", "usage", "cost", "steps", "denials", "failure", "value")
-    return {"ok": result.ok, **{name: getattr(result, name) for name in names}}
+    return {name: getattr(result, name) for name in names}
 
 
 def _as_json(value: "Event | dict[str, Any]") -> str:

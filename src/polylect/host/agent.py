@@ -238,7 +238,7 @@ class Agent:
 
     def cost_since(self, before: float | None) -> float | None:
         """Dollars that the session has cost since it had cost so much. None if that is not known."""
-        return None if before is None or self.cost is None or not self._costs_told else self.cost - before
+        return None if before is None or self.cost is None or not self._costs_told else round(self.cost - before, 9)
 
     def stop_soon(self) -> None:
         self._do(self.cancel)
@@ -279,6 +279,7 @@ class Agent:
         """An engine that has died is started again, as often as was agreed, and goes on with its session."""
         if self._link is None:
             raise EngineDied("the engine was never started: use `async with`")
+        await self._link.look()
         if self._death is None:
             return self._link
         if not self._restarts:
@@ -326,7 +327,8 @@ class Agent:
                 self.cost = total.cost
                 self._costs_told = True
             case TurnEnded(failure=Failure("engine_gone")) if self._link:
-                event = replace(event, failure=Failure("engine_gone", str(self._link.death()), "engine"))
+                why = Failure("engine_gone", str(self._link.death()), "engine", retryable=self._restarts > 0)
+                event = replace(event, failure=why)
         self._deliver(event)
 
     def _asked(self, event: Ask) -> asking.Ask:

@@ -54,7 +54,7 @@ def connect(
                 "a command line says all the engine is to be told, and needs its dialect: dialect='claude'"
             )
         around |= {"env": environment, **({"version": version} if version else {})}
-        wire, argv = _dialect(dialect), [*engine, *args]
+        wire, argv = _dialect(dialect), [_program(engine[0]), *engine[1:], *args]
         return Agent(lambda session: ProcessLink(argv, wire, **around), **how)
     one = known.known(engine)
     wishes = {name: _here(name, wish) for name, wish in wishes.items()}
@@ -102,3 +102,8 @@ def _here(name: str, wish: Any) -> Any:
         case tuple() | list() if name in _PATHS:
             return [os.path.abspath(path) for path in wish]
     return wish
+
+
+def _program(word: str) -> str:
+    """The same for a program that is named by its path."""
+    return os.path.abspath(word) if os.sep in word else word

@@ -96,7 +96,8 @@ ENGINES: dict[str, Known] = {
             name="polylect-omp",
             program="polylect",
             dialect="omp",
-            start=("--mode", "rpc", "--approval-mode", "default"),
+            version="18",
+            start=("--mode", "rpc", "--protocol", "18", "--approval-mode", "default"),
             flags={**_OURS, "mode": ("--approval-mode", "{}")},
             modes=_OWN_MODES,
         ),
@@ -170,7 +171,7 @@ class UnknownEngine(LookupError):
 
 def known(name: str) -> Known:
     if name not in ENGINES:
-        raise UnknownEngine(f"there is no engine {name!r}; known are {', '.join(ENGINES)}, or give a command line")
+        raise UnknownEngine(f"there is no engine {name!r}; known are {', '.join(ENGINES)}")
     return ENGINES[name]
 
 

@@ -44,6 +44,10 @@ class Link(Protocol):
         """Whether the wire has this word; see `words.py`."""
         ...
 
+    async def look(self) -> None:
+        """If the engine is gone, return only once everybody has been told."""
+        ...
+
     async def drain(self) -> None: ...
 
     async def close(self) -> int:
@@ -115,6 +119,10 @@ class ProcessLink:
 
     def can(self, word: str) -> bool:
         return word not in self._weak and can_say(self._make, word)
+
+    async def look(self) -> None:
+        if self._process and self._process.gone:
+            await asyncio.wait([self._reading])
 
     async def drain(self) -> None:
         if self._process:

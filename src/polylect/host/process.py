@@ -43,6 +43,16 @@ class EngineProcess:
         return self._child.returncode
 
     @property
+    def gone(self) -> bool:
+        """It has exited, though nobody may have noticed yet."""
+        if self._child.returncode is not None or not hasattr(os, "waitid"):
+            return self._child.returncode is not None
+        try:
+            return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        except ChildProcessError:
+            return True
+
+    @property
     def last_words(self) -> str:
         """The end of what it wrote to stderr."""
         return self._words.decode(errors="replace").strip()

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from polylect.host.agent import Agent
 
 _REPAIRS = 2
+_ENDS = {"limit": "it reached a limit of model requests or of its budget", "cancelled": "it was cancelled"}
 _ONLY_JSON = "\n\nAnswer with nothing but one JSON value that fits this JSON Schema:\n"
 _AGAIN = "That does not fit: {why}\nAnswer again, with nothing but a JSON value that fits the schema."
 
@@ -39,7 +40,7 @@ def _good(agent: "Agent", result: Result) -> Result:
         return result
     if result.failure and result.failure.code == "engine_gone":
         raise agent.death()
-    why = result.failure.message if result.failure else f"it ended with {result.reason!r}"
+    why = result.failure.message if result.failure else _ENDS.get(result.reason, f"it ended with {result.reason!r}")
     raise TurnFailed(f"the turn failed: {why}", result)
 
 
