@@ -109,8 +109,8 @@ class Agent:
         return tuple(self._asks.values())
 
     def can(self, *words: str) -> bool:
-        """Whether this engine's wire has these words: "steer", "compact", "run_shell", "open_session", "tools" ..."""
-        return bool(self._link) and all(self._link.can(word) for word in words)  # type: ignore[union-attr]
+        """Whether this engine's wire has these words: "steer", "compact", "shell", "new_session", "query:state" ..."""
+        return self._link is not None and all(map(self._link.can, words))
 
     # Talking.
 
