@@ -200,8 +200,9 @@ def tried_again(wire: Wire, service: Service) -> None:
 
 
 def refused(wire: Wire, service: Service) -> None:
-    error = {"type": "error", "error": {"type": "invalid_request_error", "message": "this makes no sense"}}
-    service.give(reply(json.dumps(error).encode(), status=400, kind="application/json"))
+    """With 403: the text of a 400 has a file's name with the time in it, and omp tries again where it finds "500"."""
+    error = {"type": "error", "error": {"type": "permission_error", "message": "this is not for you"}}
+    service.give(reply(json.dumps(error).encode(), status=403, kind="application/json"))
     prompt(wire)
 
 
