@@ -221,6 +221,30 @@ def test_a_log_of_a_later_version_can_be_read_but_not_gone_on_with(place: Place)
     assert "hello" in sessions(place, "show", "one")
 
 
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--json-stream", "--resume", "one"), 0),
+        (("--json-stream", "--protocol", "0.1.0", "--resume", "one"), 0),
+        (("--mode", "rpc", "--resume", "one"), 0),
+        (("--mode", "rpc", "--session", "../state/sessions/one/log.jsonl"), 0),
+        (("--output-format", "stream-json", "--input-format", "stream-json", "--verbose", "--resume", "one"), 1),
+    ],
+    ids=["json-stream", "aionrs", "omp", "omp, a file", "claude"],
+)
+def test_S2_a_log_of_which_nothing_can_be_read_is_refused_before_ready_on_every_wire(
+    place: Place, flags: tuple[str, ...], said: int
+) -> None:
+    log = place.sessions / "one" / "log.jsonl"
+    log.parent.mkdir(parents=True)
+    log.write_bytes(b"garbage\n")
+    done = place.run(*flags, "--provider", "scripted")
+    assert (done.code, len(done.frames)) == (1, said)
+    assert "none of the 1 lines of its log can be read. Nothing was changed: polylect sessions repair" in done.errors
+    assert [frame["subtype"] for frame in done.frames] == ["error_during_execution"] * said
+    assert log.read_bytes() == b"garbage\n"
+
+
 USELESS = ("wat", "--wat", "show", "show a b", "export", "export a --to", "import", "fork", "name a", "repair a b",
            "delete", "fork a --wat b")  # fmt: skip
 

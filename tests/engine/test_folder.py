@@ -125,11 +125,46 @@ def test_S2_what_cannot_be_gone_on_with_shows_in_the_first_line(
         folder.look(str(tmp_path), "s")
 
 
-@pytest.mark.parametrize("line", [b"", b"garbage\n", b"\xff\n", b"[1]\n", b'{"body":[]}\n', b"[" * 70_000])
-def test_what_a_first_line_does_not_tell_is_left_to_whoever_reads_all_of_it(line: bytes, tmp_path: Path) -> None:
+GOOD = b'{"id":"1","parent":"","at":1,"body":{"type":"turn_opened","turn":"t1"}}\n'
+DAMAGED = [b"garbage\n", b"\xff\n", b"[1]\n", b'{"body":[]}\n', b'{"body":{"type":"opened"}}\n', b"[" * 70_000, b"PK\0"]
+
+
+@pytest.mark.parametrize("line", DAMAGED)
+def test_S2_a_log_of_which_nothing_can_be_read_is_refused_with_what_to_do(line: bytes, tmp_path: Path) -> None:
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / "log.jsonl").write_bytes(line)
+    why = (
+        "Session 's' cannot be gone on with: none of the 1 lines of its log can be read. Nothing was changed: polylect"
+    )
+    with pytest.raises(FolderError, match=re.escape(why)):
+        folder.look(str(tmp_path), "s")
+    assert (tmp_path / "s" / "log.jsonl").read_bytes() == line
+
+
+@pytest.mark.parametrize("log", [b"garbage\n" + GOOD, b"[" * 70_000 + b"\n" + GOOD, b'{"id":"1","par', b'{"', b"\n\n"])
+def test_S1_a_log_of_which_something_can_be_read_or_that_was_cut_at_once_is_gone_on_with(
+    log: bytes, tmp_path: Path
+) -> None:
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "log.jsonl").write_bytes(log)
     folder.look(str(tmp_path), "s")
+    FileStore(folder.resume(str(tmp_path), "s", "/w"), cwd="/w", new_id=str).close()
+
+
+def test_a_session_named_by_its_file_is_looked_at_as_well(tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    log, theirs = tmp_path / "s" / "log.jsonl", tmp_path / "theirs.jsonl"
+    log.write_bytes(b"garbage\n")
+    for path in (log, log.parent):
+        with pytest.raises(FolderError, match="Session 's' cannot be gone on with: none of the 1 lines"):
+            folder.look_at(str(path))
+    theirs.write_bytes(b"garbage\n[1]\n")
+    with pytest.raises(FolderError, match="none of its lines is an object"):
+        folder.look_at(str(theirs))
+    with pytest.raises(FolderError, match="no file at all"):
+        folder.look_at(str(tmp_path))
+    theirs.write_bytes(b'\xef\xbb\xbf{"type":"session"}\n')
+    folder.look_at(str(theirs))
 
 
 def test_the_version_of_logs_is_the_same_in_both_places() -> None:

@@ -158,7 +158,7 @@ def test_S1_a_log_of_which_nothing_can_be_read_is_not_thrown_away(tmp_path: Path
     conversation_with_everything(tmp_path)
     strange = b'{"id":"1","parent":"","at":0,"body":{"type":"opened_anew"}}\n{"id":"2","par'
     log_of(tmp_path).write_bytes(strange)
-    with pytest.raises(SessionError, match="none of the 1 lines of its log can be read"):
+    with pytest.raises(SessionError, match="none of the 2 lines of its log can be read"):
         opened(tmp_path)
     assert log_of(tmp_path).read_bytes() == strange
     folder.resume(str(tmp_path), "s1", "/w").close()  # and the refusal has let go of it

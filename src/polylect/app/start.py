@@ -304,7 +304,8 @@ def _session(values: config.Values, env: dict[str, str]) -> folder.Folder | None
             raise CannotStart("--resume needs sessions, and they are switched off", silent=True)
         return None
     root, workspace = sessions_root(values, env), str(values["workspace"])
-    if values.get("session_file"):
+    if file := values.get("session_file"):
+        folder.look_at(str(file))
         return None  # which session that is shows when it is read
     if resumed is not None:
         known = folder.known(root, str(resumed), workspace)

@@ -117,17 +117,38 @@ def resume(root: str, session: str, workspace: str) -> Folder:
 
 
 def look(root: str, session: str) -> None:
-    """Refuse what could not be gone on with, as far as the first lines of its log and of those it came from tell."""
+    """Refuse what could not be gone on with, as far as the first lines of its log and of those it came from tell.
+
+    Only a log whose first line is damaged is read to its end: whether any of it can be.
+    """
     told = f"Session '{session}' cannot be gone on with"
     opened, seen = _opened(path_of(root, session)), {session}
     if isinstance(version := opened.get("version"), int) and version > VERSION:
         raise FolderError(f"{told}: {written_later(version)}")
+    if not isinstance(opened.get("session"), str) or not isinstance(opened.get("cwd"), str):
+        from polylect.engine.log import read_path, unusable  # 40 ms, and only for such a log
+
+        if why := unusable(read_path(os.path.join(path_of(root, session), "log.jsonl"))):
+            raise FolderError(f"{told}: {why}")
     while isinstance(parent := opened.get("parent"), str) and parent and parent not in seen:
         path = os.path.join(root, os.path.basename(parent))
         if not _said_something(os.path.join(path, "log.jsonl")):
             raise FolderError(f"{told}: {parent_gone(parent)}")
         seen.add(parent)
         opened = _opened(path)
+
+
+def look_at(path: str) -> None:
+    """The same where a session is named by its file, which may be another program's."""
+    place = path if os.path.isdir(path) else os.path.dirname(path)
+    log = os.path.join(place, "log.jsonl")
+    if path in (place, log) and os.path.isfile(log):
+        return look(*os.path.split(place))
+    if not os.path.isfile(path):
+        raise FolderError(f"{path} is no session file: it is no file at all")
+    lines = _beginning(path).split(b"\n")
+    if os.path.getsize(path) <= _FIRST and not any(isinstance(_value(line), dict) for line in lines):
+        raise FolderError(f"{path} is no session file: none of its lines is an object in JSON. Nothing was changed")
 
 
 def written_later(version: int) -> str:
@@ -148,15 +169,26 @@ class _Plainly:
 
 
 def _opened(path: str) -> dict[str, object]:
-    """What a log begins with; nothing if that cannot be told, which whoever reads all of it will see."""
-    try:
-        with open(os.path.join(path, "log.jsonl"), "rb") as file:
-            scan = make_scanner(_Plainly())  # type: ignore[arg-type]
-            entry, _ = scan(file.readline(_FIRST).decode(), 0)
-    except (OSError, ValueError, StopIteration, RecursionError):
-        return {}
+    """What a log begins with; nothing if that is damaged."""
+    entry = _value(_beginning(os.path.join(path, "log.jsonl")).partition(b"\n")[0])
     body = entry.get("body") if isinstance(entry, dict) else None
     return body if isinstance(body, dict) and body.get("type") == "opened" else {}
+
+
+def _beginning(path: str) -> bytes:
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return file.read(_FIRST)
+    except OSError:
+        return b""
+
+
+def _value(line: bytes) -> object:
+    try:
+        value: object = make_scanner(_Plainly())(line.decode().lstrip("\ufeff \t\r"), 0)[0]  # type: ignore[arg-type]
+    except (ValueError, StopIteration, RecursionError):
+        return None
+    return value
 
 
 def path_of(root: str, session: str) -> str:

@@ -17,6 +17,7 @@ from polylect.vocab.errors import SessionError
 MAX_LINE = 256 * 1024 * 1024
 """A longer line is damaged: the longest that is ever accepted has a quarter of this."""
 _PIECE = 1 << 22
+_BEGINNING = b'{"id":"'
 _decode: Callable[[bytes], Entry] = msgspec.json.Decoder(Entry).decode
 
 
@@ -104,9 +105,15 @@ def unusable(found: Log) -> str:
     """Why nothing may be added to it; empty if that is in order."""
     if found.version > VERSION:
         return written_later(found.version)
-    if found.faults and not found.entries:
-        return f"none of the {len(found.faults)} lines of its log can be read. Nothing was changed"
+    if not found.entries and (found.faults or not _may_begin(found.torn)):
+        told = f"none of the {len(found.faults) + bool(found.torn)} lines of its log can be read. Nothing was changed"
+        return f"{told}: polylect sessions repair saves what can be made out, or begin another session"
     return ""
+
+
+def _may_begin(torn: bytes) -> bool:
+    """Whether this is how the first line of a log looks when it was cut off: then nothing was acknowledged."""
+    return torn.startswith(_BEGINNING) or _BEGINNING.startswith(torn)
 
 
 def ancestry(path: str, opened: Entry | None) -> tuple[list[Entry], list[str]]:
