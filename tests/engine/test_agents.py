@@ -1,14 +1,16 @@
 """Sub-agents: their lanes, their rights (A8), their end, what they cost."""
 
 import asyncio
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from doubles import Echo, Hang, Run, Talk, converse, run
+from polylect.engine.folder import create
 from polylect.engine.personas import Persona, find_personas, parse
-from polylect.engine.store import MemoryStore
+from polylect.engine.store import FileStore, MemoryStore
 from polylect.providers.scripted import Scripted
 from polylect.vocab.commands import Answer, Cancel, Command, Configure, Prompt
 from polylect.vocab.content import Failure, Usage
@@ -26,6 +28,7 @@ from polylect.vocab.events import (
     TurnStarted,
     UserMessage,
 )
+from polylect.vocab.ports import ToolContext, ToolReturn
 
 
 def script(*replies: dict[str, Any]) -> Scripted:
@@ -319,3 +322,42 @@ def test_one_agent_a_call_and_agents_that_the_host_describes(tmp_path: Path) -> 
     told = {event.call: event.output for event in talk.events if isinstance(event, ToolFinished)}
     assert "seen" in told["a"]
     assert "no agent 'nobody'" in told["b"]
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_a8_an_agent_at_work_has_the_mode_that_its_parent_has_now(tmp_path: Path, background: bool) -> None:
+    model = script(
+        {"when": {"prompt": "do one", "step": 1}, "say": [{"call": "Run", "id": "r1"}]},
+        {"when": {"prompt": "do one", "step": 2}, "say": [{"call": "Run", "id": "r2"}]},
+        {"when": {"prompt": "start", "step": 1}, "say": [spawn(task("one"), background=background)]},
+        {"say": ["done"]},
+    )
+
+    def host(event: Event) -> Command | None:
+        if isinstance(event, ToolStarted) and event.call == "r1":
+            return Configure({"mode": "default"})
+        return Answer(event.ask, "deny") if isinstance(event, Ask) else None
+
+    talk = converse(tmp_path, model, [Prompt("t1", "start")], Run(), host=host, mode="force")
+    assert [(ask.agent, ask.call) for ask in talk.of(Ask)] == [("s1", "r2")]
+
+
+class Spill(Echo):
+    """Has more to say than the model wants to read."""
+
+    async def work(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
+        return ToolReturn(context.spill("long"))
+
+
+def test_a_long_output_of_an_agent_is_beside_the_session_and_goes_with_the_engine(tmp_path: Path) -> None:
+    model = script(
+        {"when": {"prompt": "do one", "step": 1}, "say": [{"call": "Spill"}]},
+        {"when": {"prompt": "do one"}, "say": ["it was long"]},
+        *TWO,
+    )
+    folder = create(str(tmp_path / "sessions"), "s1", str(tmp_path))
+    store = FileStore(folder, cwd=str(tmp_path), new_id=map(str, count(1)).__next__)
+    talk = converse(tmp_path, model, [Prompt("t1", "both")], Spill(), store=store, mode="force")
+    [path] = [Path(done.output) for done in talk.of(ToolFinished) if done.name == "Spill"]
+    assert path.parent == Path(folder.path) / "spill"
+    assert not path.exists()

@@ -18,7 +18,7 @@ from polylect.engine.host_calls import HostCalls
 from polylect.engine.prompt import system_prompt
 from polylect.engine.rulebook import Rulebook, configured_rules, rules_in
 from polylect.engine.session import Session
-from polylect.engine.settings import Settings
+from polylect.engine.settings import Mode, Settings
 from polylect.engine.spills import spill_folders
 from polylect.engine.steers import Steers
 from polylect.engine.traces import Record
@@ -106,7 +106,7 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
 
     def usable(self) -> dict[str, Tool]:
         """The tools there are in the mode at hand."""
-        mode = self.settings.mode
+        mode = self.mode
         return {name: tool for name, tool in self.tools.items() if mode in getattr(tool, "modes", (mode,))}
 
     def abilities(self) -> Abilities:
@@ -136,6 +136,11 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         """The main one."""
         return self.parent.top if self.parent else self
 
+    @property
+    def mode(self) -> Mode:
+        """The main one's, also if that has changed since this one was started (A8)."""
+        return self.top.settings.mode
+
     def voice(self, turn: str) -> Callable[[Event], None]:
         """Says new-made events of a turn in this agent's lane, filling in both."""
 
@@ -155,7 +160,7 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
             turn=turn,
             agent=self.lane,
             workspace=self.settings.workspace,
-            mode=self.settings.mode,
+            mode=self.mode,
             voice=self.voice(turn),
             put=self._put,
         )

@@ -186,7 +186,7 @@ class Spawn:
             for name, tool in parent.tools.items()
             if name not in (self.name, FORM, EXIT_PLAN) and persona.allows(name)
         }
-        session = Session(MemoryStore(""))
+        session = Session(MemoryStore("", beside=parent.session.store))
         session.calls = parent.session.calls  # hosts tell calls apart by id alone, whoever called
         agent = Agent(
             settings=settings,

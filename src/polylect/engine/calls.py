@@ -164,7 +164,7 @@ class Calls:
         if judged.decision != "deny" and opinion.decision:
             judged = Verdict(opinion.decision, opinion.reason or judged.why)
         if judged.decision == "allow" and gated:
-            judged = Verdict("deny" if self._agent.settings.mode == "dont_ask" else "ask", gated)
+            judged = Verdict("deny" if self._agent.mode == "dont_ask" else "ask", gated)
         if judged.decision == "ask":
             answer = await self._ask(call, tool, judged.why)
             if answer.verdict != "allow":
@@ -195,7 +195,7 @@ class Calls:
         outside = tuple(path for path in touched if not any(is_below(path, root) for root in roots))
         guarded = tuple(path for path in touched if _steers(path, settings.workspace))
         wanted = Wanted(tool.name, tool.category, args, outside, touched, getattr(tool, "long_name", ""), guarded)
-        return wanted, verdict(wanted, settings.mode, settings.allow_list, self._agent.rules)
+        return wanted, verdict(wanted, self._agent.mode, settings.allow_list, self._agent.rules)
 
     def _deny(self, call: ToolCall, reason: str) -> None:
         self._finish(call, ToolReturn(f"Tool denied: {reason}", ok=False), "denied", reason)

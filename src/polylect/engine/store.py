@@ -15,6 +15,7 @@ from polylect.engine.spills import Spills
 from polylect.vocab.content import Message
 from polylect.vocab.entries import Body, Configured, Entry, Opened, Said
 from polylect.vocab.errors import SessionError
+from polylect.vocab.ports import Store
 from polylect.wire import jsonl
 
 _sync = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
@@ -180,12 +181,17 @@ def _now() -> int:
 
 
 class MemoryStore:
-    """A session that nobody keeps. Long outputs go below `folder`, or to where the system has such files."""
+    """A session that nobody keeps.
+
+    Long outputs go below `folder`, or to where the system has such files; those of a session that is part of another
+    one go `beside` that, and end with it.
+    """
 
     file = ""
 
-    def __init__(self, folder: str, session: str = "") -> None:
+    def __init__(self, folder: str, session: str = "", *, beside: Store | None = None) -> None:
         self.session = session
+        self._beside = beside
         self.entries: list[Entry] = []
         self._folder = folder
         self._spilled = ""
@@ -212,6 +218,8 @@ class MemoryStore:
         pass
 
     def spill(self, text: str) -> str:
+        if self._beside:
+            return self._beside.spill(text)
         import tempfile  # 12 ms, and only for output that is too long
 
         self._spilled = self._spilled or tempfile.mkdtemp(prefix="polylect-", dir=self._folder or None)
