@@ -37,14 +37,15 @@ class Window:
 
     name = "window"
 
-    def __init__(self, size: int, steps: int, *, summary: str = "what mattered") -> None:
+    def __init__(self, size: int, steps: int, *, summary: str = "what mattered", told: bool = True) -> None:
         self.size = size
+        self.told = told
         self.sent: list[int] = []
         self._left = steps
         self._summary = summary
 
     def info(self, model: str) -> ModelInfo:
-        return ModelInfo(model, window=self.size)
+        return ModelInfo(model, window=self.size if self.told else 0)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
         text = "".join(str(message.content) for message in request.messages) + request.system
@@ -98,6 +99,36 @@ def test_an_overflow_told_by_the_service_is_answered_by_making_room_and_asking_a
     talk = converse(tmp_path, model, [Prompt("t1", "a"), Prompt("t2", "b"), Prompt("t3", "c")])
     assert [event.reason for event in talk.of(TurnEnded)] == ["end", "end", "end"]
     assert [event.reason for event in talk.of(CompactionStarted)] == ["overflow"]
+
+
+def test_a_conversation_that_is_far_too_long_for_a_model_whose_window_nobody_knows_goes_on(tmp_path: Path) -> None:
+    """Neither what is kept beside the summary nor what it would be made from fits at first."""
+    model = Window(100_000, 0, told=False)
+
+    async def conversation(talk: Talk) -> None:
+        talk.send(*(Prompt(f"t{number}", "word " * 300) for number in range(60)))
+        await talk.engine.settled()
+        model.size = 2000
+        talk.send(Prompt("now", "how small"), Prompt("then", "go on"))
+
+    talk = run(conversation, tmp_path, model)
+    assert {event.reason for event in talk.of(TurnEnded)} == {"end"}
+    assert [(event.ok, event.kept) for event in talk.of(CompactionEnded)] == [(True, "61"), (True, "120")]
+
+
+@pytest.mark.parametrize("most", [8000, 100_000])
+def test_a_reply_that_may_be_as_long_as_the_window_is_no_reason_to_compact(tmp_path: Path, most: int) -> None:
+    prompts = [Prompt(f"t{number}", "go on " * 50) for number in range(8)]
+    talk = converse(tmp_path, script({"say": ["word " * 40]}, window=8000), prompts, max_tokens=most)
+    assert talk.of(CompactionStarted) == []
+
+
+def test_after_three_summaries_that_made_no_room_no_more_are_made(tmp_path: Path) -> None:
+    prompts = [Prompt(f"t{number}", "go on " * 50) for number in range(8)]
+    model = script({"say": ["word " * 40]}, window=1000)
+    talk = converse(tmp_path, model, prompts, system_prompt="Mind this. " * 400)
+    assert [event.ok for event in talk.of(CompactionEnded)] == [True, True, True]
+    assert [event.reason for event in talk.of(TurnEnded)] == ["end"] * 8
 
 
 def test_what_was_said_stays_in_the_log_and_a_resumed_session_goes_on_from_the_summary(tmp_path: Path) -> None:

@@ -140,7 +140,15 @@ def test_an_unknown_model_names_the_flag(wire: Wire) -> None:
 
 
 def test_a_conversation_that_is_too_long_is_an_overflow(wire: Wire) -> None:
-    for text in ("prompt is too long: 210000 tokens > 200000", "This model's maximum context length is 8192 tokens"):
+    for text in (
+        "prompt is too long: 210000 tokens > 200000",
+        "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000",
+        "This model's maximum context length is 8192 tokens",
+        "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)",
+        "The decoder prompt (length 5000) is longer than the maximum model length of 4096",
+        "This model's maximum prompt length is 131072 but the request contains 537812 tokens",
+        "the input length exceeds the context length",
+    ):
         body = msgspec.json.encode({"error": {"message": text}})
         assert fault(wire, reply(body, status=400)).kind == "overflow"
 

@@ -87,19 +87,31 @@ class Compactor:
 
     async def make_room(self, say: Say) -> bool:
         """Compact if the window is nearly full, unless that has failed too often. Whether it was tried."""
-        settings, window = self._settings(), self._window()
-        reserve = max(settings.max_tokens, int(window * (1 - settings.compact_at)))
-        wanted = settings.auto_compaction and self._failures < MOST_FAILURES
-        full = bool(window) and wanted and self.used() > window - reserve
+        wanted = self._settings().auto_compaction and self._failures < MOST_FAILURES
+        full = wanted and self._is_full()
         if full:
             await self.compact("threshold", say)
         return full
 
+    def _is_full(self) -> bool:
+        """A reply has to fit too, but one that may be as long as the window leaves nothing to reply to."""
+        settings, window = self._settings(), self._window()
+        reserve = max(min(settings.max_tokens, window // 2), int(window * (1 - settings.compact_at)))
+        return bool(window) and self.used() > window - reserve
+
     async def compact(
-        self, reason: Literal["threshold", "overflow", "manual"], say: Say, instructions: str = ""
+        self,
+        reason: Literal["threshold", "overflow", "manual"],
+        say: Say,
+        instructions: str = "",
+        *,
+        keep: bool = True,
     ) -> bool:
-        """Replace the beginning by a summary. False if that was not possible: then nothing has changed."""
-        session, before, kept = self._session, self.used(), self._cut()
+        """Replace the beginning by a summary, or, unless there is an end to `keep`, all but what was said last.
+
+        False if that was not possible: then nothing has changed.
+        """
+        session, before, kept = self._session, self.used(), self._cut(keep=keep)
         if kept <= session.kept:
             return False
         say(CompactionStarted(reason))
@@ -121,7 +133,8 @@ class Compactor:
             return False
         finally:
             self._work = None
-        self._failures = self._known = self._known_at = 0
+        self._known = self._known_at = 0
+        self._failures = self._failures + 1 if self._is_full() else 0  # it does not help: that is a failure too
         say(CompactionEnded(summary=summary, before=before, after=self.used(), kept=str(kept)))
         return True
 
@@ -145,10 +158,10 @@ class Compactor:
     async def by_hand(self, say: Say, instructions: str) -> None:
         await self.compact("manual", say, instructions)
 
-    def _cut(self) -> int:
+    def _cut(self, *, keep: bool = True) -> int:
         talk = self.used() - self._overhead
         most = int(self._window() * _KEPT_SHARE) or talk
-        return cut(self._session.messages, self._session.kept, min(most, talk // 2))
+        return cut(self._session.messages, self._session.kept, min(most, talk // 2) if keep else 0)
 
     async def _summary(self, reason: str, messages: Sequence[Message], instructions: str) -> str:
         opinion = await self._consult(reason)
@@ -157,15 +170,25 @@ class Compactor:
         return await self._summarise(messages, "\n".join(filter(None, (instructions, opinion.context))))
 
     async def _summarise(self, messages: Sequence[Message], instructions: str) -> str:
-        settings = self._settings()
-        limit = 2 * (self._window() or 200_000)  # characters: half the window at four a token
-        told = _clip("\n\n".join(map(_as_text, messages)), limit)
+        """Of as much as fits: where the window is not known, or smaller than was told, less and less is sent."""
         earlier = f"Summary of what came before:\n{self._session.summary}\n\n" if self._session.kept else ""
+        told = earlier + "\n\n".join(map(_as_text, messages))
+        limit = min(len(told), 2 * (self._window() or 200_000))  # characters: half the window at four a token
+        while True:
+            try:
+                return await self._notes(_clip(told, limit), instructions)
+            except ProviderError as error:
+                limit //= 2
+                if error.kind != "overflow" or limit < _LONGEST_OUTPUT:
+                    raise
+
+    async def _notes(self, told: str, instructions: str) -> str:
+        settings = self._settings()
         wish = f"\n\nThe person asks: {instructions}" if instructions else ""
         request = ModelRequest(
             model=settings.model,
             system=_INSTRUCTIONS + wish,
-            messages=[Message("user", (Text(earlier + told),))],
+            messages=[Message("user", (Text(told),))],
             session=self._session.id,
             retries=settings.auto_retry,
         )

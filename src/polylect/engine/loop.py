@@ -186,18 +186,21 @@ class Turn:
     async def _step_that_fits(self) -> Reply | None:
         """Make room before the window is full; if the service says that it is full already, make room and ask again.
 
-        None if that took what was left of the budget.
+        Where that is not enough, nothing is kept but what was said last. None if it took what was left of the budget.
         """
         compactor = self._agent.compactor
         if await compactor.make_room(self._say) and self._out_of_budget():
             return None
-        try:
-            return await self._step()
-        except ProviderError as error:
-            possible = error.kind == "overflow" and self._agent.settings.auto_compaction
-            if not possible or not await compactor.compact("overflow", self._say):
-                raise
-        return None if self._out_of_budget() else await self._step()
+        for keep in (True, False):
+            try:
+                return await self._step()
+            except ProviderError as error:
+                possible = error.kind == "overflow" and self._agent.settings.auto_compaction
+                if not possible or not await compactor.compact("overflow", self._say, keep=keep):
+                    raise
+            if self._out_of_budget():
+                return None
+        return await self._step()
 
     async def _step(self) -> Reply:
         """One reply and the calls it asked for. What was said and done is stored, even if it broke off."""

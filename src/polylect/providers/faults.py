@@ -27,14 +27,20 @@ _BY_STATUS: dict[int, tuple[ProviderFault, bool]] = {
 _OVERFLOW = (
     "prompt is too long",
     "context_length_exceeded",
-    "maximum context length",
+    "context length",
+    "context limit",
     "context window",
     "exceed_context_size",
     "exceeds the available context",
     "input is too long",
     "too many tokens",
-    "input token count exceeds",
+    "input token count",
+    "prompt token count",
+    "maximum prompt length",
+    "maximum model length",
+    "model token limit",
 )
+"""How services say it, each in its own words, in lower case."""
 
 _SPENT = ("insufficient_quota", "credit balance", "billing", "exceeded your current quota")
 
@@ -63,8 +69,8 @@ def refusal(service: Service, model: str, status: int, headers: Mapping[str, str
     said = message_in(body)
     low = body.decode("utf-8", "replace").lower()
     kind, retryable = _BY_STATUS.get(status, ("server", True) if status >= 500 else ("bad_request", False))
-    if kind == "bad_request" and any(phrase in low for phrase in _OVERFLOW):
-        kind = "overflow"
+    if kind in ("bad_request", "server") and any(phrase in low for phrase in _OVERFLOW):
+        kind, retryable = "overflow", False
     if any(phrase in low for phrase in _SPENT) and status in (400, 402, 403, 429):
         kind, retryable = "rate_limit", False
     if headers.get("x-should-retry") in ("true", "false"):
