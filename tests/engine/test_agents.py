@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from doubles import Echo, Hang, Run, Talk, converse, run
+from doubles import Echo, Hang, Log, Run, Talk, converse, run
 from polylect.engine.folder import create
 from polylect.engine.personas import Persona, find_personas, parse
+from polylect.engine.session import Session
 from polylect.engine.store import FileStore, MemoryStore
 from polylect.providers.scripted import Scripted
 from polylect.vocab.commands import Answer, Cancel, Command, Configure, Prompt
@@ -361,3 +362,31 @@ def test_a_long_output_of_an_agent_is_beside_the_session_and_goes_with_the_engin
     [path] = [Path(done.output) for done in talk.of(ToolFinished) if done.name == "Spill"]
     assert path.parent == Path(folder.path) / "spill"
     assert not path.exists()
+
+
+def test_l2_a_report_that_could_not_be_kept_is_told_of_now_and_after_a_restart(tmp_path: Path) -> None:
+    full: list[bool] = []
+    log = Log(full=lambda write: bool(full))
+    model = script(
+        {"when": {"prompt": "do late", "step": 1}, "say": [{"call": "Run"}]},
+        {"when": {"prompt": "do late"}, "say": ["found it"]},
+        {"when": {"prompt": "go", "step": 1}, "say": [spawn(task("late"), background=True)]},
+        {"say": ["ok"]},
+    )
+
+    def host(event: Event) -> Command | None:
+        if isinstance(event, AgentEnded):
+            full.append(True)
+        return Answer(event.ask, "allow") if isinstance(event, Ask) and event.name == "Spawn" else None
+
+    async def conversation(talk: Talk) -> None:
+        talk.send(Prompt("t1", "go"))
+        await talk.until(TurnEnded)
+        talk.send(Answer((await talk.until(Ask, 2)).ask, "allow"))
+        await talk.until(Notice)
+        full.clear()
+
+    talk = run(conversation, tmp_path, model, Run(), host=host, store=log)
+    [notice] = talk.of(Notice)
+    assert "could not be kept: cannot write the session log" in notice.text
+    assert Session(log.read_back()).abandoned == ("late",)

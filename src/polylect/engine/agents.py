@@ -105,13 +105,13 @@ class Crew:
 
 
 class Spawn:
-    """The tool. `report` takes what a background agent has to say after the turn that started it."""
+    """The tool. `report` takes what a background agent has to say after the turn that started it, if it can."""
 
     name = "Spawn"
     category: Category = "exec"
 
     def __init__(
-        self, agent: Agent, personas: Mapping[str, Persona], report: Callable[[str], None], crew: Crew
+        self, agent: Agent, personas: Mapping[str, Persona], report: Callable[[str], bool], crew: Crew
     ) -> None:
         self._agent = agent
         self._personas = personas
@@ -216,8 +216,7 @@ class Spawn:
 
     async def _see_through(self, child: "_Child", session: Session) -> None:
         await child.work()
-        if not self._crew.closed:
-            self._report(child.told)
+        if not self._crew.closed and self._report(child.told):
             _keep(session, child, "")
 
 

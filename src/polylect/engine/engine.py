@@ -52,7 +52,7 @@ from polylect.vocab.commands import (
 )
 from polylect.vocab.content import Failure, Message, Text
 from polylect.vocab.errors import SessionError
-from polylect.vocab.events import Event, PlanChanged, Reply, TurnEnded
+from polylect.vocab.events import Event, Notice, PlanChanged, Reply, TurnEnded
 from polylect.vocab.ports import Servers
 
 _REMINDER = "todo-"
@@ -182,10 +182,11 @@ class Engine:
         self.turns.stop(keep=True)
         self.turns.next()
 
-    def _report(self, text: str) -> None:
-        """What a background agent has to say starts a turn that nobody asked for."""
-        self._add_turn(f"agent-{self.agent.new_id()}", text)
+    def _report(self, text: str) -> bool:
+        """What a background agent has to say starts a turn that nobody asked for. Whether it could be kept."""
+        kept = self._add_turn(f"agent-{self.agent.new_id()}", text)
         self.turns.next()
+        return kept
 
     def _remind(self, ended: TurnEnded) -> None:
         """A model that ends before its own list does is told so, a few times."""
@@ -198,10 +199,14 @@ class Engine:
             self.emit(PlanChanged(tuple(todos)))
             self._add_turn(f"{_REMINDER}{self.agent.new_id()}", f"{_UNFINISHED}\n- " + "\n- ".join(left))
 
-    def _add_turn(self, turn: str, text: str) -> None:
-        with suppress(SessionError):
+    def _add_turn(self, turn: str, text: str) -> bool:
+        try:
             self.agent.session.accept(turn, Message("user", (Text(text),)))
-            self.turns.add(Prompt(turn, text), cause="engine")
+        except SessionError as error:
+            self.emit(Notice(f"What the model was to be told next could not be kept: {error}", "warning"))
+            return False
+        self.turns.add(Prompt(turn, text), cause="engine")
+        return True
 
     # Commands: each is carried out, or the failure says why not.
 
