@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from machine import PATIENCE
+
 BEFORE_READY = {
     "polylect",
     "polylect.app",
@@ -46,13 +48,14 @@ NOT_FOR_A_FIRST_ANSWER = {
     "ast": "inspect, which asyncio imports and hardly uses",
     "dis": "the same",
     "tokenize": "linecache, which is for tracebacks",
+    "binascii": "base64, which is for pictures",
     "httptools": "HTTP, which a script does not speak",
     "argparse": "which our own flags do without",
     "dataclasses": "which our Structs do without",
     "pathlib": "which os.path stands in for",
     "polylect.tools.standard": "tools, which are loaded while the host thinks",
 }
-BUT = {"claude": {"polylect.tools.standard"}}
+BUT = {"claude": {"polylect.tools.standard", "binascii"}}
 """Its answer names the skills, which come with the tools."""
 
 _SPY = """
@@ -98,7 +101,9 @@ def environment(home: Path) -> dict[str, str]:
 def test_nothing_but_a_handful_is_imported_before_ready(tmp_path: Path, face: str, provider: str) -> None:
     flags, own, _, _ = FACES[face]
     argv = [sys.executable, "-c", _SPY, *flags, "--provider", provider]
-    done = subprocess.run(argv, capture_output=True, env=environment(tmp_path), cwd=tmp_path, timeout=30, check=True)
+    done = subprocess.run(
+        argv, capture_output=True, env=environment(tmp_path), cwd=tmp_path, timeout=PATIENCE, check=True
+    )
     assert done.stdout.startswith(FIRST[face]), "`ready` has to be out before anything else is imported"
     new = set(json.loads(done.stderr)) - BEFORE_READY - own
     assert not new, f"imported before `ready` and not on the list: {sorted(new)}"
@@ -109,7 +114,13 @@ def test_a_first_request_is_answered_without_what_only_a_turn_needs(tmp_path: Pa
     flags, _, request, answer = FACES[face]
     argv = [sys.executable, "-c", _LISTENER, *flags, "--provider", "scripted"]
     env = environment(tmp_path) | {"ANSWER": answer}
-    done = subprocess.run(argv, input=request, capture_output=True, env=env, cwd=tmp_path, timeout=30, check=True)
+    reader, writer = os.pipe()  # it finds the request there: what it loads while it waits for one is not asked here
+    os.write(writer, request)
+    os.close(writer)
+    with open(reader, "rb") as given:
+        done = subprocess.run(
+            argv, stdin=given, capture_output=True, env=env, cwd=tmp_path, timeout=PATIENCE, check=True
+        )
     assert answer.encode() in done.stdout
     imported = set(json.loads(done.stderr))
     assert "polylect.engine.loop" in imported

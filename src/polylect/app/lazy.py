@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from typing import Any
 
-LATER = frozenset({"ssl", "asyncio.sslproto", "inspect", "linecache", "textwrap", "locale", "msgspec.inspect"})
+LATER = frozenset(
+    {"ssl", "asyncio.sslproto", "inspect", "linecache", "textwrap", "locale", "base64", "copy", "msgspec.inspect"}
+)
 _NEEDS = {"ssl": "_ssl"}
 """A Python may be built without these; then the import has to fail as it always does."""
 HIDDEN = frozenset({"typing_extensions"})

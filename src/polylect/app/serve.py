@@ -18,6 +18,7 @@ from polylect.app import config, secrets, stdio
 from polylect.app.available import Available
 from polylect.app.confine import open_sandbox
 from polylect.app.otel import open_spans
+from polylect.app.packed import PackedImports
 from polylect.app.provider import keys, open_provider
 from polylect.app.start import ENDING, Start, flags, new_session, sessions_root
 from polylect.app.toolbox import Toolbox
@@ -45,6 +46,8 @@ from polylect.wire.jsonl import MAX_LINE
 _PATIENCE = 30.0
 """How long a host that reads nothing may keep an engine that has ended."""
 _LAST_SPANS = 2.0
+_LAST_PACK = 0.5
+"""Once, so that those who only ever ask one thing start faster from then on as well."""
 _SERVERS = 20.0
 """How long the one prompt of a command line waits for its servers."""
 _LULL = 0.01
@@ -57,18 +60,19 @@ def load_wire(face: str) -> None:
     import_module(f"polylect.dialects.{face or 'jsonstream'}.engine_side")
 
 
-def run(start: Start) -> int:
+def run(start: Start, packed: PackedImports) -> int:
     secrets.conceal(keys(start.values))
     _log_to_stderr(str(start.values.get("log_level", "")))
     with asyncio.Runner() as runner:
-        code = runner.run(_Conversation(start).run())
+        code = runner.run(_Conversation(start, packed).run())
         sys.stderr.flush()
         os._exit(code)  # before the runner waits for what ignores its end: a tool, a thread in a system call
 
 
 class _Conversation:
-    def __init__(self, start: Start) -> None:
+    def __init__(self, start: Start, packed: PackedImports) -> None:
         self._start = start
+        self._packed = packed
         self._inbox: deque[Command] = deque()
         self._end = asyncio.Event()
         self._server_changed = asyncio.Event()
@@ -97,6 +101,7 @@ class _Conversation:
         await self._engine.close()
         await self._send_spans()
         await self._out.drain(1.0 if self._signal else _PATIENCE)
+        self._packed.made(_LAST_PACK)
         return 128 + self._signal if self._signal else failed or self._codec_end()
 
     def _complain(self, reading: asyncio.Task[None]) -> int:
@@ -199,6 +204,7 @@ class _Conversation:
         len(self._tools)
         getattr(self._provider, "warm", lambda: None)()
         gc.freeze()
+        self._packed.make()
 
     # Signals.
 
@@ -270,6 +276,10 @@ def _store(start: Start, workspace: str) -> tuple[Store, FileLibrary | None]:
     store = FileStore(start.place, cwd=workspace, new_id=_new_id)
     if parent := values.get("fork_from"):
         store.fork(*library.end_of(str(parent)))
+    if line := values.get("resume_at"):
+        from polylect.app.claude_lines import go_back  # a flag of claude's, whose wire has loaded it
+
+        go_back(store, str(line))
     return store, library
 
 

@@ -114,15 +114,17 @@ def start(options: config.Values) -> int:
 
 def _serve(start: Start, options: config.Values) -> int:
     from polylect.app.lazy import LazyImports  # nobody waits any more
+    from polylect.app.packed import PackedImports
 
     try:
-        with LazyImports():
-            from polylect.app.serve import load_wire, run  # asyncio, msgspec and the engine: 40 ms; the host is reading
+        with PackedImports() as packed:
+            with LazyImports():
+                from polylect.app.serve import load_wire, run  # asyncio, msgspec and the engine: 40 ms
 
-            load_wire(str(start.values.get("face") or ""))
-        gc.enable()
-        gc.freeze()
-        return run(start)
+                load_wire(str(start.values.get("face") or ""))
+            gc.enable()
+            gc.freeze()
+            return run(start, packed)
     except Exception as error:  # noqa: BLE001  (the host has heard `ready`, so it hears of the end as well)
         _say_why(f"{type(error).__name__}: {error}", options, silent=True)
         _write(start.stdout, _error_frame("internal_error", f"{type(error).__name__}: {error}"))

@@ -5,7 +5,6 @@ process that opens the session removes it.
 """
 
 import base64
-import binascii
 import os
 from collections.abc import Callable, Iterable, Sequence
 
@@ -77,7 +76,7 @@ class Blobs:
             return image
         try:
             data = base64.b64decode(image.data, validate=True)
-        except binascii.Error:
+        except ValueError:
             return image  # not ours to judge: the vendor will
         return Image(image.media_type, blob=self.put(data))
 

@@ -1,10 +1,10 @@
 """A step's calls: judged in order, asked for at once, run together, answered in the model's order."""
 
 import asyncio
+import copy
 import logging
 import os
 from collections.abc import Callable, Sequence
-from copy import deepcopy
 from typing import Any
 
 from msgspec.structs import force_setattr, replace
@@ -159,7 +159,7 @@ class Calls:
 
     async def _allowed(self, call: ToolCall, tool: Tool, opinion: Opinion, gated: str) -> Wanted | None:
         """What may be done. None if that is nothing, and the model has been told why."""
-        args = deepcopy(call.args)  # what is judged here is what runs, whoever else holds the original
+        args = copy.deepcopy(call.args)  # what is judged here is what runs, whoever else holds the original
         wanted, judged = self._judge(tool, args)
         if judged.decision != "deny" and opinion.decision:
             judged = Verdict(opinion.decision, opinion.reason or judged.why)
@@ -233,7 +233,7 @@ class Calls:
         return answer
 
     async def _execute(self, call: ToolCall, tool: Tool, roots: Sequence[str]) -> ToolReturn:
-        args, context = deepcopy(call.args), Context(self._agent, self, call.call, roots)
+        args, context = copy.deepcopy(call.args), Context(self._agent, self, call.call, roots)
         self._running[call.call] = call.name
         self._say(ToolStarted(call.call, call.name))
         began = asyncio.get_running_loop().time()

@@ -1,7 +1,6 @@
 """A tool that the host runs itself."""
 
-import binascii
-from base64 import b64decode
+import base64
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -96,7 +95,7 @@ def _part(part: Any) -> str | Image:
 def _picture(data: str) -> str | Image:
     """One bad picture would make a whole request fail."""
     try:
-        kind = check(b64decode(data, validate=True))
-    except (binascii.Error, BadPicture):
+        kind = check(base64.b64decode(data, validate=True))
+    except (ValueError, BadPicture):
         kind = ""
     return Image(kind, data) if kind else "[image, not shown]"
