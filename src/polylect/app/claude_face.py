@@ -50,7 +50,7 @@ _FLAGS: Flags = {
     "--resume": ("optional", "resume"),
     "--continue": ("switch", "continue"),
     "--fork-session": ("switch", "fork"),
-    "--resume-session-at": ("text", "ignored"),
+    "--resume-session-at": ("text", "resume_at"),
     "--no-session-persistence": ("switch", "no_session"),
     "--name": ("text", "name"),
     # Accepted and noted: there is nothing here that they could switch.
@@ -251,6 +251,8 @@ def _choose_session(told: Options) -> None:
         raise UsageError("--resume needs the id of a session: there is nobody here to choose one")
     if told.get("fork") and not (told.get("resume") or told.get("continue")):
         raise UsageError("--fork-session goes with --resume or --continue")
+    if "resume_at" in told and not (told.get("resume") or told.get("continue")):
+        raise UsageError("--resume-session-at goes with --resume or --continue")
     if session and (told.get("resume") or told.get("continue")) and not told.get("fork"):
         raise UsageError("--session-id goes with --resume or --continue only together with --fork-session")
 
@@ -346,6 +348,8 @@ def codec_options(values: Options, env: dict[str, str], session: str) -> Options
     """What its wire has to know of the start; see dialects/claude/engine_side.py."""
     switches = ("partial", "replay", "forward_agents", "prompts", "hook_events")
     asked = _is_on(env, "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS")
+    from polylect.app.claude_lines import line_id  # the engine, which is there by now
+
     hidden: object = "hidden" if _is_on(env, "CLAUDE_CODE_SDK_READS_SESSION_STATE") else False
     return {
         **{name: bool(values.get(name)) for name in switches},
@@ -358,4 +362,5 @@ def codec_options(values: Options, env: dict[str, str], session: str) -> Options
         "key_source": _KEY if values["provider"] == "anthropic" and env.get(_KEY) else "none",
         "output": values["output_format"],
         "prompt": values.get("prompt") or "",
+        "line_id": line_id,
     }

@@ -1,7 +1,8 @@
 """What a log says: its entries folded into the conversation they tell of. Pure."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence, Set
+from itertools import pairwise
 from typing import Any
 
 from polylect.vocab.answers import ForkPoint, Item, ShellResult
@@ -28,7 +29,7 @@ CUT_OFF = "This call was cut off before it finished. Its effects are unknown: lo
 class Recalled:
     """A conversation read back. History is valid for every vendor up to its last message, whatever the log has lost."""
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
+    def __init__(self, entries: Sequence[Entry]) -> None:
         self.messages: list[Message] = []
         self.marks: list[Entry | None] = []
         """For each message the entry that put it there; None for results that had to be made up."""
@@ -45,8 +46,25 @@ class Recalled:
         self.waiting: dict[str, Message] = {}
         """Prompts that were accepted and whose turn never came."""
         self._owed: list[ToolCall] = []
+        line = current(entries)
+        if line is entries:
+            for entry in line:
+                self._take(entry)
+        else:
+            self._take_branch(entries, {entry.id for entry in line})
+
+    def _take_branch(self, entries: Sequence[Entry], line: Set[str]) -> None:
+        """What was left behind is no part of the conversation, but it had its price, and its calls had their ids."""
         for entry in entries:
-            self._take(entry)
+            match entry.body:
+                case _ if entry.id in line:
+                    self._take(entry)
+                case Said(message, _, request):
+                    if message.usage:
+                        self.replies.append((message, request))
+                    self.calls.update(call.call for call in _calls(message))
+                case Configured({"name": name}):  # the whole session's
+                    self.settings["name"] = name
 
     def _take(self, entry: Entry) -> None:
         match entry.body:
@@ -108,6 +126,19 @@ class Recalled:
             if number >= kept:
                 items.append(_item(last, at, message, entry))
         return items
+
+
+def current(entries: Sequence[Entry]) -> Sequence[Entry]:
+    """Those that the conversation goes through: all of them, unless one names as its parent an earlier one than the one
+    before it. A parent that nobody knows was a line that is damaged now."""
+    if all(entry.parent == before.id for before, entry in pairwise(entries)):
+        return entries
+    places = {entry.id: number for number, entry in enumerate(entries)}
+    line, number = [], len(entries) - 1
+    while number >= 0:
+        line.append(entries[number])
+        number = min(places.get(entries[number].parent, number), number - 1)
+    return line[::-1]
 
 
 def is_said(entry: Entry, message: Message) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from polylect.engine.log import uncollected
-from polylect.engine.recall import AT_WORK, Recalled, missing_results, shell_message, words
+from polylect.engine.recall import AT_WORK, Recalled, current, missing_results, shell_message, words
 from polylect.vocab.answers import Item, ShellResult, Stats
 from polylect.vocab.content import Message, Text, ToolCall, ToolResult, Usage
 from polylect.vocab.entries import Compacted, Configured, ContextAdded, Said, ShellRan, TurnClosed, TurnOpened
@@ -143,7 +143,7 @@ class Session:
 
     def stats(self) -> Stats:
         blocks = [block for message in self.messages for block in message.content]
-        commands = sum(isinstance(entry.body, ShellRan) for entry in self.store.entries)
+        commands = sum(isinstance(entry.body, ShellRan) for entry in current(self.store.entries))
         return Stats(
             session=self.id,
             users=sum(message.role == "user" for message in self.messages) - commands,

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from polylect.engine import log
 from polylect.engine.blobs import Blobs, blob_name
 from polylect.engine.folder import Folder
-from polylect.engine.recall import PARENT
+from polylect.engine.recall import PARENT, Recalled
 from polylect.engine.spills import Spills
 from polylect.vocab.content import Message
-from polylect.vocab.entries import Body, Configured, Entry, Opened, Said
+from polylect.vocab.entries import Body, Configured, Entry, Opened, Said, TurnClosed
 from polylect.vocab.errors import SessionError
 from polylect.vocab.ports import Store
 from polylect.wire import jsonl
@@ -103,6 +103,15 @@ class FileStore:
         log.ancestry(self._folder.path, opened)
         self._write(jsonl.dump(opened))
         self._load()
+
+    def go_back(self, entry: str) -> None:
+        """What is appended from now on follows this entry. What came after it stays in the log, as a branch.
+
+        Prompts that waited then had their turns there.
+        """
+        self._last = entry
+        self.append(Configured({}))
+        self.append(*(TurnClosed(turn, "cancelled") for turn in Recalled(self.entries).waiting))
 
     def _stored(self, body: Body) -> Body:
         self._spills.told(body)

@@ -7,7 +7,7 @@ from typing import Any
 from polylect.dialects.base import Env
 from polylect.dialects.claude.asking import Asking
 from polylect.dialects.claude.known import Known
-from polylect.dialects.claude.pen import Output, Pen
+from polylect.dialects.claude.pen import LineId, Output, Pen
 from polylect.dialects.claude.prompts import Prompts
 from polylect.dialects.claude.requests import Requests
 from polylect.dialects.claude.scribe import States
@@ -33,6 +33,7 @@ class EngineSide:
     strict                      a bad line ends the conversation (--strict-input)
     output                      all of it (`stream-json`), or only the result as `json` or as `text`
     prompt                      the one prompt of `-p`, said by connecting
+    line_id                     how lines of the model's own are named so that they can be found again; else at random
     """
 
     def __init__(
@@ -56,8 +57,9 @@ class EngineSide:
         strict: bool = False,
         output: Output = "stream-json",
         prompt: str = "",
+        line_id: LineId | None = None,
     ) -> None:
-        self._pen = Pen(env, version, session=session, output=output)
+        self._pen = Pen(env, version, session=session, output=output, line_id=line_id)
         self._lines = jsonl.Splitter(max_line)
         self._prompts = Prompts(self._pen, replay=replay)
         known = Known(cwd=cwd, model=model, mode=OUR_MODES.get(mode, mode), key_source=key_source)

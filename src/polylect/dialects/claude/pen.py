@@ -1,6 +1,7 @@
 """Frames to lines, none too long. Knows the session, and whether all that happens is told or only how it ended."""
 
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -15,13 +16,16 @@ from polylect.wire import jsonl
 
 Output = Literal["stream-json", "json", "text"]
 Level = Literal["info", "warning"]
+LineId = Callable[[str, int, str], str]
+"""From a turn, the number of a line in it, and its words, a name by which it can be found again."""
 PIECE = 160 * 1024
 """Characters of a text that fit into any line, however they are escaped."""
 
 
 class Pen:
-    def __init__(self, env: Env, version: str, *, session: str, output: Output) -> None:
+    def __init__(self, env: Env, version: str, *, session: str, output: Output, line_id: LineId | None = None) -> None:
         self._env = env
+        self._line_id = line_id
         self._output = output
         self._out: list[bytes] = []
         self.newer = NEWER[version]
@@ -38,6 +42,9 @@ class Pen:
 
     def id(self) -> str:
         return self._env.new_id()
+
+    def line_id(self, turn: str, number: int, words: str) -> str:
+        return self._line_id(turn, number, words) if self._line_id else self.id()
 
     def now(self) -> int:
         return self._env.now()

@@ -8,7 +8,7 @@ from polylect.dialects.claude.known import Known, commands_of
 from polylect.dialects.claude.pen import Pen
 from polylect.dialects.claude.prompts import Prompts
 from polylect.dialects.claude.tasks import Tasks
-from polylect.dialects.claude.turn import Books, Turn
+from polylect.dialects.claude.turn import Books, Turn, result
 from polylect.dialects.claude.voice import Voice
 from polylect.vocab import events as e
 
@@ -191,6 +191,9 @@ class Scribe:
                 subtype="session_writes_lost", message=event.failure.message, **self._said()
             )
             self.pen.say(lost)
+        elif event.failure.code == "start":  # the conversation could not be begun, so this is the end of it
+            turn = Turn("", [], self.pen.now())
+            self.pen.say(result(e.TurnEnded("error", failure=event.failure), turn, self.books, self.pen, "", 0))
         else:
             self.pen.inform(event.failure.message, "warning")
 

@@ -31,6 +31,9 @@ class Voice:
         self._shown = shown
         self.marks = marks
         self.model = ""
+        self.turn = ""
+        """The turn whose lines can be found again, and how many it has so far."""
+        self.lines = 0
         self.uuids: list[str] = []
         """Of the prompt that is being answered."""
         self.reply: list[str] = []
@@ -96,7 +99,7 @@ class Voice:
             if self._partial:
                 self._open, self._call = "tool_use", (call, name)
                 self._stream_delta(jsonl.dump(args).decode().rstrip())
-        self._write(shapes.ToolUseBlock(call, name, args))
+        self._write(shapes.ToolUseBlock(call, name, args), call)
         self._end_block()
 
     def ended(self, event: ReplyEnded) -> None:
@@ -142,7 +145,7 @@ class Voice:
                 self.reply.append(text)
                 self._say_long(text, "", aborted)
             case Thinking(redacted=data) if data:
-                self._write(shapes.RedactedThinkingBlock(data), aborted=aborted)
+                self._write(shapes.RedactedThinkingBlock(data), data, aborted=aborted)
             case Thinking(text, signature):
                 if signature and self._opened:
                     delta = {"type": "signature_delta", "signature": signature}
@@ -158,9 +161,11 @@ class Voice:
             if number:
                 self._message = ""
             last = signature if number == len(pieces) - 1 else ""
-            self._write(shapes.ThinkingBlock(piece, last) if thinking else shapes.TextBlock(piece), aborted=aborted)
+            block = shapes.ThinkingBlock(piece, last) if thinking else shapes.TextBlock(piece)
+            self._write(block, piece, aborted=aborted, kept=thinking or bool(text))
 
-    def _write(self, block: shapes.Spoken, *, aborted: bool = False) -> None:
+    def _write(self, block: shapes.Spoken, words: str, *, aborted: bool = False, kept: bool = True) -> None:
+        """`kept` says that it becomes part of the history, as all does but an empty text."""
         if not self._shown and not isinstance(block, shapes.ToolUseBlock):
             return
         pen = self._pen
@@ -173,10 +178,17 @@ class Voice:
                 aborted=aborted and pen.newer,
                 user_message_uuid=self.uuids[-1] if self.uuids and pen.newer else "",
                 user_message_uuids=self.uuids if self.uuids and pen.newer else UNSET,
-                **pen.envelope(),
+                session_id=pen.session,
+                uuid=self._id(words) if kept else pen.id(),
                 **self.marks,
             )
         )
+
+    def _id(self, words: str) -> str:
+        if not self.turn:
+            return self._pen.id()
+        self.lines += 1
+        return self._pen.line_id(self.turn, self.lines - 1, words)
 
     def _end_block(self, *, cut: bool = False) -> None:
         if self._opened and not cut:

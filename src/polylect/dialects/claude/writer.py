@@ -37,6 +37,7 @@ class EventWriter(Scribe):
         uuids = self._prompts.started(event.turn, unasked=event.cause == "engine")
         self.turn = Turn(event.turn, uuids, self.pen.now(), unasked=event.cause == "engine")
         self.main.uuids, self.main.first_at, self.main.reply = uuids, 0, []
+        self.main.turn, self.main.lines = event.turn, 0
 
     def _user_message(self, event: e.UserMessage) -> None:
         if event.agent:
