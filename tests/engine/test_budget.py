@@ -67,6 +67,25 @@ def test_a_sessions_cap_that_an_agent_passes_is_told_once_and_in_the_main_lane(t
     assert [event.reason for event in talk.of(TurnEnded)] == ["limit"]
 
 
+@pytest.mark.parametrize("cap", [Budget(max_tokens_in=5000), Budget(max_processes=4)])
+def test_what_agents_take_counts_for_the_caps_of_the_turn_that_waits_for_them(tmp_path: Path, cap: Budget) -> None:
+    """And once: the call that started them is no command, and its time is theirs."""
+    tasks = [{"name": name, "prompt": "loop"} for name in ("one", "two")]
+    usage = {"input": 1000, "output": 100}
+    model = Scripted.from_values(
+        {
+            "reply": [
+                {"when": {"prompt": "loop"}, "say": [{"call": "Run"}], "usage": usage},
+                {"say": [{"call": "Spawn", "args": {"tasks": tasks}}], "usage": usage},
+            ]
+        }
+    )
+    talk = converse(tmp_path, model, [Prompt("t1", "go")], Run(), mode="force", turn_budget=cap)
+    assert [(told.agent, told.turn) for told in talk.of(BudgetExceeded)] == [("", "t1")]
+    assert [(ended.reason, ended.usage) for ended in talk.of(TurnEnded)] == [("limit", Usage(5000, 500))]
+    assert len([event for event in talk.of(ToolStarted) if event.name == "Run"]) == 4
+
+
 @pytest.mark.parametrize("wish", [Compact(ref="c"), Prompt("t3", "/compact")])
 def test_nothing_is_summarised_once_the_sessions_cap_is_reached(tmp_path: Path, wish: Compact | Prompt) -> None:
     model = Scripted.from_values({"reply": [{"say": ["x" * 40], "usage": {"input": 1000, "output": 1}}]})

@@ -87,6 +87,8 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         self.spent = Usage()
         """What this turn has cost so far, its agents included."""
         self.meter: Meter = self.parent.meter if self.parent else Meter(self.settings.budget, session.usage)
+        self.turn_meter: Meter | None = None
+        """For the caps of the turn at hand; an agent that a turn waits for shares that turn's."""
         self.todos: Sequence[PlanItem] = ()
         """What it has set itself to do."""
         self.seen: dict[str, tuple[int, int]] = {}
@@ -171,14 +173,18 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
 
     def charge(self, reply: Message, request: str) -> None:
         """A reply's price is a price of this turn, and of the turn of whoever asked for it."""
-        if reply.usage is None or self.session.counted(request):
-            return
-        self.spent += reply.usage
+        if reply.usage is not None and not self.session.counted(request):
+            if self.turn_meter:
+                self.turn_meter.usage += reply.usage
+            self._pass_on(reply, reply.usage, request)
+
+    def _pass_on(self, reply: Message, usage: Usage, request: str) -> None:
+        self.spent += usage
         if self.parent is None:
-            self.meter.usage += reply.usage
-            return
-        self.parent.charge(reply, request)
-        self.parent.session.say("", replace(reply, content=(), stop=None), request=request)
+            self.meter.usage += usage
+        elif not self.parent.session.counted(request):
+            self.parent._pass_on(reply, usage, request)
+            self.parent.session.say("", replace(reply, content=(), stop=None), request=request)
 
 
 def _home() -> str:

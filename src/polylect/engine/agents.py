@@ -109,6 +109,7 @@ class Spawn:
 
     name = "Spawn"
     category: Category = "exec"
+    composite = True
 
     def __init__(
         self, agent: Agent, personas: Mapping[str, Persona], report: Callable[[str], bool], crew: Crew
@@ -202,6 +203,7 @@ class Spawn:
             parent=parent,
         )
         agent.detached = agent.detached or background
+        agent.turn_meter = None if background else parent.turn_meter
         if persona.allows(self.name):
             tools[self.name] = type(self)(agent, self._personas, self._report, self._crew)
         return agent

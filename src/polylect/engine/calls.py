@@ -255,7 +255,7 @@ class Calls:
             return self._crashed(call, f"{type(error).__name__}: {error}")
         finally:
             for meter in (self._agent.meter, self._meter):
-                if not getattr(tool, "composite", False):  # else its steps count
+                if not getattr(tool, "composite", False):  # else its steps, or its agents' calls, count
                     meter.tool_seconds += asyncio.get_running_loop().time() - began
                     meter.processes += tool.category == "exec"
 

@@ -65,7 +65,8 @@ class Turn:
         self._prompt = prompt
         self._cause = cause
         self._say = agent.voice(id)
-        self._meter = Meter(agent.settings.turn_budget, Usage())
+        self._meter = (agent.parent and agent.turn_meter) or Meter(agent.settings.turn_budget, Usage())
+        agent.turn_meter = self._meter
         self._steps = 0
         self._reminders = 0
         self._sent_on = 0
@@ -314,19 +315,18 @@ class Turn:
 
     def _out_of_budget(self) -> bool:
         """The session's caps and this turn's. Told once as such, and every time as a reason for the end."""
-        self._meter.usage = self._agent.spent
         for meter in (self._agent.meter, self._meter):
             if (passed := meter.exceeded()) is None:
                 continue
             if not meter.told:
                 meter.told = True
-                (self._aloud if meter is self._agent.meter else self._say)(passed)
+                self._aloud(passed)
             self._say(Notice(f"Stopped: {meter.used_up()}."))
             return True
         return False
 
     def _aloud(self, event: Event) -> None:
-        """In the main lane: what concerns the whole session."""
+        """In the main lane: what concerns the whole turn or session."""
         self._agent.top.voice("" if self._agent.detached else self.id)(event)
 
 
