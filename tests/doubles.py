@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from machine import PATIENCE
 from polylect.engine.agent import Agent
 from polylect.engine.engine import Engine
 from polylect.engine.hooks import NoHooks
@@ -43,8 +44,6 @@ from polylect.vocab.ports import (
 )
 from polylect.wire import jsonl
 
-PATIENCE = 20.0
-"""No test waits longer for anything."""
 Host = Callable[[Event], Command | None]
 Part = ModelEvent | Exception | None
 """Of a reply of `Played`: something said, a fault, or silence for ever."""

@@ -3,6 +3,7 @@
 import json
 import os
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,8 +13,8 @@ from itertools import count
 from pathlib import Path
 from typing import IO, Any, Self
 
-PATIENCE = 15.0
-"""Longer than anything here takes on a busy machine, shorter than anybody wants to wait."""
+from machine import PATIENCE, slowness, within
+
 _SOURCES = str(Path(__file__).parent.parent / "src")
 _MAIN = "from polylect.app.main import main\nraise SystemExit(main())\n"
 _numbers = count(os.getpid() * 1000)
@@ -238,7 +239,11 @@ class Engine:
     # Its end.
 
     def wait(self, within: float = PATIENCE) -> int:
-        return self._child.wait(within)
+        """How it exits, within this time or what that becomes on a machine that has no time for it."""
+        try:
+            return self._child.wait(within)
+        except subprocess.TimeoutExpired:
+            return self._child.wait(within * (slowness() - 1))
 
     def finish(self) -> tuple[list[Frame], int]:
         """No more input: what it still says, and how it exits."""
@@ -314,10 +319,10 @@ class Sleepers:
     """A length of sleep that nobody else on the machine uses, by which every process of a command can be found."""
 
     def __init__(self, place: Place) -> None:
-        self.length = f"{next(_numbers)}.5"
+        self.length = f"{next(_numbers):015}.5"  # always as long, so that none is part of another
         self._fifo = place.folder / f"fifo-{self.length}"
         os.mkfifo(self._fifo)
-        self.go = f"echo go > {self._fifo}"
+        self.go = f"echo go > {shlex.quote(str(self._fifo))}"
         """The shell command that says: all is started."""
 
     def command(self) -> str:
@@ -335,12 +340,13 @@ class Sleepers:
     def pids(self) -> list[int]:
         return list(self._found())
 
-    def wait_until_gone(self, within: float = 5.0) -> None:
-        deadline = time.monotonic() + within
-        while pids := self.pids():
-            left = deadline - time.monotonic()
-            assert left > 0, f"{len(pids)} processes survived"
-            _wait_for_end(pids[0], left)
+    def wait_until_gone(self, seconds: float = 5.0) -> None:
+        with within(seconds):
+            deadline = time.monotonic() + PATIENCE
+            while pids := self.pids():
+                left = deadline - time.monotonic()
+                assert left > 0, f"{len(pids)} processes survived"
+                _wait_for_end(pids[0], left)
 
     def _found(self) -> Iterator[int]:
         for entry in os.listdir("/proc"):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine_process import Place
+from machine import PATIENCE
 from polylect.app.embed import ENV, Wire, open_engine
 from polylect.dialects.jsonstream.engine_side import EngineSide
 from polylect.providers.scripted import Scripted
@@ -28,12 +29,12 @@ def test_the_page_shows_every_kind_of_sink() -> None:
 def test_an_example_prints_what_stands_below_it(tmp_path: Path, code: str, expected: str) -> None:
     place = Place(tmp_path)
     argv = [sys.executable, "-c", code]
-    done = subprocess.run(argv, cwd=place.workspace, env=place.env, capture_output=True, timeout=30, check=False)
+    done = subprocess.run(argv, cwd=place.workspace, env=place.env, capture_output=True, timeout=PATIENCE, check=False)
     assert (done.stdout.decode(), done.stderr.decode()) == (expected, "")
 
 
 async def until(holds: asyncio.Event) -> None:
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(PATIENCE):
         await holds.wait()
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+from machine import PATIENCE
 from polylect.app.embed import InProcess
 from polylect.host import Ask, ToolFinished, allow_all, connect
 from polylect.providers.scripted import Scripted
@@ -24,7 +25,7 @@ def test_it_is_prompted_asked_and_questioned_without_a_child_process(tmp_path: P
         work = tmp_path / "work"
         work.mkdir()
         engine = InProcess(Scripted.from_text(SCRIPT), workspace=str(work))
-        async with asyncio.timeout(15), connect(lambda: engine) as agent:
+        async with asyncio.timeout(PATIENCE), connect(lambda: engine) as agent:
             assert agent.can("compact", "query:state", "tools")
             outcomes = []
             async for event in agent.prompt("go"):
@@ -52,7 +53,7 @@ def test_two_of_them_at_once_share_nothing(tmp_path: Path) -> None:
         return (work / "made.txt").read_text()
 
     async def talk() -> None:
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(PATIENCE):
             assert await asyncio.gather(one("a"), one("b")) == ["x", "x"]
 
     asyncio.run(talk())

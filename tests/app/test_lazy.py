@@ -4,13 +4,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+from machine import PATIENCE
+
 _SOURCES = Path(__file__).parents[2] / "src"
 
 
 def run(program: str) -> str:
     env = {"PYTHONPATH": str(_SOURCES)}
     argv = [sys.executable, "-c", program]
-    done = subprocess.run(argv, capture_output=True, text=True, env=env, timeout=30, check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, env=env, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine_process import Place, launcher
+from engine_process import PATIENCE, Place, launcher
 from polylect.app.link import _shebang
 
 
@@ -24,7 +24,13 @@ def bare(place: Place, folder: Path) -> dict[str, str]:
 def run(place: Place, *argv: str, folder: Path) -> subprocess.CompletedProcess[str]:
     env = bare(place, folder)
     return subprocess.run(
-        ["/usr/bin/env", *argv], cwd=place.workspace, env=env, capture_output=True, text=True, timeout=15, check=False
+        ["/usr/bin/env", *argv],
+        cwd=place.workspace,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
     )
 
 
@@ -42,7 +48,9 @@ def test_started_as_a_program_it_makes_a_symbolic_link(place: Place) -> None:
     program.write_text(launcher())
     program.chmod(0o755)
     folder = place.folder / "links"
-    subprocess.run([program, "link", "aionrs", folder], env=place.env, check=True, capture_output=True, timeout=15)
+    subprocess.run(
+        [program, "link", "aionrs", folder], env=place.env, check=True, capture_output=True, timeout=PATIENCE
+    )
     assert (folder / "aionrs").resolve() == program.resolve()
 
 
@@ -61,7 +69,7 @@ def test_a_python_that_the_kernel_cannot_start_is_started_by_a_shell(tmp_path: P
     script = tmp_path / "script"
     script.write_text(f"{_shebang(str(python))}\nimport sys\nprint(sys.argv[1:])\n")
     script.chmod(0o755)
-    done = subprocess.run([script, "a b", "c"], capture_output=True, text=True, timeout=15, check=True)
+    done = subprocess.run([script, "a b", "c"], capture_output=True, text=True, timeout=PATIENCE, check=True)
     assert done.stdout == "['a b', 'c']\n"
 
 

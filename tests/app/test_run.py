@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine_process import Place, eventually
+from engine_process import PATIENCE, Place, eventually
 
 WRITES = """
 [[reply]]
@@ -34,7 +34,13 @@ def argv(place: Place, script: str, *words: str) -> list[str]:
 
 def run(place: Place, script: str, *words: str, text: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        argv(place, script, *words), env=place.env, input=text, capture_output=True, text=True, timeout=30, check=False
+        argv(place, script, *words),
+        env=place.env,
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
     )
 
 
@@ -120,7 +126,9 @@ def test_a_command_line_that_makes_no_sense_is_refused(place: Place, words: tupl
 
 def test_an_engine_that_is_not_there_is_a_matter_of_configuration(place: Place) -> None:
     words = [sys.executable, "-m", "polylect", "run", "go", "--engine", "aionrs"]
-    ran = subprocess.run(words, env={**place.env, "PATH": ""}, capture_output=True, text=True, timeout=30, check=False)
+    ran = subprocess.run(
+        words, env={**place.env, "PATH": ""}, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
     assert ran.returncode == 78
     assert "aionrs" in ran.stderr
 
@@ -131,4 +139,4 @@ def test_an_interrupt_ends_it_and_the_engine_with_it_p1(place: Place) -> None:
     with subprocess.Popen(argv(place, script, "go", "--yes"), env=place.env, stderr=subprocess.PIPE) as child:
         eventually(mark.exists)
         child.send_signal(signal.SIGTERM)
-        assert child.wait(15) == 143
+        assert child.wait(PATIENCE) == 143

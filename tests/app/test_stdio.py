@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from machine import PATIENCE
 from polylect.app.stdio import FLOOD, HIGH, Outgoing, read
-
-PATIENCE = 10.0
 
 
 class Source:
@@ -87,7 +86,7 @@ def test_more_than_the_pipe_holds_arrives_in_order(pair: str) -> None:
         await asyncio.sleep(0)
         wire.say(data[800_000:])
         assert await wire.hear(len(data)) == data
-        await asyncio.wait_for(wire.out.drain(1.0), PATIENCE)
+        await asyncio.wait_for(wire.out.drain(PATIENCE), PATIENCE)
 
     with_wire(work, pair=pair)
 
@@ -141,7 +140,7 @@ def test_a_host_that_leaves_is_noticed_while_nothing_is_said(pair: str) -> None:
         os.close(wire.reader)
         await asyncio.wait_for(wire.broken.wait(), PATIENCE)
         wire.say(b"into nothing")
-        await asyncio.wait_for(wire.out.drain(1.0), PATIENCE)
+        await asyncio.wait_for(wire.out.drain(PATIENCE), PATIENCE)
         assert wire.breaks == 1
 
     with_wire(work, pair=pair)
@@ -180,7 +179,7 @@ def test_output_may_go_to_a_file(tmp_path: Path) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT)
         wire = Wire(descriptor, -1)
         wire.say(b"x" * (3 * HIGH))
-        await asyncio.wait_for(wire.out.drain(1.0), PATIENCE)
+        await asyncio.wait_for(wire.out.drain(PATIENCE), PATIENCE)
         os.close(descriptor)
         assert path.stat().st_size == 3 * HIGH
 

@@ -3,11 +3,10 @@
 import os
 import signal
 import subprocess
-import time
 
 import pytest
 
-from engine_process import Place, Sleepers, message
+from engine_process import PATIENCE, Place, Sleepers, message
 
 OLD = ("--protocol", "0.1.0")
 TWO = b'{"type":"message","msg_id":"m1","input":"Hello"}\n{"type":"message","msg_id":"m2","input":"Hello"}\n'
@@ -38,7 +37,7 @@ def sleeping(sleepers: Sleepers) -> str:
 
 def run(argv: list[str], place: Place) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        argv, input=TWO, capture_output=True, cwd=place.workspace, env=place.env, timeout=15, check=False
+        argv, input=TWO, capture_output=True, cwd=place.workspace, env=place.env, timeout=PATIENCE, check=False
     )
 
 
@@ -207,10 +206,8 @@ def test_a_host_that_goes_away_during_a_tool_ends_everything_at_once(place: Plac
     engine.send(message("run"))
     engine.until("tool_running")
     sleepers.wait_until_started()
-    before = time.monotonic()
     engine.close_output()
     engine.wait(within=3.0)
-    assert time.monotonic() - before < 3.0
     sleepers.wait_until_gone()
 
 

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from engine_process import Engine, Place, message
+from engine_process import PATIENCE, Engine, Place, message
 
 OLD = ("--protocol", "0.1.0")
 MIB = 1024 * 1024
@@ -100,6 +100,7 @@ def test_an_endless_line_costs_no_memory(place: Place) -> None:
     engine = place.started(*OLD, "--max-line", "1000000")
     engine.send(PING)
     pongs(engine)
+    engine.wait_until_stuck()  # what it loads while nobody speaks is not what the line costs
     idle = engine.resident
     for _ in range(64):
         engine.send(b"x" * MIB)
@@ -228,7 +229,7 @@ def test_stray_prints_do_not_reach_the_host(place: Place) -> None:
     env = {**place.env, "PYTHONPATH": f"{loud}{os.pathsep}{place.env['PYTHONPATH']}"}
     given = json.dumps(message("Hello")).encode()
     done = subprocess.run(
-        place.argv(), input=given, env=env, cwd=place.workspace, capture_output=True, timeout=15, check=False
+        place.argv(), input=given, env=env, cwd=place.workspace, capture_output=True, timeout=PATIENCE, check=False
     )
     assert done.returncode == 0
     assert b"stray" in done.stderr

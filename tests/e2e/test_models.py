@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import socket
 import sys
 import threading
 from collections.abc import Iterator
@@ -101,11 +102,12 @@ def test_an_address_that_is_none_is_told_before_ready(place: Place, base: str) -
 
 def test_where_nobody_listens_the_address_is_named_and_how_to_change_it(place: Place) -> None:
     place.configure(TABLES)
-    with serving([CUT]) as server:
-        pass
-    engine = place.started("--provider", "openai", "--base-url", server.url, "--model", "m")
-    text = fault(ask(engine, "m1"))
-    assert f"cannot connect to 127.0.0.1:{server.port} (Connection refused)" in text
+    with socket.socket() as taken:  # that does not listen, and keeps others from it
+        taken.bind(("127.0.0.1", 0))
+        place_of_none = f"127.0.0.1:{taken.getsockname()[1]}"
+        engine = place.started("--provider", "openai", "--base-url", f"http://{place_of_none}", "--model", "m")
+        text = fault(ask(engine, "m1"))
+    assert f"cannot connect to {place_of_none} (Connection refused)" in text
     assert "--base-url" in text
 
 
@@ -250,6 +252,7 @@ def test_the_first_request_loads_nothing_that_could_be_loaded_before(place: Plac
         try:
             assert engine.frame()["type"] == "ready"
             eventually(lambda: "_ssl\n" in engine.errors)
+            engine.wait_until_stuck()
             before = len(engine.errors)
             assert said(ask(engine, "m1")) == "Hello"
             late = [line.rpartition("|")[2].strip() for line in engine.errors[before:].splitlines()]

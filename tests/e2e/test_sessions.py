@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine_process import Place, Sleepers, message
+from engine_process import PATIENCE, Place, Sleepers, message
 
 COUNTS = '[[reply]]\ntext = "Turn {turn}."'
 
@@ -179,7 +179,13 @@ def test_twenty_engines_at_once_disturb_nobody(place: Place) -> None:
         argv = [*place.argv(*script), "--session-id", f"s{number}"] if number % 2 else place.argv(*script)
         given = json.dumps(message(f"I am {number}")).encode()
         done = subprocess.run(
-            argv, input=given, env=place.env, cwd=place.workspace, capture_output=True, timeout=60, check=False
+            argv,
+            input=given,
+            env=place.env,
+            cwd=place.workspace,
+            capture_output=True,
+            timeout=4 * PATIENCE,
+            check=False,
         )
         frames = [json.loads(line) for line in done.stdout.splitlines()]
         return done.returncode, [frame["text"] for frame in frames if "text" in frame], done.stderr

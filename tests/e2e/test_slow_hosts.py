@@ -16,9 +16,10 @@ PING = b'{"type":"ping"}\n'
 
 
 def idle(engine: Engine) -> int:
-    """What it needs before anything is said."""
+    """What it needs before anything is said, with all that it loads while nobody speaks."""
     engine.send(PING)
     engine.until("pong")
+    engine.wait_until_stuck()
     return engine.resident
 
 

@@ -2,12 +2,13 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 
 import pytest
 
-from engine_process import Place, launcher, message
+from engine_process import PATIENCE, Place, launcher, message
 from polylect import __version__
 
 HELLO = b'{"type":"message","msg_id":"m1","input":"Hello"}\n'
@@ -166,9 +167,9 @@ def test_a_link_by_an_unknown_name_is_refused(place: Place) -> None:
 
 
 def test_a_workspace_that_was_deleted_is_no_traceback(place: Place) -> None:
-    gone = place.folder / "gone"
+    gone = shlex.quote(str(place.folder / "gone"))
     argv = ["sh", "-c", f'mkdir {gone} && cd {gone} && rmdir {gone} && exec "$0" "$@"', *place.argv()]
-    done = subprocess.run(argv, env=place.env, capture_output=True, text=True, check=False, timeout=15)
+    done = subprocess.run(argv, env=place.env, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
 
 

@@ -1,7 +1,6 @@
 """Every vendor's wire through the real process: a conversation with all that belongs to it, and all that goes wrong."""
 
 import gzip
-import time
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -10,6 +9,7 @@ import pytest
 
 from e2e.service import VENDORS, Service, Vendor
 from engine_process import Engine, Frame, Place, eventually
+from machine import within
 from polylect.vocab.content import Text, Thinking, ToolCall
 from providers.loopback import CUT, STALL, WAIT, Step, chunk, head, reply
 from providers.wires import SECRET
@@ -98,11 +98,10 @@ def test_a_whole_conversation(vendor: Vendor, service: Service, place: Place) ->
     service.give(cut(STALL, shown=True)(vendor)[0])
     ask(engine, "Hang")
     assert engine.until("text_delta")[-1]["text"] == "Hell"
-    engine.send(STOP)
-    asked = time.monotonic()
-    assert engine.until("stream_end")
-    eventually(lambda: service.left == 1)
-    assert time.monotonic() - asked < 3.0
+    with within(3.0):
+        engine.send(STOP)
+        assert engine.until("stream_end")
+        eventually(lambda: service.left == 1)
 
     service.give(vendor.says(HELLO))
     ask(engine, "Again")
@@ -275,11 +274,12 @@ def test_l6_silence_is_cut_and_said(vendor: Vendor, service: Service, place: Pla
     assert rest[-2:] == GREETED
     service.give(cut(STALL, shown=True)(vendor)[0])
     ask(engine, "Stall")
-    text, error, end = heard(engine)
+    *early, text, error, end = heard(engine)
+    assert {kind for kind, _ in early} <= {"info"}, "on a slow machine the first byte may be too late too"
     assert text == ("text_delta", "Hell")
     assert "0.6 s (stream_timeout)" in error[1]
     assert end == ("stream_end", "error")
-    eventually(lambda: service.left == 2)
+    eventually(lambda: service.left >= 2)
 
 
 def test_a_pause_that_the_service_asked_for_is_not_its_silence(service: Service, place: Place) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine_process import Place
+from engine_process import PATIENCE, Place
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 WRITES = """
@@ -46,7 +46,7 @@ def run(place: Place, script: str, name: str, *words: str, text: str = "") -> st
     env = {**place.env, "POLYLECT_PROVIDER": "scripted", "POLYLECT_SCRIPT": str(file)}
     ran = subprocess.run(
         [sys.executable, str(EXAMPLES / name), *words],
-        cwd=place.workspace, env=env, input=text, capture_output=True, text=True, timeout=60, check=False,
+        cwd=place.workspace, env=env, input=text, capture_output=True, text=True, timeout=2 * PATIENCE, check=False,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
@@ -99,7 +99,7 @@ async def main():
     while not server.started:
         await asyncio.sleep(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
-    async with httpx2.AsyncClient(timeout=30) as client:
+    async with httpx2.AsyncClient(timeout=60) as client:
         async with client.stream("POST", f"http://127.0.0.1:{port}/turns", json={"task": "go"}) as response:
             async for line in response.aiter_lines():
                 if line.startswith("data: "):
@@ -113,7 +113,9 @@ asyncio.run(main())
     file.write_text(WRITES)
     env = {**place.env, "POLYLECT_PROVIDER": "scripted", "POLYLECT_SCRIPT": str(file)}
     argv = [sys.executable, "-c", code, str(EXAMPLES)]
-    ran = subprocess.run(argv, cwd=place.workspace, env=env, capture_output=True, text=True, timeout=60, check=False)
+    ran = subprocess.run(
+        argv, cwd=place.workspace, env=env, capture_output=True, text=True, timeout=2 * PATIENCE, check=False
+    )
     assert ran.returncode == 0, ran.stderr
     events = [json.loads(line) for line in ran.stdout.splitlines()]
     assert events[-1]["is"] == "turn_ended"

@@ -14,6 +14,7 @@ import pytest
 
 import polylect.host as host
 from engine_process import Place
+from machine import PATIENCE
 from polylect.host import (
     Agent,
     Ask,
@@ -31,7 +32,6 @@ from polylect.host import (
     connect,
 )
 
-PATIENCE = 20.0
 WRITES = """
 [[reply]]
 when.step = 1

@@ -6,6 +6,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
+from machine import PATIENCE
+
 T = TypeVar("T")
 
 STALL = "stall"
@@ -16,12 +18,14 @@ WAIT = "wait"
 """Send nothing more until `go` is set."""
 
 Step = bytes | str
+_END = b"0\r\n\r\n"
+"""Of a body in chunks."""
 
 
 def reply(*body: bytes, status: int = 200, kind: str = "text/event-stream", **headers: str) -> list[Step]:
     """A response in chunks, one for each piece of the body."""
     fields = {"content-type": kind, **{name.replace("_", "-"): value for name, value in headers.items()}}
-    return [head(status, transfer_encoding="chunked", **fields), *map(chunk, body), b"0\r\n\r\n"]
+    return [head(status, transfer_encoding="chunked", **fields), *map(chunk, body), _END]
 
 
 def head(status: int, **headers: str) -> bytes:
@@ -91,7 +95,7 @@ class Loopback:
         self.requests.append(Request(line, headers, body))
         self.asked.set()
         steps = self.answers[min(len(self.requests), len(self.answers)) - 1]
-        for step in steps:
+        for step in _with_ends(steps):
             match step:
                 case "stall":
                     await reader.read()
@@ -110,6 +114,17 @@ class Loopback:
         return True
 
 
+def _with_ends(steps: list[Step]) -> list[Step]:
+    """The end of a body goes out with its last piece: whoever has heard that may ask the next thing at once."""
+    joined: list[Step] = []
+    for step in steps:
+        if step == _END and joined and isinstance(joined[-1], bytes):
+            joined[-1] += _END
+        else:
+            joined.append(step)
+    return joined
+
+
 def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run to the end, or fail after ten seconds."""
-    return asyncio.run(asyncio.wait_for(main(), 10))
+    """Run to the end, or fail."""
+    return asyncio.run(asyncio.wait_for(main(), PATIENCE))

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from engine_process import Place
+from engine_process import Place, eventually
+from machine import PATIENCE
 
-PATIENCE = 25.0
 SCRIPT = """
 [[reply]]
 when.prompt = "write"
@@ -38,7 +38,7 @@ class Terminal:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self.screen = ""
+        self._seen = b""
 
     def type(self, text: str) -> None:
         os.write(self._descriptor, text.encode())
@@ -46,12 +46,16 @@ class Terminal:
     def sees(self, words: str) -> None:
         """Looks until they are there; what was there before is forgotten."""
         deadline = time.monotonic() + PATIENCE
-        while words not in self.screen:
+        while words not in (screen := self._screen()):
             left = deadline - time.monotonic()
-            assert left > 0, f"{words!r} is not on the screen: {self.screen[-2000:]!r}"
+            assert left > 0, f"{words!r} is not on the screen: {screen[-2000:]!r}"
             if select.select([self._descriptor], [], [], left)[0]:
-                self.screen += _CODES.sub("", os.read(self._descriptor, 65536).decode(errors="replace"))
-        self.screen = self.screen.partition(words)[2]
+                self._seen += os.read(self._descriptor, 65536)
+        self._seen = screen.partition(words)[2].encode(errors="surrogateescape")
+
+    def _screen(self) -> str:
+        """Read anew each time: a piece may end within a code, or within a character."""
+        return _CODES.sub("", self._seen.decode(errors="surrogateescape"))
 
 
 @contextmanager
@@ -121,10 +125,7 @@ def test_ctrl_c_stops_the_turn_and_not_the_chat(place: Place) -> None:
     with chat(place, "--mode", "force") as (terminal, child):
         terminal.sees("›")
         terminal.type("wait\r")
-        deadline = time.monotonic() + PATIENCE
-        while not (place.workspace / "began").exists():
-            assert time.monotonic() < deadline
-            select.select([], [], [], 0.02)
+        eventually((place.workspace / "began").exists)
         os.killpg(child.pid, signal.SIGINT)
         terminal.sees("cancelled")
         terminal.sees("›")
