@@ -28,7 +28,12 @@ FLAGS = (
     "structured_traces", "browser_suite", "computer_use", "plugins", "online_evolution",
 )  # fmt: skip
 ABILITIES = content.Abilities(
-    thinking=True, effort_levels=("low",), modes=("default",), mcp=True, images=True, extras=dict.fromkeys(FLAGS, True)
+    thinking=True,
+    effort_levels=("low",),
+    modes=("auto_edit",),
+    mcp=True,
+    images=True,
+    extras=dict.fromkeys(FLAGS, True),
 )
 ROW = {"turn": 1, "model": "m", "provider": "p", "cost_usd": 0.5}
 FAILURE = content.Failure("rate_limit", "slow down", "provider", retryable=True)

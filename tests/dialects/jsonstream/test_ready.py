@@ -11,6 +11,7 @@ from dialects.pair import env
 from polylect import plug
 from polylect.dialects.jsonstream.dialect import DIALECT
 from polylect.dialects.jsonstream.ready import ready_line
+from polylect.vocab.commands import Configure
 from polylect.vocab.content import Abilities
 from polylect.vocab.events import Ready, SettingChanged
 
@@ -22,7 +23,7 @@ VERSIONS = pytest.mark.parametrize("version", DIALECT.versions)
     session=st.text(),
     thinking=st.booleans(),
     effort_levels=st.lists(st.text()).map(tuple),
-    mode=st.sampled_from(["default", "auto_edit", "force"]),
+    mode=st.sampled_from(["default", "auto_edit", "force", "plan", "dont_ask"]),
     mcp=st.booleans(),
 )
 def test_the_early_line_is_what_the_engine_side_would_have_written(
@@ -52,6 +53,19 @@ def test_a_ready_that_was_overheard_is_not_said_again() -> None:
         b'{"type":"config_changed","capabilities":{"tool_approval":true,"thinking":true,"effort":false,'
         b'"effort_levels":[],"modes":["default","auto_edit","force"],"current_mode":"force","mcp":true}}\n'
     )
+
+
+@pytest.mark.parametrize("mode", ["plan", "dont_ask"])
+def test_the_current_mode_is_always_among_the_modes_and_can_be_set(mode: str) -> None:
+    engine = DIALECT.engine_side(env())
+    engine.send(Ready())
+    engine.data_to_send()
+    [command] = engine.receive(b'{"type":"set_mode","mode":"%s"}\n' % mode.encode())
+    assert command == Configure({"mode": mode}, ref=command.ref)
+    engine.send(SettingChanged("mode", mode))
+    assert f'"modes":["default","auto_edit","force","{mode}"],"current_mode":"{mode}"'.encode() in engine.data_to_send()
+    engine.send(SettingChanged("mode", "default"))
+    assert b'"modes":["default","auto_edit","force"],"current_mode":"default"' in engine.data_to_send()
 
 
 def test_the_early_line_costs_no_import_but_its_own_two_modules() -> None:

@@ -39,7 +39,7 @@ def _init_history(frame: shapes.InitHistory, ref: str) -> Command:
 
 def _set_mode(frame: shapes.SetMode, ref: str) -> Command:
     if frame.mode not in MODES:
-        raise ValueError(f"unknown mode {frame.mode[:80]!r}; modes are default, auto_edit and force")
+        raise ValueError(f"unknown mode {frame.mode[:80]!r}; modes are default, auto_edit, force, plan, dont_ask")
     return Configure({"mode": MODES[frame.mode]}, ref=ref)
 
 

@@ -37,14 +37,18 @@ def capabilities(
     extras: dict[str, object] | None = None,
     complete: bool = False,
 ) -> dict[str, object]:
-    """What the engine offers, in the order of the wire. `complete` is for `config_changed`, which tells more."""
+    """What the engine offers, in the order of the wire. `complete` is for `config_changed`, which tells more.
+
+    A mode beyond the usual ones is offered while it is the current one: what is chosen is always among the choices.
+    """
     words = MODE_WORDS[version]
+    offered = modes if mode in modes else (*modes, mode)
     told: dict[str, object] = {
         "tool_approval": approval,
         "thinking": thinking,
         "effort": bool(effort_levels),
         "effort_levels": list(effort_levels),
-        "modes": [words.get(mode, mode) for mode in modes],
+        "modes": [words.get(choice, choice) for choice in offered],
         "current_mode": words.get(mode, mode),
         "mcp": mcp,
     }

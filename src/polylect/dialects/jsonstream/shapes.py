@@ -20,7 +20,7 @@ Category = Annotated[str, one_of("info", "edit", "exec", "mcp")]
 Status = Annotated[str, one_of("success", "error")]
 OutputType = Annotated[str, one_of("text", "diff", "image")]
 FinishReason = Annotated[str, one_of("stop", "length", "error", "max_turns")]
-Mode = Annotated[str, one_of("default", "auto_edit", "force", "yolo")]
+Mode = Annotated[str, one_of("default", "auto_edit", "force", "yolo", "plan", "dont_ask")]
 Transport = Annotated[str, one_of("stdio", "sse", "streamable-http", "streamable_http")]
 
 

@@ -20,6 +20,8 @@ MODES = {
     "dangerously_skip_permissions": "force",
     "dangerously-skip-permissions": "force",
     "dangerously_skip_sandbox_and_permissions": "force",
+    "plan": "plan",
+    "dont_ask": "dont_ask",
 }
 """Every word for a mode that is read, in both versions, and the mode it means."""
 
