@@ -112,8 +112,12 @@ def unusable(found: Log) -> str:
 
 
 def _may_begin(torn: bytes) -> bool:
-    """Whether this is how the first line of a log looks when it was cut off: then nothing was acknowledged."""
-    return torn.startswith(_BEGINNING) or _BEGINNING.startswith(torn)
+    """Whether this is how the first line of a log looks when it was cut off: then nothing was acknowledged.
+
+    A power cut may leave zeros where something was to be written.
+    """
+    written = torn.rstrip(b"\0")
+    return written.startswith(_BEGINNING) or _BEGINNING.startswith(written)
 
 
 def ancestry(path: str, opened: Entry | None) -> tuple[list[Entry], list[str]]:
