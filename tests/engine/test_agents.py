@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from doubles import Echo, Hang, Log, Run, Talk, converse, run
+from doubles import Echo, Hang, Log, Run, Stubborn, Talk, converse, run
 from polylect.engine.folder import create
 from polylect.engine.personas import Persona, find_personas, parse
 from polylect.engine.session import Session
@@ -257,6 +257,30 @@ def test_an_agent_in_the_background_reports_in_a_turn_that_nobody_asked_for(tmp_
     first, second = talk.of(TurnStarted)
     assert (first.cause, second.cause) == ("prompt", "engine")
     assert [event.text for event in talk.of(TextDelta) if event.turn == second.turn] == ["I see"]
+
+
+def test_t5_what_an_agent_uses_after_its_turn_is_in_the_usage_of_the_next_one(tmp_path: Path) -> None:
+    nothing = {"input": 0, "output": 0}
+    model = script(
+        {"when": {"prompt": "do late", "step": 1}, "say": [{"call": "Stubborn"}], "usage": nothing},
+        {"when": {"prompt": "do late"}, "say": ["late news"], "usage": {"input": 10, "output": 2}},
+        {"when": {"prompt": "go", "step": 1}, "say": [spawn(task("late"), background=True)]},
+        {"when": {"prompt": "late news"}, "say": ["I see"], "usage": {"input": 100, "output": 3}},
+        {"say": ["they are at work"], "usage": {"input": 1000, "output": 4}},
+    )
+    waiting = Stubborn()
+
+    async def conversation(talk: Talk) -> None:
+        talk.send(Prompt("t1", "go"))
+        await talk.until(TurnEnded)
+        await waiting.started.wait()
+        waiting.released.set()
+
+    talk = run(conversation, tmp_path, model, waiting, mode="force")
+    first, second = (event.usage for event in talk.of(TurnEnded))
+    assert second == Usage(110, 5)
+    assert first + second == talk.session.usage
+    assert "[turns: 2 | tokens: 10 in / 2 out]" in talk.of(UserMessage)[-1].text
 
 
 @pytest.mark.parametrize(

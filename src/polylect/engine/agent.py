@@ -85,7 +85,7 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
             lambda: sum(self.frame()),
         )
         self.spent = Usage()
-        """What this turn has cost so far, its agents included."""
+        """What has been used since the last turn ended, agents in the background included."""
         self.meter: Meter = self.parent.meter if self.parent else Meter(self.settings.budget, session.usage)
         self.turn_meter: Meter | None = None
         """For the caps of the turn at hand; an agent that a turn waits for shares that turn's."""

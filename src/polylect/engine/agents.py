@@ -250,7 +250,7 @@ class _Child:
         why = ended.failure.message if ended.failure else ended.reason
         words = self._last_words()
         text = "\n".join(filter(None, (words, "" if self.ok and words else why)))
-        usage = self._agent.spent
+        usage = ended.usage
         tail = f"[turns: {ended.steps} | tokens: {usage.input} in / {usage.output} out]"
         self.told = f"## {self.task.name} [{'OK' if self.ok else 'ERROR'}]\n{text}\n{tail}"
         self._say(AgentEnded(self.ok, text, None if self.ok else ended.failure or Failure(ended.reason, why, "engine")))

@@ -93,10 +93,10 @@ class Turn:
             return self._ended("error", Failure("internal", message, "engine"))
 
     def _ended(self, reason: Reason, failure: Failure | None = None) -> TurnEnded:
-        return TurnEnded(reason, self._agent.spent, self._steps, failure, turn=self.id, agent=self._agent.lane)
+        spent, self._agent.spent = self._agent.spent, Usage()  # what agents still use counts for the next turn
+        return TurnEnded(reason, spent, self._steps, failure, turn=self.id, agent=self._agent.lane)
 
     def _start(self) -> None:
-        self._agent.spent = Usage()
         if self._agent.parent is None:
             self._say(TurnStarted(self._cause))
 
