@@ -1,13 +1,14 @@
 """What the host sides of all wires do alike: say no, count what they hear, and tell what a vanished engine leaves."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from polylect.dialects.ration import Ration
 from polylect.vocab.commands import Command
+from polylect.vocab.complete import Completer
 from polylect.vocab.content import Failure
-from polylect.vocab.events import Event, MalformedEvent, Reply
+from polylect.vocab.events import CostChanged, Event, MalformedEvent, Reply, TurnEnded
 
 GONE = Failure("engine_gone", "the engine went away before the turn ended", "engine")
 """How turns end that the engine did not live to end."""
@@ -28,6 +29,23 @@ def refused(command: Command, refusal: Refusal) -> Reply:
 def accepted(command: Command, data: Any = None) -> list[Event]:
     """Only who gave a ref is answered."""
     return [Reply(command.ref, data, session=command.session)] if command.ref else []
+
+
+def complete(completer: Completer, events: Iterable[Event]) -> list[Event]:
+    """Grammatical events. What is told of the cost with a turn's end comes when the last step is over, as from us."""
+    told: list[Event] = []
+    costs: list[Event] = []
+    for event in events:
+        if isinstance(event, CostChanged):
+            costs.append(event)
+            continue
+        said = completer.add(event)
+        if costs:
+            place = len(said) - 1 if isinstance(event, TurnEnded) and said else 0
+            said[place:place] = costs
+            costs.clear()
+        told += said
+    return told + costs
 
 
 class Tally:

@@ -278,6 +278,14 @@ def test_usage_and_costs() -> None:
     assert ended.usage == cost.total, "the agents' part is only in the totals"
 
 
+def test_totals_are_told_after_the_last_step_also_if_nothing_was_added() -> None:
+    host = Host()
+    for number in (1, 2):
+        host.say(Prompt(f"t{number}", "go"))
+        heard = host.hear(INIT, assistant(text("hi"), id=f"m{number}"), {**RESULT, "total_cost_usd": 0.1})
+        assert [type(event) for event in heard[-3:]] == [e.StepEnded, e.CostChanged, e.TurnEnded]
+
+
 def test_a_turn_without_totals_has_its_own_usage() -> None:
     assert only(turn(usage=SPENT), e.TurnEnded)[0].usage == Usage(500, 120, 3000, 0)
 

@@ -17,18 +17,24 @@ from polylect.vocab.commands import (
     Query,
     Steer,
 )
-from polylect.vocab.content import Failure, Image, Link, Option, Rule, Server
+from polylect.vocab.content import Failure, Image, Link, Option, Rule, Server, Text, Usage
 from polylect.vocab.events import (
     Alive,
     Ask,
     AskClosed,
+    BlockEnded,
+    CostChanged,
     Event,
     Failed,
     Notice,
     Ready,
     Reply,
+    ReplyEnded,
     ServerChanged,
     SettingChanged,
+    StepEnded,
+    StepStarted,
+    TextDelta,
     ThinkingDelta,
     ToolCalled,
     ToolFinished,
@@ -101,6 +107,49 @@ def test_an_error_just_before_the_end_is_why_the_turn_ended() -> None:
         for end in ('{"type":"stream_end","msg_id":"m"}', '{"type":"stream_end","msg_id":"m","finish_reason":"error"}'):
             heard = hear(host(READY, '{"type":"stream_start","msg_id":"m"}'), error, '{"type":"pong"}', end)
             assert heard == [TurnEnded("error", failure=Failure("engine_error", "broke", "engine"), turn="m")]
+
+
+COST = '{"type":"session_cost","session_id":"s","total_cost_usd":1,"per_turn":[]}'
+WORDS = '{"type":"text_delta","msg_id":"m","text":"Hi"}'
+
+
+def test_a_service_that_failed_was_asked_so_there_was_a_step() -> None:
+    error = '{"type":"error","error":{"code":"provider_error","message":"busy","retryable":true}}'
+    end = END.replace("stop", "error")
+    failed = TurnEnded("error", failure=Failure("provider_error", "busy", "provider", True), turn="m")
+    broken = [ReplyEnded("error", error="busy", turn="m"), StepEnded(turn="m")]
+    start = '{"type":"stream_start","msg_id":"m"}'
+    assert hear(host(READY, start), error, end) == [StepStarted(turn="m"), *broken, failed]
+    told = hear(host(READY, start), WORDS, error, COST, end)[2:]
+    assert told == [BlockEnded(Text("Hi"), turn="m"), *broken, CostChanged(Usage(cost=1.0)), failed]
+    call = '"msg_id":"m","call_id":"c","tool_name":"Bash"'
+    result = f'{{"type":"tool_result",{call},"status":"success","output":"","output_type":"text"}}'
+    told = hear(host(*ASKED, f'{{"type":"tool_running",{call}}}'), result, error, end)[1:]
+    before = [ReplyEnded("calls", turn="m"), StepEnded(turn="m")]
+    assert told == [*before, StepStarted(turn="m"), *broken, failed]
+
+
+def test_what_a_turn_cost_is_told_when_its_last_step_is_over() -> None:
+    side = host(READY, '{"type":"stream_start","msg_id":"m"}')
+    assert hear(side, WORDS, COST, END)[2:] == [
+        BlockEnded(Text("Hi"), turn="m"),
+        ReplyEnded("end", turn="m"),
+        StepEnded(turn="m"),
+        CostChanged(Usage(cost=1.0)),
+        TurnEnded("end", turn="m"),
+    ]
+    assert hear(side, COST) == [CostChanged(Usage(cost=1.0))], "some engines tell it after the end"
+
+
+def test_a_cost_after_which_the_turn_goes_on_is_told_before_what_follows() -> None:
+    side = host(READY, '{"type":"stream_start","msg_id":"m"}', WORDS)
+    assert hear(side, COST, COST.replace("1,", "2,"), WORDS) == [
+        CostChanged(Usage(cost=1.0)),
+        CostChanged(Usage(cost=2.0)),
+        TextDelta("Hi", turn="m"),
+    ]
+    hear(side, COST)
+    assert CostChanged(Usage(cost=1.0)) in side.receive_eof()
 
 
 def test_an_error_after_which_the_turn_goes_on_has_ended_nothing() -> None:

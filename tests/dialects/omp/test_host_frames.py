@@ -5,7 +5,21 @@ from typing import Any
 
 import pytest
 
-from dialects.omp.host_talk import READY, START, STEP, Frame, Talk, answer, call, reply, said, text, update
+from dialects.omp.host_talk import (
+    READY,
+    START,
+    STEP,
+    STEP_END,
+    Frame,
+    Talk,
+    answer,
+    call,
+    reply,
+    said,
+    text,
+    update,
+    user,
+)
 from polylect.vocab.commands import Answer, Hello, HostReply, Prompt
 from polylect.vocab.content import Failure, Image, Option, PlanItem, Rule, Text, Thinking, ToolCall, Usage
 from polylect.vocab.events import (
@@ -31,6 +45,7 @@ from polylect.vocab.events import (
     Reply,
     ReplyEnded,
     SettingChanged,
+    StepStarted,
     TextDelta,
     ThinkingDelta,
     ToolCalled,
@@ -46,11 +61,17 @@ from polylect.wire import jsonl
 T: dict[str, Any] = {"turn": "t1"}
 
 
-def running(version: str = "13") -> Talk:
+def begun(version: str = "13") -> Talk:
     talk = Talk(version)
     talk.say(Prompt("t1", "hi"))
     talk.hear(answer("t1", "prompt"), START, STEP)
     assert talk.sent
+    return talk
+
+
+def running(version: str = "13") -> Talk:
+    talk = begun(version)
+    talk.hear(*user("hi"))
     return talk
 
 
@@ -139,8 +160,42 @@ def test_what_nobody_typed_is_the_engines(message: Frame) -> None:
 
 def test_a_prompt_comes_back_with_its_pictures() -> None:
     picture = {"type": "image", "data": "R0lG", "mimeType": "image/gif"}
-    [heard] = running().hear({"type": "message_end", "message": {"role": "user", "content": [text("see"), picture]}})
-    assert heard == UserMessage("see", "prompt", (Image("image/gif", "R0lG"),), **T)
+    heard = begun().hear({"type": "message_end", "message": {"role": "user", "content": [text("see"), picture]}})
+    assert heard == [UserMessage("see", "prompt", (Image("image/gif", "R0lG"),), **T), StepStarted(**T)]
+
+
+def test_the_first_step_begins_when_the_prompt_has_entered_the_context() -> None:
+    talk = begun()
+    assert talk.hear(*said({"role": "developer", "content": "remember"})) == [UserMessage("remember", "engine", **T)]
+    assert talk.hear(*user("hi")) == [UserMessage("hi", **T), StepStarted(**T)]
+    assert talk.hear({"type": "message_start", "message": reply()}) == []
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        {"type": "message_start", "message": reply()},
+        {"type": "message_end", "message": reply(text("Hello"))},
+        update("text_delta", delta="Hel"),
+        execution("start", args={}),
+    ],
+)
+def test_a_step_begins_once_though_no_prompt_is_told(frame: Frame) -> None:
+    talk = begun()
+    heard = talk.hear(frame, STEP_END)
+    assert [type(event) for event in heard].count(StepStarted) == 1
+    assert isinstance(heard[0], StepStarted)
+
+
+def test_a_call_that_was_denied_does_not_start_whatever_the_wire_says() -> None:
+    talk = running("18")
+    talk.hear({"type": "message_end", "message": reply(call("c1", "bash"), stop="toolUse")})
+    asked = {"type": "extension_ui_request", "id": "a1", "method": "select", "toolCallId": "c1"}
+    talk.hear({**asked, "title": "Run?", "options": ["Allow once", "Deny"]})
+    talk.say(Answer("a1", "deny", reason="no"))
+    result = execution("end", isError=True, outcome="denied", reason="no", result=shown("no"))
+    [heard] = talk.hear(execution("start", args={}), result)
+    assert heard == ToolFinished("c1", "bash", "no", "denied", reason="no", **T)
 
 
 def test_the_users_own_shell_says_nothing() -> None:

@@ -103,8 +103,8 @@ def test_a_plain_turn_from_prompt_to_end() -> None:
     assert heard == [
         Reply("r1"),
         TurnStarted(**T),
-        StepStarted(**T),
         UserMessage("hi", **T),
+        StepStarted(**T),
         TextDelta("Hel", **T),
         TextDelta("lo", **T),
         BlockEnded(Text("Hello"), **T),

@@ -70,17 +70,16 @@ class Books:
         self.rows: tuple[Object, ...] = ()
 
     def enter(self, found: Object) -> tuple[Usage, CostChanged | None]:
-        """What the turn has used, all agents together, and the new totals if they are new."""
+        """What the turn has used, all agents together, and the totals if they are told."""
         own = usage(inner(found, "usage"))
         models = inner(found, "modelUsage")
         rows = tuple(_row(name, row) for name, row in models.items() if isinstance(row, dict))
         sums = sum((row["usage"] for row in rows), Usage()) if rows else self.total + own
         total = _priced(sums, amount(found, "total_cost_usd"))
         spent = _less(total, self.total)
-        changed = total != self.total or rows != self.rows
         self.total, self.rows = total, rows
         turn = spent if spent.tokens > own.tokens else _priced(own, spent.cost or 0.0)
-        return turn, CostChanged(total, rows) if changed else None
+        return turn, CostChanged(total, rows) if rows or "total_cost_usd" in found else None
 
 
 def usage(found: Object) -> Usage:
@@ -110,7 +109,7 @@ def _less(now: Usage, before: Usage) -> Usage:
         now.output - before.output,
         now.cache_read - before.cache_read,
         now.cache_write - before.cache_write,
-        None if now.cost is None else now.cost - (before.cost or 0.0),
+        None if now.cost is None else round(now.cost - (before.cost or 0.0), 9),
     )
     shrunk = min(since.input, since.output, since.cache_read, since.cache_write, since.cost or 0.0) < 0
     return now if shrunk else since

@@ -14,7 +14,7 @@ from polylect.dialects.claude.host_reader import Bad, EventReader
 from polylect.dialects.claude.loose import Object, inner, text
 from polylect.dialects.claude.versions import VERSIONS
 from polylect.dialects.hold import Hold
-from polylect.dialects.hosting import GONE, Refusal, Tally, refused
+from polylect.dialects.hosting import GONE, Refusal, Tally, complete, refused
 from polylect.vocab import commands as c
 from polylect.vocab import events as e
 from polylect.vocab.complete import Completer
@@ -132,7 +132,7 @@ class HostSide:
         self._commands.release(self._hold.ready())  # a tape may begin after the greeting
 
     def _complete(self, events: Iterable[e.Event]) -> list[e.Event]:
-        return [complete for event in events for complete in self._completer.add(event)]
+        return complete(self._completer, events)
 
     # The control protocol, from the engine.
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from polylect.dialects.base import Env
 from polylect.dialects.hold import Hold
-from polylect.dialects.hosting import GONE, Refusal, Tally, accepted, refused
+from polylect.dialects.hosting import GONE, Refusal, Tally, accepted, complete, refused
 from polylect.dialects.jsonstream import later, later_commands, questions, shapes
 from polylect.dialects.jsonstream.commands import COMMANDS, configure_frames, message_frame, server_frame
 from polylect.dialects.jsonstream.pen import MAX_FRAME
@@ -159,7 +159,7 @@ class HostSide:
         yield from self._release(self._hold.ready())  # a tape may begin after `ready`
 
     def _complete(self, events: Iterable[e.Event]) -> list[e.Event]:
-        return [complete for event in events for complete in self._completer.add(event)]
+        return complete(self._completer, events)
 
     # What the host says: written and noted here, or noted because it was said by other means.
 

@@ -15,12 +15,15 @@ from polylect.vocab.events import (
     Ask,
     AskClosed,
     BudgetExceeded,
+    CostChanged,
     Event,
     Failed,
     Notice,
     Ready,
+    ReplyEnded,
     ServerChanged,
     SettingChanged,
+    StepStarted,
     TextDelta,
     ThinkingDelta,
     ToolCalled,
@@ -59,6 +62,10 @@ class EventReader:
         self._lanes = Lanes(lambda: EventReader(self))
         self._failure: tuple[str, Failure] | None = None
         """An error during a turn: the next frame tells whether it ended the turn."""
+        self._cost: CostChanged | None = None
+        """Told before the end of a turn, and perhaps with it: the next frame tells."""
+        self._talking = False
+        """The model has said something since it was last asked."""
         self._abilities = Abilities()
         self._mode = ""
         self._model = ""
@@ -70,7 +77,11 @@ class EventReader:
     def flush(self) -> list[Event]:
         """An error after which the turn went on has ended nothing."""
         held, self._failure = self._failure, None
-        return [Failed(held[1], turn=held[0])] if held else []
+        return [*([Failed(held[1], turn=held[0])] if held else []), *self._take_cost()]
+
+    def _take_cost(self) -> list[Event]:
+        cost, self._cost = self._cost, None
+        return [cost] if cost else []
 
     def knows(self, call: str) -> bool:
         return call in self._names
@@ -114,14 +125,19 @@ class EventReader:
     def _stream_start(self, frame: shapes.StreamStart, found: dict[str, Any]) -> list[Event]:
         self.turns.add(frame.msg_id)
         self._begun.add(frame.msg_id)
+        self._talking = False
         return [TurnStarted(turn=frame.msg_id)]
 
     def _text_delta(self, frame: shapes.TextDelta, found: dict[str, Any]) -> list[Event]:
+        self._talking = True
         return [TextDelta(frame.text, turn=frame.msg_id)]
 
     def _thinking(self, frame: shapes.Thinking, found: dict[str, Any]) -> list[Event]:
         """An empty thought is a sign of life."""
-        return [ThinkingDelta(frame.text, turn=frame.msg_id) if frame.text else Alive(turn=frame.msg_id)]
+        if not frame.text:
+            return [Alive(turn=frame.msg_id)]
+        self._talking = True
+        return [ThinkingDelta(frame.text, turn=frame.msg_id)]
 
     def _stream_end(self, frame: shapes.StreamEnd, found: dict[str, Any]) -> list[Event]:
         turn, finish = frame.msg_id, frame.finish_reason
@@ -129,9 +145,18 @@ class EventReader:
         reason = _REASONS.get(finish) or ("error" if failure and not finish else self._quiet_end(turn))
         if reason == "error" and failure is None:
             failure = Failure("error", "the engine did not say why the turn failed", "engine")
+        broken = self._broken_reply(turn, failure) if reason == "error" else []
         before = self.flush()
+        self._talking = False
         self._forget(turn)
-        return [*before, TurnEnded(reason, spent, failure=failure, turn=turn)]
+        return [*broken, *before, TurnEnded(reason, spent, failure=failure, turn=turn)]
+
+    def _broken_reply(self, turn: str, failure: Failure | None) -> list[Event]:
+        """If it is the model's service that failed, it was asked, though it may have said nothing."""
+        if failure is None or failure.owner != "provider" or turn not in self._begun:
+            return []
+        asked: list[Event] = [] if self._talking else [StepStarted(turn=turn)]
+        return [*asked, ReplyEnded("error", error=failure.message, turn=turn)]
 
     def _cause(self, turn: str, finish: str) -> Failure | None:
         """The error just before the end, if it belongs to this turn: aionrs and wayland send it without an id."""
@@ -174,6 +199,7 @@ class EventReader:
         if frame.call_id in self._names:
             return [ask]
         self._names[frame.call_id] = tool.name
+        self._talking = False
         category = questions.category(tool.category)
         return [ToolCalled(frame.call_id, tool.name, tool.args, category, tool.description, turn=frame.msg_id), ask]
 
@@ -182,6 +208,7 @@ class EventReader:
         if frame.call_id in self._started:
             return [Alive(frame.call_id, frame.tool_name, turn=frame.msg_id)]
         self._started.add(frame.call_id)
+        self._talking = False
         self._names.setdefault(frame.call_id, frame.tool_name)
         started = ToolStarted(frame.call_id, frame.tool_name, turn=frame.msg_id)
         return [*self._close_ask(frame.call_id, "allowed"), started]
@@ -253,7 +280,9 @@ class EventReader:
         return [BudgetExceeded(frame.reason, frame.observed, frame.limit)]
 
     def _session_cost(self, frame: families.SessionCost, found: dict[str, Any]) -> list[Event]:
-        return [events.cost_of(frame)]
+        before = self._take_cost()
+        self._cost = events.cost_of(frame)
+        return before if self._talking or self._failure else [*before, *self._take_cost()]
 
     def _extra(self, frame: shapes.Frame, found: dict[str, Any]) -> list[Event]:
         return [events.extra_of(found)]

@@ -21,6 +21,8 @@ class Dialogs:
         self._deadlines: dict[str, int] = {}
         self.open: dict[str, e.Ask] = {}
         """Asks that nobody has answered, by id."""
+        self.denied: set[str] = set()
+        """Calls of this turn that were asked for in vain."""
 
     def read(self, found: Found, turn: str, agent: str) -> list[e.Event]:
         method = text(found, "method")
@@ -34,6 +36,8 @@ class Dialogs:
     def close(self, ask: str, how: How, reason: str = "") -> list[e.Event]:
         found = self.open.pop(ask, None)
         self._deadlines.pop(ask, None)
+        if found and how == "denied":
+            self.denied.add(found.call)
         return [e.AskClosed(ask, how, reason, turn=found.turn, agent=found.agent)] if found else []
 
     def overdue(self) -> list[e.Event]:
@@ -46,6 +50,7 @@ class Dialogs:
 
     def end_turn(self, turn: str) -> None:
         """Whatever the turn asked is closed with it."""
+        self.denied.clear()
         for ask in [ask for ask, found in self.open.items() if found.turn == turn]:
             del self.open[ask]
             self._deadlines.pop(ask, None)

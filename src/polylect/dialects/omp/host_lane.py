@@ -21,6 +21,9 @@ _TELLTALES: tuple[tuple[str, Outcome], ...] = (
 )
 """How the result of a call begins that did not run to its end, where the wire only says that it is an error."""
 
+_MAY_PRECEDE = ("turn_start", "message_start", "message_end")
+"""What may come before the prompt that a step answers."""
+
 Origin = Literal["prompt", "steer", "follow_up"]
 
 
@@ -38,6 +41,8 @@ class Lane:
         """The last reply of this run."""
         self._spent = Usage()
         self._prompted = True
+        self._begins = False
+        """A step has begun, and the prompt that it answers is yet to be told."""
         self._told = False
         self._ended: set[int] = set()
         self._args: dict[int, tuple[str, str]] = {}
@@ -47,7 +52,7 @@ class Lane:
 
     def begin(self, turn: str, *, prompted: bool) -> None:
         """A turn begins; `prompted` if its first message is the prompt."""
-        self.place["turn"], self._prompted = turn, prompted
+        self.place["turn"], self._prompted, self._begins = turn, prompted, False
         for marks in (self._called, self._finished, self._outputs):
             marks.clear()
 
@@ -55,7 +60,8 @@ class Lane:
         return call in self._called
 
     def read(self, kind: str, found: Found) -> list[e.Event]:
-        return _FRAMES[kind](self, found)
+        begun = [] if kind in _MAY_PRECEDE else self._step()
+        return [*begun, *_FRAMES[kind](self, found)]
 
     def take_spent(self) -> Usage:
         """What was used since the last time."""
@@ -65,12 +71,19 @@ class Lane:
     def delta(self, kind: str, said: str) -> list[e.Event]:
         """The plain case, which is nearly all that is ever said."""
         made = e.TextDelta if kind == "text_delta" else e.ThinkingDelta
-        return [made(said, **self.place)] if said else []
+        told: list[e.Event] = [made(said, **self.place)] if said else []
+        return [*self._step(), *told] if self._begins else told
 
     # Steps and messages.
 
     def _turn_start(self, found: Found) -> list[e.Event]:
-        return [e.StepStarted(**self.place)]
+        """omp begins the first step before the prompt has entered the context, we begin it after that."""
+        self._begins = True
+        return [] if self._prompted else self._step()
+
+    def _step(self) -> list[e.Event]:
+        begins, self._begins = self._begins, False
+        return [e.StepStarted(**self.place)] if begins else []
 
     def _turn_end(self, found: Found) -> list[e.Event]:
         return [e.StepEnded(**self.place)]
@@ -81,14 +94,14 @@ class Lane:
         if message.get("role") != "assistant":
             return self._entered(message)
         self._ended, self._args = set(), {}
-        return []
+        return self._step()
 
     def _message_end(self, found: Found) -> list[e.Event]:
         message = table(found, "message")
         told, self._told = self._told, False
         match message.get("role"):
             case "assistant":
-                return self._replied(message)
+                return [*self._step(), *self._replied(message)]
             case "toolResult":
                 return self._result_told(message)
             case _:
@@ -99,7 +112,7 @@ class Lane:
         role, content = message.get("role"), message.get("content")
         if role == "user" and not flag(message, "synthetic"):
             said = words(content)
-            return [e.UserMessage(said, self._origin(said), images(content), **self.place)]
+            return [e.UserMessage(said, self._origin(said), images(content), **self.place), *self._step()]
         if role in ("user", *INJECTED):
             files = "\n".join(text(file, "path") for file in rows(message, "files"))
             return [e.UserMessage(words(content) or files, "engine", images(content), **self.place)]

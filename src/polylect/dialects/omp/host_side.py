@@ -197,6 +197,8 @@ class HostSide(Speaker):
                     yield event
                     self._reader.dialogs.end_turn(event.turn)
                     self._release(self._hold.ended(event.turn))
+                case e.ToolStarted(call) if call in self._reader.dialogs.denied:
+                    pass  # omp says so of every call
                 case e.Settled() if self._settled or self._hold.running:
                     pass
                 case e.Settled():
