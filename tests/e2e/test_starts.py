@@ -5,6 +5,7 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 
 import pytest
 
@@ -203,12 +204,22 @@ def test_a_pace_that_is_no_number_is_found_before_ready(place: Place) -> None:
     assert "POLYLECT_SCRIPT_PACE" in done.errors
 
 
-def test_what_goes_wrong_after_ready_is_told_on_both_streams(place: Place) -> None:
+@pytest.mark.parametrize(
+    ("wire", "said"),
+    [
+        (["--json-stream"], ["ready", "error"]),
+        (["--mode", "rpc"], ["ready", "extension_error"]),
+        (["--output-format", "stream-json", "--input-format", "stream-json", "--verbose"], ["result"]),
+    ],
+)
+def test_what_goes_wrong_after_ready_is_told_on_both_streams(place: Place, wire: list[str], said: list[str]) -> None:
     """With hardly any descriptors left there is a `ready`, and no loop."""
-    argv = ["bash", "-c", 'ulimit -n 9; exec "$@"', "-", *place.argv()]
-    done = subprocess.run(argv, env=place.env, cwd=place.workspace, input=HELLO, capture_output=True, check=False)
-    ready, error = [json.loads(line) for line in done.stdout.splitlines()]
-    assert (done.returncode, ready["type"], error["error"]["code"]) == (1, "ready", "internal_error")
+    argv = ["bash", "-c", 'ulimit -n 9; exec "$@"', "-", sys.executable, "-m", "polylect", *wire]
+    env = {**place.env, "POLYLECT_PROVIDER": "scripted"}
+    done = subprocess.run(argv, env=env, cwd=place.workspace, input=HELLO, capture_output=True, check=False)
+    frames = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (done.returncode, [frame["type"] for frame in frames]) == (1, said)
+    assert "Too many open files" in json.dumps(frames[-1])
     assert b"Too many open files" in done.stderr
     assert done.stderr.count(b"\n") == 1
 

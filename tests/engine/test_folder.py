@@ -141,7 +141,9 @@ def test_S2_a_log_of_which_nothing_can_be_read_is_refused_with_what_to_do(line: 
     assert (tmp_path / "s" / "log.jsonl").read_bytes() == line
 
 
-@pytest.mark.parametrize("log", [b"garbage\n" + GOOD, b"[" * 70_000 + b"\n" + GOOD, b'{"id":"1","par', b'{"', b"\n\n"])
+@pytest.mark.parametrize(
+    "log", [b"garbage\n" + GOOD, b"[" * 70_000 + b"\n" + GOOD, b'{"id":"1","par', b'{"', b"\n\n", b"\0" * 9]
+)
 def test_S1_a_log_of_which_something_can_be_read_or_that_was_cut_at_once_is_gone_on_with(
     log: bytes, tmp_path: Path
 ) -> None:
@@ -149,6 +151,14 @@ def test_S1_a_log_of_which_something_can_be_read_or_that_was_cut_at_once_is_gone
     (tmp_path / "s" / "log.jsonl").write_bytes(log)
     folder.look(str(tmp_path), "s")
     FileStore(folder.resume(str(tmp_path), "s", "/w"), cwd="/w", new_id=str).close()
+
+
+def test_S1_a_log_cut_in_its_first_line_is_looked_at_where_nothing_else_has_loaded_json(tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "log.jsonl").write_bytes(b'{"id":"1","par')
+    code = "import sys; from polylect.engine import folder; assert 'json' not in sys.modules; folder.look(*sys.argv[1:])"
+    env = {"PYTHONPATH": str(Path(folder.__file__).parents[2])}
+    subprocess.run([sys.executable, "-c", code, str(tmp_path), "s"], env=env, check=True, timeout=20)
 
 
 def test_a_session_named_by_its_file_is_looked_at_as_well(tmp_path: Path) -> None:

@@ -147,3 +147,13 @@ def codec_options(values: Options, env: dict[str, str], session: str) -> Options
 
 def new_id() -> str:
     return os.urandom(8).hex()
+
+
+def refusal(message: str, session: str) -> bytes:
+    """The end of a conversation that could not be begun."""
+    import json  # only where something is broken
+
+    return (
+        json.dumps({"type": "extension_error", "extensionPath": "engine", "event": "start", "error": message}).encode()
+        + b"\n"
+    )

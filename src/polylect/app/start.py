@@ -109,10 +109,10 @@ def start(options: config.Values) -> int:
         return 1
     for note in notes:
         print(f"polylect: {note}", file=sys.stderr)
-    return _serve(Start(values, env, place, streams, signals, session, first), options)
+    return _serve(Start(values, env, place, streams, signals, session, first))
 
 
-def _serve(start: Start, options: config.Values) -> int:
+def _serve(start: Start) -> int:
     from polylect.app.lazy import LazyImports  # nobody waits any more
     from polylect.app.packed import PackedImports
 
@@ -126,9 +126,9 @@ def _serve(start: Start, options: config.Values) -> int:
             gc.freeze()
             return run(start, packed)
     except Exception as error:  # noqa: BLE001  (the host has heard `ready`, so it hears of the end as well)
-        _say_why(f"{type(error).__name__}: {error}", options, silent=True)
-        _write(start.stdout, _error_frame("internal_error", f"{type(error).__name__}: {error}"))
-        sys.stderr.flush()
+        told = f"{type(error).__name__}: {error}"
+        print(f"polylect: {told}", file=sys.stderr, flush=True)
+        _write(start.stdout, _last_words(str(start.values.get("face") or ""), told, start.session))
         os._exit(1)  # half a loop would only complain on its way out
 
 
@@ -339,6 +339,16 @@ def _say_why(message: str, options: config.Values, *, silent: bool) -> None:
         os.write(1, refusal(message, str(options.get("resume") or "")))
     elif options.get("protocol") == "0.1.0" and not silent:
         os.write(1, _error_frame("config_error", message))
+
+
+def _last_words(face: str, message: str, session: str) -> bytes:
+    """Of an engine that breaks down after `ready`, in the form of its wire."""
+    if not face:
+        return _error_frame("internal_error", message)
+    from importlib import import_module
+
+    told: bytes = import_module(f"polylect.app.{face}_face").refusal(message, session)
+    return told
 
 
 def _error_frame(code: str, message: str) -> bytes:

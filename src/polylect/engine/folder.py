@@ -186,7 +186,7 @@ def _beginning(path: str) -> bytes:
 def _value(line: bytes) -> object:
     try:
         value: object = make_scanner(_Plainly())(line.decode().lstrip("\ufeff \t\r"), 0)[0]  # type: ignore[arg-type]
-    except (ValueError, StopIteration, RecursionError):
+    except (ValueError, StopIteration, RecursionError, SystemError):  # the last where json's own error is not loaded
         return None
     return value
 
