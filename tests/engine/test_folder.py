@@ -156,7 +156,9 @@ def test_S1_a_log_of_which_something_can_be_read_or_that_was_cut_at_once_is_gone
 def test_S1_a_log_cut_in_its_first_line_is_looked_at_where_nothing_else_has_loaded_json(tmp_path: Path) -> None:
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / "log.jsonl").write_bytes(b'{"id":"1","par')
-    code = "import sys; from polylect.engine import folder; assert 'json' not in sys.modules; folder.look(*sys.argv[1:])"
+    code = (
+        "import sys; from polylect.engine import folder; assert 'json' not in sys.modules; folder.look(*sys.argv[1:])"
+    )
     env = {"PYTHONPATH": str(Path(folder.__file__).parents[2])}
     subprocess.run([sys.executable, "-c", code, str(tmp_path), "s"], env=env, check=True, timeout=20)
 
