@@ -1,6 +1,7 @@
 """`polylect run`: one task, an honest exit code."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine_process import PATIENCE, Place, eventually
+from polylect.app import ahead
 
 WRITES = """
 [[reply]]
@@ -140,3 +142,37 @@ def test_an_interrupt_ends_it_and_the_engine_with_it_p1(place: Place) -> None:
         eventually(mark.exists)
         child.send_signal(signal.SIGTERM)
         assert child.wait(PATIENCE) == 143
+
+
+@pytest.mark.skipif(not ahead.CAN, reason="forks elsewhere than on Linux are not safe")
+def test_the_engine_of_a_run_is_a_process_of_its_own_that_inherits_nothing_and_ends_with_its_host_p1(
+    place: Place,
+) -> None:
+    mark = place.workspace / "running"
+    script = '[[reply]]\nsay = [{ call = "Bash", id = "c1", args = { command = "touch running; sleep 60" } }]\n'
+    ours, theirs = os.pipe()
+    with subprocess.Popen(
+        argv(place, script, "go", "--yes"), env=place.env, pass_fds=[theirs], stderr=subprocess.PIPE
+    ) as host:
+        os.close(theirs)
+        eventually(mark.exists)
+        (engine,) = map(int, Path(f"/proc/{host.pid}/task/{host.pid}/children").read_text().split())
+        assert os.getsid(engine) == engine
+        host.kill()
+        assert os.read(ours, 1) == b"", "the host alone held this"
+        os.close(ours)
+        eventually(lambda: not is_alive(engine))
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_run_that_cannot_start_its_engine_says_why(place: Place) -> None:
+    ran = run(place, WRITES, "go", "--resume", "no-such-session")
+    assert ran.returncode == 78
+    assert "no-such-session" in ran.stderr

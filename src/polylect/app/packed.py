@@ -121,7 +121,8 @@ class _Loader(SourceFileLoader):
 
 
 def _is_out_of_place() -> bool:
-    return "PYTHONPATH" in os.environ  # which may put other modules before those we know
+    """Other modules may come before those we know."""
+    return os.environ.get("PYTHONPATH", "") not in ("", os.path.dirname(PACKAGE))
 
 
 def _here() -> tuple[bytes, str, str, str]:

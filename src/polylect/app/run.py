@@ -1,29 +1,22 @@
 """`polylect run "prompt"`: one task for any engine, for scripts and continuous integration."""
 
 import argparse
-import asyncio
-import json
+import gc
 import os
 import signal
 import sys
-from contextlib import suppress
 from typing import Any
 
 import msgspec
 
-from polylect.app.policy import by_rules, rule_fault
-from polylect.app.progress import Progress, in_short
+from polylect.app import ahead
+from polylect.app.policy import rule_fault
 from polylect.app.who_answers import NoProvider, known_provider
-from polylect.host.agent import Agent
-from polylect.host.asking import Policy, allow_all
-from polylect.host.connecting import connect
-from polylect.host.errors import EngineDied, HostError, SchemaNotMet, TimedOut, TurnFailed
-from polylect.host.known import ENGINES
-from polylect.host.turn import Limits, Result
+from polylect.host import known
 from polylect.vocab import json_schema
-from polylect.vocab.events import Ask, BudgetExceeded, Event, ToolCalled, ToolFinished
 
-DONE, FAILED, USAGE, UNASKED, LIMIT, UNFIT, LATER, CONFIGURATION = 0, 1, 2, 3, 4, 5, 75, 78
+USAGE = 2
+_WISHES = ("provider", "model", "mode", "resume", "script", "base_url", "system_prompt", "max_turns")
 _ENDS = """\
 exit codes: 0 done, 1 failed, 2 usage, 3 something needed approval and nobody was there, 4 budget, time or turn limit,
 5 the answer does not fit the schema, 75 try again later, 78 the engine cannot be started, 130 Ctrl-C, 143 SIGTERM"""
@@ -40,7 +33,12 @@ def main(words: list[str]) -> int:
         schema = _schema(wanted.schema)
         if fault := rule_fault([*wanted.allow, *wanted.deny]):
             raise Bad(fault)
-        return asyncio.run(_Run(wanted, prompt, schema).run())
+        wishes = {name: getattr(wanted, name) for name in _WISHES if getattr(wanted, name) is not None}
+        engine = _ahead(wanted, wishes)
+        from polylect.app.one_task import run  # while the engine imports its own half
+
+        gc.enable()
+        return run(wanted, prompt, schema, wishes, engine)
     except (Bad, ValueError, LookupError) as error:
         print(f"polylect run: {error}", file=sys.stderr)
         return USAGE
@@ -53,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     say = parser.add_argument
     say("prompt", help="what is to be done; - reads it from stdin")
-    say("--engine", default="polylect", help=f"one of {', '.join(ENGINES)} (polylect)")
+    say("--engine", default="polylect", help=f"one of {', '.join(known.ENGINES)} (polylect)")
     say("--output", choices=("text", "json", "jsonl"), default="text", help="the answer, the result, or every event")
     say("--schema", metavar="FILE", help="a JSON Schema that the answer has to fit")
     say("--allow", metavar="RULE", action="append", default=[], help="what may be done, as 'Bash(git log:*)' or Edit")
@@ -98,120 +96,15 @@ def _schema(path: str | None) -> dict[str, Any] | None:
     return schema
 
 
-class _Run:
-    def __init__(self, wanted: argparse.Namespace, prompt: str, schema: dict[str, Any] | None) -> None:
-        self._wanted = wanted
-        self._text = prompt
-        self._schema = schema
-        self._progress = Progress()
-        self._over = ""
-        self._calls: dict[str, str] = {}
-        self._signal = 0
-
-    async def run(self) -> int:
-        task = asyncio.ensure_future(self._converse())
-        beating = asyncio.ensure_future(self._progress.beat())
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._stop, task, number)
-        try:
-            return await task
-        except asyncio.CancelledError:
-            return 128 + self._signal
-        finally:
-            beating.cancel()
-            with suppress(asyncio.CancelledError):
-                await beating
-            self._progress.clear()
-
-    def _stop(self, task: "asyncio.Future[int]", number: int) -> None:
-        self._signal = number
-        task.cancel()
-
-    async def _converse(self) -> int:
-        wanted = self._wanted
-        limits = Limits(wanted.timeout, wanted.idle, wanted.budget)
-        wishes = ("provider", "model", "mode", "resume", "script", "base_url", "system_prompt", "max_turns")
-        told = {name: getattr(wanted, name) for name in wishes if getattr(wanted, name) is not None}
-        try:
-            known_provider(wanted.engine, told, wanted.cwd)
-            async with connect(wanted.engine, cwd=wanted.cwd, approve=self._policy(), limits=limits, **told) as agent:
-                listening = asyncio.ensure_future(self._listen(agent))
-                await asyncio.sleep(0)  # it listens from here on
-                code = await self._talk(agent)
-        except (EngineDied, NoProvider) as error:
-            return self._fail(str(error), CONFIGURATION)
-        await listening
-        return code
-
-    def _policy(self) -> Policy:
-        wanted = self._wanted
-        return allow_all if wanted.yes else by_rules(wanted.allow, wanted.deny, wanted.cwd)
-
-    async def _talk(self, agent: Agent) -> int:
-        try:
-            result = await agent.ask(self._text, schema=self._schema, files=self._wanted.file)
-        except SchemaNotMet as error:
-            return self._fail(str(error), UNFIT, error.result)
-        except TurnFailed as error:
-            return self._fail(str(error), self._code(error.result), error.result)
-        except TimedOut as error:
-            return self._fail(str(error), LIMIT, error.result)
-        except EngineDied as error:
-            return self._fail(str(error), FAILED)
-        except HostError as error:
-            return self._fail(str(error), USAGE)
-        code = UNASKED if result.denials and not self._wanted.deny else DONE
-        self._say(result, code)
-        return code
-
-    async def _listen(self, agent: Agent) -> None:
-        async for event in agent.events():
-            self._progress.hear(event)
-            match event:
-                case BudgetExceeded(reason, observed, limit):
-                    self._over = f"the {reason} of {observed} is above the limit of {limit}"
-                case ToolCalled(call, name, args) | Ask(call=call, name=name, args=args):
-                    self._calls[call] = in_short(name, args)
-                case ToolFinished(call, name, _, "denied", reason=reason):
-                    self._remark(f"denied: {self._calls.get(call) or name}: {reason}")
-            if self._wanted.output == "jsonl":
-                self._write(_as_json(event))
-
-    def _code(self, result: Result) -> int:
-        if result.reason == "limit" or self._over:
-            return LIMIT
-        failure = result.failure
-        return LATER if failure is not None and failure.retryable else FAILED
-
-    def _say(self, result: Result, code: int) -> None:
-        match self._wanted.output:
-            case "text":
-                value = result.value
-                self._write(json.dumps(value, ensure_ascii=False) if self._schema is not None else result.text)
-            case "json":
-                self._write(_as_json({**_told(result), "ok": code == DONE, "exit_code": code}))
-
-    def _fail(self, why: str, code: int, result: Result | None = None) -> int:
-        self._remark(self._over or why)
-        if self._wanted.output == "json":
-            told = _told(result) if result else {}
-            self._write(_as_json({"ok": False, **told, "error": self._over or why, "exit_code": code}))
-        return code
-
-    def _remark(self, text: str) -> None:
-        self._progress.clear()
-        print(f"polylect run: {text}", file=sys.stderr)
-
-    def _write(self, line: str) -> None:
-        self._progress.clear()
-        print(line, flush=True)
-
-
-def _told(result: Result) -> dict[str, Any]:
-    names = ("text", "reason", "usage", "cost", "steps", "denials", "failure", "value")
-    return {name: getattr(result, name) for name in names}
-
-
-def _as_json(value: "Event | dict[str, Any]") -> str:
-    return msgspec.json.encode(value, enc_hook=lambda other: None).decode()
+def _ahead(wanted: argparse.Namespace, wishes: dict[str, Any]) -> ahead.Forked | None:
+    """Our own engine, if that is wanted, so that it starts while we do."""
+    if wanted.engine != "polylect" or not ahead.CAN:
+        return None
+    try:
+        known_provider(wanted.engine, wishes, wanted.cwd)
+    except NoProvider:
+        return None  # which will be told where everything is told
+    engine = known.known(wanted.engine)
+    budget = {"max_cost": wanted.budget} if wanted.budget else {}
+    words = known.command(engine, known.from_here({**wishes, **budget}))
+    return ahead.Forked(words[len(known.find(engine)) :], wanted.cwd)

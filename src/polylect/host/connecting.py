@@ -11,10 +11,9 @@ from polylect.host.agent import Agent
 from polylect.host.asking import Policy
 from polylect.host.link import Link, ProcessLink, Tap
 from polylect.host.offering import HostTool
+from polylect.host.process import Spawn, spawn
 from polylect.host.turn import Limits
 from polylect.vocab.content import Server
-
-_PATHS = ("script", "config", "add_dir", "session_dir")
 
 
 def connect(
@@ -33,6 +32,7 @@ def connect(
     restarts: int = 0,
     args: Sequence[str] = (),
     tap: Tap = lambda way, data: None,
+    spawn: Spawn = spawn,
     **wishes: Any,
 ) -> Agent:
     """An agent, to be entered with `async with`.
@@ -40,13 +40,14 @@ def connect(
     `engine` is a name (`polylect`, `claude`, `omp`, `pi`, `aionrs`, `wayland-core`), a command line with its `dialect`,
     or a function that makes a link to an engine in this process. Wishes are what it is told when it starts: `model`,
     `provider`, `mode`, `resume`, `session`, `system_prompt`, `max_turns` ...; `args` are flags as they stand.
+    `spawn` starts the process, if it is to be in a container or on another machine.
     """
     about = {"approve": approve, "tools": tools, "servers": servers, "settings": settings, "limits": limits}
     how: dict[str, Any] = {**about, "ready_within": ready_within, "restarts": restarts}
     if callable(engine):
         make = engine
         return Agent(lambda session: make(), **how)
-    around: dict[str, Any] = {"cwd": cwd, "tap": tap}
+    around: dict[str, Any] = {"cwd": cwd, "tap": tap, "spawn": spawn}
     environment = os.environ if env is None else env
     if not isinstance(engine, str):
         if not dialect or wishes:
@@ -57,7 +58,7 @@ def connect(
         wire, argv = _dialect(dialect), [_program(engine[0]), *engine[1:], *args]
         return Agent(lambda session: ProcessLink(argv, wire, **around), **how)
     one = known.known(engine)
-    wishes = {name: _here(name, wish) for name, wish in wishes.items()}
+    wishes = known.from_here(wishes)
     if limits.cost and "max_cost" in one.flags:  # not every wire tells what a turn costs while it runs
         wishes.setdefault("max_cost", limits.cost)
     link = _to_known(one, wishes, args, dialect=dialect, version=version, environment=environment, around=around)
@@ -94,16 +95,6 @@ def _dialect(name: str) -> Dialect:
     return found
 
 
-def _here(name: str, wish: Any) -> Any:
-    """Paths are meant from where the caller is, not from where the work is."""
-    match wish:
-        case str() if name in _PATHS and wish:
-            return os.path.abspath(wish)
-        case tuple() | list() if name in _PATHS:
-            return [os.path.abspath(path) for path in wish]
-    return wish
-
-
 def _program(word: str) -> str:
-    """The same for a program that is named by its path."""
+    """One that is named by its path is meant from where the caller is, not from where the work is."""
     return os.path.abspath(word) if os.sep in word else word

@@ -78,6 +78,7 @@ _OMP = {
     "session_dir": ("--session-dir", "{}"),
     "system_prompt": ("--append-system-prompt", "{}"),
 }
+_PATHS = ("script", "config", "add_dir", "session_dir")
 _POLYLECT = (sys.executable, "-m", "polylect")
 
 ENGINES: dict[str, Known] = {
@@ -192,6 +193,20 @@ def command(engine: Known, wishes: Mapping[str, Any], extra: Sequence[str] = ())
         for each in value if isinstance(value, tuple | list) else (value,):
             words += [part.replace("{}", str(each)) for part in engine.flags[wish]]
     return [*words, *extra]
+
+
+def from_here(wishes: Mapping[str, Any]) -> dict[str, Any]:
+    """Paths are meant from where the caller is, not from where the work is."""
+    return {name: _absolute(wish) if name in _PATHS else wish for name, wish in wishes.items()}
+
+
+def _absolute(wish: Any) -> Any:
+    match wish:
+        case str() if wish:
+            return os.path.abspath(wish)
+        case tuple() | list():
+            return [os.path.abspath(path) for path in wish]
+    return wish
 
 
 def _mode(engine: Known, mode: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 from polylect.dialects.base import Dialect, Env, HostSide
 from polylect.host.errors import EngineDied
-from polylect.host.process import EngineProcess
+from polylect.host.process import EngineProcess, Spawn, spawn
 from polylect.host.words import can_say
 from polylect.vocab.commands import Command
 from polylect.vocab.events import Event
@@ -80,6 +80,7 @@ class ProcessLink:
         tap: Tap = lambda way, data: None,
         name: str = "",
         install: str = "",
+        spawn: Spawn = spawn,
         **options: Any,
     ) -> None:
         self._argv = argv
@@ -89,6 +90,7 @@ class ProcessLink:
         self._cwd = cwd
         self._env = os.environ if env is None else env
         self._tap = tap
+        self._spawn = spawn
         self._make: Callable[[], HostSide] = lambda: dialect.host_side(environment(), **options)
         self._codec: HostSide = self._make()
         self._weak = dialect.weak
@@ -100,10 +102,11 @@ class ProcessLink:
 
     async def open(self, hear: Hear, gone: Gone) -> None:
         try:
-            self._process = await EngineProcess.start(self._argv, cwd=self._cwd, env=self._env)
+            child = self._spawn(self._argv, self._cwd, self._env)
         except OSError as error:
             hint = f"; to install it: {self._install}" if self._install and error.filename == self._argv[0] else ""
             raise EngineDied(f"{self._name} cannot be started: {error.strerror}: {error.filename}{hint}") from None
+        self._process = await EngineProcess.around(child)
         self._codec = self._make()
         for event in self._codec.start():
             hear(event)

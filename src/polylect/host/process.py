@@ -3,8 +3,10 @@
 import asyncio
 import os
 import signal
-from collections.abc import Mapping, Sequence
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import IO, Protocol
 
 _LAST_WORDS = 4096
 _LAST_BREATH = 0.5
@@ -12,26 +14,49 @@ _GRACE = 2.0
 """How long each step of ending an engine may take: its input closed, then TERM, then KILL."""
 
 
-class EngineProcess:
-    """Made by `start`. Lines of any length pass; a flood on stderr is read and forgotten but for its end."""
+class Child(Protocol):
+    """What we need of a process that has just been started, as `subprocess.Popen` has it. It leads its own session."""
 
-    def __init__(self, child: asyncio.subprocess.Process) -> None:
-        assert child.stdin is not None and child.stdout is not None and child.stderr is not None  # noqa: PT018
-        self._child = child
-        self._stdin, self._stdout, self._stderr = child.stdin, child.stdout, child.stderr
-        self._transport: asyncio.SubprocessTransport = child._transport  # type: ignore[attr-defined]  # there is no other way
+    pid: int
+    stdin: IO[bytes] | None
+    stdout: IO[bytes] | None
+    stderr: IO[bytes] | None
+
+    def poll(self) -> int | None:
+        """Minus a signal's number if that ended it."""
+        ...
+
+    def wait(self) -> int: ...
+
+
+Spawn = Callable[[Sequence[str], str, Mapping[str, str]], Child]
+"""Starts a command line in a folder, with an environment."""
+
+
+def spawn(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> Child:
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        argv, bufsize=0, cwd=cwd, env=env, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
+    )
+
+
+class EngineProcess:
+    """Made by `around`. Lines of any length pass; a flood on stderr is read and forgotten but for its end."""
+
+    def __init__(self, child: Child, stdin: "_Writing", stdout: "_Reading", stderr: "_Reading") -> None:
+        self._child, self._stdin, self._stdout, self._stderr = child, stdin, stdout, stderr
         self._words = bytearray()
         self._heard = 0
         self._listening = asyncio.create_task(self._listen())
+        self._exiting = asyncio.create_task(_exit_of(child))
         self._watching = asyncio.create_task(self._watch())
 
     @classmethod
-    async def start(cls, argv: Sequence[str], *, cwd: str, env: Mapping[str, str]) -> "EngineProcess":
-        pipe = asyncio.subprocess.PIPE
-        child = await asyncio.create_subprocess_exec(
-            *argv, cwd=cwd, env=env, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
-        )
-        return cls(child)
+    async def around(cls, child: Child) -> "EngineProcess":
+        stdin, stdout, stderr = _Writing(), _Reading(), _Reading()
+        for pipe, file in ((stdin, child.stdin), (stdout, child.stdout), (stderr, child.stderr)):
+            await pipe.connect(file)
+        return cls(child, stdin, stdout, stderr)
 
     @property
     def pid(self) -> int:
@@ -40,17 +65,12 @@ class EngineProcess:
     @property
     def code(self) -> int | None:
         """How it exited; None while it runs. Minus a signal's number if that ended it."""
-        return self._child.returncode
+        return self._child.poll()
 
     @property
     def gone(self) -> bool:
         """It has exited, though nobody may have noticed yet."""
-        if self._child.returncode is not None or not hasattr(os, "waitid"):
-            return self._child.returncode is not None
-        try:
-            return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-        except ChildProcessError:
-            return True
+        return self._child.poll() is not None
 
     @property
     def last_words(self) -> str:
@@ -64,18 +84,14 @@ class EngineProcess:
         return data
 
     def write(self, data: bytes) -> None:
-        if data and not self._stdin.is_closing():
-            self._stdin.write(data)
+        self._stdin.write(data)
 
     async def drain(self) -> None:
-        with suppress(ConnectionError):
-            await self._stdin.drain()
+        await self._stdin.drain()
 
     async def last_breath(self) -> None:
         """After its last word: wait a moment for its exit code and the end of its stderr."""
-        dying = asyncio.create_task(self._child.wait())
-        await asyncio.wait([dying, self._listening], timeout=_LAST_BREATH)
-        dying.cancel()
+        await asyncio.wait([self._exiting, self._listening], timeout=_LAST_BREATH)
 
     async def close(self) -> int:
         """End it politely, then less so. Whatever it started goes with it. Returns its exit code."""
@@ -84,19 +100,19 @@ class EngineProcess:
         for step in (None, signal.SIGTERM, signal.SIGKILL):
             if step is not None:
                 self._signal(step)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_GRACE):
-                    await self._child.wait()
-                    break
+            if (await asyncio.wait([self._exiting], timeout=_GRACE))[0]:
+                break
         self._signal(signal.SIGKILL)  # what it left behind in its own session
         for pid in family:  # and what had gone away from there
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         await asyncio.wait([self._listening], timeout=_GRACE)
-        self._listening.cancel()
-        self._watching.cancel()
-        self._transport.close()  # somebody else may still hold the other ends
-        return -signal.SIGKILL if self._child.returncode is None else self._child.returncode
+        for task in (self._listening, self._watching, self._exiting):
+            task.cancel()
+        self._stdout.close()  # somebody else may still hold the other ends
+        self._stderr.close()
+        code = self._child.poll()
+        return -signal.SIGKILL if code is None else code
 
     def _signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError, PermissionError):
@@ -104,35 +120,66 @@ class EngineProcess:
 
     async def _watch(self) -> None:
         """An engine that is gone says no more, whoever else still holds its stdout open."""
-        await self._exited()
+        await asyncio.wait([self._exiting])
         heard = -1
         while heard != self._heard:
             heard = self._heard
             await asyncio.sleep(_LAST_BREATH)
-        if (pipe := self._transport.get_pipe_transport(1)) is not None:
-            pipe.close()
-
-    async def _exited(self) -> None:
-        """Not by its pipes: some versions of asyncio wait for those as well."""
-        try:
-            watch = os.pidfd_open(self._child.pid)
-        except ProcessLookupError:
-            return
-        except (OSError, AttributeError):
-            await self._child.wait()
-            return
-        gone, loop = asyncio.Event(), asyncio.get_running_loop()
-        loop.add_reader(watch, gone.set)
-        try:
-            await gone.wait()
-        finally:
-            loop.remove_reader(watch)
-            os.close(watch)
+        self._stdout.close()
 
     async def _listen(self) -> None:
         while data := await self._stderr.read(1 << 16):
             self._words += data
             del self._words[:-_LAST_WORDS]
+
+
+class _Reading:
+    """The end of a pipe that we read."""
+
+    async def connect(self, file: IO[bytes] | None) -> None:
+        self._reader = asyncio.StreamReader()
+        self.read = self._reader.read
+        loop = asyncio.get_running_loop()
+        self._transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(self._reader), file)
+
+    def close(self) -> None:
+        self._transport.close()
+
+
+class _Writing:
+    """The end of a pipe that we write."""
+
+    async def connect(self, file: IO[bytes] | None) -> None:
+        loop, reader = asyncio.get_running_loop(), asyncio.StreamReader()
+        transport, protocol = await loop.connect_write_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
+        self._writer = asyncio.StreamWriter(transport, protocol, None, loop)
+
+    def write(self, data: bytes) -> None:
+        if data and not self._writer.is_closing():
+            self._writer.write(data)
+
+    async def drain(self) -> None:
+        with suppress(ConnectionError):
+            await self._writer.drain()
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+async def _exit_of(child: Child) -> int:
+    """Not by its pipes, which others may hold open."""
+    try:
+        watch = os.pidfd_open(child.pid)
+    except (OSError, AttributeError):  # it is gone already, or the system cannot do this
+        return await asyncio.to_thread(child.wait)
+    gone, loop = asyncio.Event(), asyncio.get_running_loop()
+    loop.add_reader(watch, gone.set)
+    try:
+        await gone.wait()
+        return child.wait()
+    finally:
+        loop.remove_reader(watch)
+        os.close(watch)
 
 
 def _descendants(pid: int) -> list[int]:

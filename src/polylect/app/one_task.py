@@ -1,0 +1,162 @@
+"""A task for an engine, from its prompt to the exit code: what `polylect run` does once it is under way."""
+
+import argparse
+import asyncio
+import json
+import signal
+import sys
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from polylect.app.policy import by_rules
+from polylect.app.progress import Progress, in_short
+from polylect.app.who_answers import NoProvider, known_provider
+from polylect.host.agent import Agent
+from polylect.host.asking import Policy, allow_all
+from polylect.host.connecting import connect
+from polylect.host.errors import EngineDied, HostError, SchemaNotMet, TimedOut, TurnFailed
+from polylect.host.process import Child, Spawn, spawn
+from polylect.host.turn import Limits, Result
+from polylect.vocab.events import Ask, BudgetExceeded, Event, ToolCalled, ToolFinished
+
+DONE, FAILED, USAGE, UNASKED, LIMIT, UNFIT, LATER, CONFIGURATION = 0, 1, 2, 3, 4, 5, 75, 78
+
+
+def run(
+    wanted: argparse.Namespace,
+    prompt: str,
+    schema: dict[str, Any] | None,
+    wishes: dict[str, Any],
+    engine: Child | None = None,
+) -> int:
+    """`engine` is one that has been started already."""
+    return asyncio.run(_Run(wanted, prompt, schema, wishes, engine).run())
+
+
+class _Run:
+    def __init__(
+        self,
+        wanted: argparse.Namespace,
+        prompt: str,
+        schema: dict[str, Any] | None,
+        wishes: dict[str, Any],
+        engine: Child | None,
+    ) -> None:
+        self._wanted = wanted
+        self._text = prompt
+        self._schema = schema
+        self._wishes = wishes
+        self._start: Spawn = spawn if engine is None else lambda argv, cwd, env: engine
+        self._progress = Progress()
+        self._over = ""
+        self._calls: dict[str, str] = {}
+        self._signal = 0
+
+    async def run(self) -> int:
+        task = asyncio.ensure_future(self._converse())
+        beating = asyncio.ensure_future(self._progress.beat())
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._stop, task, number)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            return 128 + self._signal
+        finally:
+            beating.cancel()
+            with suppress(asyncio.CancelledError):
+                await beating
+            self._progress.clear()
+
+    def _stop(self, task: "asyncio.Future[int]", number: int) -> None:
+        self._signal = number
+        task.cancel()
+
+    async def _converse(self) -> int:
+        wanted = self._wanted
+        limits = Limits(wanted.timeout, wanted.idle, wanted.budget)
+        how: dict[str, Any] = {"approve": self._policy(), "limits": limits, "spawn": self._start}
+        try:
+            known_provider(wanted.engine, self._wishes, wanted.cwd)
+            async with connect(wanted.engine, cwd=wanted.cwd, **how, **self._wishes) as agent:
+                listening = asyncio.ensure_future(self._listen(agent))
+                await asyncio.sleep(0)  # it listens from here on
+                code = await self._talk(agent)
+        except (EngineDied, NoProvider) as error:
+            return self._fail(str(error), CONFIGURATION)
+        await listening
+        return code
+
+    def _policy(self) -> Policy:
+        wanted = self._wanted
+        return allow_all if wanted.yes else by_rules(wanted.allow, wanted.deny, wanted.cwd)
+
+    async def _talk(self, agent: Agent) -> int:
+        try:
+            result = await agent.ask(self._text, schema=self._schema, files=self._wanted.file)
+        except SchemaNotMet as error:
+            return self._fail(str(error), UNFIT, error.result)
+        except TurnFailed as error:
+            return self._fail(str(error), self._code(error.result), error.result)
+        except TimedOut as error:
+            return self._fail(str(error), LIMIT, error.result)
+        except EngineDied as error:
+            return self._fail(str(error), FAILED)
+        except HostError as error:
+            return self._fail(str(error), USAGE)
+        code = UNASKED if result.denials and not self._wanted.deny else DONE
+        self._say(result, code)
+        return code
+
+    async def _listen(self, agent: Agent) -> None:
+        async for event in agent.events():
+            self._progress.hear(event)
+            match event:
+                case BudgetExceeded(reason, observed, limit):
+                    self._over = f"the {reason} of {observed} is above the limit of {limit}"
+                case ToolCalled(call, name, args) | Ask(call=call, name=name, args=args):
+                    self._calls[call] = in_short(name, args)
+                case ToolFinished(call, name, _, "denied", reason=reason):
+                    self._remark(f"denied: {self._calls.get(call) or name}: {reason}")
+            if self._wanted.output == "jsonl":
+                self._write(_as_json(event))
+
+    def _code(self, result: Result) -> int:
+        if result.reason == "limit" or self._over:
+            return LIMIT
+        failure = result.failure
+        return LATER if failure is not None and failure.retryable else FAILED
+
+    def _say(self, result: Result, code: int) -> None:
+        match self._wanted.output:
+            case "text":
+                value = result.value
+                self._write(json.dumps(value, ensure_ascii=False) if self._schema is not None else result.text)
+            case "json":
+                self._write(_as_json({**_told(result), "ok": code == DONE, "exit_code": code}))
+
+    def _fail(self, why: str, code: int, result: Result | None = None) -> int:
+        self._remark(self._over or why)
+        if self._wanted.output == "json":
+            told = _told(result) if result else {}
+            self._write(_as_json({"ok": False, **told, "error": self._over or why, "exit_code": code}))
+        return code
+
+    def _remark(self, text: str) -> None:
+        self._progress.clear()
+        print(f"polylect run: {text}", file=sys.stderr)
+
+    def _write(self, line: str) -> None:
+        self._progress.clear()
+        print(line, flush=True)
+
+
+def _told(result: Result) -> dict[str, Any]:
+    names = ("text", "reason", "usage", "cost", "steps", "denials", "failure", "value")
+    return {name: getattr(result, name) for name in names}
+
+
+def _as_json(value: "Event | dict[str, Any]") -> str:
+    return msgspec.json.encode(value, enc_hook=lambda other: None).decode()
