@@ -1,10 +1,11 @@
 """Spans: what was done and how long it took, in OpenTelemetry's words, and nothing of what was said."""
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
-import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from doubles import Echo, Fail, converse
 from polylect.app.otel import Spans, open_spans, parent_of
@@ -12,18 +13,10 @@ from polylect.engine.traces import Tracer
 from polylect.providers.scripted import Scripted
 from polylect.vocab.commands import Prompt
 
-INSTALLED = importlib.util.find_spec("opentelemetry") is not None and (
-    importlib.util.find_spec("opentelemetry.sdk") is not None
-)
-pytestmark = pytest.mark.skipif(not INSTALLED, reason="needs the SDK of OpenTelemetry: pip install 'polylect[otel]'")
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 def spans(folder: Path, env: dict[str, str]) -> list[Any]:
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     kept = Spans(provider, parent_of(env), "s1")
