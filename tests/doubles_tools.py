@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from machine import PATIENCE, within
 from polylect.tools.processes import Custody
 from polylect.tools.standard import standard_tools
 from polylect.vocab.commands import Answer
@@ -61,7 +62,7 @@ def use(context: FolderContext, name: str, **args: Any) -> ToolReturn:
         finally:
             await context.processes.close()
 
-    return asyncio.run(asyncio.wait_for(call(), 30))
+    return asyncio.run(asyncio.wait_for(call(), PATIENCE))
 
 
 def processes_with(marker: str) -> list[int]:
@@ -80,12 +81,13 @@ def watched(pids: Sequence[int]) -> Iterator[Any]:
             ended = [asyncio.Event() for _ in handles]
             for handle, event in zip(handles, ended, strict=True):
                 loop.add_reader(handle, event.set)
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(PATIENCE):
                 for event in ended:
                     await event.wait()
 
         try:
-            asyncio.run(wait())
+            with within(seconds):
+                asyncio.run(wait())
         except TimeoutError:
             return False
         return True

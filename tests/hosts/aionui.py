@@ -6,7 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from engine_process import Engine, Frame, Place
+from engine_process import PATIENCE, Engine, Frame, Place
+from machine import within
 
 WITHIN = 30.0
 """How long it waits for `ready`."""
@@ -75,11 +76,14 @@ class AionUi(Engine):
 def version(place: Place, programs: Path) -> subprocess.CompletedProcess[str]:
     env = environment(place, programs)
     argv = ["/usr/bin/env", "aionrs", "--version"]
-    return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=5, check=False)
+    with within(5):
+        return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 def settings_file(place: Place, programs: Path) -> Path:
     """Where its settings page looks for the engine's servers."""
     env = environment(place, programs)
     argv = ["/usr/bin/env", "aionrs", "--config-path"]
-    return Path(subprocess.run(argv, env=env, capture_output=True, text=True, timeout=3, check=True).stdout.strip())
+    with within(3):
+        told = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=PATIENCE, check=True)
+    return Path(told.stdout.strip())

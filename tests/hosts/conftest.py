@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine_process import Place
+from engine_process import PATIENCE, Place
 
 _SOURCES = str(Path(__file__).parents[2] / "src")
 
@@ -20,7 +20,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     env = {"PATH": os.environ.get("PATH", os.defpath), "PYTHONPATH": _SOURCES}
     for name in ("aionrs", "wayland-core", "wcore"):
         argv = [sys.executable, "-m", "polylect", "link", name, str(folder)]
-        subprocess.run(argv, env=env, check=True, capture_output=True, timeout=30)
+        subprocess.run(argv, env=env, check=True, capture_output=True, timeout=PATIENCE)
     return folder
 
 

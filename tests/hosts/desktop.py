@@ -8,7 +8,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from engine_process import Engine, Frame, Place
+from engine_process import PATIENCE, Engine, Frame, Place
+from machine import within
 
 WITHIN = 30.0
 """How long it waits for `ready`."""
@@ -123,6 +124,6 @@ def _refuse(constant: str) -> None:
 def run(place: Place, programs: Path, *words: str, name: str = "wayland-core") -> subprocess.CompletedProcess[bytes]:
     """To its end, as for `--version`."""
     env = environment(place, programs)
-    return subprocess.run(
-        ["/usr/bin/env", name, *words], cwd=place.workspace, env=env, capture_output=True, timeout=5, check=False
-    )
+    argv = ["/usr/bin/env", name, *words]
+    with within(5):
+        return subprocess.run(argv, cwd=place.workspace, env=env, capture_output=True, timeout=PATIENCE, check=False)

@@ -3,13 +3,13 @@
 import re
 import signal
 import socket
-import time
 from pathlib import Path
 
 import pytest
 
 from engine_process import Frame, Place, Sleepers
 from hosts.desktop import Desktop, environment, read, run
+from machine import within
 
 WRITE_AND_RUN = """
 [[reply]]
@@ -80,10 +80,9 @@ def approve(frame: Frame, scope: str = "once", **more: str) -> Frame:
 
 @pytest.mark.parametrize("name", ["wayland-core", "wcore"])
 def test_row_01_it_is_found_on_the_path_and_tells_a_version(place: Place, programs: Path, name: str) -> None:
-    began = time.monotonic()
     done = run(place, programs, "--version", name=name)
     assert re.search(r"\b\d+\.\d+\.\d+\b", done.stdout.decode())
-    assert (done.returncode, time.monotonic() - began < 5) == (0, True)
+    assert done.returncode == 0
 
 
 def test_row_02_every_flag_that_the_host_passes_is_taken(start: Start) -> None:
@@ -206,7 +205,8 @@ def test_row_12_autopilot_is_obeyed(start: Start) -> None:
 def test_row_13_stream_start_follows_the_message_at_once(start: Start) -> None:
     host = start(script=HANG)
     host.send({"type": "message", "msg_id": "m1", "content": "think"})
-    assert host.frame(within=5) == {"type": "stream_start", "msg_id": "m1"}
+    with within(5):
+        assert host.frame() == {"type": "stream_start", "msg_id": "m1"}
 
 
 def test_row_14_every_turn_has_one_end_whatever_became_of_it(start: Start) -> None:
@@ -401,10 +401,8 @@ def test_row_25_sigterm_ends_it_in_time_with_all_that_was_said(start: Start) -> 
     host = start("--auto-approve", "--session-id", "4be1c07d", script=SLOW % sleepers.command())
     host.send({"type": "message", "msg_id": "m1", "content": "REMEMBER"})
     sleepers.wait_until_started()
-    began = time.monotonic()
     host.signal(signal.SIGTERM)  # its input stays open
     host.wait(within=3)
-    assert time.monotonic() - began < 3
     sleepers.wait_until_gone()
     script = '[[reply]]\nwhen.history = "REMEMBER"\ntext = "I remember."'
     assert "I remember." in str(start("--resume", "4be1c07d", script=script).turn("and?", "m2"))

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import os
-import time
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 
 from doubles_mcp import CallContext, Stage, on_stage, script
 from doubles_tools import processes_with, watched
+from machine import slowness, within
 from polylect.tools.standard import standard_tools
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Server
@@ -36,8 +36,8 @@ def _loaded() -> None:
 @pytest.mark.parametrize(
     ("server", "reason"),
     [
-        (plain("Silent"), "no answer within 1 s"),
-        (plain("WrongId"), "no answer within 1 s (it answered with an id that nobody used (4711))"),
+        (plain("Silent"), "no answer within {} s"),
+        (plain("WrongId"), "no answer within {} s (it answered with an id that nobody used (4711))"),
         (plain("Dies"), "the server ended the connection (its last words on stderr: KeyError: 'no database')"),
         (Server("plain", command="no-such-program"), "There is no program 'no-such-program' on this machine."),
         (Server("plain", "http", url="http://127.0.0.1:1/mcp"), "the server cannot be reached: "),
@@ -49,15 +49,17 @@ def _loaded() -> None:
 def test_L5_a_server_that_does_not_come_up_is_reported_with_a_reason(
     tmp_path: Path, server: Server, reason: str
 ) -> None:
+    patience = round(slowness())  # whoever starts has to have started by then
+
     async def work(stage: Stage) -> None:
         stage.servers.add(server)
         failed = await stage.heard("plain")
         assert failed.status == "failed"
-        assert failed.reason.startswith(reason)
+        assert failed.reason.startswith(reason.format(patience))
         assert stage.servers.status()[0].reason == failed.reason
         assert stage.tools == {}
 
-    on_stage(tmp_path, work, connect_timeout=1.0)
+    on_stage(tmp_path, work, connect_timeout=patience)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +73,7 @@ def test_noise_is_given_up_and_costs_no_memory(tmp_path: Path, way: str, reason:
         assert failed.status == "failed"
         assert reason in failed.reason
 
-    on_stage(tmp_path, work, connect_timeout=3.0)
+    on_stage(tmp_path, work, connect_timeout=3 * slowness())
 
 
 def test_a_few_words_on_stdout_are_forgiven(tmp_path: Path) -> None:
@@ -104,10 +106,9 @@ def test_L4_a_server_that_never_stops_talking_leaves_the_others_their_turn(tmp_p
         stage.servers.add(plain("Chatters"))
         await stage.heard("plain")
         assert (await stage.call("echo")).ok
-        began = time.monotonic()
-        for _ in range(20):
-            await asyncio.sleep(0.001)
-        assert time.monotonic() - began < 3
+        with within(3):
+            for _ in range(20):
+                await asyncio.sleep(0.001)
 
     on_stage(tmp_path, work)
 
@@ -163,9 +164,8 @@ def test_a_call_that_takes_too_long_is_an_error(tmp_path: Path, way: str) -> Non
     async def work(stage: Stage) -> None:
         stage.servers.add(plain(way))
         name = (await stage.heard("plain")).tools[0]
-        began = time.monotonic()
-        late = await stage.call(name, {"a": "x" * 200_000})
-        assert time.monotonic() - began < 2
+        with within(2):
+            late = await stage.call(name, {"a": "x" * 200_000})
         told = f"MCP server plain: {name} did not answer within 0.3 s, and the call was cancelled"
         assert late == ToolReturn(told, ok=False)
 
@@ -179,11 +179,9 @@ def test_a_cancelled_call_is_over_at_once_and_the_server_is_told(tmp_path: Path)
         context = CallContext(tmp_path)
         call = asyncio.ensure_future(stage.call("sleep", {}, context))
         await context.showing.wait()
-        began = time.monotonic()
         call.cancel()
-        with pytest.raises(asyncio.CancelledError):
+        with within(0.2), pytest.raises(asyncio.CancelledError):
             await call
-        assert time.monotonic() - began < 0.2
         assert (await stage.call("told")).output == "[true]"
         assert context.shown == ["1\n"]
 
@@ -197,11 +195,9 @@ def test_a_deaf_server_does_not_hold_up_a_cancel(tmp_path: Path) -> None:
         call = asyncio.ensure_future(stage.call("echo", {"a": "x" * 1_000_000}))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        began = time.monotonic()
         call.cancel()
-        with pytest.raises(asyncio.CancelledError):
+        with within(0.2), pytest.raises(asyncio.CancelledError):
             await call
-        assert time.monotonic() - began < 0.2
 
     on_stage(tmp_path, work)
 
@@ -230,7 +226,7 @@ def test_strange_results_are_told_as_well_as_they_can_be(tmp_path: Path) -> None
         assert context.spilled == ["long " * 100_000]
         assert await stage.call("failed") == ToolReturn("no such row", ok=False)
 
-    on_stage(tmp_path, work, call_timeout=2.0)
+    on_stage(tmp_path, work, call_timeout=2 * slowness())
 
 
 def test_names_that_are_taken_or_impossible_are_made_plain(tmp_path: Path) -> None:
@@ -377,10 +373,9 @@ def test_P1_no_server_outlives_its_removal_or_the_end(tmp_path: Path) -> None:
             assert await asyncio.to_thread(all_end_within, 5)
         assert [status.name for status in stage.servers.status()] == ["two"]
         assert list(stage.tools) == ["mcp__two__echo"]
-        began = time.monotonic()
-        await stage.servers.close()
-        await stage.custody.close()
-        assert time.monotonic() - began < 2
+        with within(2):
+            await stage.servers.close()
+            await stage.custody.close()
         assert processes_with(f"sleep {lengths['two']}") == []
 
     on_stage(tmp_path, work)

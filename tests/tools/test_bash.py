@@ -4,12 +4,12 @@ import asyncio
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from doubles_tools import FolderContext, use
+from machine import PATIENCE, slowness, within
 from polylect.tools import spool
 from polylect.tools.bash import MOST, PROGRESS_MOST
 from polylect.tools.standard import standard_tools
@@ -32,9 +32,8 @@ def test_a_failing_command_is_an_error(context: FolderContext) -> None:
 
 
 def test_I4_a_command_that_reads_gets_nothing_and_ends_at_once(context: FolderContext) -> None:
-    began = time.monotonic()
-    assert use(context, "Bash", command="cat").ok
-    assert time.monotonic() - began < 5
+    with within(5):
+        assert use(context, "Bash", command="cat").ok
 
 
 def test_only_the_environment_that_was_given_is_there(context: FolderContext, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,8 +45,9 @@ def test_only_the_environment_that_was_given_is_there(context: FolderContext, mo
 
 
 def test_a_timeout_keeps_what_was_printed(context: FolderContext) -> None:
-    result = use(context, "Bash", command="echo early; sleep 60", timeout=200)
-    assert (result.ok, result.output) == (False, "Command timed out after 200ms\nSTDOUT:\nearly\n\nSTDERR:\n")
+    most = 200 * round(slowness())  # within which it prints
+    result = use(context, "Bash", command="echo early; sleep 60", timeout=most)
+    assert (result.ok, result.output) == (False, f"Command timed out after {most}ms\nSTDOUT:\nearly\n\nSTDERR:\n")
 
 
 def test_output_is_shown_while_it_comes_in_whole_lines(context: FolderContext, tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_output_is_shown_while_it_comes_in_whole_lines(context: FolderContext, t
 
     eager = Eager(tmp_path)
     command = "echo first; until [ -e heard ]; do read -t 0.01 </dev/zero; done; printf 'sec'; printf 'ond\\nrest'"
-    assert use(eager, "Bash", command=command, timeout=10_000).ok
+    assert use(eager, "Bash", command=command, timeout=60_000).ok
     assert eager.shown[0] == "first\n"
     assert "".join(eager.shown) == "first\nsecond\nrest"
 
@@ -95,6 +95,7 @@ FLOOD = r"""
 import resource, sys
 from pathlib import Path
 from doubles_tools import FolderContext, use
+from machine import PATIENCE, slowness, within
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -139,7 +140,7 @@ def test_a_cancelled_command_is_gone(context: FolderContext, tmp_path: Path) -> 
         context.progress = lambda text: started.set()  # type: ignore[method-assign]
         bash = standard_tools()["Bash"]
         call = asyncio.ensure_future(bash.run({"command": "echo go; sleep 60; touch survived"}, context))
-        await asyncio.wait_for(started.wait(), 10)
+        await asyncio.wait_for(started.wait(), PATIENCE)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call

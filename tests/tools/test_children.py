@@ -6,7 +6,6 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Awaitable, Callable
 from itertools import count
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from doubles_tools import processes_with, watched
+from machine import PATIENCE, within
 from polylect.tools.child import OpenChild
 from polylect.tools.processes import Custody
 from polylect.vocab.errors import ToolError
@@ -55,7 +55,7 @@ def with_custody(work: Callable[[Opener], Awaitable[None]]) -> None:
     async def main() -> None:
         custody = Custody()
         try:
-            await asyncio.wait_for(work(Opener(custody)), 40)
+            await asyncio.wait_for(work(Opener(custody)), 2 * PATIENCE)
         finally:
             await custody.close()
 
@@ -129,10 +129,10 @@ def test_what_is_not_read_is_not_kept_in_memory() -> None:
 
 def test_a_child_that_leaves_when_its_input_ends_is_not_hurried() -> None:
     async def work(opener: Opener) -> None:
-        child = await opener.bash("trap 'echo hurried >&2' INT TERM; cat; echo bye >&2")
-        began = time.monotonic()
-        await child.close()
-        assert time.monotonic() - began < 0.45
+        child = await opener.bash("trap 'echo hurried >&2' INT TERM; echo GO; cat; echo bye >&2")
+        assert await child.read() == b"GO\n"
+        with within(0.45):
+            await child.close()
         assert opener.errors == b"bye\n"
 
     with_custody(work)
@@ -167,9 +167,8 @@ def test_P1_closing_a_child_leaves_nobody(stayer: str) -> None:
         length = fresh_length()
         child = await opener.bash(STAYERS[stayer].format(n=length))
         assert (await child.read()).startswith(b"GO\n")
-        began = time.monotonic()
-        await child.close()
-        assert time.monotonic() - began < 3
+        with within(3):
+            await child.close()
         assert processes_with(f"sleep {length}") == []
         await child.close()
 
@@ -221,7 +220,7 @@ def test_P1_the_death_of_the_engine_is_the_death_of_its_children(stayer: str, nu
     with subprocess.Popen((sys.executable, "-c", ENGINE, command), stdout=subprocess.PIPE, env=environment) as engine:
         assert engine.stdout
         try:
-            assert select.select((engine.stdout,), (), (), 20)[0]
+            assert select.select((engine.stdout,), (), (), PATIENCE)[0]
             assert engine.stdout.readline() == b"GO\n"
             (guardian,) = [pid for pid in processes_with("tools.guardian import main") if _parent(pid) == engine.pid]
             with watched((engine.pid, guardian)) as all_end_within:

@@ -6,7 +6,6 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Awaitable, Callable
 from itertools import count
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from doubles_tools import processes_with, watched
+from machine import PATIENCE, within
 from polylect.tools.processes import Custody
 from polylect.tools.programs import own_program
 from polylect.vocab.errors import ToolError
@@ -61,7 +61,7 @@ class Runner:
         self.pid = 0
         self.going = asyncio.Event()
 
-    async def bash(self, command: str, *, timeout: float = 20, cwd: str = "/") -> Exit:
+    async def bash(self, command: str, *, timeout: float = PATIENCE, cwd: str = "/") -> Exit:
         return await self.custody.run(
             ("bash", "-c", command),
             cwd=cwd,
@@ -87,7 +87,7 @@ def with_custody(work: Callable[[Runner], Awaitable[None]], program: tuple[str, 
     async def main() -> None:
         runner = Runner(Custody(program))
         try:
-            await asyncio.wait_for(work(runner), 40)
+            await asyncio.wait_for(work(runner), 2 * PATIENCE)
         finally:
             await runner.custody.close()
 
@@ -138,11 +138,9 @@ def test_P1_cancelling_a_call_leaves_nobody(escape: str) -> None:
         length = fresh_length()
         call = asyncio.ensure_future(run.bash(ESCAPES[escape].format(n=length, go="echo GO")))
         await run.going.wait()
-        began = time.monotonic()
         call.cancel()
-        with pytest.raises(asyncio.CancelledError):
+        with within(2.5), pytest.raises(asyncio.CancelledError):
             await call
-        assert time.monotonic() - began < 2.5
         assert processes_with(f"sleep {length}") == []
 
     with_custody(work)
@@ -163,7 +161,8 @@ def test_P1_the_end_of_a_command_is_the_end_of_what_it_left_behind(escape: str) 
 def test_P1_a_call_that_is_too_slow_is_ended_and_says_so() -> None:
     async def work(run: Runner) -> None:
         length = fresh_length()
-        end = await run.bash(f"echo early; sleep {length}", timeout=0.2)
+        await run.bash("true")  # all that is needed runs: what follows is early even if the machine is slow
+        end = await run.bash(f"echo early; sleep {length}", timeout=0.5)
         assert end.timed_out
         assert run.output == b"early\n"
         assert processes_with(f"sleep {length}") == []
@@ -173,10 +172,9 @@ def test_P1_a_call_that_is_too_slow_is_ended_and_says_so() -> None:
 
 def test_P1_a_child_that_keeps_the_pipe_open_holds_nobody_up() -> None:
     async def work(run: Runner) -> None:
-        began = time.monotonic()
-        assert await run.bash(f"setsid sleep {fresh_length()} & echo done") == Exit(0)
+        with within(2):
+            assert await run.bash(f"setsid sleep {fresh_length()} & echo done") == Exit(0)
         assert run.output == b"done\n"
-        assert time.monotonic() - began < 2
 
     with_custody(work)
 
@@ -202,9 +200,8 @@ def test_P1_closing_is_bounded_and_ends_what_still_runs() -> None:
         length = fresh_length()
         call = asyncio.ensure_future(run.bash(f"trap '' INT TERM; setsid sleep {length} & echo GO; sleep {length}"))
         await run.going.wait()
-        began = time.monotonic()
-        await run.custody.close()
-        assert time.monotonic() - began < 1.5
+        with within(1.5):
+            await run.custody.close()
         assert processes_with(f"sleep {length}") == []
         with pytest.raises(ToolError, match="killed"):
             await call
@@ -297,7 +294,7 @@ def test_P1_the_death_of_the_engine_is_the_death_of_all(escape: str, number: sig
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with subprocess.Popen((sys.executable, "-c", ENGINE, command), stdout=subprocess.PIPE, env=environment) as engine:
         assert engine.stdout
-        ready, _, _ = select.select((engine.stdout,), (), (), 20)
+        ready, _, _ = select.select((engine.stdout,), (), (), PATIENCE)
         assert ready
         assert engine.stdout.readline() == b"GO\n"
         with watched((engine.pid, guardian_of(engine.pid))) as all_end_within:

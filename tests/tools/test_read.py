@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from doubles_tools import FolderContext, use
+from machine import cpu
 from polylect.tools.pages import MOST
 from polylect.tools.read import MOST_IMAGE
 from polylect.tools.standard import standard_tools
@@ -81,7 +82,7 @@ def test_the_end_of_a_huge_file_is_found_without_reading_it(context: FolderConte
         assert result.output.endswith("    -1\tline 199")
         return time.perf_counter() - began
 
-    assert min(asyncio.run(seconds()) for _ in range(5)) < 0.05
+    assert min(asyncio.run(seconds()) for _ in range(5)) < cpu(0.05)
 
 
 def test_the_end_of_a_long_file_is_read_part_by_part_without_a_gap(context: FolderContext, tmp_path: Path) -> None:
@@ -244,10 +245,13 @@ def test_a_missing_file_is_answered_with_what_is_there(context: FolderContext, t
     assert f"what is in {tmp_path}." in use(context, "Read", file_path="zzzzzzz").output
 
 
-def test_what_is_not_a_file_is_refused_at_once(context: FolderContext, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
+def test_what_is_not_a_file_is_refused_at_once(
+    context: FolderContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
     with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(tmp_path / "sock"))
+        server.bind("sock")  # a whole path may be too long for it
     (tmp_path / "loop").symlink_to("loop")
     context.roots = (*context.roots, "/dev")
     words = {"pipe": "is a pipe", "sock": "is a socket", "/dev/zero": "is a device", ".": "use Glob", "loop": "symlink"}
