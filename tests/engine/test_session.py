@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from polylect.providers.scripted import Scripted
 from polylect.vocab.answers import ShellResult
 from polylect.vocab.commands import AddContext, Answer, Cancel, Prompt
 from polylect.vocab.content import Message, Text, ToolCall, ToolResult, Usage
-from polylect.vocab.entries import Body, Entry, Opened, Said, TurnClosed, TurnOpened
+from polylect.vocab.entries import Body, Compacted, Configured, Entry, Opened, Said, TurnClosed, TurnOpened
 from polylect.vocab.errors import SessionError
 from polylect.vocab.events import Ask, Event, Reply, Settled, TurnEnded
 from polylect.vocab.ports import BlockDone, ReplyDone
@@ -190,6 +191,16 @@ def test_S1_entries_of_unknown_kinds_stay_where_they_are(tmp_path: Path) -> None
     talk = converse(tmp_path, Played([ReplyDone("end")]), [Prompt("t9", "More")], store=opened(tmp_path))
     assert log_of(tmp_path).read_bytes().startswith(strange)
     assert read_back(tmp_path).messages == talk.messages
+
+
+def test_S1_a_line_that_was_changed_by_hand_is_no_reason_to_refuse_the_session() -> None:
+    odd: list[dict[str, Any]] = [{"at_work": [1]}, {"at_work": {"a": 1}}, {"suspended": "x"}, {"suspended": {"c1": 5}}]
+    call = Message("assistant", (ToolCall("c1", "Script", {}),))
+    log = Log()
+    log.append(*map(Configured, odd), Compacted("all of it", -3, 10), Said(call, "t1"))
+    session = Session(log.read_back())
+    assert session.context()[0] == call
+    assert session.context()[1].content == (ToolResult("c1", "Script", CUT_OFF, "cancelled"),)
 
 
 def test_a_session_in_which_nothing_was_said_leaves_nothing_behind(tmp_path: Path) -> None:

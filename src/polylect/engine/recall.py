@@ -23,6 +23,8 @@ PARENT = "parent"
 """A setting: where the session comes from, in words of the host's own."""
 AT_WORK = "at_work"
 """A setting: agents that work in the background, their names by their lanes."""
+SUSPENDED = "suspended"
+"""A setting: what calls that wait for a person had done when they began to wait, by their ids."""
 CUT_OFF = "This call was cut off before it finished. Its effects are unknown: look before you repeat it."
 
 
@@ -79,8 +81,8 @@ class Recalled:
             case ContextAdded(text):
                 self.contexts.append(text)
             case Configured(settings):
-                self.settings |= settings
-            case Compacted() as compacted if compacted.kept <= len(self.messages):
+                self.settings |= {key: value for key, value in settings.items() if _makes_sense(key, value)}
+            case Compacted() as compacted if 0 <= compacted.kept <= len(self.messages):
                 self.compactions.append((len(self.messages), compacted))
                 self.compacted = entry
             case ShellRan(result):
@@ -139,6 +141,12 @@ def current(entries: Sequence[Entry]) -> Sequence[Entry]:
         line.append(entries[number])
         number = min(places.get(entries[number].parent, number), number - 1)
     return line[::-1]
+
+
+def _makes_sense(key: str, value: object) -> bool:
+    """A line can be whole and yet be changed by hand."""
+    texts = list(value.values()) if isinstance(value, dict) else [None]
+    return key not in (AT_WORK, SUSPENDED) or all(isinstance(text, str) for text in texts)
 
 
 def is_said(entry: Entry, message: Message) -> bool:

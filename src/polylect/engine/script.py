@@ -12,7 +12,8 @@ import msgspec
 from msgspec import Struct
 
 from polylect.engine.calls import Context
-from polylect.engine.session import SUSPENDED, Session
+from polylect.engine.recall import SUSPENDED
+from polylect.engine.session import Session
 from polylect.vocab.content import Category, Image, ToolCall, ToolResult
 from polylect.vocab.errors import SessionError
 from polylect.vocab.events import Ask, AskClosed, Event
