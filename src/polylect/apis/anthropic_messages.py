@@ -14,7 +14,7 @@ from polylect.vocab.content import Block, Stop, Text, Thinking, Usage
 from polylect.vocab.errors import ProviderError, ProviderFault
 from polylect.vocab.ports import ArgsChunk, BlockDone, ModelEvent, ReplyDone, TextChunk, ThinkingChunk
 
-request_body = anthropic_request.request_body
+request_body, put = anthropic_request.request_body, anthropic_request.put
 
 STOPS: dict[str, Stop] = {
     "end_turn": "end",

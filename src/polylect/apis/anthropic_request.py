@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from polylect.apis.drafts import Draft
 from polylect.apis.history import settle
 from polylect.vocab.content import Block, Document, Image, Message, Text, Thinking, ToolCall, ToolResult
 from polylect.vocab.ports import ModelInfo, ModelRequest, ToolSpec
@@ -14,14 +15,15 @@ _LEAST_BUDGET = 1024
 _MARK: Json = {"type": "ephemeral"}
 
 
-def request_body(request: ModelRequest, info: ModelInfo, *, caching: bool = True) -> Json:
+def request_body(request: ModelRequest, info: ModelInfo, *, caching: bool = True, draft: Draft | None = None) -> Json:
     """The body of a streaming request. Models with effort levels choose by themselves how much to think."""
-    messages = settle(request.messages)
+    written, messages = draft.write(request.messages) if draft else ([], settle(request.messages))
+    said = [item for message in messages for item in put(message)]
     max_tokens = request.max_tokens or info.max_output or MAX_TOKENS
     body: Json = {
         "model": request.model,
         "max_tokens": max_tokens,
-        "messages": [{"role": message.role, "content": _content(message)} for message in messages],
+        "messages": [*written, *said],
         "stream": True,
     }
     if request.system.strip():
@@ -33,8 +35,12 @@ def request_body(request: ModelRequest, info: ModelInfo, *, caching: bool = True
     if request.effort in info.effort_levels:
         body["output_config"] = {"effort": request.effort}
     if caching:
-        _mark(body)
+        _mark(body, said)
     return body
+
+
+def put(message: Message) -> list[Json]:
+    return [{"role": message.role, "content": _content(message)}]
 
 
 def _tool(tool: ToolSpec) -> Json:
@@ -55,12 +61,12 @@ def _may_think(messages: Sequence[Message]) -> bool:
     return any(block["type"].endswith("thinking") for block in _content(messages[-2])[:1])
 
 
-def _mark(body: Json) -> None:
+def _mark(body: Json, said: Sequence[Json]) -> None:
     """Four places may be marked: what stands before a mark need not be read again."""
     for shelf in ("system", "tools"):
         if body.get(shelf):
             body[shelf][-1]["cache_control"] = _MARK
-    for message in [message for message in body["messages"] if message["role"] == "user"][-2:]:
+    for message in [message for message in said if message["role"] == "user"][-2:]:
         message["content"][-1]["cache_control"] = _MARK
 
 

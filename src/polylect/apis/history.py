@@ -1,6 +1,6 @@
 """A conversation put into the order that every vendor accepts, whatever happened while it grew."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -8,31 +8,51 @@ from msgspec.structs import replace
 from polylect.vocab.content import Block, Document, Image, Message, Text, Thinking, ToolCall, ToolResult
 
 NO_RESULT = "There is no result: the call was interrupted."
-_BEFORE = "(The conversation began earlier.)"
-_GO_ON = "Go on."
+_BEFORE = Message("user", (Text("(The conversation began earlier.)"),))
+_GO_ON = Message("user", (Text("Go on."),))
 _MOST_ID = 40
 Named = TypeVar("Named", ToolCall, ToolResult)
 
 
-def settle(messages: Sequence[Message]) -> list[Message]:
+def settle(messages: Iterable[Message]) -> list[Message]:
     """User and assistant in turns, beginning and ending with the user, no text empty, no id twice.
 
     Each call is answered by exactly one result, at the start of the next message, in the order of the calls. Calls
     without a result get one that says so; results without a call are left out; of two results the later one counts.
     """
-    settled: list[Message] = []
-    ids: dict[str, int] = {}
-    calls: list[tuple[str, ToolCall]] = []  # of the last reply: the id they came with, and what they are now
-    pending: list[Message] = []
+    settling = Settling()
     for message in messages:
+        settling.add(message)
+    return settling.end()
+
+
+class Settling:
+    """The same bit by bit. Of what is `settled`, only the last message can still change."""
+
+    def __init__(self) -> None:
+        self.settled: list[Message] = []
+        self._ids: dict[str, int] = {}
+        self._calls: list[tuple[str, ToolCall]] = []
+        """Of the last reply: the id they came with, and what they are now."""
+        self._pending: list[Message] = []
+
+    def add(self, message: Message) -> None:
         if message.role != "assistant":
-            pending.append(message)
-            continue
-        _add(settled, "user", _heard(calls, pending))
-        pending, calls = [], []
-        _add(settled, "assistant", _said(message, ids, calls))
-    _add(settled, "user", _heard(calls, pending))
-    return _framed(settled)
+            self._pending.append(message)
+            return
+        _add(self.settled, "user", _heard(self._calls, self._pending))
+        self._pending, self._calls = [], []
+        _add(self.settled, "assistant", _said(message, self._ids, self._calls))
+
+    def end(self) -> list[Message]:
+        """What is settled if nothing more comes. More may come all the same."""
+        settled = list(self.settled)
+        _add(settled, "user", _heard(self._calls, self._pending))
+        if not settled:
+            settled.append(_BEFORE)
+        if settled[-1].role == "assistant":
+            settled.append(_GO_ON)
+        return settled
 
 
 def _said(message: Message, ids: dict[str, int], calls: list[tuple[str, ToolCall]]) -> Iterable[Block]:
@@ -72,18 +92,12 @@ def _add(settled: list[Message], role: str, blocks: Iterable[Block]) -> None:
     content = tuple(blocks)
     if not content:
         return
+    if not settled and role == "assistant":
+        settled.append(_BEFORE)
     if settled and settled[-1].role == role:
         settled[-1] = replace(settled[-1], content=settled[-1].content + content)
     else:
         settled.append(Message("assistant" if role == "assistant" else "user", content))
-
-
-def _framed(settled: list[Message]) -> list[Message]:
-    if not settled or settled[0].role == "assistant":
-        settled.insert(0, Message("user", (Text(_BEFORE),)))
-    if settled[-1].role == "assistant":
-        settled.append(Message("user", (Text(_GO_ON),)))
-    return settled
 
 
 def _unique(call: str, ids: dict[str, int]) -> str:

@@ -15,7 +15,7 @@ from polylect.vocab.content import Stop, Text, Thinking, Usage
 from polylect.vocab.errors import ProviderError
 from polylect.vocab.ports import ArgsChunk, BlockDone, ModelEvent, ReplyDone, TextChunk, ThinkingChunk
 
-request_body = openai_chat_request.request_body
+request_body, put = openai_chat_request.request_body, openai_chat_request.put
 
 STOPS: dict[str, Stop] = {
     "stop": "end",

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from polylect.apis.drafts import Draft
 from polylect.apis.history import settle
 from polylect.vocab.content import Block, Document, Image, Message, Text, ToolCall, ToolResult
 from polylect.vocab.ports import ModelRequest, ToolSpec
@@ -13,8 +14,11 @@ Json = dict[str, Any]
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 
 
-def request_body(request: ModelRequest, *, max_tokens_field: MaxTokensField = "max_tokens") -> Json:
+def request_body(
+    request: ModelRequest, *, max_tokens_field: MaxTokensField = "max_tokens", draft: Draft | None = None
+) -> Json:
     """The body of a streaming request. Most servers want `max_tokens`; OpenAI's own wants the other."""
+    written, messages = draft.write(request.messages) if draft else ([], settle(request.messages))
     body: Json = {
         "model": request.model,
         "messages": [],
@@ -23,8 +27,9 @@ def request_body(request: ModelRequest, *, max_tokens_field: MaxTokensField = "m
     }
     if request.system.strip():
         body["messages"].append({"role": "system", "content": request.system})
-    for message in settle(request.messages):
-        body["messages"] += _assistant(message) if message.role == "assistant" else _user(message)
+    body["messages"] += written
+    for message in messages:
+        body["messages"] += put(message)
     if request.tools:
         body["tools"] = [_tool(tool) for tool in request.tools]
     if request.max_tokens:
@@ -32,6 +37,10 @@ def request_body(request: ModelRequest, *, max_tokens_field: MaxTokensField = "m
     if request.effort:
         body["reasoning_effort"] = request.effort
     return body
+
+
+def put(message: Message) -> Iterator[Json]:
+    return _assistant(message) if message.role == "assistant" else _user(message)
 
 
 def _tool(tool: ToolSpec) -> Json:

@@ -15,7 +15,7 @@ from polylect.vocab.content import Block, Stop, Text, Thinking, Usage
 from polylect.vocab.errors import ProviderError
 from polylect.vocab.ports import ArgsChunk, BlockDone, ModelEvent, ReplyDone, TextChunk, ThinkingChunk
 
-request_body = openai_responses_request.request_body
+request_body, put = openai_responses_request.request_body, openai_responses_request.put
 
 _INCOMPLETE: dict[str, Stop] = {"max_output_tokens": "length", "content_filter": "refused"}
 

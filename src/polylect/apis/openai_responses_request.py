@@ -1,10 +1,11 @@
 """A request in the words of OpenAI Responses."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
+from polylect.apis.drafts import Draft
 from polylect.apis.history import settle
 from polylect.apis.openai_chat_request import document_text
 from polylect.vocab.content import Block, Document, Image, Message, Text, Thinking, ToolCall, ToolResult
@@ -13,13 +14,14 @@ from polylect.vocab.ports import ModelInfo, ModelRequest, ToolSpec
 Json = dict[str, Any]
 
 
-def request_body(request: ModelRequest, info: ModelInfo) -> Json:
+def request_body(request: ModelRequest, info: ModelInfo, *, draft: Draft | None = None) -> Json:
     """The body of a streaming request that leaves nothing with the vendor: reasoning travels back and forth sealed."""
-    body: Json = {"model": request.model, "input": [], "stream": True, "store": False}
+    written, messages = draft.write(request.messages) if draft else ([], settle(request.messages))
+    body: Json = {"model": request.model, "input": written, "stream": True, "store": False}
     if request.system.strip():
         body["instructions"] = request.system
-    for message in settle(request.messages):
-        body["input"] += _assistant(message) if message.role == "assistant" else _user(message)
+    for message in messages:
+        body["input"] += put(message)
     if request.tools:
         body["tools"] = [_tool(tool) for tool in request.tools]
     if request.max_tokens:
@@ -28,6 +30,10 @@ def request_body(request: ModelRequest, info: ModelInfo) -> Json:
         effort = {"effort": request.effort} if request.effort else {}
         body |= {"include": ["reasoning.encrypted_content"], "reasoning": {**effort, "summary": "auto"}}
     return body
+
+
+def put(message: Message) -> Iterable[Json]:
+    return _assistant(message) if message.role == "assistant" else _user(message)
 
 
 def _tool(tool: ToolSpec) -> Json:

@@ -1,10 +1,12 @@
 """Anthropic's own service, and servers that speak as it does."""
 
 from collections.abc import AsyncGenerator, Sequence
+from functools import partial
 
 import msgspec
 
-from polylect.apis.anthropic_messages import StreamParser, request_body
+from polylect.apis.anthropic_messages import StreamParser, put, request_body
+from polylect.apis.drafts import Drafts
 from polylect.providers.exchange import Question, converse
 from polylect.providers.faults import Service
 from polylect.providers.http import Client
@@ -35,13 +37,15 @@ class Anthropic:
         }
         self._client = Client.of(settings)
         self._models = Catalogue.of(settings)
+        self._drafts = Drafts(put)
 
     def info(self, model: str) -> ModelInfo:
         return self._models.info(model)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
-        body = _encode(request_body(request, self.info(request.model)))
-        question = Question(request.model, self._url, self._headers, body)
+        draft = self._drafts.take(request.messages)
+        body = _encode(request_body(request, self.info(request.model), draft=draft))
+        question = Question(request.model, self._url, self._headers, body, partial(self._drafts.keep, draft))
         return converse(self._client, self._service, question, sse.Parser(), StreamParser(), self._models.settled)
 
     def warm(self) -> None:

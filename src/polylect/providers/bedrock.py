@@ -3,12 +3,14 @@
 import os
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from polylect.apis.anthropic_messages import StreamParser, request_body
+from polylect.apis.anthropic_messages import StreamParser, put, request_body
 from polylect.apis.bedrock_stream import Frames
+from polylect.apis.drafts import Draft, Drafts
 from polylect.providers.exchange import Question, converse
 from polylect.providers.faults import Service
 from polylect.providers.http import Client
@@ -41,17 +43,19 @@ class Bedrock:
         self._base = base.rstrip("/")
         self._client = Client.of(settings)
         self._models = Catalogue.of(settings)
+        self._drafts = Drafts(put)
 
     def info(self, model: str) -> ModelInfo:
         return self._models.info(model)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
         url = f"{self._base}/model/{quoted(request.model)}/invoke-with-response-stream"
-        body = _encode(self._body(request))
+        draft = self._drafts.take(request.messages)
+        body = _encode(self._body(request, draft))
         headers = {"content-type": "application/json", "accept": "application/vnd.amazon.eventstream"}
         headers, secrets = self._authorised(url, headers, body)
         service = Service(self.name, _HELP, secrets)
-        question = Question(request.model, url, headers, body)
+        question = Question(request.model, url, headers, body, partial(self._drafts.keep, draft))
         return converse(self._client, service, question, Frames(), StreamParser(), self._models.settled)
 
     def warm(self) -> None:
@@ -60,9 +64,9 @@ class Bedrock:
     async def close(self) -> None:
         self._client.close()
 
-    def _body(self, request: ModelRequest) -> dict[str, Any]:
+    def _body(self, request: ModelRequest, draft: Draft) -> dict[str, Any]:
         caching = bool(self._settings.extra.get("prompt_caching", True))
-        body = request_body(request, self.info(request.model), caching=caching)
+        body = request_body(request, self.info(request.model), caching=caching, draft=draft)
         del body["model"], body["stream"]
         return {"anthropic_version": "bedrock-2023-05-31", **body}
 

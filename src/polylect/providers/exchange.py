@@ -18,6 +18,8 @@ class Question(Struct, frozen=True):
     url: str
     headers: Mapping[str, str]
     body: bytes
+    keep: Callable[[], None]
+    """Called if the reply calls tools: the next question will go on from this one."""
 
 
 class Frames(Protocol):
@@ -54,7 +56,9 @@ async def converse(
         while not parser.done:
             events = await _next(answer, frames, parser, service)
             if events and isinstance(events[-1], ReplyDone):
-                events[-1] = settled(question.model, events[-1])
+                events[-1] = done = settled(question.model, events[-1])
+                if done.stop == "calls":
+                    question.keep()
             if events:
                 yield events
             if parser.fault:

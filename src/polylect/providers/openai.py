@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any
+from functools import partial
 
 import msgspec
 from msgspec.structs import replace
 
 from polylect.apis import openai_chat, openai_responses
+from polylect.apis.drafts import Drafts
+from polylect.apis.openai_chat_request import MaxTokensField
 from polylect.providers.exchange import Parser, Question, converse
 from polylect.providers.faults import Service
 from polylect.providers.http import Client
@@ -39,23 +41,30 @@ class OpenAI:
         self._seen: set[str] = set()
         self._client = Client.of(settings)
         self._models = Catalogue.of(settings)
+        self._chats, self._responses = Drafts(openai_chat.put), Drafts(openai_responses.put)
 
     def info(self, model: str) -> ModelInfo:
         return self._models.info(model)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
-        if self._speaks_responses(request.model):
-            body = openai_responses.request_body(request, self.info(request.model))
-            return self._ask("/responses", request.model, body, openai_responses.StreamParser())
-        body = openai_chat.request_body(
-            request, max_tokens_field="max_completion_tokens" if self._own else "max_tokens"
-        )
-        return self._ask("/chat/completions", request.model, body, openai_chat.StreamParser(_new_call_id))
+        return (self._respond if self._speaks_responses(request.model) else self._complete)(request)
 
-    def _ask(
-        self, path: str, model: str, body: dict[str, Any], parser: Parser
-    ) -> AsyncGenerator[Sequence[ModelEvent], None]:
-        question = Question(model, self._base + path, self._headers, _encode(body))
+    def _respond(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
+        draft = self._responses.take(request.messages)
+        body = openai_responses.request_body(request, self.info(request.model), draft=draft)
+        keep = partial(self._responses.keep, draft)
+        question = Question(request.model, f"{self._base}/responses", self._headers, _encode(body), keep)
+        return self._ask(question, openai_responses.StreamParser())
+
+    def _complete(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
+        draft = self._chats.take(request.messages)
+        field: MaxTokensField = "max_completion_tokens" if self._own else "max_tokens"
+        body = openai_chat.request_body(request, max_tokens_field=field, draft=draft)
+        keep = partial(self._chats.keep, draft)
+        question = Question(request.model, f"{self._base}/chat/completions", self._headers, _encode(body), keep)
+        return self._ask(question, openai_chat.StreamParser(_new_call_id))
+
+    def _ask(self, question: Question, parser: Parser) -> AsyncGenerator[Sequence[ModelEvent], None]:
         return converse(self._client, self._service, question, sse.Parser(), parser, self._settled)
 
     def _settled(self, model: str, done: ReplyDone) -> ReplyDone:

@@ -2,11 +2,13 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from polylect.apis.anthropic_messages import StreamParser, request_body
+from polylect.apis.anthropic_messages import StreamParser, put, request_body
+from polylect.apis.drafts import Draft, Drafts
 from polylect.providers.exchange import Question, converse
 from polylect.providers.faults import Service
 from polylect.providers.google_token import Tokens, read_credentials
@@ -33,6 +35,7 @@ class Vertex:
         self._base = (settings.base_url or f"https://{host}aiplatform.googleapis.com").rstrip("/").removesuffix("/v1")
         self._client = Client.of(settings)
         self._models = Catalogue.of(settings)
+        self._drafts = Drafts(put)
         self._given = settings.api_key or settings.find("VERTEX_ACCESS_TOKEN")
         self._project = settings.project or settings.find("VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT")
         self._tokens: Tokens | None = None
@@ -42,11 +45,13 @@ class Vertex:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
         token = self._given or await self._login().token()
+        draft = self._drafts.take(request.messages)
         question = Question(
             request.model,
             self._url(request.model),
             {"content-type": "application/json", "authorization": f"Bearer {token}"},
-            _encode(self._body(request)),
+            _encode(self._body(request, draft)),
+            partial(self._drafts.keep, draft),
         )
         service = Service(self.name, _HELP, (token,))
         replies = converse(self._client, service, question, sse.Parser(), StreamParser(), self._models.settled)
@@ -73,9 +78,9 @@ class Vertex:
         place = f"projects/{self._project}/locations/{self._region}"
         return f"{self._base}/v1/{place}/publishers/anthropic/models/{model}:streamRawPredict"
 
-    def _body(self, request: ModelRequest) -> dict[str, Any]:
+    def _body(self, request: ModelRequest, draft: Draft) -> dict[str, Any]:
         caching = bool(self._settings.extra.get("prompt_caching", True))
-        body = request_body(request, self.info(request.model), caching=caching)
+        body = request_body(request, self.info(request.model), caching=caching, draft=draft)
         del body["model"]
         return {"anthropic_version": "vertex-2023-10-16", **body}
 
