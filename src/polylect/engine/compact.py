@@ -65,12 +65,14 @@ class Compactor:
         """The last reply told how many tokens the context had, when there were so many messages."""
         self._told_overhead: int | None = None
         """What instructions and tools take, once a service has told how much there is."""
+        self._sum = self._sum_from = self._sum_to = 0
+        """Tokens of the messages from here to there, by their length: nothing is measured twice."""
 
     def learn(self, usage: Usage, say: Say) -> None:
         """A reply's usage is the best measure there is."""
         if usage.tokens:
             self._known, self._known_at = usage.tokens, len(self._session.messages)
-            self._told_overhead = max(0, usage.tokens - sum(map(estimate, self._session.context())))
+            self._told_overhead = max(0, usage.tokens - self._talk())
         if window := self._window():
             say(ContextUsed(self.used(), window))
 
@@ -83,7 +85,16 @@ class Compactor:
         session = self._session
         if self._known and self._known_at > session.kept:
             return self._known + sum(map(estimate, session.messages[self._known_at :]))
-        return self._overhead + sum(map(estimate, session.context()))
+        return self._overhead + self._talk()
+
+    def _talk(self) -> int:
+        """Tokens of the conversation as the model sees it, by its length."""
+        session = self._session
+        if self._sum_from != session.kept:
+            self._sum, self._sum_from, self._sum_to = 0, session.kept, session.kept
+        self._sum += sum(map(estimate, session.messages[self._sum_to :]))
+        self._sum_to = len(session.messages)
+        return self._sum + sum(map(estimate, session.opening))
 
     async def make_room(self, say: Say) -> bool:
         """Compact if the window is nearly full, unless that has failed too often. Whether it was tried."""

@@ -6,14 +6,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from polylect.engine.log import uncollected
-from polylect.engine.recall import AT_WORK, Recalled, current, missing_results, shell_message, words
+from polylect.engine.recall import AT_WORK, SUSPENDED, Recalled, current, missing_results, shell_message, words
 from polylect.vocab.answers import Item, ShellResult, Stats
 from polylect.vocab.content import Message, Text, ToolCall, ToolResult, Usage
 from polylect.vocab.entries import Compacted, Configured, ContextAdded, Said, ShellRan, TurnClosed, TurnOpened
 from polylect.vocab.ports import Store
 
-SUSPENDED = "suspended"
-"""A setting: what calls that wait for a person had done when they began to wait, by their ids."""
 SUMMARY = "The conversation so far was longer than fits. This is what matters of its beginning:\n\n"
 
 
@@ -32,6 +30,8 @@ class Session:
         self.summary = ""
         self.kept = 0
         """The model sees `summary` instead of the messages before this one."""
+        self.opening: tuple[Message, ...] = ()
+        """That, as a message."""
         self.calls: set[str] = set()
         """The ids of all calls so far: none of them may come again."""
         self.abandoned: tuple[str, ...] = ()
@@ -96,7 +96,7 @@ class Session:
 
     def compact(self, summary: str, kept: int, before: int) -> None:
         self.store.append(Compacted(summary, kept, before))
-        self.summary, self.kept = summary, kept
+        self._shorten(summary, kept)
 
     def configure(self, settings: dict[str, Any]) -> None:
         self.store.append(Configured(settings))
@@ -124,10 +124,7 @@ class Session:
     def context(self) -> list[Message]:
         """The conversation as the model sees it."""
         self._fill()
-        if not self.kept:
-            return list(self.messages)
-        summary = [Message("user", (Text(SUMMARY + self.summary),))] if self.summary else []
-        return [*summary, *self.messages[self.kept :]]
+        return [*self.opening, *self.messages[self.kept :]]
 
     def items(self) -> tuple[Item, ...]:
         """The same with places and times: read from the log, which has them."""
@@ -171,6 +168,10 @@ class Session:
             row = {"turn": len(self.ledger), "model": message.model, "provider": message.provider}
             self.ledger.append({**row, "cost_usd": message.usage.cost, "usage": message.usage})
 
+    def _shorten(self, summary: str, kept: int) -> None:
+        self.summary, self.kept = summary, kept
+        self.opening = (Message("user", (Text(SUMMARY + summary),)),) if kept and summary else ()
+
     def _fill(self) -> None:
         """Pictures of a conversation that was read back are loaded once the model is to see them."""
         if not self._filled:
@@ -191,7 +192,7 @@ class Session:
             self._count(*reply)
         if told.compactions:
             _, last = told.compactions[-1]
-            self.summary, self.kept = last.summary, last.kept
+            self._shorten(last.summary, last.kept)
         if results := missing_results(self.messages):
             self.say("", self._as_far_as_known(results))
         for turn, message in told.waiting.items():  # accepted, then the engine died: it was said, so it stays said
