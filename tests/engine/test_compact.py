@@ -87,6 +87,21 @@ def test_a_resumed_conversation_counts_instructions_and_tools_before_a_service_h
     ]
 
 
+def test_however_a_conversation_grows_and_is_shortened_its_size_is_the_sum_of_what_the_model_sees(
+    tmp_path: Path,
+) -> None:
+    async def conversation(talk: Talk) -> None:
+        session, agent = talk.session, talk.engine.agent
+        for kept in (0, 0, 3, 3, 7):
+            session.say("", *(Message("user", (Text("word " * number),)) for number in range(1, 5)))
+            if kept > session.kept:
+                session.compact("what mattered" * kept, kept, 0)
+            assert agent.compactor.used() == sum(agent.frame()) + sum(map(estimate, session.context()))
+        assert session.context()[0] is session.context()[0], "one message, so that it is put into words once"
+
+    run(conversation, tmp_path, script())
+
+
 def test_nothing_is_compacted_while_there_is_room(tmp_path: Path) -> None:
     steps = [{"when": {"step": number}, "say": [{"call": "Echo", "args": {"text": "x"}}]} for number in range(1, 40)]
     talk = converse(tmp_path, script(*steps, {"say": ["done"]}, window=100_000), [Prompt("t1", "go")], Echo())
