@@ -168,6 +168,7 @@ def test_plan_mode_denies_a_script(tmp_path: Path) -> None:
         ({"steps": [step(str(i)) for i in range(51)]}, "Give 1 to 50 steps, not 51. Nothing was done."),
         ({"steps": [step("a"), step("a")]}, "Every step needs an id of its own, and 'a' is none. Nothing was done."),
         ({"steps": [step("a"), step("b", "Spawn")]}, "Spawn cannot be a step of a script. Nothing was done."),
+        ({"steps": [step("a", "Agent")]}, "Agent cannot be a step of a script. Nothing was done."),
         ({"steps": [step("a"), step("b", "Script")]}, "Script cannot be a step of a script. Nothing was done."),
         ({"steps": [step("a"), step("b", "Dance")]}, "Step 'b': unknown tool 'Dance'. Nothing was done."),
         ({"steps": "a"}, "These are not steps: Expected `array`, got `str` - at `$.steps`."),

@@ -20,7 +20,7 @@ from polylect.vocab.events import Ask, AskClosed, Event
 from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
 
 MOST_STEPS = 50
-_NOT_INSIDE = ("Script", "Spawn")
+_NOT_INSIDE = ("Script", "Spawn", "Agent")
 """A script that begins scripts or agents would have no end that a person could see."""
 _TEXT = """\
 Runs several tools one after another, without a word from you in between. Use it for a known sequence whose steps do \
