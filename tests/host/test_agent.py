@@ -411,8 +411,7 @@ def test_an_engine_that_dies_is_started_again_and_goes_on_with_its_session(place
 async def _until_dead(one: Agent) -> None:
     async for _ in one.events():
         pass
-    assert one._death is not None
-    raise one._death
+    raise one.death()
 
 
 def test_everything_can_be_heard_whatever_turn_it_belongs_to(place: Place) -> None:

@@ -29,6 +29,7 @@ _PLACES = {
     ),
 }
 _WHERE = {name: place for place, names in _PLACES.items() for name in names}
+__all__ = list(_WHERE)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,12 +1,12 @@
 """One API for every engine: what a host says, hears and is asked."""
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Literal, Self, TypeVar
-from weakref import WeakSet, WeakValueDictionary, finalize
+from weakref import WeakSet, finalize
 
 from msgspec.structs import replace
 
@@ -14,11 +14,13 @@ from polylect.host import asking
 from polylect.host.asking import Policy
 from polylect.host.backlog import Backlog
 from polylect.host.errors import EngineDied, Refused, Unsupported
+from polylect.host.lifeline import Lifeline
+from polylect.host.line import Line
 from polylect.host.link import Link, new_id
 from polylect.host.offering import HostTool, Offers, tool
 from polylect.host.shaping import ask_for_value
-from polylect.host.turn import Limits, Result, Turn
-from polylect.host.words import UNSAID
+from polylect.host.turn import Limits, Result, Turn, checked
+from polylect.host.words import UNSAID, check
 from polylect.vocab import answers
 from polylect.vocab.commands import (
     AddContext,
@@ -39,8 +41,9 @@ from polylect.vocab.commands import (
 from polylect.vocab.content import Attachment, Failure, File, Server
 from polylect.vocab.events import Ask, AskClosed, CostChanged, Event, HostCall, Ready, Reply, SettingChanged, TurnEnded
 
-_log = logging.getLogger(__name__)
 Value = TypeVar("Value")
+_OF_THE_MOMENT = (Answer, Cancel, HostReply)
+"""What concerns only the engine that runs: no other one is started to hear it."""
 
 
 class Agent:
@@ -59,22 +62,26 @@ class Agent:
         restarts: int = 0,
         resumed: bool = False,
     ) -> None:
-        self._make_link = make_link
-        """Given the session to go on with, or nothing."""
+        if approve is not None and not callable(approve):
+            raise TypeError(f"approve is a function that takes an Ask, not {approve!r}")
+        self._lifeline = Lifeline(
+            make_link,
+            hear=self._hear,
+            gone=self._gone,
+            greet=self._introduce,
+            ready_within=ready_within,
+            restarts=restarts,
+        )
         self._approve = approve
         self._offers = Offers([each if isinstance(each, HostTool) else tool(each) for each in tools])
         self._servers = servers
         self._first_settings = dict(settings or {})
-        self._limits = limits
-        self._ready_within = ready_within
-        self._restarts = restarts
-        self._turns: WeakValueDictionary[str, Turn] = WeakValueDictionary()
+        self._limits = checked(limits)
+        self._line = Line()
         self._listeners: WeakSet[Backlog] = WeakSet()
         self._replies: dict[str, asyncio.Future[Reply]] = {}
         self._asks: dict[str, asking.Ask] = {}
         self._chores: set[asyncio.Task[None]] = set()
-        self._death: EngineDied | None = None
-        self._link: Link | None = None
         self.cost: float | None = None if resumed else 0.0
         """Dollars for the session so far, if they are known."""
         self._costs_told = False
@@ -86,7 +93,7 @@ class Agent:
         """What it has said about itself since: `session`, `model`, `mode`, `name` ..."""
 
     async def __aenter__(self) -> Self:
-        await self._connect("")
+        await self._lifeline.open()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -97,7 +104,7 @@ class Agent:
     @property
     def pid(self) -> int:
         """The engine's process."""
-        return self._link.pid if self._link else 0
+        return self._lifeline.pid
 
     @property
     def session(self) -> str:
@@ -110,7 +117,7 @@ class Agent:
 
     def can(self, *words: str) -> bool:
         """Whether this engine's wire has these words: "steer", "compact", "shell", "new_session", "query:state" ..."""
-        return self._link is not None and all(map(self._link.can, words))
+        return all(map(self._lifeline.can, words))
 
     # Talking.
 
@@ -118,22 +125,33 @@ class Agent:
         self,
         text: str,
         *,
-        files: Sequence[str] = (),
+        files: Sequence[str | os.PathLike[str]] = (),
         attachments: Sequence[Attachment] = (),
         limits: Limits | None = None,
         busy: Literal["queue", "refuse", "interrupt"] = "queue",
     ) -> Turn:
         """Begin a turn: read it by `async for`, or `await` its result."""
-        attached = (*map(File, files), *attachments)
-        return Turn(self, Prompt(new_id(), text, attached, busy), limits or self._limits)
+        if isinstance(files, str | os.PathLike):
+            raise TypeError(f"files is a list of paths, not one: [{files!r}]")
+        attached = (*(File(os.fspath(path)) for path in files), *attachments)
+        prompt = check(Prompt(new_id(), text, attached, busy))
+        return Turn(self, prompt, self._limits if limits is None else checked(limits))
 
-    async def ask(self, text: str, *, schema: Any = None, **details: Any) -> Result:
+    async def ask(
+        self,
+        text: str,
+        *,
+        schema: Any = None,
+        files: Sequence[str | os.PathLike[str]] = (),
+        attachments: Sequence[Attachment] = (),
+        limits: Limits | None = None,
+    ) -> Result:
         """The answer to a prompt. What would have to be approved is denied unless `approve` was given to `connect`.
 
         With a `schema`, a type that msgspec knows or a JSON Schema, `.value` is an answer that fits it. Raises
         TurnFailed if the turn ends otherwise than by itself, SchemaNotMet if the answer does not fit.
         """
-        return await ask_for_value(self, text, schema, **details)
+        return await ask_for_value(self, text, schema, files=files, attachments=attachments, limits=limits)
 
     async def steer(self, text: str, *, last: bool = False) -> None:
         """Say something to the turn that runs, soon or before it would end."""
@@ -187,23 +205,32 @@ class Agent:
 
     # Everything, as it comes.
 
-    async def events(self) -> AsyncIterator[Event]:
+    def events(self) -> AsyncIterator[Event]:
         """All that the engine says from now on, whatever turn it belongs to. Ends with the engine."""
         backlog = Backlog()
+        if self._lifeline.lost:
+            backlog.end()
         self._listeners.add(backlog)
-        while (event := await backlog.get()) is not None:
-            yield event
+        return _read(backlog)
 
     async def send(self, command: Command) -> Any:
         """Say any command and wait for its one answer. Raises Unsupported, Refused or EngineDied."""
-        link = await self._alive()
+        check(command)
+        if isinstance(command, _OF_THE_MOMENT):
+            return await self._say(await self._lifeline.here(), command)
+        return await self._say(await self._lifeline.alive(self.session if self._spoken else ""), command)
+
+    async def _say(self, link: Link, command: Command) -> Any:
         command = replace(command, ref=command.ref or new_id())
         answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._replies[command.ref] = answer
-        for event in link.send(command):
-            self._hear(event)
-        await link.drain()
-        reply = await answer
+        try:
+            for event in link.send(command):
+                self._hear(event)
+            await link.drain()
+            reply = await answer
+        finally:
+            self._replies.pop(command.ref, None)
         if reply.failure is None:
             return reply.data
         if reply.failure.code in UNSAID:
@@ -212,97 +239,84 @@ class Agent:
 
     async def close(self) -> int:
         """Bounded: the engine has a few seconds to end by itself. Returns its exit code."""
-        self._restarts = 0
         for chore in self._chores:
             chore.cancel()
-        return await self._link.close() if self._link else 0
+        return await self._lifeline.close()
 
     # For turns and asks.
 
-    async def begin(self, turn: Turn, prompt: Prompt) -> None:
-        self._turns[turn.id] = turn
-        loop = asyncio.get_running_loop()
-        finalize(turn, _later, loop, self.unattended, turn.id).atexit = False
-        await self.send(prompt)
-        self._spoken = True
+    def begin(self, turn: Turn, prompt: Prompt) -> "asyncio.Task[None]":
+        """Whoever stops waiting for it has not unsaid it."""
+        self._line.join(turn)
+        finalize(turn, _later, asyncio.get_running_loop(), self.unattended, turn.id).atexit = False
+        return asyncio.ensure_future(self._prompt(prompt))
 
-    def unattended(self, turn: str) -> None:
-        """Nobody reads this turn any more: what it has asked is denied, unless somebody listens to everything."""
+    def place(self, turn: str) -> int:
+        """0 if it runs, more if it waits for others, -1 if it has not begun or has ended."""
+        return self._line.place(turn)
+
+    def unattended(self, turn: str, asks: Collection[str] | None = None) -> None:
+        """Nobody reads this turn: what it has asked, or these, is denied, unless somebody listens to everything."""
         for ask in self._asks.values() if not self._listeners and self._approve is None else ():
-            if ask.turn == turn:
+            if ask.turn == turn and (asks is None or ask.ask in asks):
                 self._do(partial(asking.decide, asking.deny_all, ask))
 
     async def reply_to(self, answer: Answer) -> None:
+        await self.send(answer)  # what cannot be said so still waits for an answer
         self._asks.pop(answer.ask, None)
-        await self.send(answer)
+
+    def waits(self, ask: str) -> bool:
+        return ask in self._asks
 
     def cost_since(self, before: float | None) -> float | None:
         """Dollars that the session has cost since it had cost so much. None if that is not known."""
         return None if before is None or self.cost is None or not self._costs_told else round(self.cost - before, 9)
 
-    def stop_soon(self) -> None:
-        self._do(self.cancel)
+    def stop_soon(self, turn: str) -> None:
+        self._do(partial(self.stop, turn))
+
+    async def stop(self, turn: str) -> None:
+        """This turn and no other, as far as the wire can tell them apart."""
+        await self.send(Cancel(target=turn, queued="keep"))
+
+    async def withdraw(self, turn: str) -> None:
+        """A turn that waits for others, if the wire has a word for that."""
+        with suppress(Unsupported, Refused):
+            await self.send(Cancel("prompt", turn))
 
     # The connection.
 
-    async def _connect(self, session: str) -> None:
-        self._death = None
-        self._waiting: asyncio.Future[Ready] = asyncio.get_running_loop().create_future()
-        link = self._make_link(session)
-        await link.open(self._hear, self._gone)
-        self._link = link
-        try:
-            async with asyncio.timeout(self._ready_within):
-                self.ready = await self._waiting
-            self.settings |= {"session": self.ready.session, "model": self.ready.model, "mode": self.ready.mode}
-            await self._introduce()
-        except TimeoutError:
-            await self.close()
-            raise link.death(f"was not ready within {self._ready_within:g} s and was ended") from None
-        except BaseException:
-            await self.close()
-            raise
-
-    async def _introduce(self) -> None:
+    async def _introduce(self, link: Link, ready: Ready) -> None:
+        self.ready = ready
+        self.settings |= {"session": ready.session, "model": ready.model, "mode": ready.mode}
         if offers := self._offers.told():
             if not self.can("tools"):
                 raise Unsupported(
                     "this engine's wire carries no tools of the host: use claude, omp 18 or an MCP server"
                 )
-            await self.send(Hello("polylect", offers=offers))
+            await self._say(link, Hello("polylect", offers=offers))
         for server in self._servers:
-            await self.send(AddServer(server))
+            await self._say(link, check(AddServer(server)))
         if self._first_settings:
-            await self.send(Configure(self._first_settings))
+            await self._say(link, check(Configure(self._first_settings)))
 
-    async def _alive(self) -> Link:
-        """An engine that has died is started again, as often as was agreed, and goes on with its session."""
-        if self._link is None:
-            raise EngineDied("the engine was never started: use `async with`")
-        await self._link.look()
-        if self._death is None:
-            return self._link
-        if not self._restarts:
-            raise self._death
-        self._restarts -= 1
-        _log.warning("%s: starting it again", self._death)
-        await self._link.close()
-        await self._connect(self.session if self._spoken else "")
-        return self._link
+    async def _prompt(self, prompt: Prompt) -> None:
+        try:
+            await self.send(prompt)
+            self._spoken = True
+        except BaseException:
+            self._line.leave(prompt.turn)
+            raise
 
     def _gone(self, death: EngineDied) -> None:
         """Nobody waits for an engine that is gone."""
-        self._death = death
-        waiters: list[asyncio.Future[Any]] = [self._waiting, *self._replies.values()]
-        for waiting in waiters:
+        for waiting in self._replies.values():
             if not waiting.done():
                 waiting.set_exception(death)
                 waiting.exception()  # not everyone who asked still waits
         self._replies.clear()
         self._asks.clear()
-        for turn in list(self._turns.values()):
-            turn.fail(death)
-        self._turns.clear()
+        self._line.fail(death)
         for listener in list(self._listeners):
             listener.end()
 
@@ -313,8 +327,6 @@ class Agent:
                 if not answer.done():
                     answer.set_result(event)
                 return
-            case Ready() if not self._waiting.done():
-                self._waiting.set_result(event)
             case HostCall():
                 self._do(partial(self._work, event))
             case Ask():
@@ -326,15 +338,15 @@ class Agent:
             case CostChanged(total):
                 self.cost = total.cost
                 self._costs_told = True
-            case TurnEnded(failure=Failure("engine_gone")) if self._link:
-                why = Failure("engine_gone", str(self._link.death()), "engine", retryable=self._restarts > 0)
-                event = replace(event, failure=why)
+            case TurnEnded(failure=Failure("engine_gone")):
+                again = self._lifeline.restarts > 0
+                event = replace(event, failure=Failure("engine_gone", str(self.death()), "engine", retryable=again))
         self._deliver(event)
 
     def _asked(self, event: Ask) -> asking.Ask:
         ask = self._asks[event.ask] = asking.bound(event, self)
         policy = self._approve
-        turns = [turn for turn in self._turns.values() if turn.attended and event.turn in ("", turn.id)]
+        turns = [turn for turn in self._line if turn.attended and event.turn in ("", turn.id)]
         if policy is None and not turns and not self._listeners:
             policy = asking.deny_all
         if policy is not None:
@@ -342,14 +354,13 @@ class Agent:
         return ask
 
     def _deliver(self, event: Event) -> None:
-        turn = self._turns.get(event.turn)
-        if turn is not None:
+        if (turn := self._line.get(event.turn)) is not None:
             turn.hear(event)
-            if isinstance(event, TurnEnded):
-                self._turns.pop(event.turn, None)
         elif not event.turn:
-            for each in list(self._turns.values()):
+            for each in self._line:
                 each.hear(event)
+        if isinstance(event, TurnEnded):
+            self._line.leave(event.turn)
         for listener in list(self._listeners):
             listener.put(event)
 
@@ -369,7 +380,12 @@ class Agent:
 
     def death(self) -> EngineDied:
         """Why the engine is gone."""
-        return self._death or (self._link.death() if self._link else EngineDied("the engine was never started"))
+        return self._lifeline.death()
+
+
+async def _read(backlog: Backlog) -> AsyncIterator[Event]:
+    while (event := await backlog.get()) is not None:
+        yield event
 
 
 def _later(loop: asyncio.AbstractEventLoop, act: Callable[[str], None], turn: str) -> None:

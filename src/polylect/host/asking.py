@@ -1,5 +1,6 @@
 """Questions that reach the host, and how it answers them."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,11 @@ class Ask(events.Ask, frozen=True, tag="ask"):
 
     via: Any = None
     """The agent that has asked."""
+
+    @property
+    def open(self) -> bool:
+        """Whether it still waits for an answer."""
+        return bool(self.via.waits(self.ask))
 
     async def allow(self, *, always: bool | Rule = False, args: dict[str, Any] | None = None) -> None:
         """Yes. With `always`, to all of this kind from now on; with `args`, but with these arguments."""
@@ -40,6 +46,7 @@ Policy = Callable[[Ask], "Verdict | Awaitable[Verdict]"]
 """Answers for a person: True allows, False denies, a text denies with that reason; `ask.allow(...)` may be awaited
 inside, and then None is returned."""
 Verdict = bool | str | None
+_UNCLEAR = "the host's policy gave no clear answer: {!r}"
 
 
 def bound(ask: events.Ask, agent: "Agent") -> Ask:
@@ -47,18 +54,22 @@ def bound(ask: events.Ask, agent: "Agent") -> Ask:
 
 
 async def decide(policy: Policy, ask: Ask) -> None:
-    """A policy that fails has not said yes."""
+    """A policy that fails, or says nothing and has not answered by itself, has not said yes."""
     try:
         verdict = policy(ask)
         if isinstance(verdict, Awaitable):
             verdict = await verdict
+    except asyncio.CancelledError:
+        if getattr(asyncio.current_task(), "cancelling", int)():
+            raise
+        verdict = "what the host's policy waited for was cancelled"
     except Exception as error:  # noqa: BLE001  (the host's own code, and the engine waits)
         _log.exception("the policy failed")
         verdict = f"the host's policy failed: {type(error).__name__}: {error}"
     if verdict is True:
         await ask.allow()
-    elif verdict is not None:
-        await ask.deny(verdict or "")
+    elif verdict is not None or ask.open:
+        await ask.deny(verdict if isinstance(verdict, str) else "" if verdict is False else _UNCLEAR.format(verdict))
 
 
 def deny_all(ask: Ask) -> Verdict:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
@@ -19,6 +20,10 @@ class Backlog:
         self._more = asyncio.Event()
         self._end: BaseException | None = None
         self._ended = False
+
+    def __iter__(self) -> Iterator[Event]:
+        """What waits."""
+        return iter(self._events)
 
     def put(self, event: Event) -> None:
         if self._ended:

@@ -7,19 +7,24 @@ with connect("polylect", provider="scripted", approve=allow_all) as agent:
 """
 
 import asyncio
+import os
 import threading
-from collections.abc import Coroutine, Iterator
-from typing import Any, Self, TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from functools import wraps
+from typing import Any, Literal, ParamSpec, Self, TypeVar
 
 from polylect.host import agent as anyone
 from polylect.host import asking, connecting
-from polylect.host.turn import Result, Turn
+from polylect.host.turn import Limits, Result, Turn
 from polylect.vocab import answers
 from polylect.vocab.commands import Command
-from polylect.vocab.content import Server
-from polylect.vocab.events import Event
+from polylect.vocab.content import Attachment, Server
+from polylect.vocab.events import Event, Ready
 
 Value = TypeVar("Value")
+Arguments = ParamSpec("Arguments")
+_WHEN = "there is no engine outside of the block: use `with connect(...) as agent`"
+_WHERE = "a policy or tool is called where the agent lives and cannot wait for it: make it `async`, with the async API"
 
 
 class SyncTurn:
@@ -30,8 +35,7 @@ class SyncTurn:
         self._turn = turn
 
     def __iter__(self) -> Iterator[Event]:
-        while (event := self._owner.wait(_next(self._turn))) is not None:
-            yield _SyncAsk.of(event, self._owner) if isinstance(event, asking.Ask) else event
+        return self._owner.read(aiter(self._turn))
 
     def wait(self) -> Result:
         return self._owner.wait(_finished(self._turn))
@@ -40,8 +44,15 @@ class SyncTurn:
     def result(self) -> Result:
         return self._turn.result
 
+    @property
+    def id(self) -> str:
+        return self._turn.id
+
     def cancel(self) -> None:
         self._owner.wait(self._turn.cancel())
+
+    def steer(self, text: str, *, last: bool = False) -> None:
+        self._owner.wait(self._turn.steer(text, last=last))
 
 
 class SyncAgent:
@@ -75,14 +86,50 @@ class SyncAgent:
     def session(self) -> str:
         return self._agent.session
 
+    @property
+    def ready(self) -> Ready:
+        return self._agent.ready
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return self._agent.settings
+
+    @property
+    def cost(self) -> float | None:
+        return self._agent.cost
+
+    @property
+    def asks(self) -> Sequence["SyncAsk"]:
+        return tuple(SyncAsk.of(ask, self) for ask in self._agent.asks)
+
     def can(self, *words: str) -> bool:
         return self._agent.can(*words)
 
-    def prompt(self, text: str, **details: Any) -> SyncTurn:
-        return SyncTurn(self, self._agent.prompt(text, **details))
+    def prompt(
+        self,
+        text: str,
+        *,
+        files: Sequence[str | os.PathLike[str]] = (),
+        attachments: Sequence[Attachment] = (),
+        limits: Limits | None = None,
+        busy: Literal["queue", "refuse", "interrupt"] = "queue",
+    ) -> SyncTurn:
+        turn = self._agent.prompt(text, files=files, attachments=attachments, limits=limits, busy=busy)
+        return SyncTurn(self, turn)
 
-    def ask(self, text: str, **details: Any) -> Result:
-        return self.wait(self._agent.ask(text, **details))
+    def ask(
+        self,
+        text: str,
+        *,
+        schema: Any = None,
+        files: Sequence[str | os.PathLike[str]] = (),
+        attachments: Sequence[Attachment] = (),
+        limits: Limits | None = None,
+    ) -> Result:
+        return self.wait(self._agent.ask(text, schema=schema, files=files, attachments=attachments, limits=limits))
+
+    def events(self) -> Iterator[Event]:
+        return self.read(self.wait(_events(self._agent)))
 
     def steer(self, text: str, *, last: bool = False) -> None:
         self.wait(self._agent.steer(text, last=last))
@@ -90,8 +137,8 @@ class SyncAgent:
     def follow_up(self, text: str) -> None:
         self.steer(text, last=True)
 
-    def cancel(self) -> None:
-        self.wait(self._agent.cancel())
+    def cancel(self, *, queued: Literal["keep", "drop"] = "drop") -> None:
+        self.wait(self._agent.cancel(queued=queued))
 
     def configure(self, **settings: Any) -> Any:
         return self.wait(self._agent.configure(**settings))
@@ -127,27 +174,56 @@ class SyncAgent:
         return self.wait(self._agent.query(what, **args))
 
     def wait(self, work: Coroutine[Any, Any, Value]) -> Value:
-        """Do anything of the asynchronous API and wait for it; Ctrl-C ends the waiting."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        """Do anything of the asynchronous API and wait for it; Ctrl-C ends the waiting, and what was waited for."""
+        if not self._thread.is_alive() or threading.current_thread() is self._thread:
+            work.close()
+            raise RuntimeError(_WHERE if self._thread.is_alive() else _WHEN)
+        doing = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return doing.result()
+        except BaseException:
+            doing.cancel()
+            raise
+
+    def read(self, events: AsyncIterator[Event]) -> Iterator[Event]:
+        """Whoever leaves early has left, as in an asynchronous loop."""
+        try:
+            while (event := self.wait(_next(events))) is not None:
+                yield SyncAsk.of(event, self) if isinstance(event, asking.Ask) else event
+        finally:
+            if self._thread.is_alive() and isinstance(events, AsyncGenerator):
+                self.wait(_closed(events))
+
+    def close(self) -> None:
+        """What leaving the block does; after it there is no engine."""
+        if self._thread.is_alive():
+            self.__exit__()
 
     def _stop(self) -> None:
+        asyncio.run_coroutine_threadsafe(_stop_all(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
 
-def connect(engine: Any, **options: Any) -> SyncAgent:
+def _as(model: Callable[Arguments, object]) -> Callable[[Callable[..., Value]], Callable[Arguments, Value]]:
+    """The same arguments, for those who check types and for editors."""
+    return wraps(model, ())
+
+
+@_as(connecting.connect)
+def connect(*engine: Any, **options: Any) -> SyncAgent:
     """As `polylect.host.connect`, to be entered with `with`."""
-    return SyncAgent(connecting.connect(engine, **options))
+    return SyncAgent(connecting.connect(*engine, **options))
 
 
-class _SyncAsk(asking.Ask, frozen=True, tag="ask"):
+class SyncAsk(asking.Ask, frozen=True, tag="ask"):
     """A question whose answers are given without `await`."""
 
     owner: Any = None
 
     @classmethod
-    def of(cls, ask: asking.Ask, owner: SyncAgent) -> "_SyncAsk":
+    def of(cls, ask: asking.Ask, owner: SyncAgent) -> "SyncAsk":
         return cls(**{name: getattr(ask, name) for name in asking.Ask.__struct_fields__}, owner=owner)
 
     def allow(self, **details: Any) -> None:  # type: ignore[override]
@@ -160,9 +236,26 @@ class _SyncAsk(asking.Ask, frozen=True, tag="ask"):
         self.owner.wait(super().answer(value))
 
 
-async def _next(turn: Turn) -> Event | None:
-    return await anext(turn, None)
+async def _next(events: AsyncIterator[Event]) -> Event | None:
+    return await anext(events, None)
+
+
+async def _closed(events: AsyncGenerator[Event, None]) -> None:
+    await events.aclose()
+
+
+async def _events(agent: anyone.Agent) -> AsyncIterator[Event]:
+    return agent.events()
 
 
 async def _finished(turn: Turn) -> Result:
     return await turn
+
+
+async def _stop_all() -> None:
+    """Nobody is left to wait for what still waits."""
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_asyncgens()

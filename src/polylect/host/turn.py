@@ -22,6 +22,7 @@ from polylect.vocab.events import (
     ToolCalled,
     ToolFinished,
     TurnEnded,
+    TurnStarted,
 )
 
 if TYPE_CHECKING:
@@ -38,6 +39,16 @@ class Limits(Struct, frozen=True):
     idle: float = 0.0
     cost: float = 0.0
     tokens: int = 0
+
+    def __post_init__(self) -> None:
+        if min(self.total, self.idle, self.cost, self.tokens) < 0:
+            raise ValueError(f"a limit is not below zero: {self}")
+
+
+def checked(limits: Limits) -> Limits:
+    if not isinstance(limits, Limits):
+        raise TypeError(f"limits are given as Limits(total=600, cost=0.50), not {limits!r}")
+    return limits
 
 
 class Denial(Struct, frozen=True):
@@ -97,16 +108,19 @@ class Turn:
     """`async for event in turn` reads it as it comes, `await turn` waits for its `Result`; both begin it.
 
     Whoever leaves the loop early leaves the turn running: `cancel` stops it. What it asks while nobody reads it, since
-    its result is awaited or because nobody holds it any more, is denied unless a policy answers.
+    its result is awaited or because the loop was left, is denied unless a policy answers.
     """
 
     def __init__(self, agent: "Agent", prompt: Prompt, limits: Limits) -> None:
         self._agent = agent
         self._prompt = prompt
         self._limits = limits
-        self._deadline = float("inf")
+        self._deadline: float | None = None
+        """None while it waits for other turns: that time is not its own."""
+        self._timer: asyncio.Timeout | None = None
         self._backlog = Backlog()
-        self._begun = False
+        self._beginning: asyncio.Task[None] | None = None
+        self._unwanted = False
         self._spent = Usage()
         self._stopped: BudgetExceeded | None = None
         self._cost_before: float | None = None
@@ -118,17 +132,17 @@ class Turn:
 
     # Reading.
 
-    def __aiter__(self) -> AsyncIterator[Event]:
-        return self
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        self.attended = True
+        try:
+            while (event := await self._next()) is not None:
+                yield event
+        finally:
+            self._left()
 
     async def __anext__(self) -> Event:
-        await self._begin()
-        if self.result.reason:
+        if (event := await self._next()) is None:
             raise StopAsyncIteration
-        event = await self._next()
-        if event is None:
-            raise StopAsyncIteration
-        self.result.take(event)
         return event
 
     def __await__(self) -> Generator[Any, None, Result]:
@@ -137,15 +151,28 @@ class Turn:
     async def _finish(self) -> Result:
         self.attended = False
         self._agent.unattended(self.id)
-        async for _ in self:
+        while await self._next() is not None:
             pass
         return self.result
+
+    def _left(self) -> None:
+        """Asks that were read are in somebody's hands; those that were not are not."""
+        self.attended = False
+        self._agent.unattended(self.id, [event.ask for event in self._backlog if isinstance(event, Ask)])
 
     # Doing.
 
     async def cancel(self) -> None:
-        """The turn ends soon, with the reason `cancelled`."""
-        await self._agent.cancel()
+        """It ends soon, with the reason `cancelled`; if it waits for others, at the latest when its time has come."""
+        place = self._agent.place(self.id)
+        if place < 0 or self._beginning is None:
+            return
+        self._unwanted = True  # if only now it should start
+        if place == 0:
+            await self._agent.stop(self.id)
+        else:
+            await asyncio.wait([self._beginning])
+            await self._agent.withdraw(self.id)
 
     async def steer(self, text: str, *, last: bool = False) -> None:
         """Say something to the turn that runs: after the calls under way, or with `last` before it would end."""
@@ -158,6 +185,8 @@ class Turn:
             self._backlog.put(self._told(event))
             return self._backlog.end()
         self._backlog.put(event)
+        if isinstance(event, TurnStarted) and self._unwanted:
+            self._agent.stop_soon(self.id)
         if isinstance(event, ReplyEnded):
             self._spent += event.usage
             if over := self._over(self._spent):
@@ -192,27 +221,46 @@ class Turn:
         if self._stopped is None:
             self._stopped = over
             self._backlog.put(over)
-            self._agent.stop_soon()
+            self._agent.stop_soon(self.id)
 
-    async def _begin(self) -> None:
-        if not self._begun:
-            self._begun = True
+    def called(self) -> None:
+        """The turns before it have ended: from here on time and money are its own."""
+        if self._deadline is None:
             self._cost_before = self._agent.cost
-            if self._limits.total:
-                self._deadline = asyncio.get_running_loop().time() + self._limits.total
-            await self._agent.begin(self, self._prompt)
+            total = self._limits.total
+            self._deadline = asyncio.get_running_loop().time() + total if total else float("inf")
+            if self._timer:
+                self._timer.reschedule(self._until())
+
+    def _until(self) -> float | None:
+        """When it has taken too long, or has been silent for too long from now."""
+        if self._deadline is None:
+            return None
+        idle = self._limits.idle
+        until = min(self._deadline, asyncio.get_running_loop().time() + idle if idle else float("inf"))
+        return None if until == float("inf") else until
 
     async def _next(self) -> Event | None:
-        loop = asyncio.get_running_loop()
-        left = min(self._deadline - loop.time(), self._limits.idle or float("inf"))
+        """None after the last."""
+        if self.result.reason:
+            return None
+        if self._beginning is None:
+            self._beginning = self._agent.begin(self, self._prompt)
         try:
-            async with asyncio.timeout(None if left == float("inf") else max(0.0, left)):
-                return await self._backlog.get()
+            async with asyncio.timeout_at(self._until()) as self._timer:
+                if not self._beginning.done() or self._beginning.exception():
+                    await asyncio.shield(self._beginning)
+                event = await self._backlog.get()
         except TimeoutError:
             return await self._give_up()
+        finally:
+            self._timer = None
+        if event is not None:
+            self.result.take(event)
+        return event
 
     async def _give_up(self) -> Event | None:
-        late = asyncio.get_running_loop().time() >= self._deadline
+        late = self._deadline is not None and asyncio.get_running_loop().time() >= self._deadline
         said = f"took longer than {self._limits.total:g} s" if late else f"was silent for {self._limits.idle:g} s"
         try:
             async with asyncio.timeout(_LAST_WORDS):

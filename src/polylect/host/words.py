@@ -1,6 +1,9 @@
 """Which of our words a wire has: it is asked, so that no table can be wrong."""
 
 from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
 
 from polylect.dialects.base import HostSide
 from polylect.vocab.commands import (
@@ -24,6 +27,8 @@ from polylect.vocab.commands import (
 )
 from polylect.vocab.content import Rule, Server
 from polylect.vocab.events import Reply
+
+Spoken = TypeVar("Spoken", bound=Command)
 
 _SAMPLES: dict[str, Command] = {
     "prompt": Prompt("probe", "x"),
@@ -74,3 +79,14 @@ def _with_ref(command: Command) -> Command:
     from msgspec.structs import replace
 
     return replace(command, ref="probe")
+
+
+def check(command: Spoken) -> Spoken:
+    """A command as the vocabulary has it. Raises TypeError for one that could not be understood, before it is said."""
+    if not isinstance(command, Command):
+        raise TypeError(f"a command is one of polylect.vocab.commands, not {command!r}")
+    try:
+        msgspec.convert(msgspec.to_builtins(command), type(command))
+    except (msgspec.ValidationError, TypeError) as error:
+        raise TypeError(f"{type(command).__name__}: {error}") from None
+    return command

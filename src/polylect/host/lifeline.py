@@ -1,0 +1,136 @@
+"""The engine behind an agent: started, noticed when it is gone, started again as often as was agreed."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from polylect.host.errors import EngineDied
+from polylect.host.link import Gone, Hear, Link
+from polylect.vocab.events import Event, Ready
+
+_log = logging.getLogger(__name__)
+
+
+class Lifeline:
+    """`greet` is awaited with each engine that has said it is ready, before anybody else speaks to it."""
+
+    def __init__(
+        self,
+        make_link: Callable[[str], Link],
+        *,
+        hear: Hear,
+        gone: Gone,
+        greet: Callable[[Link, Ready], Awaitable[None]],
+        ready_within: float,
+        restarts: int,
+    ) -> None:
+        self._make_link = make_link
+        """Given the session to go on with, or nothing."""
+        self._tell, self._tell_gone, self._greet = hear, gone, greet
+        self._ready_within = ready_within
+        self.restarts = restarts
+        """How often it may still be started again."""
+        self._link: Link | None = None
+        self._gone: EngineDied | None = None
+        self._reviving: asyncio.Task[None] | None = None
+
+    @property
+    def pid(self) -> int:
+        return self._link.pid if self._link else 0
+
+    @property
+    def lost(self) -> bool:
+        """There is no engine, and there will be none."""
+        return self._gone is not None and not self.restarts and self._reviving is None
+
+    def can(self, word: str) -> bool:
+        return self._link is not None and self._link.can(word)
+
+    def death(self) -> EngineDied:
+        """Why the engine is gone."""
+        never = EngineDied("the engine was never started: use `async with`")
+        return self._gone or (self._link.death() if self._link else never)
+
+    async def open(self, session: str = "") -> None:
+        """Raises EngineDied, and whatever `greet` raises; no engine is left then."""
+        if self._link and self._gone is None:
+            raise RuntimeError("this agent has an engine already: `connect` makes another one")
+        self._gone = None
+        link = self._link = self._make_link(session)
+        self._ready: asyncio.Future[Ready] = asyncio.get_running_loop().create_future()
+        try:
+            await link.open(self._hear, self._lose)
+            await self._greet(link, await self._readiness(link))
+        except EngineDied as death:
+            await link.close()
+            self._gone = death
+            raise
+        except BaseException:
+            await link.close()
+            self._gone = link.death()
+            raise
+
+    async def here(self) -> Link:
+        """The engine, if there is one."""
+        if self._link is not None:
+            await self._link.look()
+        if self._link is None or self._gone is not None:
+            raise self.death()
+        return self._link
+
+    async def alive(self, session: str) -> Link:
+        """An engine, if need be another one that goes on with this session. All who need one wait for the same."""
+        if self._reviving is None:
+            try:
+                return await self.here()
+            except EngineDied:
+                if self._link is None or not (self.restarts or self._reviving):
+                    raise
+        if self._reviving is None:
+            self.restarts -= 1
+            self._reviving = asyncio.ensure_future(self._revive(session))
+            self._reviving.add_done_callback(self._revived)
+        await asyncio.shield(self._reviving)
+        return await self.here()
+
+    async def close(self) -> int:
+        """Bounded: the engine has a few seconds to end by itself. Returns its exit code."""
+        self.restarts = 0
+        if self._reviving is not None:
+            self._reviving.cancel()
+            await asyncio.wait([self._reviving])
+        return await self._link.close() if self._link else 0
+
+    async def _revive(self, session: str) -> None:
+        _log.warning("%s: starting it again", self.death())
+        try:
+            if self._link:
+                await self._link.close()
+            await self.open(session)
+        except asyncio.CancelledError:
+            raise self.death() from None  # those who wait for it were not cancelled
+
+    def _revived(self, task: "asyncio.Task[None]") -> None:
+        self._reviving = None
+        if not task.cancelled():
+            task.exception()  # not everyone who asked still waits
+
+    async def _readiness(self, link: Link) -> Ready:
+        try:
+            async with asyncio.timeout(self._ready_within):
+                return await self._ready
+        except TimeoutError:
+            await link.close()
+            raise link.death(f"was not ready within {self._ready_within:g} s and was ended") from None
+
+    def _hear(self, event: Event) -> None:
+        if isinstance(event, Ready) and not self._ready.done():
+            self._ready.set_result(event)
+        self._tell(event)
+
+    def _lose(self, death: EngineDied) -> None:
+        self._gone = death
+        if not self._ready.done():
+            self._ready.set_exception(death)
+            self._ready.exception()  # it may be that nobody waits
+        self._tell_gone(death)

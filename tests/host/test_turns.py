@@ -1,0 +1,302 @@
+"""Turns that wait for each other, that nobody reads, that are cancelled; engines in this process, so it is quick."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine_process import Place
+from polylect.app.embed import InProcess
+from polylect.host import Agent, Ask, EngineDied, Limits, Refused, Result, TimedOut, Turn, TurnEnded, connect
+from polylect.host.process import _descendants
+from polylect.providers.scripted import Scripted
+
+PATIENCE = 20.0
+SCRIPT = """
+[[reply]]
+when.prompt = "write"
+when.step = 1
+say = [{ call = "Write", id = "c1", args = { file_path = "made.txt", content = "x" } }]
+
+[[reply]]
+when.prompt = "slow"
+say = [{ text = "word {i} ", repeat = 8, pace = 0.05 }]
+
+[[reply]]
+when.prompt = "hang"
+say = [{ wait = 600 }]
+
+[[reply]]
+text = "answer to {prompt}"
+"""
+
+
+def here(folder: Path, **options: Any) -> Agent:
+    engine = InProcess(Scripted.from_text(SCRIPT), workspace=str(folder))
+    return connect(lambda: engine, **options)
+
+
+def bounded(work: Coroutine[Any, Any, None]) -> None:
+    async def main() -> None:
+        await asyncio.wait_for(work, PATIENCE)
+
+    asyncio.run(main())
+
+
+async def result(turn: Turn) -> Result:
+    return await turn
+
+
+async def begun(agent: Agent, text: str, **details: Any) -> tuple[Turn, "asyncio.Task[Result]"]:
+    """A turn that is under way or waits for others, and its result."""
+    turn = agent.prompt(text, **details)
+    reading = asyncio.ensure_future(result(turn))
+    await asyncio.sleep(0)
+    return turn, reading
+
+
+def test_a_turn_that_waits_for_another_is_neither_late_nor_silent(tmp_path: Path) -> None:
+    async def talk() -> None:
+        async with here(tmp_path, limits=Limits(idle=0.2, total=0.6)) as agent:
+            readings = [(await begun(agent, f"slow {number}"))[1] for number in range(3)]
+            assert [(await reading).reason for reading in readings] == ["end", "end", "end"]
+
+    bounded(talk())
+
+
+def test_a_turn_that_hangs_is_late_though_another_waits_behind_it(tmp_path: Path) -> None:
+    async def talk() -> None:
+        async with here(tmp_path, limits=Limits(total=0.2)) as agent:
+            _, first = await begun(agent, "hang")
+            _, second = await begun(agent, "hello")
+            with pytest.raises(TimedOut, match=r"took longer than 0\.2 s"):
+                await first
+            assert (await second).text == "answer to hello"
+
+    bounded(talk())
+
+
+def test_cancelling_a_turn_that_waits_or_has_ended_leaves_the_one_that_runs_alone(tmp_path: Path) -> None:
+    async def talk() -> None:
+        async with here(tmp_path) as agent:
+            ended, reading = await begun(agent, "hello")
+            await reading
+            _, running = await begun(agent, "slow")
+            waiting, never = await begun(agent, "hello")
+            await ended.cancel()
+            await waiting.cancel()
+            await agent.prompt("not begun").cancel()
+            assert (await running).reason == "end"
+            assert (await never).reason == "cancelled"
+
+    bounded(talk())
+
+
+def test_cancelling_a_turn_leaves_those_behind_it_in_line(tmp_path: Path) -> None:
+    async def talk() -> None:
+        async with here(tmp_path) as agent:
+            first, one = await begun(agent, "hang")
+            _, two = await begun(agent, "hello")
+            await first.cancel()
+            assert [(await one).reason, (await two).reason] == ["cancelled", "end"]
+
+    bounded(talk())
+
+
+def test_what_a_turn_asks_after_its_loop_was_left_is_denied_though_it_is_still_held(tmp_path: Path) -> None:
+    async def talk() -> None:
+        async with here(tmp_path) as agent:
+            turn = agent.prompt("write")
+            async for _ in turn:
+                break
+            assert (await agent.ask("next")).text == "answer to next"
+            assert [denial.name for denial in (await turn).denials] == ["Write"]
+
+    bounded(talk())
+
+
+def test_an_ask_that_was_read_can_be_answered_after_the_loop(tmp_path: Path) -> None:
+    async def talk() -> None:
+        async with here(tmp_path) as agent:
+            turn = agent.prompt("write")
+            asks = []
+            async for event in turn:
+                if isinstance(event, Ask):
+                    asks.append(event)
+                    break
+            assert asks[0].open
+            await asks[0].allow()
+            assert not asks[0].open
+            assert (await turn).ok
+            assert (tmp_path / "made.txt").read_text() == "x"
+
+    bounded(talk())
+
+
+def test_a_prompt_that_was_refused_says_so_to_everyone_who_waits_for_it(tmp_path: Path) -> None:
+    async def talk() -> None:
+        async with here(tmp_path) as agent:
+            turn = agent.prompt("hello", files=["missing.txt"])
+            for _ in range(2):
+                with pytest.raises(Refused, match=r"missing\.txt"):
+                    await turn
+            assert (await agent.ask("hello")).ok
+
+    bounded(talk())
+
+
+@pytest.mark.parametrize("steps", range(6))
+def test_a_reader_that_is_cancelled_anywhere_loses_nothing(tmp_path: Path, steps: int) -> None:
+    async def talk() -> None:
+        async with here(tmp_path) as agent:
+            turn, reading = await begun(agent, "hello")
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            reading.cancel()
+            await asyncio.wait([reading])
+            assert (await turn).text == "answer to hello"
+
+    bounded(talk())
+
+
+def test_everything_is_heard_from_the_moment_it_was_asked_for_until_the_engine_is_gone(tmp_path: Path) -> None:
+    async def talk() -> None:
+        async with here(tmp_path) as agent:
+            heard = agent.events()
+            await agent.ask("hello")
+        assert [event.reason async for event in heard if isinstance(event, TurnEnded)] == ["end"]
+        assert [event async for event in agent.events()] == []
+
+    bounded(talk())
+
+
+async def _cancelled(ask: Ask) -> bool:
+    await asyncio.wait_for(asyncio.Event().wait(), 600)
+    return True
+
+
+async def _of_a_cancelled_future(ask: Ask) -> bool:
+    future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    future.cancel()
+    return await future
+
+
+@pytest.mark.parametrize("policy", [lambda ask: None, lambda ask: 1, lambda ask: {}, _of_a_cancelled_future])
+def test_anything_but_a_clear_yes_of_a_policy_is_a_no_a1(tmp_path: Path, policy: Any) -> None:
+    async def talk() -> None:
+        async with here(tmp_path, approve=policy) as agent:
+            found = await agent.ask("write")
+            assert [denial.name for denial in found.denials] == ["Write"]
+            assert "policy" in found.denials[0].reason
+
+    bounded(talk())
+
+
+def test_a_policy_that_never_answers_ends_with_its_turn(tmp_path: Path) -> None:
+    async def talk() -> None:
+        async with here(tmp_path, approve=_cancelled, limits=Limits(total=0.2)) as agent:
+            with pytest.raises(TimedOut):
+                await agent.ask("write")
+            assert (await agent.ask("hello")).ok
+
+    bounded(talk())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        (lambda agent: agent.prompt(5), r"Prompt: Expected `str`, got `int` - at `\$\.text`"),
+        (lambda agent: agent.prompt("x", files="notes.md"), "a list of paths"),
+        (lambda agent: agent.prompt("x", attachments=["notes.md"]), r"attachments"),
+        (lambda agent: agent.prompt("x", busy="now"), r"busy"),
+        (lambda agent: agent.prompt("x", limits=5), r"Limits\("),
+        (lambda agent: agent.add_context(5), r"AddContext: Expected `str`"),
+        (lambda agent: agent.add_server("x"), r"AddServer: Expected `object`, got `str`"),
+        (lambda agent: agent.cancel(queued="all"), r"Cancel"),
+        (lambda agent: agent.send("stop"), r"a command is one of"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_it_is_said(tmp_path: Path, wrong: Any, why: str) -> None:
+    async def talk() -> None:
+        async with here(tmp_path) as agent:
+            with pytest.raises(TypeError, match=why):
+                await wrong(agent)
+            assert (await agent.ask("hello")).ok
+
+    bounded(talk())
+
+
+def test_limits_and_policies_that_are_none_are_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=r"Limits\("):
+        here(tmp_path, limits={"total": 5})
+    with pytest.raises(TypeError, match="approve is a function"):
+        here(tmp_path, approve="yes")
+    with pytest.raises(ValueError, match="not below zero"):
+        Limits(total=-1)
+
+
+def test_an_agent_has_one_engine_at_a_time(tmp_path: Path) -> None:
+    async def talk() -> None:
+        agent = here(tmp_path)
+        async with agent:
+            with pytest.raises(RuntimeError, match="has an engine already"):
+                await agent.__aenter__()
+            assert (await agent.ask("hello")).ok
+
+    bounded(talk())
+
+
+def test_all_who_need_a_dead_engine_wait_for_the_same_new_one(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    place = Place(tmp_path)
+    script = tmp_path / "script.toml"
+    script.write_text(SCRIPT)
+
+    async def talk() -> None:
+        told: dict[str, Any] = {"cwd": str(place.workspace), "env": place.env, "provider": "scripted"}
+        async with connect("polylect", **told, script=str(script), restarts=1) as agent:
+            asks = []
+            async for event in agent.prompt("write"):
+                if isinstance(event, Ask):
+                    asks.append(event)
+                    os.kill(agent.pid, 9)
+            with pytest.raises(EngineDied):  # nobody is started to hear an answer to what nobody asks any more
+                await asks[0].allow()
+            assert "starting it again" not in caplog.text
+            found = await asyncio.gather(*(agent.ask(word) for word in ("one", "two", "three")))
+            assert [each.text for each in found] == ["answer to one", "answer to two", "answer to three"]
+
+    with caplog.at_level(logging.WARNING, "polylect.host"):
+        bounded(talk())
+    assert caplog.text.count("starting it again") == 1
+
+
+@pytest.mark.parametrize("steps", [1, 3, 30])
+def test_closing_while_an_engine_is_started_again_leaves_none(tmp_path: Path, steps: int) -> None:
+    place = Place(tmp_path)
+    before = _descendants(os.getpid())
+
+    async def talk() -> None:
+        told: dict[str, Any] = {"cwd": str(place.workspace), "env": place.env, "provider": "scripted"}
+        async with connect("polylect", **told, restarts=1) as agent:
+            heard = agent.events()
+            os.kill(agent.pid, 9)
+            assert [event async for event in heard] == []
+            reading = asyncio.ensure_future(agent.ask("hello"))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            await agent.close()
+            with pytest.raises(EngineDied):
+                await reading
+
+    bounded(talk())
+    assert _descendants(os.getpid()) == before
+
+
+def test_everything_can_be_had_at_once() -> None:
+    names: dict[str, Any] = {}
+    exec("from polylect.host import *", names)
+    assert names["connect"] is connect
