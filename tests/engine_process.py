@@ -3,7 +3,6 @@
 import json
 import os
 import select
-import shlex
 import signal
 import subprocess
 import sys
@@ -322,7 +321,7 @@ class Sleepers:
         self.length = f"{next(_numbers):015}.5"  # always as long, so that none is part of another
         self._fifo = place.folder / f"fifo-{self.length}"
         os.mkfifo(self._fifo)
-        self.go = f"echo go > {shlex.quote(str(self._fifo))}"
+        self.go = f"echo go > ../{self._fifo.name}"  # from the workspace: no need to quote, whatever is above it
         """The shell command that says: all is started."""
 
     def command(self) -> str:

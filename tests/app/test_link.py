@@ -93,7 +93,7 @@ def test_which_sessions_there_are_the_latest_first(place: Place) -> None:
         place.run("--json-stream", "--session-id", session, given=hello)
     os.utime(place.sessions / "first" / "log.jsonl", (1, 1))
     listed = place.run("--list-sessions").out.decode().splitlines()
-    assert [line.split()[1:] for line in listed] == [
+    assert [line.split(maxsplit=2)[1:] for line in listed] == [
         ["second", str(place.workspace)],
         ["first", str(place.workspace)],
     ]
