@@ -31,6 +31,8 @@ class Draft:
         self._seen: tuple[Message, ...] = ()
         self._settling = Settling()
         self._written: list[Raw | Message] = []
+        """Those that are too long to be kept stay messages."""
+        self._long = False
         self.size = 0
 
     def begins(self, messages: Sequence[Message]) -> bool:
@@ -46,13 +48,18 @@ class Draft:
         for message in settled[:-_OPEN]:
             self._written += self._final(message)
         del settled[:-_OPEN]
-        written = [item for kept in self._written for item in (self._put(kept) if type(kept) is Message else (kept,))]
-        return written, self._settling.end()
+        return self._items(), self._settling.end()
+
+    def _items(self) -> list[Any]:
+        if not self._long:
+            return list(self._written)
+        return [item for kept in self._written for item in (self._put(kept) if isinstance(kept, Message) else (kept,))]
 
     def _final(self, message: Message) -> list[Raw | Message]:
         items = [_encode(item) for item in self._put(message)]
         size = sum(map(len, items))
         if size > min(LONGEST, MOST - self.size):
+            self._long = True
             return [message]
         self.size += size
         return [Raw(item) for item in items]
