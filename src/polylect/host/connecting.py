@@ -85,7 +85,8 @@ def _to_known(
 
     def link(session: str) -> Link:
         going_on = {**wishes, "resume": session, "session": ""} if session else wishes
-        return ProcessLink(known.command(one, going_on, args), wire, env=variables, **options)
+        more = one.resumed if going_on.get("resume") else {}
+        return ProcessLink(known.command(one, going_on, args), wire, env=variables, **options, **more)
 
     return link
 

@@ -31,6 +31,8 @@ class Known(Struct, frozen=True, kw_only=True):
     install: str = ""
     options: Mapping[str, Any] = {}
     """For the host side of its dialect."""
+    resumed: Mapping[str, Any] = {}
+    """More of these, for a session that is gone on with."""
 
 
 _OURS = {
@@ -121,6 +123,7 @@ ENGINES: dict[str, Known] = {
             without=("CLAUDECODE",),
             places=("~/.local/bin", "~/.claude/local", "~/.npm-global/bin", "/usr/local/bin"),
             install="npm install -g @anthropic-ai/claude-code",
+            resumed={"resumed": True},
         ),
         Known(
             name="omp",

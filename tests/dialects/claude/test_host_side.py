@@ -286,6 +286,23 @@ def test_totals_are_told_after_the_last_step_also_if_nothing_was_added() -> None
         assert [type(event) for event in heard[-3:]] == [e.StepEnded, e.CostChanged, e.TurnEnded]
 
 
+def test_the_totals_of_a_resumed_session_are_not_the_first_turns() -> None:
+    host = Host(resumed=True)
+    spent = []
+    for number, total in ((8, 0.5), (9, 0.75)):
+        host.say(Prompt(f"t{number}", "go"))
+        models = {
+            "m": {"inputTokens": 500 * number, "outputTokens": 120 * number, "cacheReadInputTokens": 3000 * number}
+        }
+        heard = host.hear(INIT, {**RESULT, "usage": SPENT, "modelUsage": models, "total_cost_usd": total})
+        spent += [event.usage for event in only(heard, e.TurnEnded)]
+    assert spent == [Usage(500, 120, 3000, 0), Usage(500, 120, 3000, 0, 0.25)], "what the first one cost is not known"
+    host = Host(resumed=True)
+    host.say(Prompt("t", "go"))
+    heard = host.hear(INIT, {**RESULT, "usage": SPENT, "total_cost_usd": 0.25})
+    assert [event.usage.cost for event in only(heard, e.TurnEnded)] == [0.25], "they began anew"
+
+
 def test_a_turn_without_totals_has_its_own_usage() -> None:
     assert only(turn(usage=SPENT), e.TurnEnded)[0].usage == Usage(500, 120, 3000, 0)
 

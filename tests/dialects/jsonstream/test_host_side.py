@@ -120,6 +120,8 @@ def test_a_service_that_failed_was_asked_so_there_was_a_step() -> None:
     broken = [ReplyEnded("error", error="busy", turn="m"), StepEnded(turn="m")]
     start = '{"type":"stream_start","msg_id":"m"}'
     assert hear(host(READY, start), error, end) == [StepStarted(turn="m"), *broken, failed]
+    told = hear(host(READY, start), COST, error, end)
+    assert told == [StepStarted(turn="m"), *broken, CostChanged(Usage(cost=1.0)), failed]
     told = hear(host(READY, start), WORDS, error, COST, end)[2:]
     assert told == [BlockEnded(Text("Hi"), turn="m"), *broken, CostChanged(Usage(cost=1.0)), failed]
     call = '"msg_id":"m","call_id":"c","tool_name":"Bash"'

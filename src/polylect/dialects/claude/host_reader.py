@@ -31,7 +31,7 @@ class Bad(ValueError):
 
 
 class EventReader:
-    def __init__(self, new_id: Callable[[], str]) -> None:
+    def __init__(self, new_id: Callable[[], str], *, resumed: bool = False) -> None:
         self._new_id = new_id
         self.sent: dict[str, None] = {}
         """Turns that were handed over and have not begun, in order."""
@@ -41,7 +41,7 @@ class EventReader:
         self.settings = Settings()
         self.calls = Calls()
         self.agents = Agents(self.calls)
-        self.books = Books()
+        self.books = Books(resumed=resumed)
         self._translator = Translator()
         self._streams = Streams(self._translator)
         self._seen: dict[str, None] = {}

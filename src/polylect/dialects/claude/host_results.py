@@ -63,9 +63,13 @@ def said(value: Any) -> str:
 
 
 class Books:
-    """The wire tells a session's totals and, of a turn, only what its main agent used."""
+    """The wire tells a session's totals and, of a turn, only what its main agent used.
 
-    def __init__(self) -> None:
+    The totals of a `resumed` session begin with what nobody has told us.
+    """
+
+    def __init__(self, *, resumed: bool = False) -> None:
+        self._resumed = resumed
         self.total = Usage()
         self.rows: tuple[Object, ...] = ()
 
@@ -79,6 +83,8 @@ class Books:
         spent = _less(total, self.total)
         self.total, self.rows = total, rows
         turn = spent if spent.tokens > own.tokens else _priced(own, spent.cost or 0.0)
+        if self._resumed:
+            turn, self._resumed = own if spent.tokens > own.tokens else turn, False
         return turn, CostChanged(total, rows) if rows or "total_cost_usd" in found else None
 
 

@@ -26,7 +26,7 @@ _HOST_CALLS = {"hook_callback": "hook", "mcp_message": "mcp_message", "request_u
 class HostSide:
     """Understands every version. `offers` is what `Hello` has under that name, `initialize` further fields of the
     request of that name: agents, systemPrompt, jsonSchema ... `hold=False` sends prompts at once, for engines that give
-    each a turn of its own."""
+    each a turn of its own. `resumed` says that the totals may begin with those of an earlier process."""
 
     def __init__(
         self,
@@ -35,13 +35,14 @@ class HostSide:
         version: str = VERSIONS[0],
         max_line: int = jsonl.MAX_LINE,
         hold: bool = True,
+        resumed: bool = False,
         offers: Object | None = None,
         initialize: Object | None = None,
     ) -> None:
         self._env = env
         self._lines = jsonl.Splitter(max_line)
         self._own_lines = jsonl.Splitter(max_line)
-        self._reader = EventReader(env.new_id)
+        self._reader = EventReader(env.new_id, resumed=resumed)
         self._completer = Completer(env.new_id)
         self._hold = Hold(hold=hold)
         fields = {"forwardSubagentText": True, **(initialize or {})}

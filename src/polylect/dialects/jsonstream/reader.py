@@ -66,18 +66,26 @@ class EventReader:
         """Told before the end of a turn, and perhaps with it: the next frame tells."""
         self._talking = False
         """The model has said something since it was last asked."""
+        self._calling: set[str] = set()
+        """Calls that have not finished."""
         self._abilities = Abilities()
         self._mode = ""
         self._model = ""
 
     def read(self, frame: shapes.Frame, found: dict[str, Any]) -> list[Event]:
-        before = [] if isinstance(frame, _BETWEEN) else self.flush()
+        before: list[Event] = []
+        if not isinstance(frame, _BETWEEN):
+            before = self._take_failure() if isinstance(frame, shapes.Error) else self.flush()
         return before + _MEANINGS[type(frame)](self, frame, found)
 
     def flush(self) -> list[Event]:
-        """An error after which the turn went on has ended nothing."""
+        """What was held back for the end of a turn, and the turn went on."""
+        return [*self._take_failure(), *self._take_cost()]
+
+    def _take_failure(self) -> list[Event]:
+        """It has ended nothing."""
         held, self._failure = self._failure, None
-        return [*([Failed(held[1], turn=held[0])] if held else []), *self._take_cost()]
+        return [Failed(held[1], turn=held[0])] if held else []
 
     def _take_cost(self) -> list[Event]:
         cost, self._cost = self._cost, None
@@ -148,6 +156,7 @@ class EventReader:
         broken = self._broken_reply(turn, failure) if reason == "error" else []
         before = self.flush()
         self._talking = False
+        self._calling.clear()
         self._forget(turn)
         return [*broken, *before, TurnEnded(reason, spent, failure=failure, turn=turn)]
 
@@ -199,7 +208,7 @@ class EventReader:
         if frame.call_id in self._names:
             return [ask]
         self._names[frame.call_id] = tool.name
-        self._talking = False
+        self._call(frame.call_id)
         category = questions.category(tool.category)
         return [ToolCalled(frame.call_id, tool.name, tool.args, category, tool.description, turn=frame.msg_id), ask]
 
@@ -208,10 +217,14 @@ class EventReader:
         if frame.call_id in self._started:
             return [Alive(frame.call_id, frame.tool_name, turn=frame.msg_id)]
         self._started.add(frame.call_id)
-        self._talking = False
+        self._call(frame.call_id)
         self._names.setdefault(frame.call_id, frame.tool_name)
         started = ToolStarted(frame.call_id, frame.tool_name, turn=frame.msg_id)
         return [*self._close_ask(frame.call_id, "allowed"), started]
+
+    def _call(self, call: str) -> None:
+        self._calling.add(call)
+        self._talking = False
 
     def _tool_chunk(self, frame: families.ToolChunk, found: dict[str, Any]) -> list[Event]:
         return [ToolOutput(frame.call_id, f"{frame.chunk}\n", turn=frame.msg_id)]
@@ -230,6 +243,7 @@ class EventReader:
 
     def _finish(self, call: str, how: Literal["allowed", "cancelled"], finished: ToolFinished) -> list[Event]:
         closed = self._close_ask(call, how)
+        self._calling.discard(call)
         if call in self._lone:
             self._lone.discard(call)
             return closed
@@ -282,7 +296,7 @@ class EventReader:
     def _session_cost(self, frame: families.SessionCost, found: dict[str, Any]) -> list[Event]:
         before = self._take_cost()
         self._cost = events.cost_of(frame)
-        return before if self._talking or self._failure else [*before, *self._take_cost()]
+        return before if self._begun and not self._calling else [*before, *self._take_cost()]
 
     def _extra(self, frame: shapes.Frame, found: dict[str, Any]) -> list[Event]:
         return [events.extra_of(found)]
