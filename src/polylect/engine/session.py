@@ -37,6 +37,8 @@ class Session:
         self.abandoned: tuple[str, ...] = ()
         """Agents that worked in the background when an earlier engine ended, and never reported."""
         self._counted: set[str] = set()
+        self._past: set[str] = set()
+        """Requests of earlier processes: one of this process with such an id is another one."""
         self._waiting: dict[str, Message] = {}
         self._filled = False
         with uncollected():
@@ -75,6 +77,7 @@ class Session:
         self.end(turn, "cancelled", Usage())
 
     def say(self, turn: str, *messages: Message, request: str = "") -> None:
+        request = self._ours(request)
         said = [message for message in messages if message.content or (message.usage and message.usage.tokens)]
         if said:
             self.store.append(*(Said(message, turn, request) for message in said))
@@ -153,7 +156,11 @@ class Session:
 
     def counted(self, request: str) -> bool:
         """Each model call counts once, however often it is told."""
-        return request != "" and request in self._counted
+        return request != "" and self._ours(request) in self._counted
+
+    def _ours(self, request: str) -> str:
+        """Small servers begin their ids anew, or draw them from a thousand."""
+        return f"{request}-after-{len(self._past)}" if request in self._past else request
 
     def _remember(self, message: Message, request: str) -> None:
         """A reply without a word is no part of the conversation, but it has its price."""
@@ -190,6 +197,7 @@ class Session:
         self.abandoned = tuple(self.settings.pop(AT_WORK, {}).values())
         for reply in told.replies:
             self._count(*reply)
+        self._past, self._counted = self._counted - {""}, set()
         if told.compactions:
             _, last = told.compactions[-1]
             self._shorten(last.summary, last.kept)
