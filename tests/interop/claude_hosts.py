@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from interop.claude_model import Model, Step
+from machine import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PEERS = os.environ["POLYLECT_INTEROP_CLAUDE"]
-PATIENCE = 30.0
 T = TypeVar("T")
 
 
@@ -44,4 +44,4 @@ def play(script: dict[str, list[Step]], talk: Callable[[Model], Awaitable[T]]) -
         async with Model(script) as model:
             return await talk(model)
 
-    return asyncio.run(asyncio.wait_for(main(), PATIENCE))
+    return asyncio.run(asyncio.wait_for(main(), 2 * PATIENCE))

@@ -16,13 +16,13 @@ from bench.model_wires import WIRES
 from bench.model_wires import Event as Said
 from bench.peers import installed
 
+from machine import PATIENCE
 from polylect import plug
 from polylect.host.link import ProcessLink
 from polylect.vocab.commands import Command, Prompt
 from polylect.vocab.events import Event, Ready, Reply, TurnEnded
 from polylect.vocab.grammar import Grammar
 
-WITHIN = 20.0
 _ANTHROPIC = WIRES["/v1/messages"]
 
 
@@ -52,7 +52,7 @@ def _package(name: str, package: str) -> Path:
 class Model:
     """Does what the last line of the user's last message says.
 
-    `run: COMMAND` calls bash, `slow` talks for seconds, `fail` breaks off in the middle as often as `failures` says;
+    `run: COMMAND` calls bash, `slow` talks for a minute, `fail` breaks off in the middle as often as `failures` says;
     anything else is repeated.
     """
 
@@ -92,7 +92,7 @@ def _last_line(content: Any) -> str:
 
 
 def _slowly() -> Iterator[Said]:
-    for number in range(400):
+    for number in range(3000):
         time.sleep(0.02)
         yield _ANTHROPIC.text(f"{number} ")
 
@@ -151,7 +151,7 @@ class Driven:
 
     async def send(self, command: Command) -> Reply:
         """Say it, and wait for its answer."""
-        return await asyncio.wait_for(self.start(command), WITHIN)
+        return await asyncio.wait_for(self.start(command), PATIENCE)
 
     def start(self, command: Command) -> asyncio.Future[Reply]:
         ref = f"r{next(self._numbers)}"
@@ -163,7 +163,7 @@ class Driven:
 
     async def until(self, kind: type[Event] | tuple[type[Event], ...], **fields: Any) -> Event:
         """The next event of this kind; what came before it is in `heard`."""
-        while (event := await asyncio.wait_for(self._events.get(), WITHIN)) is not None:
+        while (event := await asyncio.wait_for(self._events.get(), PATIENCE)) is not None:
             self.heard.append(event)
             if isinstance(event, kind) and all(getattr(event, name) == value for name, value in fields.items()):
                 return event

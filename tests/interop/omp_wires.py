@@ -5,9 +5,8 @@ from collections.abc import Iterator
 
 from engine_process import Engine, Place
 from interop.omp_clients import ENGINE, MODEL, Json, Package
+from machine import PATIENCE
 from providers.wires import SECRET
-
-PATIENCE = 30.0
 
 
 class Wire:

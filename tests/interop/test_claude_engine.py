@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import pytest
 
 from interop.claude_model import WAIT, Model, Step, agent, text, thinking, use
+from machine import PATIENCE
 from polylect.dialects.claude.dialect import DIALECT
 from polylect.host import Agent, Ask, connect, tool
 from polylect.vocab import events as e
@@ -45,10 +46,12 @@ def run(
             kept = {"PATH": os.environ["PATH"], "HOME": str(place), "CLAUDE_CONFIG_DIR": str(place / "config")}
             env = {**kept, **OFFLINE, "ANTHROPIC_BASE_URL": model.url}
             argv = [str(CLAUDE), *FLAGS, "--permission-prompt-tool", "stdio", *flags]
-            async with connect(argv, dialect="claude", cwd=str(workspace), env=env, **how) as claude:
+            async with connect(
+                argv, dialect="claude", cwd=str(workspace), env=env, ready_within=PATIENCE, **how
+            ) as claude:
                 return await talk(claude, model)
 
-    return asyncio.run(asyncio.wait_for(main(), 30))
+    return asyncio.run(asyncio.wait_for(main(), 2 * PATIENCE))
 
 
 async def listen(claude: Agent, prompt: str, verdict: Callable[[Ask], Awaitable[Any]] | None = None) -> list[e.Event]:
@@ -199,7 +202,7 @@ def test_a_reply_is_interrupted_and_the_next_prompt_answered(tmp_path: Path, fla
 def test_a_tool_is_interrupted(tmp_path: Path) -> None:
     running = tmp_path / "running"
     os.mkfifo(running)
-    command = f"echo yes > {running}; sleep 20"
+    command = f"echo yes > '{running}'; sleep 600"
     script = {"SLEEP": [[use("c1", "Bash", command=command, description="sleep")], [text("Slept.")]]}
 
     async def talk(claude: Agent, model: Model) -> list[e.Event]:

@@ -12,6 +12,7 @@ from interop import claude_hosts
 from interop.claude_frames import FLAGS, Frame, Program, name
 from interop.claude_model import WAIT, Model, Step, agent, text, thinking, use
 from interop.test_claude_engine import CLAUDE, OFFLINE
+from machine import PATIENCE
 
 pytestmark = pytest.mark.interop
 Script = dict[str, list[Step]]
@@ -120,7 +121,7 @@ def held(
         assert our_exit == their_exit
         return theirs, ours
 
-    return asyncio.run(asyncio.wait_for(both(), claude_hosts.PATIENCE))
+    return asyncio.run(asyncio.wait_for(both(), 2 * PATIENCE))
 
 
 def kind(frame: Frame) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from e2e.crashes import survives
-from engine_process import Place, message
+from engine_process import PATIENCE, Place, message
 from polylect.engine import catalogue, log
 
 pytestmark = pytest.mark.interop
@@ -29,7 +29,13 @@ def test_S5_of_a_hundred_engines_started_at_once_none_disturbs_another_and_no_se
         def one(number: int) -> tuple[int, list[str], bytes]:
             given = json.dumps(message(f"I am {number}")).encode()
             told = subprocess.run(
-                argv, input=given, env=place.env, cwd=place.workspace, capture_output=True, timeout=120, check=False
+                argv,
+                input=given,
+                env=place.env,
+                cwd=place.workspace,
+                capture_output=True,
+                timeout=4 * PATIENCE,
+                check=False,
             )
             frames = [json.loads(line) for line in told.stdout.splitlines()]
             return told.returncode, [frame["text"] for frame in frames if "text" in frame], told.stderr

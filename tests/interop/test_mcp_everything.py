@@ -17,6 +17,7 @@ from typing import Literal
 import pytest
 
 from doubles_mcp import CallContext, Stage, on_stage
+from machine import PATIENCE
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Server, Text
 
@@ -48,18 +49,32 @@ def reached(program: Path, transport: Literal["stdio", "sse", "http"]) -> Iterat
         yield Server("everything", command="node", args=(str(program), "stdio"))
         return
     word, path = ("sse", "sse") if transport == "sse" else ("streamableHttp", "mcp")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    argv = ("node", str(program), word)
-    environment = {**os.environ, "PORT": str(port)}
-    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, env=environment) as process:
+    port, process = next(filter(_listens, (_begun(program, word) for _ in range(5))))
+    with process:
         try:
-            assert process.stderr
-            while str(port) not in (line := process.stderr.readline()):
-                assert line, "the server did not start"
             yield Server("everything", transport, url=f"http://127.0.0.1:{port}/{path}")
         finally:
             process.kill()
+
+
+def _begun(program: Path, word: str) -> tuple[int, subprocess.Popen[str]]:
+    """On a port that was free a moment ago."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+    environment = {**os.environ, "PORT": str(port)}
+    return port, subprocess.Popen(("node", str(program), word), stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def _listens(begun: tuple[int, subprocess.Popen[str]]) -> bool:
+    """False if somebody else has taken its port meanwhile."""
+    port, process = begun
+    assert process.stderr
+    for line in process.stderr:
+        if f"on port {port}" in line:
+            return True
+    process.stderr.close()
+    process.wait()
+    return False
 
 
 @pytest.mark.parametrize("transport", ["stdio", "sse", "http"])
@@ -97,7 +112,7 @@ async def tools_answer(stage: Stage) -> None:
 
 
 async def people_are_asked(stage: Stage) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while "trigger-elicitation-request" not in stage.tools:  # offered once it knows what we can do
             await stage.heard("everything", len(stage.about("everything")) + 1)
     context = CallContext(stage.workspace, [Answer("", "allow", {"name": "Ada"}), Answer("", "deny")])
