@@ -10,7 +10,8 @@ Step = list[Block]
 WAIT: Block = {"type": "wait"}
 """Nothing more comes until `go` is set."""
 REFUSE: Step = [{"type": "refuse"}]
-"""The service says that the request is wrong."""
+"""The service says no, with 403: the text of a 400 has a file's name with the time in it, and omp tries again where it
+finds "500"."""
 
 
 def text(words: str) -> Block:
@@ -75,8 +76,8 @@ class Model:
         self.asked.append(asked)
         step = self._step(asked["messages"])
         if step is REFUSE:
-            told = b'{"type":"error","error":{"type":"invalid_request_error","message":"that is too much"}}'
-            writer.write(b"HTTP/1.1 400 -\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(told))
+            told = b'{"type":"error","error":{"type":"permission_error","message":"that is too much"}}'
+            writer.write(b"HTTP/1.1 403 -\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(told))
             writer.write(told)
             return
         writer.write(b"HTTP/1.1 200 -\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")

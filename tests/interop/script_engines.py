@@ -1,0 +1,106 @@
+"""The engines that one program is to drive alike, each pointed at the same model on loopback."""
+
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from interop import omp_peers
+from interop.claude_model import Model
+from polylect import plug
+from polylect.app.embed import InProcess
+from polylect.engine.store import MemoryStore
+from polylect.host import Agent, connect
+from polylect.host.known import ENGINES as KNOWN
+from polylect.providers.anthropic import open_provider
+from polylect.providers.settings import ProviderSettings
+
+MODEL = "claude-sonnet-4-5"
+READY_WITHIN = 60.0
+_ENVIRONMENT = {
+    "ANTHROPIC_API_KEY": "none",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "CLAUDE_CODE_MAX_RETRIES": "0",
+    "DISABLE_AUTOUPDATER": "1",
+    "DISABLE_ERROR_REPORTING": "1",
+    "DISABLE_TELEMETRY": "1",
+    "ENABLE_TOOL_SEARCH": "false",
+    "IS_SANDBOX": "1",
+    "PATH": os.environ["PATH"],
+    "PI_OFFLINE": "1",
+}
+
+
+class Reference:
+    """Our engine in this process: what it says goes over no wire, so it is the vocabulary itself."""
+
+    tool = "Bash"
+
+    def __init__(self) -> None:
+        self._store = MemoryStore("", "here")
+
+    def connect(self, model: Model, place: Path, *, resume: str = "") -> Agent:
+        """A session that is resumed is the same store again."""
+        assert resume in ("", self._store.session)
+        (place / "work").mkdir(exist_ok=True)
+        provider = open_provider(ProviderSettings(api_key="none", base_url=model.url))
+        env = {"PATH": os.environ["PATH"]}
+        about: dict[str, Any] = {"workspace": str(place / "work"), "store": self._store, "model": MODEL, "env": env}
+        return connect(lambda: InProcess(provider, **about))
+
+    async def session(self, agent: Agent) -> str:
+        return agent.session
+
+
+class Engine(NamedTuple):
+    """A program: its name among those that are known, what it calls the tool that runs commands, its wire's version."""
+
+    name: str
+    tool: str = "Bash"
+    version: str = ""
+
+    def connect(self, model: Model, place: Path, *, resume: str = "") -> Agent:
+        (place / "work").mkdir(exist_ok=True)
+        around: dict[str, Any] = {"cwd": str(place / "work"), "ready_within": READY_WITHIN, "version": self.version}
+        if self.version:
+            return self._connect_omp(model, place, resume, around)
+        env = {**_ENVIRONMENT, "ANTHROPIC_BASE_URL": model.url, "HOME": str(place)}
+        if self.name == "claude":
+            binary = Path(os.environ["POLYLECT_INTEROP_CLAUDE"]) / "claude_agent_sdk" / "_bundled"
+            env |= {"CLAUDE_CONFIG_DIR": str(place / "claude"), "PATH": f"{binary}{os.pathsep}{env['PATH']}"}
+            return connect("claude", env=env, model=MODEL, resume=resume, **around)
+        env |= {"POLYLECT_HOME": str(place / "state"), "PYTHONPATH": os.pathsep.join(sys.path)}
+        return connect(self.name, env=env, provider="anthropic", model=MODEL, resume=resume, **around)
+
+    def _connect_omp(self, model: Model, place: Path, resume: str, around: dict[str, Any]) -> Agent:
+        """Its launcher is made by a script of its package, so it is started as it lies there."""
+        peer = omp_peers.peer(self.version)
+        if not (place / "agent").exists():
+            omp_peers.configure(peer, model.url, place)
+        env = {**_ENVIRONMENT, "HOME": str(place), "PI_CODING_AGENT_DIR": str(place / "agent")}
+        argv = [*peer.argv, "--mode", "rpc", "--model", "mock/one", *(["--session", resume] if resume else [])]
+        return connect(argv, dialect="omp", env=env, **around)
+
+    async def session(self, agent: Agent) -> str:
+        """By what it can be resumed; omp and pi want the file."""
+        return (await agent.state()).file if self.version else agent.session
+
+    @property
+    def unsaid(self) -> tuple[str, ...]:
+        """What its wire cannot say, as the dialect itself lists it."""
+        known = KNOWN[self.name]
+        version = self.version or known.version or plug.load("dialects", known.dialect).DIALECT.versions[0]
+        listed: tuple[str, ...] = import_module(f"polylect.dialects.{known.dialect}.unsaid").UNSAID[version]
+        return listed
+
+
+ENGINES = {
+    "polylect json-stream": Engine("polylect"),
+    "polylect omp": Engine("polylect-omp"),
+    "polylect claude": Engine("polylect-claude"),
+    "claude": Engine("claude"),
+    "omp 13": Engine("omp", "bash", "13"),
+    "omp 18": Engine("omp", "bash", "18"),
+    "pi": Engine("pi", "bash", "pi"),
+}
