@@ -8,8 +8,9 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from importlib import import_module
+from typing import Literal
 
 import msgspec
 
@@ -17,10 +18,11 @@ from polylect import plug
 from polylect.app import config, secrets, stdio
 from polylect.app.available import Available
 from polylect.app.confine import open_sandbox
+from polylect.app.opening import is_long, new_id, open_session
 from polylect.app.otel import open_spans
 from polylect.app.packed import PackedImports
 from polylect.app.provider import keys, open_provider
-from polylect.app.start import ENDING, Start, flags, new_session, sessions_root
+from polylect.app.start import ENDING, Start, flags
 from polylect.app.toolbox import Toolbox
 from polylect.dialects.base import EngineSide, Env
 from polylect.engine.agent import Agent
@@ -30,17 +32,16 @@ from polylect.engine.hooks import NoHooks
 from polylect.engine.library import FileLibrary
 from polylect.engine.session import Session
 from polylect.engine.settings import Settings
-from polylect.engine.store import FileStore, MemoryStore
 from polylect.engine.switching import restore
 from polylect.extensions.find import files_in, offered
 from polylect.tools.processes import Custody
 from polylect.tools.sandbox import Sandbox
-from polylect.vocab.commands import AddServer, Command, Configure, Quit
+from polylect.vocab.commands import AddServer, Cancel, Command, Configure, Prompt, Quit
 from polylect.vocab.content import Abilities, Failure
 from polylect.vocab.errors import PolylectError
-from polylect.vocab.events import Event, Failed, ServerChanged
+from polylect.vocab.events import Event, Failed, Reply, ServerChanged, TurnEnded
 from polylect.vocab.hooks import Hooks
-from polylect.vocab.ports import Servers, Store, Tool
+from polylect.vocab.ports import Servers, Tool
 from polylect.wire.jsonl import MAX_LINE
 
 _PATIENCE = 30.0
@@ -77,21 +78,26 @@ class _Conversation:
         self._end = asyncio.Event()
         self._server_changed = asyncio.Event()
         self._signal = 0
+        self._early: list[Command] | None = []
+        """What is said before the engine is there."""
+        self._there = asyncio.Event()
 
     async def run(self) -> int:
         start = self._start
         self._codec = _codec(start)
         due = getattr(self._codec, "due", lambda: None)
         self._out = stdio.Outgoing(start.stdout, self._codec.data_to_send, self._host_gone, due)
-        try:
-            self._engine = Engine(self._agent, self._say)
-        except PolylectError as error:
-            return await self._refuse(str(error))
-        self._prepare()
-        self._add_servers()
         asyncio.get_running_loop().add_reader(self._start.signals, self._signalled)
         reading = asyncio.create_task(self._read())
         ended = asyncio.create_task(self._end.wait())
+        try:
+            if (opened := await self._opened(ended)) is None:
+                return 128 + self._signal if self._signal else self._codec_end()
+            self._engine = Engine(lambda emit: self._agent(emit, *opened), self._say)
+        except PolylectError as error:
+            reading.cancel()
+            return await self._refuse(str(error))
+        self._begin()
         asyncio.get_running_loop().call_later(_LULL, self._warm_up)
         await asyncio.wait([reading, ended], return_when=asyncio.FIRST_COMPLETED)
         failed = self._complain(reading)
@@ -115,6 +121,22 @@ class _Conversation:
     def _codec_end(self) -> int:
         """Some wires tell by it how the last turn ended."""
         return int(getattr(self._codec, "exit_code", 0))
+
+    async def _opened(self, ended: asyncio.Task[Literal[True]]) -> tuple[Session, FileLibrary | None] | None:
+        """A long log is read in a thread, so that the host is heard meanwhile (L4). None if the end came first."""
+        if not is_long(self._start):
+            return open_session(self._start)
+        loading = asyncio.create_task(asyncio.to_thread(open_session, self._start))
+        await asyncio.wait([loading, ended], return_when=asyncio.FIRST_COMPLETED)
+        return loading.result() if loading.done() else None
+
+    def _begin(self) -> None:
+        self._prepare()
+        self._add_servers()
+        early, self._early = self._early or [], None
+        for command in early:
+            self._engine.handle(command)
+        self._there.set()
 
     def _prepare(self) -> None:
         """What flags of other programs say about this conversation."""
@@ -156,11 +178,13 @@ class _Conversation:
     async def _read(self) -> None:
         one_shot = self._start.values.get("input_format") == "text"
         if one_shot:
+            await self._there.wait()
             await self._servers_up()
         self._take(self._codec.start())
         if not one_shot:
             await stdio.read(self._start.stdin, self._receive, self._out.room)
         self._take(self._codec.receive_eof())
+        await self._there.wait()
         self._engine.input_closed(stop=self._start.values.get("on_eof") == "stop")
 
     async def _servers_up(self) -> None:
@@ -178,10 +202,33 @@ class _Conversation:
         for command in commands:
             if isinstance(command, Quit):
                 return self._end.set()
-            self._engine.handle(command)
+            self._handle(command)
         self._out.wake()
 
+    def _handle(self, command: Command) -> None:
+        if self._early is None:
+            self._engine.handle(command)
+        elif isinstance(command, Cancel) and command.what == "turn":
+            self._stop_early(command)
+        else:
+            self._early.append(command)
+
+    def _stop_early(self, command: Cancel) -> None:
+        """Prompts that wait for the session to be read need not wait for their end."""
+        waiting, self._early = self._early or [], []
+        for one in waiting:
+            if isinstance(one, Prompt) and command.queued == "drop":
+                self._reply(one)
+                self._say(TurnEnded("cancelled", turn=one.turn))
+            else:
+                self._early.append(one)
+        self._reply(command)
+
     # Out.
+
+    def _reply(self, command: Command) -> None:
+        if command.ref:
+            self._say(Reply(command.ref))
 
     def _say(self, event: Event) -> None:
         if isinstance(event, ServerChanged):
@@ -193,7 +240,7 @@ class _Conversation:
 
     def _take_inbox(self) -> None:
         while self._inbox:
-            self._engine.handle(self._inbox.popleft())
+            self._handle(self._inbox.popleft())
 
     def _host_gone(self) -> None:
         _log.info("the host has closed its end: stopping")
@@ -216,11 +263,10 @@ class _Conversation:
 
     # Putting the engine together.
 
-    def _agent(self, emit: Callable[[Event], None]) -> Agent:
+    def _agent(self, emit: Callable[[Event], None], session: Session, library: FileLibrary | None) -> Agent:
         start, settings = self._start, _settings(self._start)
         self._provider = open_provider(start.values, start.env)
         self._spans = open_spans(start.env, start.session)
-        store, library = _store(start, settings.workspace)
         sandbox = open_sandbox(start.values, start.env, start.place.path if start.place else "")
         self._tools = tools = Toolbox(lambda: _standard_tools(settings.workspace, start.env, sandbox))
         custody = Custody(before=secrets.seal, adopt=True)
@@ -244,7 +290,7 @@ class _Conversation:
             settings=settings,
             provider=self._provider,
             tools=tools,
-            session=Session(store),
+            session=session,
             processes=custody,
             env=env,
             open_servers=open_servers,
@@ -256,31 +302,9 @@ class _Conversation:
             emit=emit,
             room=self._out.room,
             full=self._out.full,
-            new_id=_new_id,
+            new_id=new_id,
         )
         return agent
-
-
-def _store(start: Start, workspace: str) -> tuple[Store, FileLibrary | None]:
-    """The session that the start was about: a new one, an old one, or one that goes its own way from another."""
-    values, fork = start.values, bool(start.values.get("fork"))
-    library = FileLibrary(sessions_root(values, start.env), workspace, _new_id, lambda: new_session(values))
-    if file := values.get("session_file"):
-        found = library.resume(str(file))
-        if not fork:
-            return found, library
-        with closing(found):
-            return library.fork(found), library
-    if start.place is None:
-        return MemoryStore("", start.session), None
-    store = FileStore(start.place, cwd=workspace, new_id=_new_id)
-    if parent := values.get("fork_from"):
-        store.fork(*library.end_of(str(parent)))
-    if line := values.get("resume_at"):
-        from polylect.app.claude_lines import go_back  # a flag of claude's, whose wire has loaded it
-
-        go_back(store, str(line))
-    return store, library
 
 
 def _standard_tools(workspace: str, env: Mapping[str, str], sandbox: Sandbox) -> dict[str, Tool]:
@@ -312,7 +336,7 @@ def _hooks(
 def _codec(start: Start) -> EngineSide:
     values, told = start.values, start.values.get("max_line")
     max_line = told if isinstance(told, int) and told else MAX_LINE
-    env = Env(now=lambda: time.time_ns() // 1_000_000, new_id=_new_id)
+    env = Env(now=lambda: time.time_ns() // 1_000_000, new_id=new_id)
     if face := str(values.get("face") or ""):
         ours, wire = import_module(f"polylect.app.{face}_face"), plug.load("dialects", face).DIALECT
         options = ours.codec_options(values, start.env, start.session)
@@ -335,10 +359,6 @@ def _settings(start: Start) -> Settings:
 
 def _under(values: Mapping[str, object], prefix: str) -> dict[str, object]:
     return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
-
-
-def _new_id() -> str:
-    return os.urandom(8).hex()
 
 
 def _log_to_stderr(level: str) -> None:

@@ -19,6 +19,8 @@ _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 _MAX_ID = 128
 
 
+LONG = 4 * 1024 * 1024
+"""Bytes of logs from which on reading them takes so long that others should be heard meanwhile: 50 ms and more."""
 _FIRST = 64 * 1024
 """Bytes in which the first line of a log ends."""
 
@@ -136,6 +138,20 @@ def look(root: str, session: str) -> None:
             raise FolderError(f"{told}: {parent_gone(parent)}")
         seen.add(parent)
         opened = _opened(path)
+
+
+def weight(root: str, session: str) -> int:
+    """Bytes that have to be read to go on with it: its log, and those of the sessions it came from."""
+    total, seen = 0, {""}
+    while session not in seen:
+        seen.add(session)
+        path = os.path.join(root, os.path.basename(session))
+        try:
+            total += os.stat(os.path.join(path, "log.jsonl")).st_size
+        except OSError:
+            pass  # whoever reads it will see
+        session = str(_opened(path).get("parent") or "")
+    return total
 
 
 def look_at(path: str) -> None:
