@@ -54,16 +54,24 @@ class Reference:
 
 
 class Engine(NamedTuple):
-    """A program: its name among those that are known, what it calls the tool that runs commands, its wire's version."""
+    """A program: its name among those that are known, and its wire's version if that is not the usual one."""
 
     name: str
-    tool: str = "Bash"
     version: str = ""
+
+    @property
+    def tool(self) -> str:
+        """What it calls the tool that runs commands."""
+        return "bash" if self._omp else "Bash"
+
+    @property
+    def _omp(self) -> bool:
+        return self.name in ("omp", "pi")
 
     def connect(self, model: Model, place: Path, *, resume: str = "") -> Agent:
         (place / "work").mkdir(exist_ok=True)
         around: dict[str, Any] = {"cwd": str(place / "work"), "ready_within": READY_WITHIN, "version": self.version}
-        if self.version:
+        if self._omp:
             return self._connect_omp(model, place, resume, around)
         env = {**_ENVIRONMENT, "ANTHROPIC_BASE_URL": model.url, "HOME": str(place)}
         if self.name == "claude":
@@ -71,7 +79,8 @@ class Engine(NamedTuple):
             env |= {"CLAUDE_CONFIG_DIR": str(place / "claude"), "PATH": f"{binary}{os.pathsep}{env['PATH']}"}
             return connect("claude", env=env, model=MODEL, resume=resume, **around)
         env |= {"POLYLECT_HOME": str(place / "state"), "PYTHONPATH": os.pathsep.join(sys.path)}
-        return connect(self.name, env=env, provider="anthropic", model=MODEL, resume=resume, **around)
+        args = ("--protocol", self.version) if self.version else ()
+        return connect(self.name, env=env, args=args, provider="anthropic", model=MODEL, resume=resume, **around)
 
     def _connect_omp(self, model: Model, place: Path, resume: str, around: dict[str, Any]) -> Agent:
         """Its launcher is made by a script of its package, so it is started as it lies there."""
@@ -84,7 +93,7 @@ class Engine(NamedTuple):
 
     async def session(self, agent: Agent) -> str:
         """By what it can be resumed; omp and pi want the file."""
-        return (await agent.state()).file if self.version else agent.session
+        return (await agent.state()).file if self._omp else agent.session
 
     @property
     def unsaid(self) -> tuple[str, ...]:
@@ -97,10 +106,13 @@ class Engine(NamedTuple):
 
 ENGINES = {
     "polylect json-stream": Engine("polylect"),
+    "polylect json-stream 0.1.0": Engine("polylect", "0.1.0"),
     "polylect omp": Engine("polylect-omp"),
+    "polylect omp 13": Engine("polylect-omp", "13"),
+    "polylect pi": Engine("polylect-omp", "pi"),
     "polylect claude": Engine("polylect-claude"),
     "claude": Engine("claude"),
-    "omp 13": Engine("omp", "bash", "13"),
-    "omp 18": Engine("omp", "bash", "18"),
-    "pi": Engine("pi", "bash", "pi"),
+    "omp 13": Engine("omp", "13"),
+    "omp 18": Engine("omp", "18"),
+    "pi": Engine("pi", "pi"),
 }

@@ -46,16 +46,19 @@ class Difference(NamedTuple):
         return chapter in (self.chapters or (chapter,)) and (found == self.event or found.startswith(f"{self.event} "))
 
 
-OMP = ("polylect omp", "omp 13", "omp 18", "pi")
+JSON_STREAM = ("polylect json-stream", "polylect json-stream 0.1.0")
+OMP = ("polylect omp", "polylect omp 13", "polylect pi", "omp 13", "omp 18", "pi")
 UNASKED = ("omp 13", "omp 18", "pi")
 CALLS = ("tool", "deny")
 IN_PLACE_OF_AN_ASK = "it has no approval: what the model wants is done"
 DIFFERENCES = [
-    Difference(("polylect json-stream",), CALLS, "~ReplyEnded", "nothing marks it; a call may be told after another"),
+    Difference(JSON_STREAM, CALLS, "~ReplyEnded", "nothing marks it, and after a call another may be told of"),
     Difference(OMP, CALLS, "+BlockEnded ToolCall", "the arguments of a call have an end of their own"),
-    Difference(("polylect omp",), (), "+SettingChanged", "how much it thinks is part of the state it tells"),
-    Difference(("polylect claude", "claude"), (), "+SettingChanged", "each turn begins with all that is set"),
-    Difference(("omp 18",), (), "+SettingChanged", "its commands are announced"),
+    Difference(("polylect omp",), ("settings",), "+SettingChanged", "how much it thinks is part of the state it tells"),
+    Difference(
+        ("polylect claude", "claude"), ("settings",), "+SettingChanged", "each turn begins with all that is set"
+    ),
+    Difference(("omp 18",), ("settings",), "+SettingChanged", "its commands are announced"),
     Difference(("omp 13", "omp 18"), (), "+Display", "an extension of its own shows a widget"),
     Difference(UNASKED, CALLS, "-Ask", IN_PLACE_OF_AN_ASK),
     Difference(UNASKED, CALLS, "-AskClosed", IN_PLACE_OF_AN_ASK),
