@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal
@@ -9,6 +10,7 @@ from typing import Any, Literal
 import pytest
 
 from doubles import PATIENCE, Act, Hang, Played, Stubborn, Talk, run
+from polylect.engine.folder import LONG
 from polylect.engine.library import FileLibrary
 from polylect.engine.recall import words
 from polylect.engine.session import Session
@@ -422,3 +424,74 @@ def test_nobody_is_asked_for_an_event(place: Place) -> None:
 
     place.talk(conversation)
     assert isinstance(events[0], SettingChanged)
+
+
+class Gated(FileLibrary):
+    """Every session of it is long, and none is read before `gate` is open."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(str(place.root), str(place.workspace), ids.__next__)
+        self.gate = threading.Event()
+
+    def weight(self, target: str) -> int:
+        return super().weight(target) and LONG + 1
+
+    def resume(self, target: str) -> FileStore:
+        assert self.gate.wait(PATIENCE)
+        return super().resume(target)
+
+
+def test_L4_whoever_speaks_is_heard_while_a_long_session_is_read(place: Place) -> None:
+    other = place.kept(Said(Message("user", (Text("before"),))))
+    library = Gated(place)
+
+    async def conversation(talk: Talk) -> None:
+        talk.send(Prompt("t1", "go"))
+        await talk.until(ToolStarted)
+        talk.send(OpenSession("resume", target=other.session, ref="o"), Prompt("t2", "there", ref="p"))
+        assert await talk.answer(Cancel(ref="c")) is None
+        assert await talk.until(TurnEnded) == TurnEnded("cancelled", steps=1, turn="t1")
+        assert [reply.ref for reply in talk.of(Reply)] == ["c"]
+        library.gate.set()
+        await talk.until(TurnEnded, 2)
+
+    talk = place.talk(conversation, HANG, said("hello"), tools=(Hang(),), library=library)
+    assert [(reply.ref, reply.failure) for reply in talk.of(Reply)] == [("c", None), ("o", None), ("p", None)]
+    assert talk.engine.agent.session.id == other.session
+
+
+def test_L4_a_long_session_that_cannot_be_had_is_refused_and_what_was_held_goes_on_here(place: Place) -> None:
+    other = place.kept(Said(Message("user", (Text("before"),))))
+    library = Gated(place)
+    held = library.resume
+
+    async def conversation(talk: Talk) -> None:
+        library.gate.set()
+        lock = held(other.session)
+        talk.send(OpenSession("resume", target=other.session, ref="o"), Prompt("t1", "here", ref="p"))
+        await talk.until(TurnEnded)
+        lock.close()
+
+    talk = place.talk(conversation, said("hello"), library=library)
+    refused, taken = talk.of(Reply)
+    assert refused.failure is not None
+    assert "is in use by process" in refused.failure.message
+    assert (taken.ref, taken.failure) == ("p", None)
+    assert talk.engine.agent.session.store is place.store
+
+
+def test_L4_an_engine_that_closes_meanwhile_lets_go_of_it(place: Place) -> None:
+    other = place.kept(Said(Message("user", (Text("before"),))))
+    library = Gated(place)
+
+    async def whole() -> None:
+        talk = Talk(place.workspace, Played(), store=place.store, library=library)
+        talk.send(OpenSession("resume", target=other.session, ref="o"))
+        await talk.engine.close()
+        reading = asyncio.all_tasks() - {asyncio.current_task()}
+        library.gate.set()
+        await asyncio.wait(reading, timeout=PATIENCE)
+        await asyncio.sleep(0)
+        place.library.resume(other.session).close()
+
+    asyncio.run(whole())

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from polylect.engine import thinking
 from polylect.engine.configure import BadSetting
+from polylect.engine.folder import LONG
 from polylect.engine.later import LATER, fault
 from polylect.engine.recall import Recalled
 from polylect.engine.session import Session
@@ -32,15 +33,50 @@ def open_session(engine: Engine, command: OpenSession, *, keep: bool = False) ->
     then nothing changes."""
     if problem := _problem(engine, command):
         return problem
+    if _is_long(engine, command):
+        engine.held = list(engine.held or ())
+        engine.errands.start(_read_and_switch(engine, command, keep=keep))
+        return LATER
     try:
         session = _session(engine, command)
     except SessionError as error:
         return Failure("session", str(error), "host")
+    _switch(engine, command, session, keep=keep)
+    return LATER
+
+
+def _switch(engine: Engine, command: OpenSession, session: Session, *, keep: bool) -> None:
     engine.held = list(engine.held or ())
     waiting = engine.turns.hand_over() if keep else []
     engine.turns.drop()
     engine.turns.alone(_enter(engine, command, session, waiting))
-    return LATER
+
+
+def _is_long(engine: Engine, command: OpenSession) -> bool:
+    """As far as the library can tell before it opens one."""
+    weigh: Callable[[str], int] = getattr(engine.agent.library, "weight", lambda target: 0)
+    return command.how != "new" and weigh(command.target or engine.agent.session.id) > LONG
+
+
+async def _read_and_switch(engine: Engine, command: OpenSession, *, keep: bool) -> None:
+    """In a thread: whoever speaks is heard while a long log is read (L4), and what runs goes on."""
+    reading = asyncio.create_task(asyncio.to_thread(_session, engine, command))
+    try:
+        session = await asyncio.shield(reading)
+    except asyncio.CancelledError:
+        reading.add_done_callback(lambda read: _let_go(engine, read))
+        raise
+    except Exception as error:  # noqa: BLE001  (it is answered, whatever our own code does)
+        known = isinstance(error, SessionError)
+        engine.reply(command, failure=Failure("session", str(error), "host") if known else fault(error))
+        return engine.release()
+    _switch(engine, command, session, keep=keep)
+
+
+def _let_go(engine: Engine, read: asyncio.Task[Session]) -> None:
+    """Nobody goes on in it any more."""
+    if not read.cancelled() and not read.exception() and read.result() is not engine.agent.session:
+        read.result().store.close()
 
 
 def _problem(engine: Engine, command: OpenSession) -> Failure | None:
