@@ -414,3 +414,21 @@ def test_l2_a_report_that_could_not_be_kept_is_told_of_now_and_after_a_restart(t
     [notice] = talk.of(Notice)
     assert "could not be kept: cannot write the session log" in notice.text
     assert Session(log.read_back()).abandoned == ("late",)
+
+
+def test_i5_a_host_that_leaves_and_wants_no_more_ends_agents_in_the_background_too(tmp_path: Path) -> None:
+    model = script(
+        {"when": {"prompt": "do late"}, "say": [{"hang": True}]},
+        {"when": {"prompt": "go", "step": 1}, "say": [spawn(task("late"), background=True)]},
+        {"say": ["they are at work"]},
+    )
+
+    async def conversation(talk: Talk) -> None:
+        talk.send(Prompt("t1", "go"))
+        await talk.until(TurnEnded)
+        talk.engine.input_closed(stop=True)
+
+    talk = run(conversation, tmp_path, model, mode="force")
+    assert [(event.agent, event.ok) for event in talk.of(AgentEnded)] == [("s1", False)]
+    assert [event.turn for event in talk.of(TurnStarted)] == ["t1"]
+    assert Session(talk.store).abandoned == ("late",)

@@ -86,16 +86,16 @@ class Crew:
             await asyncio.wait(working)
         return bool(working)
 
-    async def close(self) -> None:
+    def leave(self) -> None:
         """End what works in the background; nobody listens to what it has to say any more."""
         self.closed = True
         for task in self._background:
             asyncio.get_running_loop().call_soon(_cancel, task)
-        await self.finished()
 
     async def dismiss(self) -> None:
-        """The same, and others may be started afterwards."""
-        await self.close()
+        """The same, to its end; others may be started afterwards."""
+        self.leave()
+        await self.finished()
         self.closed = False
 
     @property

@@ -155,8 +155,7 @@ class Engine:
         """Stop everything and let go of everything."""
         self._closing = True
         self._stop()
-        await self.crew.close()
-        self.shell.cancel()
+        await self.crew.finished()
         await self.shell.finished()
         await self.errands.close()
         await self.turns.settled()
@@ -175,12 +174,11 @@ class Engine:
         self.agent.session.store.close()
 
     def _stop(self) -> None:
-        """For good. Messages that would wait for another turn are not dropped: the session keeps them."""
+        """For good, in the background too."""
         self.compacts.drop()
-        self.turns.drop()
-        self.turns.drop_steers(keep=True)
-        self.turns.stop(keep=True)
-        self.turns.next()
+        self.turns.end()
+        self.crew.leave()
+        self.shell.cancel()
 
     def _report(self, text: str) -> bool:
         """What a background agent has to say starts a turn that nobody asked for. Whether it could be kept."""

@@ -103,6 +103,13 @@ class Turns:
             else:  # after its first step: work that never began could not say that it has ended
                 asyncio.get_running_loop().call_soon(self._work.cancel)
 
+    def end(self) -> None:
+        """For good. Messages that would wait for another turn are not dropped: the session keeps them."""
+        self.drop()
+        self.drop_steers(keep=True)
+        self.stop(keep=True)
+        self.next()
+
     def cancel_retry(self) -> None:
         if self._turn is not None:
             self._turn.cancel_retry()
