@@ -87,3 +87,12 @@ def test_nothing_is_hidden_any_more_once_the_imports_are_done() -> None:
     program = "print(sys.modules.get('typing_extensions'), len(sys.meta_path) == before)"
     start = ASYNCIO.replace("import sys\n", "import sys\nbefore = len(sys.meta_path)\n")
     assert run(start + program) == "None True\n"
+
+
+def test_what_is_asked_while_others_are_imported_needs_no_loading_and_is_the_truth() -> None:
+    program = """
+import platform
+early = platform.system()
+print(type(platform).__name__, early == platform.uname().system == platform.system(), type(platform).__name__)
+"""
+    assert run(ASYNCIO + program) == "_Later True module\n"

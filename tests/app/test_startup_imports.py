@@ -49,7 +49,7 @@ NOT_FOR_A_FIRST_ANSWER = {
     "dis": "the same",
     "tokenize": "linecache, which is for tracebacks",
     "binascii": "base64, which is for pictures",
-    "httptools": "HTTP, which a script does not speak",
+    "httptools.parser": "HTTP, which a script does not speak",
     "argparse": "which our own flags do without",
     "dataclasses": "which our Structs do without",
     "pathlib": "which os.path stands in for",

@@ -5,6 +5,7 @@ The lazy loader of importlib cannot do this: there, the second import of a modul
 
 from __future__ import annotations
 
+import os
 import sys
 from _thread import RLock
 from types import ModuleType
@@ -17,8 +18,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 LATER = frozenset(
-    {"ssl", "asyncio.sslproto", "inspect", "linecache", "textwrap", "locale", "base64", "copy", "msgspec.inspect"}
+    {"ssl", "asyncio.sslproto", "inspect", "linecache", "textwrap", "locale", "platform", "base64", "copy"}
+    | {"msgspec.inspect", "httptools"}
 )
+_ANSWERS = {"platform": {"system": lambda: os.uname().sysname}}
+"""What is asked while others are imported (here by uuid), and needs no more than this."""
 _NEEDS = {"ssl": "_ssl"}
 """A Python may be built without these; then the import has to fail as it always does."""
 HIDDEN = frozenset({"typing_extensions"})
@@ -49,8 +53,11 @@ class _Later(ModuleType):
     """A module nobody has used."""
 
     def __getattribute__(self, name: str) -> Any:
+        spec = ModuleType.__getattribute__(self, "__spec__")
         if name == "__spec__":  # every import statement looks at it
-            return ModuleType.__getattribute__(self, name)
+            return spec
+        if answer := _ANSWERS.get(spec.name, {}).get(name):
+            return answer
         with _lock:
             if type(self) is _Later:
                 _load(self)

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import time
-from binascii import b2a_base64
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Self, cast
@@ -14,7 +13,7 @@ from polylect.providers.connection import Connection
 from polylect.providers.proxy import proxy_for
 from polylect.providers.settings import ProviderSettings
 from polylect.vocab.errors import ProviderError
-from polylect.wire.http1 import Url, parse_url, request
+from polylect.wire.http1 import Response, Url, parse_url, request
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -89,7 +88,8 @@ class Client:
         return cls(settings.env, stream_timeout=settings.stream_timeout, ca_file=settings.extra.get("ca_file", ""))
 
     def warm(self, url: str) -> None:
-        """Prepare, in a thread, what the first request to this address will need. Asks no network."""
+        """Prepare, mostly in a thread, what the first request to this address will need. Asks no network."""
+        Response()  # its parser is loaded by its first use
         if url.lower().startswith("https:"):
             self._trust()
         else:
@@ -213,6 +213,7 @@ def _headers(place: Url, proxy: Url | None, headers: Mapping[str, str]) -> dict[
 def _proxy_login(proxy: Url) -> dict[str, str]:
     if not proxy.user:
         return {}
+    from binascii import b2a_base64
     from urllib.parse import unquote  # 4 ms, and few proxies want a password
 
     return {"proxy-authorization": "Basic " + b2a_base64(unquote(proxy.user).encode(), newline=False).decode()}

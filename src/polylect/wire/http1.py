@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+import httptools
 from msgspec import Struct
 
 
@@ -74,13 +74,13 @@ class Response:
         self.done = False
         self.reusable = False
         self._body: list[bytes] = []
-        self._parser = HttpResponseParser(self)
+        self._parser = httptools.HttpResponseParser(self)
 
     def feed(self, data: bytes) -> bytes:
         """The piece of the body in this data. Raises ValueError for what is not HTTP."""
         try:
             self._parser.feed_data(data)
-        except (HttpParserError, HttpParserUpgrade) as error:
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self.reusable = False
             if not self.done:  # what comes after the end only spoils the connection
                 raise ValueError(str(error)) from None
