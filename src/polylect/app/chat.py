@@ -5,9 +5,9 @@ import asyncio
 import os
 import sys
 
+from polylect.app import which_engine
 from polylect.app.who_answers import NoProvider, known_provider
 from polylect.host.errors import EngineDied
-from polylect.host.known import ENGINES
 
 
 def main(words: list[str]) -> int:
@@ -34,7 +34,8 @@ def main(words: list[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("polylect chat", description="Talk with an engine in the terminal.")
     say = parser.add_argument
-    say("--engine", default="polylect", help=f"one of {', '.join(ENGINES)} (polylect)")
+    say("--engine", default="polylect", help=which_engine.HELP)
+    say("--dialect", metavar="WIRE", default="", help=which_engine.DIALECT_HELP)
     say("--cwd", metavar="FOLDER", default=".", help="where the work is")
     say("--resume", metavar="ID", help="go on with a session; latest is the newest here")
     for name in ("provider", "model", "mode", "base-url", "system-prompt", "script"):
@@ -50,8 +51,10 @@ async def _chat(wanted: argparse.Namespace) -> int:
 
     wishes = ("resume", "provider", "model", "mode", "base_url", "system_prompt", "script")
     told = {name: getattr(wanted, name) for name in wishes if getattr(wanted, name) is not None}
-    known_provider(wanted.engine, told, wanted.cwd)
-    async with connect(wanted.engine, cwd=wanted.cwd, restarts=3, **told) as agent:
+    engine, told = which_engine.chosen(wanted.engine, wanted.dialect, told)
+    known_provider(engine, told, wanted.cwd)
+    restarts = 3 if isinstance(engine, str) else 0  # others would begin anew without a word
+    async with connect(engine, cwd=wanted.cwd, restarts=restarts, **told) as agent:
         return await Chat(agent, Console(), history=_history()).run()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from polylect.app import ahead
+from polylect.app import ahead, which_engine
 from polylect.app.policy import rule_fault
 from polylect.app.who_answers import NoProvider, known_provider
 from polylect.host import known
@@ -34,6 +34,7 @@ def main(words: list[str]) -> int:
         if fault := rule_fault([*wanted.allow, *wanted.deny]):
             raise Bad(fault)
         wishes = {name: getattr(wanted, name) for name in _WISHES if getattr(wanted, name) is not None}
+        wanted.engine, wishes = which_engine.chosen(wanted.engine, wanted.dialect, wishes)
         engine = _ahead(wanted, wishes)
         from polylect.app.one_task import run  # while the engine imports its own half
 
@@ -51,7 +52,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     say = parser.add_argument
     say("prompt", help="what is to be done; - reads it from stdin")
-    say("--engine", default="polylect", help=f"one of {', '.join(known.ENGINES)} (polylect)")
+    say("--engine", default="polylect", help=which_engine.HELP)
+    say("--dialect", metavar="WIRE", default="", help=which_engine.DIALECT_HELP)
     say("--output", choices=("text", "json", "jsonl"), default="text", help="the answer, the result, or every event")
     say("--schema", metavar="FILE", help="a JSON Schema that the answer has to fit")
     say("--allow", metavar="RULE", action="append", default=[], help="what may be done, as 'Bash(git log:*)' or Edit")

@@ -1,6 +1,7 @@
 """Which model answers when nobody has said which: never one that only pretends."""
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from polylect.app import config
@@ -12,9 +13,14 @@ class NoProvider(Exception):
     """The text says what to set."""
 
 
-def known_provider(engine: str, wishes: dict[str, Any], cwd: str) -> None:
+def known_provider(engine: str | Sequence[str], wishes: dict[str, Any], cwd: str) -> None:
     """An engine of ours is told its provider: as wished, as configured, else as the keys say."""
-    if not engine.startswith("polylect") or wishes.get("provider") or wishes.get("script"):
+    if (
+        not isinstance(engine, str)
+        or not engine.startswith("polylect")
+        or wishes.get("provider")
+        or wishes.get("script")
+    ):
         return
     env = dict(os.environ)
     if config.provider_named(env, cwd):
