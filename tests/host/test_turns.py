@@ -61,17 +61,29 @@ async def begun(agent: Agent, text: str, **details: Any) -> tuple[Turn, "asyncio
 
 def test_a_turn_that_waits_for_another_is_neither_late_nor_silent(tmp_path: Path) -> None:
     async def talk() -> None:
-        async with here(tmp_path, limits=Limits(idle=0.2, total=0.6)) as agent:
-            readings = [(await begun(agent, f"slow {number}"))[1] for number in range(3)]
-            assert [(await reading).reason for reading in readings] == ["end", "end", "end"]
+        async with here(tmp_path) as agent:
+            asked = agent.events()
+            _, first = await begun(agent, "write")
+            _, second = await begun(agent, "hang", limits=Limits(total=0.05))
+            _, third = await begun(agent, "hang", limits=Limits(idle=0.05))
+            await asyncio.wait([first, second, third], timeout=0.2)
+            assert (first.done(), second.done(), third.done()) == (False, False, False)
+            async for event in asked:
+                if isinstance(event, Ask):
+                    await event.allow()
+                    break
+            assert (await first).ok
+            for reading in (second, third):
+                with pytest.raises(TimedOut):
+                    await reading
 
     bounded(talk())
 
 
 def test_a_turn_that_hangs_is_late_though_another_waits_behind_it(tmp_path: Path) -> None:
     async def talk() -> None:
-        async with here(tmp_path, limits=Limits(total=0.2)) as agent:
-            _, first = await begun(agent, "hang")
+        async with here(tmp_path) as agent:
+            _, first = await begun(agent, "hang", limits=Limits(total=0.2))
             _, second = await begun(agent, "hello")
             with pytest.raises(TimedOut, match=r"took longer than 0\.2 s"):
                 await first
@@ -198,9 +210,9 @@ def test_anything_but_a_clear_yes_of_a_policy_is_a_no_a1(tmp_path: Path, policy:
 
 def test_a_policy_that_never_answers_ends_with_its_turn(tmp_path: Path) -> None:
     async def talk() -> None:
-        async with here(tmp_path, approve=_cancelled, limits=Limits(total=0.2)) as agent:
+        async with here(tmp_path, approve=_cancelled) as agent:
             with pytest.raises(TimedOut):
-                await agent.ask("write")
+                await agent.ask("write", limits=Limits(total=0.2))
             assert (await agent.ask("hello")).ok
 
     bounded(talk())

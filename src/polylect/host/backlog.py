@@ -17,6 +17,8 @@ class Backlog:
 
     def __init__(self) -> None:
         self._events: deque[Event] = deque()
+        self._pieces: list[str] = []
+        """They follow the last event, and belong to it."""
         self._more = asyncio.Event()
         self._end: BaseException | None = None
         self._ended = False
@@ -28,10 +30,8 @@ class Backlog:
     def put(self, event: Event) -> None:
         if self._ended:
             return
-        last = self._events[-1] if len(self._events) >= _LONG else None
-        if last is not None and (whole := _joined(last, event)) is not None:
-            self._events[-1] = whole
-        else:
+        if len(self._events) < _LONG or not self._goes_on(event):
+            self._settle()
             self._events.append(event)
         self._more.set()
 
@@ -50,18 +50,33 @@ class Backlog:
                 return None
             self._more.clear()
             await self._more.wait()
+        if len(self._events) == 1:
+            self._settle()
         return self._events.popleft()
 
+    def _goes_on(self, event: Event) -> bool:
+        """Pieces of the same text as the last event's are one with it. They are joined once, when something follows."""
+        last = self._events[-1]
+        match event:
+            case TextDelta(text) | ThinkingDelta(text) if _alike(last, event):
+                self._pieces.append(text)
+            case ToolOutput(call, text, again) if isinstance(last, ToolOutput) and _alike(last, event):
+                if call != last.call:
+                    return False
+                if again:
+                    self._events[-1] = event
+                    self._pieces.clear()
+                else:
+                    self._pieces.append(text)
+            case _:
+                return False
+        return True
 
-def _joined(last: Event, event: Event) -> Event | None:
-    """Two pieces of the same text are one."""
-    if type(last) is not type(event) or (last.turn, last.agent) != (event.turn, event.agent):
-        return None
-    match last, event:
-        case (TextDelta(one), TextDelta(two)) | (ThinkingDelta(one), ThinkingDelta(two)):
-            return replace(last, text=one + two)
-        case ToolOutput(call, one), ToolOutput(same, two, replace=False) if call == same:
-            return replace(last, text=one + two)
-        case ToolOutput(call), ToolOutput(same) if call == same:
-            return event
-    return None
+    def _settle(self) -> None:
+        if self._pieces and isinstance(last := self._events[-1], TextDelta | ThinkingDelta | ToolOutput):
+            self._events[-1] = replace(last, text=last.text + "".join(self._pieces))
+            self._pieces.clear()
+
+
+def _alike(one: Event, other: Event) -> bool:
+    return type(one) is type(other) and (one.turn, one.agent) == (other.turn, other.agent)

@@ -61,10 +61,9 @@ class Denial(Struct, frozen=True):
 
 
 class Result(Struct):
-    """What came of a turn. `text` is what the model said last; `cost` is in dollars, None if nobody knows."""
+    """What came of a turn. `cost` is in dollars, None if nobody knows."""
 
     turn: str = ""
-    text: str = ""
     reason: Literal["", "end", "cancelled", "length", "refused", "limit", "error"] = ""
     usage: Usage = Usage()
     steps: int = 0
@@ -72,9 +71,17 @@ class Result(Struct):
     failure: Failure | None = None
     value: Any = None
     """The answer as a value, where a schema was given."""
+    _said: list[str] = []
+    """What it said last, in pieces."""
     _fresh: bool = True
     """The model has begun to speak anew."""
     _args: dict[str, dict[str, Any]] = {}
+
+    @property
+    def text(self) -> str:
+        """What the model said last."""
+        self._said[:] = ["".join(self._said)]
+        return self._said[0]
 
     @property
     def cost(self) -> float | None:
@@ -100,7 +107,9 @@ class Result(Struct):
                 self._fresh = True
                 self.steps += 1
             case TextDelta(text, agent=""):
-                self.text = text if self._fresh else self.text + text
+                if self._fresh:
+                    self._said.clear()
+                self._said.append(text)
                 self._fresh = False
 
 
@@ -127,7 +136,7 @@ class Turn:
         self.attended = True
         """Whether somebody may answer what it asks."""
         self.id = prompt.turn
-        self.result = Result(self.id, denials=[], _args={})
+        self.result = Result(self.id)
         """As far as it has been read."""
 
     # Reading.

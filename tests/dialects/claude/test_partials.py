@@ -6,8 +6,21 @@ import msgspec
 import pytest
 
 from dialects.claude.engine_talk import Talk
+from dialects.claude.host_talk import Host, only
+from polylect.dialects.claude.pen import PIECE
 from polylect.dialects.claude.shapes import StreamEvent
-from polylect.vocab.events import StepStarted, TextDelta, ThinkingDelta, TurnStarted
+from polylect.vocab.commands import Prompt
+from polylect.vocab.content import Text
+from polylect.vocab.events import (
+    BlockEnded,
+    ReplyEnded,
+    StepEnded,
+    StepStarted,
+    TextDelta,
+    ThinkingDelta,
+    TurnEnded,
+    TurnStarted,
+)
 
 AWKWARD = ('say "hi"\\n', "tab\tline\n", "\0", "\u2028\u2029", "é漢🦊", "")
 
@@ -29,6 +42,18 @@ def test_half_a_character_becomes_the_sign_for_one() -> None:
     turn = talk.prompt()
     talk.say(TurnStarted(turn=turn), StepStarted(turn=turn), TextDelta("a\ud800", turn=turn))
     assert '"text":"a\ufffd"' in talk.codec.data_to_send().decode()
+
+
+def test_a_block_that_is_longer_than_a_line_is_one_block_of_one_step_for_the_host() -> None:
+    talk, host = Talk(partial=True), Host()
+    turn, long = talk.prompt(), "x" * (2 * PIECE + 1)
+    host.say(Prompt("t", "go"))
+    said = [TextDelta(long, turn=turn), BlockEnded(Text(long), turn=turn), ReplyEnded("end", turn=turn)]
+    talk.say(TurnStarted(turn=turn), StepStarted(turn=turn), *said, StepEnded(turn=turn), TurnEnded("end", turn=turn))
+    heard = host.hear(*talk.codec.data_to_send().decode().splitlines())
+    assert "".join(event.text for event in only(heard, TextDelta)) == long
+    assert [event.block for event in only(heard, BlockEnded)] == [Text(long)]
+    assert len(only(heard, StepStarted)) == 1
 
 
 def _plain(line: bytes) -> bytes:

@@ -166,6 +166,8 @@ class EventReader:
         message, lane = _message(found), text(found, "parent_tool_use_id")
         told = self.agents.seen(found)
         self._requests[lane] = text(found, "request_id") or self._requests.get(lane, "")
+        if (ended := self._streams.piece(message, lane)) is not None:
+            return [*told, *ended]
         blocks = self._translator.new_blocks(message, lane, numbered=bool(text(found, "uuid")))
         if text(found, "error"):
             # The engine's own words, in the place of a reply. The turn's failure has them too.

@@ -3,7 +3,7 @@
 from msgspec import Struct, field
 
 from polylect.dialects.claude.host_results import usage
-from polylect.dialects.claude.loose import Object, inner, text
+from polylect.dialects.claude.loose import Object, inner, objects, text
 from polylect.dialects.claude.translator import Translator
 from polylect.vocab.content import Stop, Text, Thinking, Usage
 from polylect.vocab.events import ArgsDelta, BlockEnded, Event, ReplyEnded, TextDelta, ThinkingDelta
@@ -22,6 +22,8 @@ class _Stream(Struct):
     call: tuple[str, str] = ("", "")
     parts: list[str] = field(default_factory=list)
     signature: str = ""
+    come: int = 0
+    """So many characters of it have come again, in messages that hold a piece of it each."""
 
 
 class Streams:
@@ -65,8 +67,19 @@ class Streams:
             return []
         if stream.kind != kind:
             return self._next(stream, lane)
-        stream.kind, stream.parts, stream.signature = "", [], ""
+        stream.kind, stream.parts, stream.signature, stream.come = "", [], "", 0
         return []
+
+    def piece(self, message: Object, lane: str) -> list[Event] | None:
+        """A text too long for a line comes as several messages. None if this one is something else."""
+        stream, blocks = self._open.get(lane), objects(message, "content")
+        if stream is None or len(blocks) != 1 or text(blocks[0], "type") != stream.kind:
+            return None
+        whole, part = "".join(stream.parts), text(blocks[0], stream.kind)
+        if not part or len(part) >= len(whole) or not whole.startswith(part, stream.come):
+            return None
+        stream.come += len(part)
+        return self._next(stream, lane) if stream.come == len(whole) else []
 
     def end(self, lane: str) -> None:
         self._open.pop(lane, None)
@@ -74,7 +87,7 @@ class Streams:
     def _next(self, stream: _Stream, lane: str) -> list[Event]:
         """The block that was streamed has ended. If its whole comes later, it is no news."""
         kind, said, signature = stream.kind, "".join(stream.parts), stream.signature
-        stream.kind, stream.parts, stream.signature = "", [], ""
+        stream.kind, stream.parts, stream.signature, stream.come = "", [], "", 0
         if kind not in ("text", "thinking") or not said:
             return []
         self._translator.streamed(stream.id, kind, said, lane)
