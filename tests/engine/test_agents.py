@@ -1,6 +1,7 @@
 """Sub-agents: their lanes, their rights (A8), their end, what they cost."""
 
 import asyncio
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from polylect.engine.personas import Persona, find_personas, parse
 from polylect.engine.session import Session
 from polylect.engine.store import FileStore, MemoryStore
 from polylect.providers.scripted import Scripted
+from polylect.vocab.answers import ModelCard
 from polylect.vocab.commands import Answer, Cancel, Command, Configure, Prompt
 from polylect.vocab.content import Failure, Usage
 from polylect.vocab.events import (
@@ -29,7 +31,7 @@ from polylect.vocab.events import (
     TurnStarted,
     UserMessage,
 )
-from polylect.vocab.ports import ToolContext, ToolReturn
+from polylect.vocab.ports import Provider, ToolContext, ToolReturn
 
 
 def script(*replies: dict[str, Any]) -> Scripted:
@@ -328,6 +330,48 @@ def test_a_file_that_does_not_say_who_it_is_describes_nobody(tmp_path: Path) -> 
     assert parse("---\ndescription: x\n---\nbody") is None
     assert parse("---\nname: a\nmodel: inherit\n---\n\nbody\n") == Persona("a", prompt="body")
     assert find_personas([str(tmp_path / "nowhere")]) == {}
+
+
+def test_what_narrows_an_agent_is_read_however_it_is_written() -> None:
+    reader = Persona("reader", "Reads: all.", "body", ("Read", "Grep"))
+    fields = "name: \"reader\"\ndescription: 'Reads: all.'"
+    for tools in ("Read, Grep", "[Read, 'Grep']", "\n  - Read\n  - Grep", "\n- Read\n- Grep"):
+        assert parse(f"---\n{fields}\ntools: {tools}\n---\nbody") == reader
+    assert parse("---\nname: all\ntools: '*'\n---\nbody") == Persona("all", prompt="body")
+    assert parse("---\nname: unended\nbody") is None
+
+
+class Served:
+    """Models of several services."""
+
+    def cards(self) -> Sequence[ModelCard]:
+        names = (("scripted", "claude-sonnet-4"), ("scripted", "claude-sonnet-5"), ("other", "claude-opus-5"))
+        return [ModelCard(provider, name) for provider, name in names]
+
+    def open(self, provider: str) -> Provider:
+        raise LookupError(provider)
+
+
+@pytest.mark.parametrize(
+    ("own", "family", "used"),
+    [
+        ("claude-haiku-5", "sonnet", "claude-sonnet-5"),
+        ("claude-sonnet-4", "sonnet", "claude-sonnet-4"),
+        ("claude-sonnet-4", "opus", "claude-sonnet-4"),
+        ("claude-sonnet-4", "claude-opus-5", "claude-opus-5"),
+    ],
+)
+def test_an_agent_whose_file_names_a_family_has_a_model_that_there_is(
+    tmp_path: Path, own: str, family: str, used: str
+) -> None:
+    described = Configure({"agents": {"scout": {"description": "Looks.", "prompt": "You look.", "model": family}}})
+    model = script(
+        {"when": {"prompt": "do one"}, "say": ["seen"]},
+        {"when": {"step": 1}, "say": [spawn(task("one", agent="scout"))]},
+        {"say": ["done"]},
+    )
+    talk = converse(tmp_path, model, [described, Prompt("t1", "go")], mode="force", model=own, models=Served())
+    assert [row["model"] for row in talk.session.ledger] == [own, used, own]
 
 
 def test_one_agent_a_call_and_agents_that_the_host_describes(tmp_path: Path) -> None:

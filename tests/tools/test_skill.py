@@ -8,7 +8,6 @@ import pytest
 
 from doubles_tools import FolderContext
 from polylect.tools.skill import MOST_LISTED
-from polylect.tools.skills import split_front
 from polylect.tools.standard import standard_tools
 from polylect.vocab.ports import Tool, ToolReturn
 
@@ -103,18 +102,3 @@ def test_a_person_may_keep_their_own_skills_elsewhere(home: Home, tmp_path: Path
     (home.user / ".claude").mkdir()
     (home.user / ".claude" / "skills").symlink_to(tmp_path / "dotfiles")
     assert home.listed() == ["- mine: Mine."]
-
-
-@pytest.mark.parametrize(
-    ("text", "fields", "body"),
-    [
-        ("no front", {}, "no front"),
-        ("", {}, ""),
-        ("---\na: 1\n", {"a": "1"}, ""),
-        ("---\na: 1\nb:\n  - x\n  - y\n---\nbody\n---\nmore", {"a": "1", "b": "- x - y"}, "body\n---\nmore"),
-        ("\ufeff---\r\na: x: y\r\n---\r\nbody\r\n", {"a": "x: y"}, "body"),
-        ("---\n: 1\n# remark\nallowed-tools: Read, Bash(git *)\n---\n", {"allowed-tools": "Read, Bash(git *)"}, ""),
-    ],
-)
-def test_front_matter_is_read_without_yaml(text: str, fields: dict[str, str], body: str) -> None:
-    assert split_front(text) == (fields, body)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from polylect.engine.agent import Agent
 from polylect.engine.exit_plan import NAME as EXIT_PLAN
 from polylect.engine.loop import Turn
-from polylect.engine.personas import GENERAL, Persona
+from polylect.engine.personas import FAMILIES, GENERAL, Persona
 from polylect.engine.session import Session
 from polylect.engine.store import MemoryStore
 from polylect.engine.structured import NAME as FORM
@@ -178,7 +178,7 @@ class Spawn:
         parent = self._agent
         settings = replace(
             parent.settings,
-            model=persona.model or parent.settings.model,
+            model=self._model(persona),
             system_prompt=persona.prompt or parent.settings.system_prompt,
             cancel_timeout=parent.settings.cancel_timeout / 2,  # it has to end before its parent gives it up
         )
@@ -207,6 +207,14 @@ class Spawn:
         if persona.allows(self.name):
             tools[self.name] = type(self)(agent, self._personas, self._report, self._crew)
         return agent
+
+    def _model(self, persona: Persona) -> str:
+        """Of a family the newest that the service has, or the parent's model if it has none of it."""
+        own, models = self._agent.settings.model, self._agent.top.models
+        if persona.model not in FAMILIES:
+            return persona.model or own
+        served = [card.name for card in models.cards() if card.provider == self._agent.provider.name] if models else []
+        return next((name for name in (own, *reversed(served)) if persona.model in name), own)
 
     def _leave(self, children: "list[_Child]") -> ToolReturn:
         session = self._agent.top.session

@@ -17,9 +17,12 @@ from typing import Any
 from msgspec import Struct
 
 from polylect.engine.prompt_files import markdown_in
+from polylect.wire.front_matter import listed, split_front
 
 _FOLDERS = (".claude/agents", ".polylect/agents")
 _LARGEST = 64 * 1024
+FAMILIES = ("haiku", "sonnet", "opus")
+"""What files made for Claude's own program call a model by."""
 GENERAL = "general-purpose"
 """The agent that nobody had to describe."""
 
@@ -45,18 +48,17 @@ def find_personas(places: Sequence[str]) -> dict[str, Persona]:
 
 def parse(text: str) -> Persona | None:
     """None if it does not say who it is."""
-    head, fence, body = text.removeprefix("---\n").partition("\n---")
-    if not text.startswith("---\n") or not fence:
+    fields, body = split_front(text)
+    if not fields.get("name") or "\n---" not in text:
         return None
-    fields = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in head.split("\n"))}
-    if not fields.get("name"):
-        return None
+    tools = listed(fields.get("tools", ""))
+    model = fields.get("model", "")
     return Persona(
         fields["name"],
         fields.get("description", ""),
-        body.strip(),
-        tuple(tool.strip() for tool in fields.get("tools", "").split(",") if tool.strip()),
-        "" if fields.get("model") == "inherit" else fields.get("model", ""),
+        body,
+        () if tools == ("*",) else tools,
+        "" if model == "inherit" else model,
     )
 
 

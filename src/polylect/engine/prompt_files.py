@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from polylect.engine.rules import is_below
+from polylect.wire.front_matter import split_front
 
 _FOLDERS = (".claude/commands", ".polylect/commands")
 _LARGEST = 256 * 1024
@@ -62,8 +63,5 @@ def _read(path: str, bound: str, largest: int) -> str:
 
 def parse(name: str, text: str) -> PromptFile:
     """Without front matter, all of it is the prompt."""
-    head, fence, body = text.removeprefix("---\n").partition("\n---\n")
-    if not text.startswith("---\n") or not fence:
-        return PromptFile(name, text.strip())
-    fields = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in head.split("\n"))}
+    fields, body = split_front(text) if "\n---" in text else ({}, text)
     return PromptFile(name, body.strip(), fields.get("description", ""), fields.get("argument-hint", ""))

@@ -1,7 +1,6 @@
 """Skills: folders with a SKILL.md, which says how some kind of work is done here."""
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
@@ -9,13 +8,13 @@ from msgspec import Struct
 from polylect.tools.files import opened_file
 from polylect.tools.paths import PROC, is_inside
 from polylect.vocab.errors import ToolError
+from polylect.wire.front_matter import split_front
 
 MOST_FRONT = 16 * 1024
 MOST_BODY = 1024 * 1024
 MOST_SKILLS = 500
 _NAME = "SKILL.md"
 _PROJECT = (".polylect/skills", ".claude/skills")
-_KEY = r"([A-Za-z][\w-]*):(?:\s+(.*))?$"
 
 
 class SkillFile(Struct, frozen=True):
@@ -93,26 +92,3 @@ def _read(path: str, bound: str, most: int) -> str:
         raise ToolError(f"{path} leads out of the project.")
     with opened_file(path, real) as file:
         return os.pread(file, most, 0).decode(errors="replace")
-
-
-def split_front(text: str) -> tuple[dict[str, str], str]:
-    """The fields between the two `---` lines, and what comes after them. Of YAML only what such fields use."""
-    lines = text.removeprefix("\ufeff").splitlines()
-    if not lines or lines[0].rstrip() != "---":
-        return {}, text
-    end = next((at for at in range(1, len(lines)) if lines[at].rstrip() == "---"), len(lines))
-    fields: dict[str, str] = {}
-    key = ""
-    for line in lines[1:end]:
-        if match := re.match(_KEY, line, re.ASCII):
-            key, value = match[1], (match[2] or "").strip()
-            fields[key] = "" if value in (">", "|", ">-", "|-", ">+", "|+") else _unquoted(value)
-        elif key and line[:1] in (" ", "\t"):
-            fields[key] = f"{fields[key]} {line.strip()}".strip()
-    return fields, "\n".join(lines[end + 1 :]).strip()
-
-
-def _unquoted(value: str) -> str:
-    if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
-        return value[1:-1]
-    return value
