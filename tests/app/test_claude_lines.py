@@ -15,6 +15,8 @@ from polylect.app.embed import ENV
 from polylect.dialects.claude.engine_side import EngineSide
 from polylect.dialects.claude.pen import PIECE
 from polylect.engine import folder
+from polylect.engine.library import FileLibrary
+from polylect.engine.recall import Recalled
 from polylect.engine.session import Session
 from polylect.engine.store import FileStore
 from polylect.vocab.commands import Prompt
@@ -103,6 +105,24 @@ def test_what_is_said_then_follows_it_and_the_other_branch_can_be_gone_back_to(t
     go_back(there, last)
     assert Session(there).messages == everything
     there.close()
+
+
+def test_a_fork_of_a_session_with_branches_takes_the_current_one_along(tmp_path: Path) -> None:
+    first = lines(conversation(tmp_path))[5][0]
+    store = opened(tmp_path)
+    go_back(store, first)
+    talk = converse(tmp_path, Played([BlockDone(Text("A")), ReplyDone("end")]), [Prompt("t3", "Or?")], store=store)
+    library = FileLibrary(str(tmp_path), "/w", ENV.new_id)
+    session = opened(tmp_path)
+    fork = library.fork(session)
+    assert Session(fork).messages == talk.messages
+    point = Recalled(session.entries).fork_points()[-1]
+    before = library.fork(session, point.entry)
+    assert (point.text, Session(before).messages) == ("Or?", talk.messages[:-2])
+    go_back(fork, first)
+    assert Session(fork).messages == talk.messages[:-2]
+    for one in (session, fork, before):
+        one.close()
 
 
 def test_an_id_that_nobody_told_is_refused_and_nothing_is_written(tmp_path: Path) -> None:

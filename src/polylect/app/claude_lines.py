@@ -47,8 +47,9 @@ def go_back(store: FileStore, line: str) -> None:
 
 
 def _find(entries: Sequence[Entry], line: str) -> tuple[Entry, int]:
-    """The entry that holds it, and how many blocks that has up to it."""
+    """The entry that holds it, and how many blocks that has up to it. A turn may have come again: the last one counts."""
     numbers: dict[str, int] = {}
+    found: tuple[Entry, int] | None = None
     for entry in entries:
         match entry.body:
             case TurnOpened(turn):
@@ -58,8 +59,10 @@ def _find(entries: Sequence[Entry], line: str) -> tuple[Entry, int]:
                     for words in _lines(block):
                         number = numbers.get(turn, 0)
                         if line_id(turn, number, words) == line:
-                            return entry, place
+                            found = entry, place
                         numbers[turn] = number + 1
+    if found:
+        return found
     told = f"there is no message {line!r} in this session: it takes the uuid of an assistant message that was told here"
     raise SessionError(f"--resume-session-at: {told}")
 
