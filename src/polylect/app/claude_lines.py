@@ -47,7 +47,7 @@ def go_back(store: FileStore, line: str) -> None:
 
 
 def _find(entries: Sequence[Entry], line: str) -> tuple[Entry, int]:
-    """The entry that holds it, and how many blocks that has up to it. A turn may have come again: the last one counts."""
+    """The entry that holds it, and how many blocks that has up to it; the last one if a turn has come again."""
     numbers: dict[str, int] = {}
     found: tuple[Entry, int] | None = None
     for entry in entries:
