@@ -1,7 +1,9 @@
 """What a session's log is made of. Each line of it is one entry; each entry names the one before it.
 
-A log is one line of history. A branch is a log of its own: its first entry names the session it left, and as its parent
-the entry there after which it goes its own way. So all logs together are a tree, and forking writes one line.
+A log is one line of history, but where an entry names as its parent an earlier one than the last: there it goes on
+from that one, and what came between is left. A fork is a log of its own: its first entry names the session it left,
+and as its parent the entry there after which it goes its own way. So all logs together are a tree, and forking
+writes one line.
 """
 
 from typing import Any
