@@ -40,6 +40,11 @@ class Completer:
         self._out: list[e.Event] = []
         self.lost: Counter[str] = Counter()
 
+    @property
+    def idle(self) -> bool:
+        """No turn runs and no agent."""
+        return not self._grammar.main.turn and len(self._grammar.lanes) == 1
+
     def add(self, event: e.Event) -> list[e.Event]:
         if self._grammar.accept(event) is None:
             return [event]

@@ -283,7 +283,7 @@ def test_totals_are_told_after_the_last_step_also_if_nothing_was_added() -> None
     for number in (1, 2):
         host.say(Prompt(f"t{number}", "go"))
         heard = host.hear(INIT, assistant(text("hi"), id=f"m{number}"), {**RESULT, "total_cost_usd": 0.1})
-        assert [type(event) for event in heard[-3:]] == [e.StepEnded, e.CostChanged, e.TurnEnded]
+        assert [type(event) for event in heard[-4:]] == [e.StepEnded, e.CostChanged, e.TurnEnded, e.Settled]
 
 
 def test_the_totals_of_a_resumed_session_are_not_the_first_turns() -> None:
@@ -540,8 +540,24 @@ def test_a_new_mode_is_told_once() -> None:
     assert host.hear(changed, changed) == [e.SettingChanged("mode", "force")]
 
 
-def test_idle_is_settled() -> None:
-    assert Host().hear(system("session_state_changed", state="idle")) == [e.Settled()]
+def test_that_nothing_runs_and_nothing_waits_is_said_once() -> None:
+    host = Host()
+    host.say(Prompt("t1", "go"))
+    host.say(Prompt("t2", "go on"))
+    assert not only(host.hear(INIT, RESULT), e.Settled), "another waits"
+    idle = system("session_state_changed", state="idle")
+    assert only(host.hear(INIT, RESULT, idle), e.TurnEnded, e.Settled)[1:] == [e.Settled()]
+    assert host.hear(idle) == []
+
+
+def test_while_an_agent_works_in_the_background_nothing_is_settled() -> None:
+    host = Host()
+    host.say(Prompt("t1", "go"))
+    started = system("task_started", task_id="k", tool_use_id="c", task_type="local_agent", is_backgrounded=True)
+    call = assistant(use("c", "Agent", run_in_background=True))
+    assert not only(host.hear(INIT, call, started, RESULT), e.Settled)
+    ended = system("task_notification", task_id="k", tool_use_id="c", status="completed", summary="done")
+    assert [type(event) for event in host.hear(ended)][-2:] == [e.AgentEnded, e.Settled]
 
 
 def test_notices_signs_of_life_and_what_only_this_engine_says() -> None:

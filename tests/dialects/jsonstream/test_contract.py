@@ -28,6 +28,7 @@ from polylect.vocab.events import (
     RetryStarted,
     ServerChanged,
     SettingChanged,
+    Settled,
     TextDelta,
     ToolCalled,
     TurnEnded,
@@ -215,7 +216,7 @@ def test_a_newer_engine_with_flags_fields_and_events_of_its_own_works() -> None:
         '"usage_delta":{"input_tokens":1,"output_tokens":2}}',
     )
     assert TextDelta("Hi", turn="m") in heard
-    assert heard[-1] == TurnEnded("end", Usage(1, 2), turn="m")
+    assert heard[-2:] == [TurnEnded("end", Usage(1, 2), turn="m"), Settled()]
 
 
 def test_an_older_engine_without_flags_and_words_of_today_works() -> None:
@@ -224,7 +225,7 @@ def test_an_older_engine_without_flags_and_words_of_today_works() -> None:
     assert isinstance(ready, Ready)
     assert not ready.abilities.extras
     assert not any(ready.abilities.extras.get(flag) for flag in FLAGS["0.2.0"])
-    assert hear(side, START, '{"type":"stream_end","msg_id":"m"}')[-1] == TurnEnded("end", turn="m")
+    assert hear(side, START, '{"type":"stream_end","msg_id":"m"}')[-2] == TurnEnded("end", turn="m")
 
 
 def test_flags_of_any_type_are_no_reason_to_refuse_an_engine() -> None:

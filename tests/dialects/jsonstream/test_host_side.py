@@ -32,6 +32,7 @@ from polylect.vocab.events import (
     ReplyEnded,
     ServerChanged,
     SettingChanged,
+    Settled,
     StepEnded,
     StepStarted,
     TextDelta,
@@ -106,7 +107,8 @@ def test_an_error_just_before_the_end_is_why_the_turn_ended() -> None:
     for error in (f'{{"type":"error","msg_id":"m",{fault}}}', f'{{"type":"error",{fault}}}'):
         for end in ('{"type":"stream_end","msg_id":"m"}', '{"type":"stream_end","msg_id":"m","finish_reason":"error"}'):
             heard = hear(host(READY, '{"type":"stream_start","msg_id":"m"}'), error, '{"type":"pong"}', end)
-            assert heard == [TurnEnded("error", failure=Failure("engine_error", "broke", "engine"), turn="m")]
+            failed = TurnEnded("error", failure=Failure("engine_error", "broke", "engine"), turn="m")
+            assert heard == [failed, Settled()]
 
 
 COST = '{"type":"session_cost","session_id":"s","total_cost_usd":1,"per_turn":[]}'
@@ -119,16 +121,16 @@ def test_a_service_that_failed_was_asked_so_there_was_a_step() -> None:
     failed = TurnEnded("error", failure=Failure("provider_error", "busy", "provider", True), turn="m")
     broken = [ReplyEnded("error", error="busy", turn="m"), StepEnded(turn="m")]
     start = '{"type":"stream_start","msg_id":"m"}'
-    assert hear(host(READY, start), error, end) == [StepStarted(turn="m"), *broken, failed]
+    assert hear(host(READY, start), error, end) == [StepStarted(turn="m"), *broken, failed, Settled()]
     told = hear(host(READY, start), COST, error, end)
-    assert told == [StepStarted(turn="m"), *broken, CostChanged(Usage(cost=1.0)), failed]
+    assert told == [StepStarted(turn="m"), *broken, CostChanged(Usage(cost=1.0)), failed, Settled()]
     told = hear(host(READY, start), WORDS, error, COST, end)[2:]
-    assert told == [BlockEnded(Text("Hi"), turn="m"), *broken, CostChanged(Usage(cost=1.0)), failed]
+    assert told == [BlockEnded(Text("Hi"), turn="m"), *broken, CostChanged(Usage(cost=1.0)), failed, Settled()]
     call = '"msg_id":"m","call_id":"c","tool_name":"Bash"'
     result = f'{{"type":"tool_result",{call},"status":"success","output":"","output_type":"text"}}'
     told = hear(host(*ASKED, f'{{"type":"tool_running",{call}}}'), result, error, end)[1:]
     before = [ReplyEnded("calls", turn="m"), StepEnded(turn="m")]
-    assert told == [*before, StepStarted(turn="m"), *broken, failed]
+    assert told == [*before, StepStarted(turn="m"), *broken, failed, Settled()]
 
 
 def test_what_a_turn_cost_is_told_when_its_last_step_is_over() -> None:
@@ -139,6 +141,7 @@ def test_what_a_turn_cost_is_told_when_its_last_step_is_over() -> None:
         StepEnded(turn="m"),
         CostChanged(Usage(cost=1.0)),
         TurnEnded("end", turn="m"),
+        Settled(),
     ]
     assert hear(side, COST) == [CostChanged(Usage(cost=1.0))], "some engines tell it after the end"
 
@@ -162,7 +165,16 @@ def test_an_error_after_which_the_turn_goes_on_has_ended_nothing() -> None:
         Failed(Failure("tool_error", "broke", "tool", True)),
         Notice("going on", turn="m"),
         TurnEnded("end", turn="m"),
+        Settled(),
     ]
+
+
+def test_nothing_is_settled_while_a_prompt_waits() -> None:
+    side = host(READY)
+    say(side, Prompt("m", "hi"), Prompt("n", "and then"))
+    start = '{"type":"stream_start","msg_id":"m"}'
+    assert hear(side, start, END, only=(Settled,)) == []
+    assert hear(side, start.replace('"m"', '"n"'), END.replace('"m"', '"n"'), only=(Settled,)) == [Settled()]
 
 
 def test_a_refused_prompt_ends_without_having_begun() -> None:
@@ -180,7 +192,7 @@ def test_a_turn_that_was_stopped_reads_cancelled() -> None:
         say(side, Prompt("m", "hi"))
         hear(side, '{"type":"stream_start","msg_id":"m"}')
         assert say(side, Cancel(ref="r")) == ([Reply("r")], [{"type": "stop"}])
-        assert hear(side, end) == [TurnEnded("cancelled", turn="m")]
+        assert hear(side, end) == [TurnEnded("cancelled", turn="m"), Settled()]
 
 
 def test_stop_is_never_said_to_an_idle_engine() -> None:

@@ -45,6 +45,7 @@ class HostSide:
         self._reader = EventReader(env.new_id, resumed=resumed)
         self._completer = Completer(env.new_id)
         self._hold = Hold(hold=hold)
+        self._settled = True
         fields = {"forwardSubagentText": True, **(initialize or {})}
         self._commands = Commands(env.new_id, self._reader, self._hold, offers=offers or {}, fields=fields)
         self._tally = Tally(env.now)
@@ -117,6 +118,12 @@ class HostSide:
                     silent.discard(turn)
                     self._commands.steers.discard(turn)
                     self._commands.release(self._hold.ended(turn))
+                    yield from self._rest()
+                case e.AgentEnded():
+                    yield event
+                    yield from self._rest()
+                case e.Settled():
+                    yield from self._rest()
                 case e.QueueChanged(prompts):
                     yield replace(event, prompts=tuple(turn for turn in prompts if turn not in silent))
                 case _:
@@ -127,10 +134,18 @@ class HostSide:
         self._hold.began(event.turn)
         if event.turn in self._commands.silent:
             return
+        self._settled = False
         yield replace(event, cause="engine") if steer else event
         if prompt:
             yield e.UserMessage(prompt.text, "steer" if steer else "prompt", prompt.attachments, turn=event.turn)
         self._commands.release(self._hold.ready())  # a tape may begin after the greeting
+
+    def _rest(self) -> list[e.Event]:
+        """Most engines do not say that nothing runs and nothing waits."""
+        if self._settled or self._hold.running or not self._completer.idle:
+            return []
+        self._settled = True
+        return [e.Settled()]
 
     def _complete(self, events: Iterable[e.Event]) -> list[e.Event]:
         return complete(self._completer, events)

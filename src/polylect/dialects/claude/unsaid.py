@@ -69,7 +69,7 @@ _IN_ANY_VERSION = (
     "UnknownEvent",
     "MalformedEvent",
     "TurnStarted.cause",
-    "Settled",
+    "Settled.session",
     "Reply.data",
     "Reply.failure.code",
     "Reply.failure.message",

@@ -53,6 +53,7 @@ class HostSide:
         self._reader = EventReader()
         self._completer = Completer(env.new_id)
         self._hold = Hold(hold=hold)
+        self._settled = True
         self._steers: set[str] = set()
         """Turns that stand for a steer."""
         self._requests: dict[str, tuple[str, str]] = {}
@@ -141,6 +142,10 @@ class HostSide:
                     yield event
                     self._steers.discard(event.turn)
                     yield from self._release(self._hold.ended(event.turn))
+                    yield from self._rest()
+                case e.AgentEnded():
+                    yield event
+                    yield from self._rest()
                 case _:
                     yield event
 
@@ -151,12 +156,20 @@ class HostSide:
     def _begin(self, event: e.TurnStarted) -> Iterator[e.Event]:
         prompt, steer = self._hold.prompt(event.turn), event.turn in self._steers
         self._hold.began(event.turn)
+        self._settled = False
         yield replace(event, cause="engine") if steer else event
         if prompt:
             yield e.UserMessage(
                 prompt.text, "steer" if steer else "prompt", prompt.attachments, turn=event.turn, session=event.session
             )
         yield from self._release(self._hold.ready())  # a tape may begin after `ready`
+
+    def _rest(self) -> list[e.Event]:
+        """There is no frame for it that nothing runs and nothing waits."""
+        if self._settled or self._hold.running or not self._completer.idle:
+            return []
+        self._settled = True
+        return [e.Settled()]
 
     def _complete(self, events: Iterable[e.Event]) -> list[e.Event]:
         return complete(self._completer, events)

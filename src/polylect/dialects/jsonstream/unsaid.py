@@ -58,7 +58,7 @@ _IN_ANY_VERSION = (
     "TurnEnded.failure.code",
     "TurnStarted.cause",
     "TurnEnded.reason=refused",
-    "Settled",
+    "Settled.session",
     "Reply.data",
     "Reply.failure.code",
     "Reply.failure.message",
