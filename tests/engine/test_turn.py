@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from doubles import Crash, Echo, Fail, Part, Played, Show, Talk, converse, run
+from polylect.engine.store import MemoryStore
 from polylect.providers.scripted import Scripted
 from polylect.vocab.answers import Stats
 from polylect.vocab.commands import AddContext, Prompt, Query
@@ -355,3 +356,25 @@ def test_messages_state_and_stats_can_be_asked_for(tmp_path: Path) -> None:
     assert stats.data == Stats("s1", users=1, assistants=1, calls=1, results=1, usage=ONE + ONE)
     assert weather.failure is not None
     assert weather.failure.code == "unsupported"
+
+
+class Full(MemoryStore):
+    def spill(self, text: str) -> str:
+        raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_result_that_no_window_would_hold_is_cut_in_the_middle_and_kept_in_a_file(tmp_path: Path, kept: bool) -> None:
+    text = "a" * 150_000 + "b" * 150_000
+    model = Scripted.in_order([{"call": "Echo", "args": {"text": text}}, "done"])
+    store = (MemoryStore if kept else Full)(str(tmp_path))
+    wholes: list[str] = []
+
+    def host(event: Event) -> None:
+        wholes.extend(path.read_text() for path in tmp_path.rglob("*.txt") if isinstance(event, ToolFinished))
+
+    talk = converse(tmp_path, model, [Prompt("t1", "go")], Echo(), store=store, host=host)
+    [done] = talk.of(ToolFinished)
+    assert (done.output[:100_000], done.output[-100_000:]) == ("a" * 100_000, "b" * 100_000)
+    assert "[truncated 100000 chars" in done.output[100_000:-100_000]
+    assert wholes == ([text] if kept else [])

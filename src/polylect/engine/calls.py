@@ -5,6 +5,7 @@ import copy
 import logging
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from msgspec.structs import force_setattr, replace
@@ -32,6 +33,8 @@ from polylect.vocab.ports import Tool, ToolReturn
 
 STOPPED = "Stopped"
 SKIPPED = "A message from the user came first"
+MOST_OUTPUT = 200_000
+"""Characters of a result that the model is shown."""
 SUSPENSION = 300.0
 """How long a call inside a call waits for its answer, if nothing else is set: some hosts cannot give one."""
 _log = logging.getLogger(__name__)
@@ -183,10 +186,25 @@ class Calls:
         """The user's own code sees what came of it before the model does."""
         after = await self._agent.hooks.after_tool(self._agent.scene(self.turn), call, returned)
         output = returned.output if after.output is None else after.output
-        told = "\n\n".join(filter(None, (output, before.context, after.context)))
+        told = "\n\n".join(filter(None, (self._fitting(output), before.context, after.context)))
         self._finish(call, replace(returned, output=told), "ok" if returned.ok else "error")
         if after.interrupt:
             self._interrupt()
+
+    def _fitting(self, output: str) -> str:
+        """Our own tools know their limits, those of others may not: a window has to hold more than one result."""
+        if len(output) <= MOST_OUTPUT:
+            return output
+        half, where = MOST_OUTPUT // 2, ""
+        with suppress(OSError):
+            where = f"; all of it is in {self.spill(self._agent.asks.scrub(output))}"
+        return f"{output[:half]}\n\n... [truncated {len(output) - MOST_OUTPUT} chars{where}] ...\n\n{output[-half:]}"
+
+    def spill(self, text: str) -> str:
+        """What the model is told of it may also read, wherever the session lives."""
+        path = self._agent.session.store.spill(text)
+        self._agent.rules.add(Rule("path", os.path.dirname(path), write=False))
+        return path
 
     def _judge(self, tool: Tool, args: dict[str, Any]) -> tuple[Wanted, Verdict]:
         settings = self._agent.settings
@@ -334,11 +352,7 @@ class Context:
         self._calls.plan(self.call, items)
 
     def spill(self, text: str) -> str:
-        """What the model is told of it may also read, wherever the session lives."""
-        path = self.agent.session.store.spill(text)
-        rule = Rule("path", os.path.dirname(path), write=False)
-        self.agent.rules.add(rule)
-        return path
+        return self._calls.spill(text)
 
 
 def _described(tool: Tool, args: dict[str, Any]) -> str:
