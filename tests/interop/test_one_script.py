@@ -23,7 +23,7 @@ from polylect.vocab import events as e
 from polylect.vocab.complete import Completer
 
 pytestmark = pytest.mark.interop
-PATIENCE = 150.0
+PATIENCE = 60.0
 SLOW = "One moment"
 PROGRESS = (e.Alive, e.ToolOutput)
 """How often it is told, if at all, is a matter of pace."""
@@ -95,7 +95,7 @@ async def converse(engine: Engine | Reference, place: Path) -> Story:
                 "cancel": words(await listen(agent, "SLOW", then=agent.cancel)),
                 "second turn": words(await listen(agent, "AGAIN")),
                 "error": words(await listen(agent, "REFUSE")),
-                "after": words(await listen(agent, "AGAIN")),
+                "after": await to_rest(agent, "AGAIN"),
                 "settings": sorted(f"SettingChanged {key}" for key, value in agent.settings.items() if value),
             }
             session = await engine.session(agent)
@@ -122,6 +122,21 @@ async def listen(
         if then and isinstance(event, e.TextDelta) and said(heard) == SLOW:
             await then()
     return heard
+
+
+async def to_rest(agent: Agent, prompt: str) -> list[str]:
+    """A turn, and that nothing runs any more, which is said in its own time."""
+    rest = asyncio.create_task(settled(agent))
+    return [*words(await listen(agent, prompt)), await asyncio.wait_for(rest, PATIENCE)]
+
+
+async def settled(agent: Agent) -> str:
+    over = False
+    async for event in agent.events():
+        over = over or isinstance(event, e.TurnEnded)
+        if over and isinstance(event, e.Settled):
+            return "Settled"
+    return "gone"
 
 
 def said(heard: list[Event]) -> str:
@@ -156,11 +171,11 @@ def files(place: Path, name: str) -> list[str]:
 
 
 def words(events: list[Event]) -> list[str]:
-    """Deltas of a block are one. What is set is told at any time, so the settings are a chapter of their own."""
+    """Deltas of a block are one. What is set, and that all is at rest, belongs to no turn and is looked at apart."""
     told: list[str] = []
     before: type[Event] | None = None
     for event in events:
-        if isinstance(event, (*PROGRESS, e.SettingChanged)):
+        if isinstance(event, (*PROGRESS, e.SettingChanged, e.Settled)):
             continue
         if isinstance(event, DELTAS) and type(event) is before:
             told[-1] += event.text
@@ -219,7 +234,7 @@ def differences(expected: list[str], heard: list[str]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Story:
-    return asyncio.run(asyncio.wait_for(converse(Reference(), tmp_path_factory.mktemp("here")), PATIENCE))
+    return asyncio.run(asyncio.wait_for(converse(Reference(), tmp_path_factory.mktemp("here")), 3 * PATIENCE))
 
 
 def test_the_reference_is_the_vocabulary(reference: Story) -> None:
@@ -251,7 +266,7 @@ def test_the_same_program_hears_the_same_events(
     name: str, tmp_path: Path, reference: Story, capsys: pytest.CaptureFixture[str]
 ) -> None:
     engine = ENGINES[name]
-    told = asyncio.run(asyncio.wait_for(converse(engine, tmp_path), PATIENCE))
+    told = asyncio.run(asyncio.wait_for(converse(engine, tmp_path), 3 * PATIENCE))
     found = [
         (chapter, difference)
         for chapter, expected in reference.items()
