@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 LATER = frozenset(
-    {"ssl", "asyncio.sslproto", "inspect", "linecache", "textwrap", "locale", "platform", "base64", "copy"}
-    | {"msgspec.inspect", "httptools"}
+    {"ssl", "asyncio.sslproto", "asyncio.staggered", "inspect", "linecache", "textwrap"}
+    | {"locale", "platform", "base64", "copy", "msgspec.inspect", "msgspec.toml", "msgspec.yaml", "httptools"}
 )
 _ANSWERS = {"platform": {"system": lambda: os.uname().sysname}}
 """What is asked while others are imported (here by uuid), and needs no more than this."""

@@ -56,9 +56,11 @@ _LULL = 0.01
 _log = logging.getLogger(__name__)
 
 
-def load_wire(face: str) -> None:
-    """The one that will be spoken, while imports are cheap; all others stay where they are."""
-    import_module(f"polylect.dialects.{face or 'jsonstream'}.engine_side")
+def load(values: Mapping[str, object]) -> None:
+    """The one wire that will be spoken and the one service that will answer, while imports are cheap."""
+    import_module(f"polylect.dialects.{values.get('face') or 'jsonstream'}.engine_side")
+    with suppress(ImportError, LookupError):  # which is told when it is opened
+        plug.load("providers", str(values["provider"]))
 
 
 def run(start: Start, packed: PackedImports) -> int:

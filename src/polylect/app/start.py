@@ -119,9 +119,9 @@ def _serve(start: Start) -> int:
     try:
         with PackedImports() as packed:
             with LazyImports():
-                from polylect.app.serve import load_wire, run  # asyncio, msgspec and the engine: 40 ms
+                from polylect.app.serve import load, run  # asyncio, msgspec and the engine: 40 ms
 
-                load_wire(str(start.values.get("face") or ""))
+                load(start.values)
             gc.enable()
             gc.freeze()
             return run(start, packed)
