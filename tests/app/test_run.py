@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -79,6 +80,34 @@ def test_a_deny_rule_wins_over_an_allow_rule(place: Place) -> None:
     assert not (place.workspace / "made.txt").exists()
 
 
+READS = """
+[[reply]]
+when.step = 1
+say = [{ call = "Read", id = "c1", args = { file_path = "secret.txt" } }]
+
+[[reply]]
+text = "{result}"
+"""
+
+
+@pytest.mark.parametrize("engine", ["polylect", "polylect-omp", "polylect-claude"])
+def test_a_deny_rule_holds_for_what_is_done_unasked(place: Place, engine: str) -> None:
+    (place.workspace / "secret.txt").write_text("hush")
+    ran = run(place, READS, "go", "--deny", "Read(secret.txt)", "--engine", engine)
+    assert ran.returncode == 0
+    assert "hush" not in ran.stdout
+
+
+def test_a_deny_rule_holds_though_everything_else_is_allowed(place: Place) -> None:
+    ran = run(place, WRITES, "go", "--yes", "--deny", "Write")
+    assert ran.returncode == 0
+    assert not (place.workspace / "made.txt").exists()
+
+
+def test_what_nobody_allowed_is_told_from_what_a_rule_denies(place: Place) -> None:
+    assert run(place, WRITES, "go", "--deny", "Bash").returncode == 3
+
+
 def test_a_result_can_be_json_and_every_event_a_line(place: Place) -> None:
     result = json.loads(run(place, WRITES, "go", "--output", "json").stdout)
     assert result["text"] == "done"
@@ -118,6 +147,8 @@ def test_an_error_that_passes_by_itself_is_told_from_one_that_does_not(place: Pl
         (("go", "--allow", "Bash("), "not a rule"),
         (("go", "--schema", "no-such-file"), "--schema"),
         (("go", "--engine", "claude", "--provider", "x"), "cannot be told 'provider'"),
+        (("go", "--max-turns", "many"), "whole number"),
+        (("go", "--budget", "much"), "'much' is not an amount"),
     ],
 )
 def test_a_command_line_that_makes_no_sense_is_refused(place: Place, words: tuple[str, ...], why: str) -> None:
@@ -176,3 +207,32 @@ def test_a_run_that_cannot_start_its_engine_says_why(place: Place) -> None:
     ran = run(place, WRITES, "go", "--resume", "no-such-session")
     assert ran.returncode == 78
     assert "no-such-session" in ran.stderr
+
+
+def test_streams_that_are_closed_are_no_reason_to_break_down(place: Place) -> None:
+    for closed, words in (("<&-", "-"), (">&-", "hello"), ("<&- >&- 2>&-", "hello")):
+        line = f"{shlex.join(argv(place, WRITES, words, '--yes'))} {closed}"
+        ran = subprocess.run(["sh", "-c", line], env=place.env, capture_output=True, text=True, check=False)
+        assert (ran.returncode, ran.stdout) == (2 if words == "-" else 0, "")
+        assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no full device here")
+def test_an_answer_that_cannot_be_written_is_a_failure_in_one_line(place: Place) -> None:
+    with open("/dev/full", "w") as full:
+        words = argv(place, WRITES, "go", "--yes")
+        ran = subprocess.run(words, env=place.env, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (ran.returncode, ran.stderr.count("\n")) == (1, 1)
+
+
+def test_a_reader_that_goes_away_ends_the_work(place: Place) -> None:
+    script = '[[reply]]\nsay = ["some words", { wait = 600 }]\n'
+    words = argv(place, script, "go", "--output", "jsonl")
+    child = subprocess.Popen(words, env=place.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with child:
+        assert child.stdout
+        assert child.stderr
+        child.stdout.readline()
+        child.stdout.close()
+        assert child.wait(PATIENCE) == 0
+        assert child.stderr.read() == ""

@@ -312,3 +312,13 @@ def test_everything_can_be_had_at_once() -> None:
     names: dict[str, Any] = {}
     exec("from polylect.host import *", names)
     assert names["connect"] is connect
+
+
+def test_a_turn_that_runs_when_the_block_is_left_is_cancelled(tmp_path: Path) -> None:
+    async def talk() -> None:
+        async with here(tmp_path) as agent:
+            _, reading = await begun(agent, "hang")
+            await asyncio.sleep(0)
+        assert (await reading).reason == "cancelled"
+
+    bounded(talk())

@@ -26,8 +26,9 @@ class Forked:
         pipes = [os.pipe() for _ in range(3)]
         theirs, ours = ((pipes[0][0], pipes[1][1], pipes[2][1]), (pipes[0][1], pipes[1][0], pipes[2][0]))
         self._code: int | None = None
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:  # closed by whoever started us
+                stream.flush()
         self.pid = os.fork()
         if not self.pid:
             _be_the_engine(words, cwd, theirs)

@@ -29,6 +29,7 @@ FLAGS: dict[str, tuple[str, str]] = {
     "--approval-mode": ("text", "approval_mode"),
     "--approval-timeout": ("seconds", "approval_timeout"),
     "--trust-workspace": ("switch", "trust_workspace"),
+    "--deny": ("list", "deny"),
     "--add-dir": ("list", "folders"),
     "--extension": ("list", "extensions"),
     # The session and the workspace.
@@ -79,7 +80,7 @@ SHORT = {
 COMMON = (
     *("--script", "--base-url", "--api-key", "--config", "--workspace", "--stream-timeout", "--approval-timeout"),
     *("--on-eof", "--max-line", "--max-tokens", "--max-turns", "--trust-workspace", "--log-level"),
-    *("--max-budget-usd",),
+    *("--max-budget-usd", "--deny"),
     *("--version", "--help"),
 )
 """Ours, whatever program we stand in for."""

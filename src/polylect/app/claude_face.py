@@ -222,7 +222,7 @@ def _choose_rights(told: Options) -> None:
     if allowed:
         told["allow"] = allowed
     if denied := [rule for rule in forbidden if "(" in rule]:
-        told["deny"] = denied
+        told["deny"] = [*_rules(told.get("deny", [])), *denied]
     if without := [rule for rule in forbidden if "(" not in rule]:
         told["without"] = without
     if isinstance(named := told.pop("tools", None), list) and "default" not in (tools := _rules(named)):

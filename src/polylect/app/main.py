@@ -38,6 +38,7 @@ Flags
   --base-url URL  --api-key KEY
   --workspace FOLDER               where the work is; the current folder if not given
   --add-dir FOLDER                 another folder that tools may touch
+  --deny RULE                      what may never be done, as 'Read(.env)'; see docs/safety.md
   --extension FILE                 a Python file of yours that takes part; see docs/extensions.md
   --session-id ID | --resume ID|latest | --no-session
   --approval-mode default|auto_edit|force   --force
@@ -199,6 +200,7 @@ def _run(words: list[str]) -> int:
         with LazyImports():
             from polylect.app.run import main as run
         code = run(words)
-    sys.stdout.flush()
+    if sys.stdout is not None:
+        sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)  # taking all modules down one by one would take another 15 ms

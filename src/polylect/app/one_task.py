@@ -2,24 +2,27 @@
 
 import argparse
 import asyncio
+import io
 import json
 import signal
 import sys
+from collections.abc import AsyncIterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from polylect.app.policy import by_rules
+from polylect.app.policy import BY_RULE, NOBODY, by_rules
 from polylect.app.progress import Progress, in_short
 from polylect.app.who_answers import NoProvider, known_provider
 from polylect.host.agent import Agent
-from polylect.host.asking import Policy, allow_all
+from polylect.host.asking import Ask, Verdict
 from polylect.host.connecting import connect
 from polylect.host.errors import EngineDied, HostError, SchemaNotMet, TimedOut, TurnFailed
 from polylect.host.process import Child, Spawn, spawn
-from polylect.host.turn import Limits, Result
-from polylect.vocab.events import Ask, BudgetExceeded, Event, ToolCalled, ToolFinished
+from polylect.host.turn import Denial, Limits, Result
+from polylect.vocab.events import BudgetExceeded, Event, ToolCalled, ToolFinished
 
 DONE, FAILED, USAGE, UNASKED, LIMIT, UNFIT, LATER, CONFIGURATION = 0, 1, 2, 3, 4, 5, 75, 78
 
@@ -32,6 +35,8 @@ def run(
     engine: Child | None = None,
 ) -> int:
     """`engine` is one that has been started already."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # better than nothing where there is no such letter
     return asyncio.run(_Run(wanted, prompt, schema, wishes, engine).run())
 
 
@@ -48,8 +53,10 @@ class _Run:
         self._text = prompt
         self._schema = schema
         self._wishes = wishes
+        self._rules = by_rules(wanted.allow, wanted.deny, wanted.cwd)
         self._start: Spawn = spawn if engine is None else lambda argv, cwd, env: engine
         self._progress = Progress()
+        self._unheard: BaseException | None = None
         self._over = ""
         self._calls: dict[str, str] = {}
         self._signal = 0
@@ -63,6 +70,8 @@ class _Run:
         try:
             return await task
         except asyncio.CancelledError:
+            if self._unheard:
+                raise self._unheard from None
             return 128 + self._signal
         finally:
             beating.cancel()
@@ -71,27 +80,41 @@ class _Run:
             self._progress.clear()
 
     def _stop(self, task: "asyncio.Future[int]", number: int) -> None:
-        self._signal = number
-        task.cancel()
+        """Once: a second signal would only keep the engine from being ended."""
+        if not self._signal:
+            self._signal = number
+            task.cancel()
 
     async def _converse(self) -> int:
         wanted = self._wanted
         limits = Limits(wanted.timeout, wanted.idle, wanted.budget)
-        how: dict[str, Any] = {"approve": self._policy(), "limits": limits, "spawn": self._start}
+        how: dict[str, Any] = {"approve": self._judge, "limits": limits, "spawn": self._start}
         try:
             known_provider(wanted.engine, self._wishes, wanted.cwd)
             async with connect(wanted.engine, cwd=wanted.cwd, **how, **self._wishes) as agent:
-                listening = asyncio.ensure_future(self._listen(agent))
-                await asyncio.sleep(0)  # it listens from here on
+                listening = asyncio.ensure_future(self._listen(agent.events()))
+                listening.add_done_callback(partial(self._listened, asyncio.current_task()))
                 code = await self._talk(agent)
         except (EngineDied, NoProvider) as error:
             return self._fail(str(error), CONFIGURATION)
         await listening
         return code
 
-    def _policy(self) -> Policy:
-        wanted = self._wanted
-        return allow_all if wanted.yes else by_rules(wanted.allow, wanted.deny, wanted.cwd)
+    def _listened(self, talking: "asyncio.Task[Any] | None", listening: "asyncio.Task[None]") -> None:
+        """What cannot be written is not waited for."""
+        if talking and not listening.cancelled() and (error := listening.exception()):
+            self._unheard = error
+            talking.cancel()
+
+    def _judge(self, ask: Ask) -> Verdict:
+        """As the rules say; with `--yes`, what they do not forbid is allowed."""
+        verdict = self._rules(ask)
+        return True if self._wanted.yes and not _forbids(verdict) else verdict
+
+    def _unasked(self, denial: Denial) -> bool:
+        """Somebody could have allowed it. Not every wire tells what a rule of the engine's own has kept it from."""
+        by_us = _forbids(self._rules(Ask("", call=denial.call, name=denial.name, args=denial.args)))
+        return not by_us and not denial.reason.startswith(BY_RULE)
 
     async def _talk(self, agent: Agent) -> int:
         try:
@@ -106,12 +129,12 @@ class _Run:
             return self._fail(str(error), FAILED)
         except HostError as error:
             return self._fail(str(error), USAGE)
-        code = UNASKED if result.denials and not self._wanted.deny else DONE
+        code = UNASKED if any(map(self._unasked, result.denials)) else DONE
         self._say(result, code)
         return code
 
-    async def _listen(self, agent: Agent) -> None:
-        async for event in agent.events():
+    async def _listen(self, events: AsyncIterator[Event]) -> None:
+        async for event in events:
             self._progress.hear(event)
             match event:
                 case BudgetExceeded(reason, observed, limit):
@@ -119,7 +142,7 @@ class _Run:
                 case ToolCalled(call, name, args) | Ask(call=call, name=name, args=args):
                     self._calls[call] = in_short(name, args)
                 case ToolFinished(call, name, _, "denied", reason=reason):
-                    self._remark(f"denied: {self._calls.get(call) or name}: {reason}")
+                    self._remark(f"denied: {self._calls.get(call) or name or 'a call'}: {reason}")
             if self._wanted.output == "jsonl":
                 self._write(_as_json(event))
 
@@ -151,6 +174,10 @@ class _Run:
     def _write(self, line: str) -> None:
         self._progress.clear()
         print(line, flush=True)
+
+
+def _forbids(verdict: Verdict) -> bool:
+    return isinstance(verdict, str) and not verdict.startswith(NOBODY)
 
 
 def _told(result: Result) -> dict[str, Any]:

@@ -1,17 +1,21 @@
 """Rules of the one who starts a run, as answers to what any engine asks."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from polylect.engine.gate import Wanted, verdict
 from polylect.engine.rulebook import fault_in
 from polylect.engine.rules import parse
-from polylect.host.asking import Ask, Policy, Verdict
+from polylect.host.asking import Ask, Verdict
 from polylect.vocab.content import Category, Rule
 
 _NAMES = {"bash": "Bash", "read": "Read", "write": "Write", "edit": "Edit", "grep": "Grep", "find": "Glob"}
 """What other engines call tools that rules are written for."""
 _CATEGORIES: dict[str, Category] = {"Bash": "exec", "Read": "info", "Grep": "info", "Glob": "info", "Write": "edit"}
+NOBODY = "nobody is there to be asked"
+"""How the reason begins if it was not a rule that said no."""
+BY_RULE = "the rule "
+"""How it begins if it was."""
 _PATHS = ("file_path", "path", "notebook_path")
 
 
@@ -20,7 +24,7 @@ def rule_fault(texts: Sequence[str]) -> str:
     return fault_in(list(texts))
 
 
-def by_rules(allow: Sequence[str], deny: Sequence[str], cwd: str) -> Policy:
+def by_rules(allow: Sequence[str], deny: Sequence[str], cwd: str) -> Callable[[Ask], Verdict]:
     """Yes to what an allow rule names and no deny rule does; no to everything else, and why."""
     home, cwd = os.path.realpath(os.path.expanduser("~")), os.path.realpath(cwd)
     rules: list[Rule] = [rule for text in deny for rule in parse(text, "deny", cwd, home)]
@@ -28,11 +32,11 @@ def by_rules(allow: Sequence[str], deny: Sequence[str], cwd: str) -> Policy:
 
     def judge(ask: Ask) -> Verdict:
         if ask.kind != "permission":
-            return "nobody is there to be asked"
+            return NOBODY
         judged = verdict(_wanted(ask, cwd), "default", (), rules)
         if judged.decision == "allow":
             return True
-        return judged.why if judged.decision == "deny" else f"nobody is there to be asked: {judged.why}"
+        return judged.why if judged.decision == "deny" else f"{NOBODY}: {judged.why}"
 
     return judge
 

@@ -15,7 +15,7 @@ from polylect.app.who_answers import NoProvider, known_provider
 from polylect.host import known
 from polylect.vocab import json_schema
 
-USAGE = 2
+FAILED, USAGE = 1, 2
 _WISHES = ("provider", "model", "mode", "resume", "script", "base_url", "system_prompt", "max_turns")
 _ENDS = """\
 exit codes: 0 done, 1 failed, 2 usage, 3 something needed approval and nobody was there, 4 budget, time or turn limit,
@@ -35,6 +35,7 @@ def main(words: list[str]) -> int:
             raise Bad(fault)
         wishes = {name: getattr(wanted, name) for name in _WISHES if getattr(wanted, name) is not None}
         wanted.engine, wishes = which_engine.chosen(wanted.engine, wanted.dialect, wishes)
+        wishes |= _forbidden(wanted)
         engine = _ahead(wanted, wishes)
         from polylect.app.one_task import run  # while the engine imports its own half
 
@@ -43,6 +44,12 @@ def main(words: list[str]) -> int:
     except (Bad, ValueError, LookupError) as error:
         print(f"polylect run: {error}", file=sys.stderr)
         return USAGE
+    except BrokenPipeError:
+        raise  # whoever reads has seen enough
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left to be written would fail again
+        print(f"polylect run: stdin or stdout: {error.strerror}", file=sys.stderr)
+        return FAILED
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
 
@@ -64,20 +71,32 @@ def _parser() -> argparse.ArgumentParser:
     say("--idle", metavar="SECONDS", type=_amount, default=0.0, help="stop when nothing is heard for so long")
     say("--file", metavar="PATH", action="append", default=[], help="a file for the model to look at")
     say("--cwd", metavar="FOLDER", default=".", help="where the work is")
-    for name in ("provider", "model", "mode", "resume", "script", "base-url", "system-prompt", "max-turns"):
+    say("--max-turns", metavar="NUMBER", type=_number, help="stop after so many requests to the model")
+    for name in ("provider", "model", "mode", "resume", "script", "base-url", "system-prompt"):
         say(f"--{name}", dest=name.replace("-", "_"))
     return parser
 
 
 def _amount(text: str) -> float:
-    amount = float(text)
+    try:
+        amount = float(text)
+    except ValueError:
+        amount = 0.0
     if not 0 < amount < 1e9:
-        raise argparse.ArgumentTypeError(f"{text} is not an amount above zero")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an amount above zero")
     return amount
 
 
+def _number(text: str) -> str:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above zero")
+    return text
+
+
 def _prompt(wanted: argparse.Namespace) -> str:
-    prompt: str = sys.stdin.read() if wanted.prompt == "-" else wanted.prompt
+    prompt: str = wanted.prompt
+    if prompt == "-":
+        prompt = sys.stdin.read() if sys.stdin is not None else ""
     if not prompt.strip():
         raise Bad("the prompt is empty")
     if not os.path.isdir(wanted.cwd):
@@ -96,6 +115,16 @@ def _schema(path: str | None) -> dict[str, Any] | None:
     if fault := json_schema.fault_in(schema):
         raise Bad(f"--schema {path}: it is no JSON Schema: {fault}")
     return schema
+
+
+def _forbidden(wanted: argparse.Namespace) -> dict[str, Any]:
+    """An engine that does things unasked has to know itself what it may not."""
+    engine = known.ENGINES.get(wanted.engine) if wanted.deny and isinstance(wanted.engine, str) else None
+    if engine is None:
+        return {}
+    if engine.dialect == "omp" and "deny" not in engine.flags:
+        raise Bad(f"{engine.name} asks nobody and has no rules, so --deny cannot hold there")
+    return {"deny": wanted.deny} if "deny" in engine.flags else {}
 
 
 def _ahead(wanted: argparse.Namespace, wishes: dict[str, Any]) -> ahead.Forked | None:

@@ -241,7 +241,7 @@ class Agent:
         """Bounded: the engine has a few seconds to end by itself. Returns its exit code."""
         for chore in self._chores:
             chore.cancel()
-        return await self._lifeline.close()
+        return await self._lifeline.close(Cancel() if self._line.busy else None)
 
     # For turns and asks.
 

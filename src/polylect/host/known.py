@@ -47,8 +47,9 @@ _OURS = {
     "max_turns": ("--max-turns", "{}"),
     "add_dir": ("--add-dir", "{}"),
     "max_cost": ("--max-budget-usd", "{}"),
+    "deny": ("--deny", "{}"),
 }
-_ONLY_OURS = ("script", "add_dir", "max_cost")
+_ONLY_OURS = ("script", "add_dir", "max_cost", "deny")
 _OWN_MODES = {name: name for name in ("default", "auto_edit", "force", "plan", "dont_ask")}
 _THEIR_MODES = {"default": "default", "auto_edit": "auto_edit", "force": "force"}
 _CLAUDE_MODES = {
@@ -66,6 +67,7 @@ _CLAUDE = {
     "max_turns": ("--max-turns", "{}"),
     "max_cost": ("--max-budget-usd", "{}"),
     "add_dir": ("--add-dir", "{}"),
+    "deny": ("--disallowedTools", "{}"),
     "mode": ("--permission-mode", "{}"),
     "partial": ("--include-partial-messages",),
 }

@@ -3,9 +3,11 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from polylect.host.errors import EngineDied
 from polylect.host.link import Gone, Hear, Link
+from polylect.vocab.commands import Command
 from polylect.vocab.events import Event, Ready
 
 _log = logging.getLogger(__name__)
@@ -93,9 +95,13 @@ class Lifeline:
         await asyncio.shield(self._reviving)
         return await self.here()
 
-    async def close(self) -> int:
-        """Bounded: the engine has a few seconds to end by itself. Returns its exit code."""
+    async def close(self, last: Command | None = None) -> int:
+        """Bounded: the engine has a few seconds to end by itself, after this `last` word. Returns its exit code."""
         self.restarts = 0
+        if last and self._link and self._gone is None:
+            with suppress(EngineDied):
+                for event in self._link.send(last):
+                    self._tell(event)
         if self._reviving is not None:
             self._reviving.cancel()
             await asyncio.wait([self._reviving])

@@ -21,6 +21,10 @@ class Line:
         """Those that somebody still holds."""
         return iter(list(self._turns.values()))
 
+    @property
+    def busy(self) -> bool:
+        return bool(self._order)
+
     def get(self, id: str) -> "Turn | None":
         return self._turns.get(id)
 
