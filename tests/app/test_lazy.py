@@ -89,10 +89,31 @@ def test_nothing_is_hidden_any_more_once_the_imports_are_done() -> None:
     assert run(start + program) == "None True\n"
 
 
-def test_what_is_asked_while_others_are_imported_needs_no_loading_and_is_the_truth() -> None:
+def test_uuid_is_told_the_system_without_loading_platform_and_it_is_the_truth() -> None:
     program = """
-import platform
-early = platform.system()
-print(type(platform).__name__, early == platform.uname().system == platform.system(), type(platform).__name__)
+import platform, uuid
+loaded = type(platform).__name__
+print(loaded, uuid._LINUX == (platform.system() == 'Linux'), type(platform).__name__)
 """
     assert run(ASYNCIO + program) == "_Later True module\n"
+
+
+def test_a_connection_without_tls_does_not_load_it_and_one_of_tls_is_still_known() -> None:
+    program = """
+import socket, ssl
+async def serve():
+    server = await asyncio.start_server(lambda reader, writer: writer.close(), '127.0.0.1', 0)
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    print(await reader.read(), '_ssl' in sys.modules)
+    writer.close()
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    with ssl.SSLSocket._create(socket.socket(), context=tls, server_hostname='x') as wrapped:
+        wrapped.setblocking(False)
+        try:
+            await asyncio.get_running_loop().sock_connect(wrapped, server.sockets[0].getsockname())
+        except TypeError as error:
+            print(error)
+    server.close()
+asyncio.run(serve())
+"""
+    assert run(ASYNCIO + program) == "b'' False\nSocket cannot be of type SSLSocket\n"

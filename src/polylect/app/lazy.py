@@ -21,8 +21,11 @@ LATER = frozenset(
     {"ssl", "asyncio.sslproto", "asyncio.staggered", "inspect", "linecache", "textwrap"}
     | {"locale", "platform", "base64", "copy", "msgspec.inspect", "msgspec.toml", "msgspec.yaml", "httptools"}
 )
-_ANSWERS = {"platform": {"system": lambda: os.uname().sysname}}
-"""What is asked while others are imported (here by uuid), and needs no more than this."""
+_ANSWERS: dict[tuple[str, str, str], object] = {
+    ("uuid", "platform", "system"): lambda: os.uname().sysname,
+    ("asyncio.base_events", "ssl", "SSLSocket"): type("NoSocket", (), {}),  # while ssl is not loaded, none is one
+}
+"""Who asks which module for what, and can be told without loading it."""
 _NEEDS = {"ssl": "_ssl"}
 """A Python may be built without these; then the import has to fail as it always does."""
 HIDDEN = frozenset({"typing_extensions"})
@@ -56,7 +59,8 @@ class _Later(ModuleType):
         spec = ModuleType.__getattribute__(self, "__spec__")
         if name == "__spec__":  # every import statement looks at it
             return spec
-        if answer := _ANSWERS.get(spec.name, {}).get(name):
+        asker = sys._getframe(1).f_globals.get("__name__", "")
+        if answer := _ANSWERS.get((asker, spec.name, name)):
             return answer
         with _lock:
             if type(self) is _Later:

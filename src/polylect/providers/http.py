@@ -4,7 +4,6 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING, Self, cast
 
 from msgspec import Struct
@@ -92,8 +91,6 @@ class Client:
         Response()  # its parser is loaded by its first use
         if url.lower().startswith("https:"):
             self._trust()
-        else:
-            asyncio.get_running_loop().run_in_executor(None, _load)
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
         """Ask. Raises ProviderError if no answer comes; any status is an answer."""
@@ -194,11 +191,6 @@ def _context(env: Mapping[str, str], ca_file: str) -> "SSLContext":
     from polylect.providers import tls
 
     return tls.client_context(env, ca_file)
-
-
-def _load() -> None:
-    """What asyncio uses whenever it connects a socket, also without TLS: ssl, 15 ms."""
-    import_module("polylect.providers.tls")
 
 
 def _target(place: Url, proxy: Url | None) -> str:
