@@ -227,6 +227,8 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 
 def test_p5_commands_cannot_read_the_memory_of_the_engine(place: Place) -> None:
+    """Not even where there is no sandbox, in which they would not so much as see it."""
+    place.configure('[sandbox]\nmode = "off"')
     look = "e=$PPID; for i in 1 2; do e=$(awk '/^PPid/ {print $2}' /proc/$e/status); done; "
     look += "tr '\\0' ' ' </proc/$e/cmdline; head -c 1 /proc/$e/maps; head -c 1 /proc/$e/environ; true"
     script = f'[[reply]]\nwhen.step = 1\nsay = [{{ call = "Bash", args.command = {json.dumps(look)} }}]\n'
