@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
-from doubles import Echo, Run, Talk, converse, run
+from doubles import Echo, Played, Run, Talk, converse, run
 from polylect.engine.budget import Budget
+from polylect.engine.store import MemoryStore
 from polylect.providers.scripted import Scripted
 from polylect.vocab.commands import Compact, Grant, Prompt
 from polylect.vocab.content import Usage
 from polylect.vocab.events import BudgetExceeded, CompactionStarted, CostChanged, Notice, Reply, ToolStarted, TurnEnded
+from polylect.vocab.ports import ReplyDone
 
 
 def endless(tool: str = "Echo", **more: Any) -> Scripted:
@@ -135,3 +137,16 @@ def test_t6_the_ledger_is_told_after_every_turn_and_no_price_in_it_is_made_up(tm
     unpriced = converse(tmp_path, Scripted.in_order(["hi"]), [Prompt("t1", "go")])
     [told] = unpriced.of(CostChanged)
     assert (told.total.cost, len(told.rows), told.rows[0]["cost_usd"]) == (None, 1, None)
+
+
+def test_one_call_without_a_price_does_not_lift_the_cap_on_dollars_for_the_others(tmp_path: Path) -> None:
+    replies = [[ReplyDone("end", Usage(10, 1, cost=cost))] for cost in (1.0, None, 1.0, 1.0, 1.0)]
+    prompts = [Prompt(f"t{number}", "go") for number in range(5)]
+    store = MemoryStore("")
+    cap = {"budget": Budget(max_cost_usd=2.5), "store": store}
+    talk = converse(tmp_path, Played(*replies), prompts, **cap)
+    assert [event.reason for event in talk.of(TurnEnded)] == ["end", "end", "end", "end", "limit"]
+    assert talk.of(BudgetExceeded)[0].observed == "$3.0000"
+    assert (talk.session.usage.cost, talk.session.stats().usage.cost) == (None, 3.0)
+    again = converse(tmp_path, Played(), [Prompt("t9", "go")], **cap)
+    assert again.of(TurnEnded)[0].reason == "limit"

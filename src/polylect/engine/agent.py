@@ -86,7 +86,8 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         )
         self.spent = Usage()
         """What has been used since the last turn ended, agents in the background included."""
-        self.meter: Meter = self.parent.meter if self.parent else Meter(self.settings.budget, session.usage)
+        own = Meter(self.settings.budget, session.usage, session.dollars)
+        self.meter: Meter = self.parent.meter if self.parent else own
         self.turn_meter: Meter | None = None
         """For the caps of the turn at hand; an agent that a turn waits for shares that turn's."""
         self.todos: Sequence[PlanItem] = ()
@@ -175,13 +176,13 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         """A reply's price is a price of this turn, and of the turn of whoever asked for it."""
         if reply.usage is not None and not self.session.counted(request):
             if self.turn_meter:
-                self.turn_meter.usage += reply.usage
+                self.turn_meter.spend(reply.usage)
             self._pass_on(reply, reply.usage, request)
 
     def _pass_on(self, reply: Message, usage: Usage, request: str) -> None:
         self.spent += usage
         if self.parent is None:
-            self.meter.usage += usage
+            self.meter.spend(usage)
         elif not self.parent.session.counted(request):
             self.parent._pass_on(reply, usage, request)
             self.parent.session.say("", replace(reply, content=(), stop=None), request=request)

@@ -21,23 +21,31 @@ class Budget(Struct, frozen=True):
 
 
 class Meter:
-    """What has been spent, by a session or by a turn of it. Time is counted while something runs."""
+    """What has been spent, by a session or by a turn of it.
 
-    def __init__(self, budget: Budget, usage: Usage) -> None:
+    `dollars` is the part of it whose price is known: one call without a price must not lift the cap for all others.
+    """
+
+    def __init__(self, budget: Budget, usage: Usage, dollars: float = 0.0) -> None:
         self.budget = budget
         self.usage = usage
+        self.dollars = dollars
         self.tool_seconds = 0.0
         self.processes = 0
         self._began = _now()
         self.told = False
         """A cap that is passed is told of once."""
 
+    def spend(self, usage: Usage) -> None:
+        self.usage += usage
+        self.dollars += usage.cost or 0.0
+
     def exceeded(self) -> BudgetExceeded | None:
         """The first cap that has been passed."""
         usage, budget = self.usage, self.budget
         seen = usage.input + usage.cache_read + usage.cache_write
         rows = (
-            ("max_cost_usd", usage.cost or 0.0, budget.max_cost_usd, "${:.4f}"),
+            ("max_cost_usd", self.dollars, budget.max_cost_usd, "${:.4f}"),
             ("max_tokens_in", seen, budget.max_tokens_in, "{}"),
             ("max_tokens_out", usage.output, budget.max_tokens_out, "{}"),
             ("max_wall_time", _now() - self._began, budget.max_wall_time_secs, "{:.1f}s"),

@@ -141,6 +141,11 @@ class Session:
         text = words(last).strip() if (last := next(replies, None)) else ""
         return text or None
 
+    @property
+    def dollars(self) -> float:
+        """What is known of its price: of some calls it may not be."""
+        return sum(row["cost_usd"] or 0.0 for row in self.ledger)
+
     def stats(self) -> Stats:
         blocks = [block for message in self.messages for block in message.content]
         commands = sum(isinstance(entry.body, ShellRan) for entry in current(self.store.entries))
@@ -150,7 +155,7 @@ class Session:
             assistants=sum(message.role == "assistant" for message in self.messages),
             calls=sum(isinstance(block, ToolCall) for block in blocks),
             results=sum(isinstance(block, ToolResult) for block in blocks),
-            usage=self.usage,
+            usage=replace(self.usage, cost=self.dollars) if self.dollars else self.usage,
             file=self.store.file,
         )
 

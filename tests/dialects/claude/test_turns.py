@@ -234,6 +234,16 @@ def test_a_result_tells_this_turns_usage_and_the_sessions_cost() -> None:
     assert (result["num_turns"], result["result"], result["stop_reason"]) == (1, "Hi", "end_turn")
 
 
+def test_a_price_that_nobody_knows_takes_nothing_away_from_what_is_known() -> None:
+    talk = Talk()
+    known, unknown = {"model": "m", "cost_usd": 0.25}, {"model": "n", "cost_usd": None}
+    talk.say(CostChanged(Usage(1), (known, unknown)))
+    turn = talk.prompt()
+    talk.say(TurnStarted(turn=turn), UserMessage("go", turn=turn))
+    talk.say(CostChanged(Usage(2), (known, unknown, known, unknown), turn=turn), TurnEnded("end", turn=turn))
+    assert talk.frames[-1]["total_cost_usd"] == 0.25
+
+
 FAILURE = Failure("overloaded", "too busy", "provider", True)
 ENDS: list[tuple[TurnEnded, dict[str, Any]]] = [
     (TurnEnded("end"), {"subtype": "success", "is_error": False, "terminal_reason": "completed"}),

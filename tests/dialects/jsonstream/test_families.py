@@ -226,6 +226,12 @@ def test_t6_a_row_without_a_price_is_not_free() -> None:
     assert '{"turn":1,"model":"new","provider":"p","cost_usd":0.0,"priced":false}' in line
 
 
+def test_t6_what_is_known_of_a_price_is_told_beside_what_is_not() -> None:
+    row = {"turn": 1, "model": "new", "provider": "p"}
+    [line] = say(engine("cost_attribution"), CostChanged(Usage(7, 7), ({**row, "cost_usd": 1.5}, {**row, "turn": 2})))
+    assert '"total_cost_usd":1.5' in line
+
+
 def test_nothing_carries_the_id_of_a_turn_that_has_ended() -> None:
     side = engine(*FLAGS["0.2.0"])
     say(side, TurnEnded("end", turn="m"))

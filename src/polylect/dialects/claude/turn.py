@@ -76,7 +76,7 @@ class Books:
     def take(self, event: CostChanged, window: int) -> None:
         if not event.turn:
             self._before = event
-        self.total = (event.total.cost or 0.0) - (self._before.total.cost or 0.0)
+        self.total = _known(event) - _known(self._before)
         self.models = {}
         for row in event.rows[len(self._before.rows) :]:
             name = str(row.get("model") or "unknown")
@@ -90,6 +90,13 @@ class Books:
         found = {name: _less(now, self._told.get(name)) for name, now in self.models.items()}
         self._told = dict(self.models)
         return {name: used for name, used in found.items() if used.inputTokens or used.outputTokens}
+
+
+def _known(event: CostChanged) -> float:
+    """Dollars. A price that nobody knows counts as none, and takes nothing away from the others."""
+    if event.total.cost is not None:
+        return event.total.cost
+    return sum((row.get("cost_usd") or 0.0 for row in event.rows), 0.0)
 
 
 def result(event: TurnEnded, turn: Turn, books: Books, pen: Pen, text: str, queued: int) -> shapes.Result:

@@ -105,11 +105,13 @@ def abilities_of(offered: dict[str, Any]) -> Abilities:
 
 
 def cost(event: CostChanged, session: str) -> families.SessionCost:
-    """Raises ValueError if the sum is not known (T6) or a row lacks what the wire wants."""
-    if event.total.cost is None:
+    """The known part, and which rows lack a price. Raises ValueError if all do (T6), or lack what the wire wants."""
+    known = [row["cost_usd"] for row in event.rows if row.get("cost_usd") is not None]
+    total = event.total.cost if event.total.cost is not None else sum(known) if known else None
+    if total is None:
         raise ValueError("what this session cost is not known")
     rows = [_priced(row) for row in event.rows]
-    frame = {"session_id": event.session or session, "total_cost_usd": event.total.cost, "per_turn": rows}
+    frame = {"session_id": event.session or session, "total_cost_usd": total, "per_turn": rows}
     return msgspec.convert({**frame, "type": "session_cost"}, families.SessionCost)
 
 
