@@ -12,16 +12,16 @@ from polylect.host.asking import Policy
 from polylect.host.link import Link, ProcessLink, Tap
 from polylect.host.offering import HostTool
 from polylect.host.process import Spawn, spawn
-from polylect.host.turn import Limits
+from polylect.host.turn import Limits, checked
 from polylect.vocab.content import Server
 
 
 def connect(
-    engine: str | Sequence[str] | Callable[[], Link],
+    engine: str | Sequence[str | os.PathLike[str]] | Callable[[], Link],
     *,
     dialect: str = "",
     version: str = "",
-    cwd: str = ".",
+    cwd: str | os.PathLike[str] = ".",
     env: Mapping[str, str] | None = None,
     approve: Policy | None = None,
     tools: Sequence[HostTool | Callable[..., Any]] = (),
@@ -30,7 +30,7 @@ def connect(
     limits: Limits = Limits(),  # noqa: B008  (frozen)
     ready_within: float = 30.0,
     restarts: int = 0,
-    args: Sequence[str] = (),
+    args: Sequence[str | os.PathLike[str]] = (),
     tap: Tap = lambda way, data: None,
     spawn: Spawn = spawn,
     **wishes: Any,
@@ -42,26 +42,34 @@ def connect(
     `provider`, `mode`, `resume`, `session`, `system_prompt`, `max_turns` ...; `args` are flags as they stand.
     `spawn` starts the process, if it is to be in a container or on another machine.
     """
+    checked(limits)
     about = {"approve": approve, "tools": tools, "servers": servers, "settings": settings, "limits": limits}
     how: dict[str, Any] = {**about, "ready_within": ready_within, "restarts": restarts}
     if callable(engine):
         make = engine
         return Agent(lambda session: make(), **how)
-    around: dict[str, Any] = {"cwd": cwd, "tap": tap, "spawn": spawn}
+    if not engine or not isinstance(engine, Sequence):
+        raise TypeError(f"an engine is a name, a command line or a function that makes a link, not {engine!r}")
+    around: dict[str, Any] = {"cwd": os.fspath(cwd), "tap": tap, "spawn": spawn}
     environment = os.environ if env is None else env
+    flags = [os.fspath(word) for word in args]
     if not isinstance(engine, str):
         if not dialect or wishes:
             raise ValueError(
                 "a command line says all the engine is to be told, and needs its dialect: dialect='claude'"
             )
         around |= {"env": environment, **({"version": version} if version else {})}
-        wire, argv = _dialect(dialect), [_program(engine[0]), *engine[1:], *args]
+        words = [os.fspath(word) for word in engine]
+        wire, argv = _dialect(dialect, version), [_program(words[0]), *words[1:], *flags]
         return Agent(lambda session: ProcessLink(argv, wire, **around), **how)
     one = known.known(engine)
     wishes = known.from_here(wishes)
+    if wishes.get("mode") and "mode" not in one.flags:  # then it is told once it listens
+        known.mode_of(one, mode := str(wishes.pop("mode")))
+        how["settings"] = {"mode": mode, **(settings or {})}
     if limits.cost and "max_cost" in one.flags:  # not every wire tells what a turn costs while it runs
         wishes.setdefault("max_cost", limits.cost)
-    link = _to_known(one, wishes, args, dialect=dialect, version=version, environment=environment, around=around)
+    link = _to_known(one, wishes, flags, dialect=dialect, version=version, environment=environment, around=around)
     return Agent(link, **how, resumed=bool(wishes.get("resume")))
 
 
@@ -76,7 +84,7 @@ def _to_known(
     around: dict[str, Any],
 ) -> Callable[[str], Link]:
     """How to reach an engine we know, in the session of this name or in its first."""
-    wire = _dialect(dialect or one.dialect)
+    wire = _dialect(dialect or one.dialect, version)
     options: dict[str, Any] = {**around, "name": one.name, "install": one.install, **one.options}
     if told := version or one.version:
         options["version"] = told
@@ -91,8 +99,13 @@ def _to_known(
     return link
 
 
-def _dialect(name: str) -> Dialect:
+def _dialect(name: str, version: str) -> Dialect:
+    names = dict.fromkeys(engine.dialect for engine in known.ENGINES.values())
+    if name not in names:
+        raise LookupError(f"there is no dialect {name!r}; there are {', '.join(names)}")
     found: Dialect = plug.load("dialects", name).DIALECT
+    if version and version not in found.versions:
+        raise ValueError(f"{name} has no version {version!r}; there are {', '.join(found.versions)}")
     return found
 
 

@@ -1,5 +1,6 @@
 """Tools that the host itself runs for the engine's model."""
 
+import asyncio
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -24,24 +25,39 @@ class HostTool(Struct, frozen=True):
     parameters: Mapping[str, Any] = {}
 
     async def call(self, args: Mapping[str, Any]) -> str:
+        """Raises what the function raises."""
         found = self.run(**args)
         value = await found if isinstance(found, Awaitable) else found
         return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def tool(function: Callable[..., Any]) -> HostTool:
-    """A tool out of a function: its name, its docstring, and the types of its parameters."""
+    """A tool out of a function: its name, its docstring, and the types of its parameters, which its arguments have."""
     import msgspec
 
-    fields: dict[str, Any] = {}
-    needed = []
-    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
-        kind = Any if parameter.annotation is parameter.empty else parameter.annotation
-        fields[name] = msgspec.json.schema(kind)
-        if parameter.default is parameter.empty:
-            needed.append(name)
-    schema = {"type": "object", "properties": fields, "required": needed, "additionalProperties": False}
-    return HostTool(function.__name__, inspect.getdoc(function) or function.__name__, function, schema)
+    name = getattr(function, "__name__", "")
+    if not name.isidentifier():
+        raise TypeError(f"a tool is a function that has a name, not {function!r}: else write HostTool(name, ...)")
+    parameters = inspect.signature(function, eval_str=True).parameters.values()
+    if odd := [str(each) for each in parameters if each.kind not in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]:
+        raise TypeError(f"a tool is given its arguments by name: {name} cannot have {', '.join(odd)}")
+    types = {each.name: Any if each.annotation is each.empty else each.annotation for each in parameters}
+    try:
+        schemas, shared = msgspec.json.schema_components(types.values(), ref_template="#/$defs/{name}")
+    except TypeError as error:
+        raise TypeError(f"the parameters of {name} need types that JSON has: {error}") from None
+    schema = {
+        "type": "object",
+        "properties": dict(zip(types, schemas, strict=True)),
+        "required": [each.name for each in parameters if each.default is each.empty],
+        "additionalProperties": False,
+        **({"$defs": shared} if shared else {}),
+    }
+
+    def run(**args: Any) -> Any:
+        return function(**{key: msgspec.convert(value, types.get(key, Any)) for key, value in args.items()})
+
+    return HostTool(name, inspect.getdoc(function) or name, run, schema)
 
 
 class Offers:
@@ -49,6 +65,8 @@ class Offers:
 
     def __init__(self, tools: Sequence[HostTool]) -> None:
         self._tools = {tool.name: tool for tool in tools}
+        if len(self._tools) < len(tools):
+            raise ValueError(f"tools need names of their own: {', '.join(tool.name for tool in tools)}")
 
     def told(self) -> dict[str, Any]:
         """For the engine's ears, in both forms that there are: tools, and a server that has them."""
@@ -73,6 +91,10 @@ class Offers:
             return None, f"this host has no tool {name!r}"
         try:
             return {"content": [{"type": "text", "text": await tool.call(args)}]}, ""
+        except asyncio.CancelledError:
+            if getattr(asyncio.current_task(), "cancelling", int)():
+                raise
+            return None, "what the tool waited for was cancelled"
         except Exception as error:  # noqa: BLE001  (the model is told, and goes on)
             return None, f"{type(error).__name__}: {error}"
 

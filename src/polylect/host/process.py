@@ -53,9 +53,16 @@ class EngineProcess:
 
     @classmethod
     async def around(cls, child: Child) -> "EngineProcess":
-        stdin, stdout, stderr = _Writing(), _Reading(), _Reading()
-        for pipe, file in ((stdin, child.stdin), (stdout, child.stdout), (stderr, child.stderr)):
-            await pipe.connect(file)
+        stdin, stdout, stderr = _Writing(child.stdin), _Reading(child.stdout), _Reading(child.stderr)
+        try:
+            for pipe in (stdin, stdout, stderr):
+                await pipe.connect()
+        except BaseException:  # nobody else knows of it yet
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            for pipe in (stdin, stdout, stderr):
+                pipe.close()
+            raise
         return cls(child, stdin, stdout, stderr)
 
     @property
@@ -97,22 +104,32 @@ class EngineProcess:
         """End it politely, then less so. Whatever it started goes with it. Returns its exit code."""
         self._stdin.close()
         family = _descendants(self._child.pid)
-        for step in (None, signal.SIGTERM, signal.SIGKILL):
-            if step is not None:
-                self._signal(step)
-            if (await asyncio.wait([self._exiting], timeout=_GRACE))[0]:
-                break
-        self._signal(signal.SIGKILL)  # what it left behind in its own session
-        for pid in family:  # and what had gone away from there
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        await asyncio.wait([self._listening], timeout=_GRACE)
-        for task in (self._listening, self._watching, self._exiting):
-            task.cancel()
-        self._stdout.close()  # somebody else may still hold the other ends
-        self._stderr.close()
+        try:
+            for step in (None, signal.SIGTERM, signal.SIGKILL):
+                if step is not None:
+                    self._signal(step)
+                if (await asyncio.wait([self._exiting], timeout=_GRACE))[0]:
+                    break
+            self._kill(family)
+            await asyncio.wait([self._listening], timeout=_GRACE)
+        except BaseException:  # nobody wants to wait for it
+            self._kill(family)
+            self._child.wait()
+            raise
+        finally:
+            for task in (self._listening, self._watching, self._exiting):
+                task.cancel()
+            self._stdout.close()  # somebody else may still hold the other ends
+            self._stderr.close()
         code = self._child.poll()
         return -signal.SIGKILL if code is None else code
+
+    def _kill(self, family: Sequence[int]) -> None:
+        """What there still is of it in its own session, and what had gone away from there."""
+        self._signal(signal.SIGKILL)
+        for pid in family:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
 
     def _signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError, PermissionError):
@@ -136,23 +153,32 @@ class EngineProcess:
 class _Reading:
     """The end of a pipe that we read."""
 
-    async def connect(self, file: IO[bytes] | None) -> None:
+    def __init__(self, file: IO[bytes] | None) -> None:
+        self._file = file
+        self._end: IO[bytes] | asyncio.BaseTransport | None = file
+
+    async def connect(self) -> None:
         self._reader = asyncio.StreamReader()
         self.read = self._reader.read
         loop = asyncio.get_running_loop()
-        self._transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(self._reader), file)
+        self._end, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(self._reader), self._file)
 
     def close(self) -> None:
-        self._transport.close()
+        if self._end:
+            self._end.close()
 
 
 class _Writing:
     """The end of a pipe that we write."""
 
-    async def connect(self, file: IO[bytes] | None) -> None:
+    def __init__(self, file: IO[bytes] | None) -> None:
+        self._file = file
+        self._end: IO[bytes] | asyncio.StreamWriter | None = file
+
+    async def connect(self) -> None:
         loop, reader = asyncio.get_running_loop(), asyncio.StreamReader()
-        transport, protocol = await loop.connect_write_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
-        self._writer = asyncio.StreamWriter(transport, protocol, None, loop)
+        transport, protocol = await loop.connect_write_pipe(lambda: asyncio.StreamReaderProtocol(reader), self._file)
+        self._end = self._writer = asyncio.StreamWriter(transport, protocol, None, loop)
 
     def write(self, data: bytes) -> None:
         if data and not self._writer.is_closing():
@@ -163,7 +189,8 @@ class _Writing:
             await self._writer.drain()
 
     def close(self) -> None:
-        self._writer.close()
+        if self._end:
+            self._end.close()
 
 
 async def _exit_of(child: Child) -> int:

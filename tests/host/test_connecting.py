@@ -1,0 +1,94 @@
+"""What `connect` is told: understood, or refused at once with what would be right."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine_process import PATIENCE
+from polylect.host import Limits, connect
+from polylect.host.process import _descendants
+
+BROKEN = str(Path(__file__).parent / "broken_engine.py")
+
+
+@pytest.mark.parametrize(
+    ("engine", "wishes", "why"),
+    [
+        ("codex", {}, "known are polylect"),
+        ("", {}, "an engine is a name"),
+        ([], {}, "an engine is a name"),
+        (object(), {}, "an engine is a name"),
+        (["my-engine"], {}, "needs its dialect"),
+        (["my-engine"], {"dialect": "acp"}, "there are jsonstream, omp, claude"),
+        (["my-engine"], {"dialect": "omp", "version": "99"}, "there are 13, 18, pi"),
+        ("polylect", {"version": "99"}, r"there are 0\.2\.0, 0\.1\.0"),
+        ("polylect", {"mode": "yolo"}, "its modes are default"),
+        ("polylect", {"modle": "x"}, "it takes model"),
+        ("polylect", {"limits": 5}, r"Limits\("),
+        ("omp", {"mode": "plan"}, "omp has no modes"),
+        ("aionrs", {"mode": "plan"}, "its modes are default, auto_edit, force"),
+        ("claude", {"provider": "openai"}, "claude cannot be told 'provider'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_at_once(engine: Any, wishes: dict[str, Any], why: str) -> None:
+    with pytest.raises((TypeError, ValueError, LookupError), match=why):
+        connect(engine, **wishes)
+
+
+def test_a_mode_that_an_engine_has_no_flag_for_is_told_when_it_listens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", os.pathsep.join((str(tmp_path), os.environ["PATH"])))
+    (tmp_path / "aionrs").write_text(f'#!/bin/sh\nexec {sys.executable} "{BROKEN}" jsonstream hangs\n')
+    (tmp_path / "aionrs").chmod(0o755)
+    told = bytearray()
+
+    async def main() -> None:
+        agent = connect("aionrs", mode="force", tap=lambda way, data: told.extend(data), cwd=tmp_path)
+        async with asyncio.timeout(PATIENCE), agent:
+            pass
+
+    asyncio.run(main())
+    assert b'{"type":"set_mode","mode":"yolo"}' in told  # as this wire calls it
+
+
+def test_paths_may_be_paths(tmp_path: Path) -> None:
+    words: list[str | os.PathLike[str]] = [Path(sys.executable), Path(BROKEN), "jsonstream", "hangs"]
+
+    async def main() -> None:
+        async with asyncio.timeout(PATIENCE), connect(words, dialect="jsonstream", cwd=tmp_path) as agent:
+            assert agent.session == "s"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 4, 8])
+def test_an_engine_that_is_given_up_while_it_starts_is_ended_p1(tmp_path: Path, steps: int) -> None:
+    words = [sys.executable, BROKEN, "jsonstream", "never says ready"]
+    before = _descendants(os.getpid())
+
+    async def main() -> None:
+        entering = asyncio.ensure_future(connect(words, dialect="jsonstream", cwd=tmp_path).__aenter__())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        entering.cancel()
+        await asyncio.sleep(0)
+        entering.cancel()  # somebody is in a hurry
+        async with asyncio.timeout(PATIENCE):
+            await asyncio.wait([entering])
+
+    asyncio.run(main())
+    assert [pid for pid in _descendants(os.getpid()) if pid not in before and _runs(pid)] == []
+
+
+def _runs(pid: int) -> bool:
+    return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+
+
+def test_an_amount_below_zero_is_no_limit() -> None:
+    with pytest.raises(ValueError, match="not below zero"):
+        Limits(cost=-1)
