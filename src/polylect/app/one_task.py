@@ -37,7 +37,10 @@ def run(
     """`engine` is one that has been started already."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # better than nothing where there is no such letter
-    return asyncio.run(_Run(wanted, prompt, schema, wishes, engine).run())
+    task = _Run(wanted, prompt, schema, wishes, engine)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, task.signalled)  # add_signal_handler of the loop would load inspect: 6 ms
+    return asyncio.run(task.run())
 
 
 class _Run:
@@ -60,13 +63,17 @@ class _Run:
         self._over = ""
         self._calls: dict[str, str] = {}
         self._signal = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def signalled(self, number: int, frame: object) -> None:
+        if self._loop is None:
+            raise SystemExit(128 + number)
+        self._loop.call_soon_threadsafe(self._stop, number)
 
     async def run(self) -> int:
-        task = asyncio.ensure_future(self._converse())
+        task = self._task = asyncio.ensure_future(self._converse())
         beating = asyncio.ensure_future(self._progress.beat())
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._stop, task, number)
+        self._loop = asyncio.get_running_loop()
         try:
             return await task
         except asyncio.CancelledError:
@@ -79,11 +86,11 @@ class _Run:
                 await beating
             self._progress.clear()
 
-    def _stop(self, task: "asyncio.Future[int]", number: int) -> None:
+    def _stop(self, number: int) -> None:
         """Once: a second signal would only keep the engine from being ended."""
         if not self._signal:
             self._signal = number
-            task.cancel()
+            self._task.cancel()
 
     async def _converse(self) -> int:
         wanted = self._wanted
