@@ -359,6 +359,29 @@ def test_without_sessions_a_new_one_works_and_others_are_refused(tmp_path: Path)
     run(conversation, tmp_path, Played(said("one")), store=MemoryStore(str(tmp_path)))
 
 
+class Server(Hang):
+    """Leaves something running until the session is left."""
+
+    left = 0
+
+    async def leave_session(self) -> None:
+        self.left += 1
+
+
+def test_P1_what_tools_left_running_ends_with_the_session_it_was_started_in(place: Place) -> None:
+    tool = Server()
+
+    async def conversation(talk: Talk) -> None:
+        talk.send(Prompt("t1", "Hello"))
+        await talk.until(TurnEnded)
+        await talk.answer(OpenSession("resume", talk.session.id, ref="same"))
+        assert tool.left == 0
+        await talk.answer(OpenSession("new", ref="another"))
+        assert tool.left == 1
+
+    place.talk(conversation, said("one"), tools=(tool,))
+
+
 def test_agents_in_the_background_end_with_the_session_that_they_worked_for(place: Place) -> None:
     tasks = {"tasks": [{"name": "look", "prompt": "Look"}], "background": True}
 

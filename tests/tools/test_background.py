@@ -90,8 +90,9 @@ def test_it_outlives_its_call_but_not_the_session(context: FolderContext) -> Non
         await session.start(f"setsid sleep {marker} & sleep {marker} & echo up; wait")
         await session.until("bash_1", "\nup\n")
         assert processes_with(marker)
-        await session.bash.close()
+        await session.bash.leave_session()
         assert not processes_with(marker)
+        assert (await session.look()).output == "No command was started in the background."
 
     converse(context, talk)
 

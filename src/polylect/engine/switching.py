@@ -156,6 +156,9 @@ async def _entered(engine: Engine, command: OpenSession, session: Session, waiti
     if session is not old:
         engine.shell.cancel()  # what the user started there is told there, and nowhere else
         await _undisturbed(engine.shell.finished())
+        for leave in [getattr(tool, "leave_session", None) for tool in list(agent.tools.values())]:
+            if leave:
+                await _undisturbed(leave())
     engine.turns.drop()
     engine.turns.end_dropped()
     engine.turns.drop_steers(keep=False)

@@ -147,10 +147,12 @@ class Background:
         return self._jobs[id]
 
     async def close(self) -> None:
-        for job in self.jobs:
+        """End them all, and forget them: another session knows nothing of them."""
+        jobs, self._jobs = self.jobs, {}
+        for job in jobs:
             job.task.cancel()
-        if self._jobs:
-            await asyncio.wait([job.task for job in self.jobs])
+        if jobs:
+            await asyncio.wait([job.task for job in jobs])
 
     def _make_room(self) -> None:
         running = [job for job in self.jobs if not job.end]

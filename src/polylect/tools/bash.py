@@ -67,6 +67,8 @@ class Bash(TypedTool[Arguments]):
         """End what runs in the background."""
         await self._background.close()
 
+    leave_session = close
+
 
 async def _run(argv: Sequence[str], timeout: int, context: ToolContext) -> ToolReturn:
     out, err = Output(context.spill, MOST), Output(context.spill, MOST)
