@@ -272,9 +272,10 @@ class Engine:
 
     @property
     def effort(self) -> tuple[str, int]:
-        """Whether it sleeps (S) or runs, and how many clock ticks it has used."""
-        words = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return words[0], int(words[11]) + int(words[12])
+        """Whether all of its threads sleep (S) or one has to do, and how many clock ticks it has used."""
+        words = _stat(Path(f"/proc/{self.pid}"))
+        states = {_stat(thread)[0] for thread in Path(f"/proc/{self.pid}/task").iterdir()}
+        return "S" if states == {"S"} else "R", int(words[11]) + int(words[12])
 
     def wait_until_stuck(self) -> None:
         """Until it has nothing more to do: it sleeps, and has used no time for a while."""
@@ -294,6 +295,14 @@ def _line(frame: Frame | bytes | str) -> bytes:
         return frame
     text = frame if isinstance(frame, str) else json.dumps(frame, ensure_ascii=False)
     return text.encode() + b"\n"
+
+
+def _stat(process: Path) -> list[str]:
+    """From its state on; of a thread that has just ended only that."""
+    try:
+        return (process / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ["X"]
 
 
 def _status(pid: int, name: str) -> int:

@@ -95,7 +95,6 @@ FLOOD = r"""
 import resource, sys
 from pathlib import Path
 from doubles_tools import FolderContext, use
-from machine import PATIENCE, slowness, within
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
