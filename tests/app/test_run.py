@@ -148,7 +148,7 @@ def test_an_error_that_passes_by_itself_is_told_from_one_that_does_not(place: Pl
         (("go", "--schema", "no-such-file"), "--schema"),
         (("go", "--engine", "claude", "--provider", "x"), "cannot be told 'provider'"),
         (("go", "--max-turns", "many"), "whole number"),
-        (("go", "--budget", "much"), "'much' is not an amount"),
+        (("go", "--budget", "much"), "takes an amount above zero, not 'much'"),
     ],
 )
 def test_a_command_line_that_makes_no_sense_is_refused(place: Place, words: tuple[str, ...], why: str) -> None:

@@ -1,6 +1,5 @@
 """A task for an engine, from its prompt to the exit code: what `polylect run` does once it is under way."""
 
-import argparse
 import asyncio
 import io
 import json
@@ -15,6 +14,7 @@ import msgspec
 
 from polylect.app.policy import BY_RULE, NOBODY, by_rules
 from polylect.app.progress import Progress, in_short
+from polylect.app.run_flags import Wanted
 from polylect.app.who_answers import NoProvider, known_provider
 from polylect.host.agent import Agent
 from polylect.host.asking import Ask, Verdict
@@ -28,7 +28,7 @@ DONE, FAILED, USAGE, UNASKED, LIMIT, UNFIT, LATER, CONFIGURATION = 0, 1, 2, 3, 4
 
 
 def run(
-    wanted: argparse.Namespace,
+    wanted: Wanted,
     prompt: str,
     schema: dict[str, Any] | None,
     wishes: dict[str, Any],
@@ -46,7 +46,7 @@ def run(
 class _Run:
     def __init__(
         self,
-        wanted: argparse.Namespace,
+        wanted: Wanted,
         prompt: str,
         schema: dict[str, Any] | None,
         wishes: dict[str, Any],
@@ -97,8 +97,8 @@ class _Run:
         limits = Limits(wanted.timeout, wanted.idle, wanted.budget)
         how: dict[str, Any] = {"approve": self._judge, "limits": limits, "spawn": self._start}
         try:
-            known_provider(wanted.engine, self._wishes, wanted.cwd)
-            async with connect(wanted.engine, cwd=wanted.cwd, **how, **self._wishes) as agent:
+            known_provider(wanted.argv, self._wishes, wanted.cwd)
+            async with connect(wanted.argv, cwd=wanted.cwd, **how, **self._wishes) as agent:
                 listening = asyncio.ensure_future(self._listen(agent.events()))
                 listening.add_done_callback(partial(self._listened, asyncio.current_task()))
                 code = await self._talk(agent)
