@@ -122,6 +122,9 @@ EVENTS: list[e.Event] = [
 ]  # fmt: skip
 """Grammatical, and every field of every event has a value of its own somewhere."""
 
+ON_REQUEST = {"claude": {"partial": True}}
+"""What an engine says only if it was asked for when it started, as our own hosts do: that is not unsaid."""
+
 COMMANDS: list[c.Command] = [
     c.Hello(host="h", version="1", offers={"files": True}),
     c.Authenticate(method="key"),
@@ -158,7 +161,7 @@ COMMANDS: list[c.Command] = [
 
 def unsaid(dialect: Dialect, version: str) -> tuple[str, ...]:
     """`Event` or `Command` if none ever arrives, `Event.field` if this field of it does not."""
-    pair = Pair(dialect, version)
+    pair = Pair(dialect, version, **ON_REQUEST.get(dialect.name, {}))
     pair.play(EVENTS)
     lost = [*_lost(EVENTS, pair.heard), *_lost(COMMANDS, _understood(dialect, version))]
     return tuple(dict.fromkeys(lost))

@@ -1,6 +1,7 @@
 """Both ends of one dialect, joined: what one writes, the other reads."""
 
 from itertools import count
+from typing import Any
 
 from polylect import plug
 from polylect.dialects.base import Dialect, Env
@@ -22,8 +23,9 @@ def env() -> Env:
 class Pair:
     """An engine and a host that talk. `frames` is what went over the wire, in order."""
 
-    def __init__(self, dialect: Dialect, version: str) -> None:
-        self.engine = dialect.engine_side(env(), version=version)
+    def __init__(self, dialect: Dialect, version: str, **options: Any) -> None:
+        """The options are for the engine's end: what it says only to those who want it."""
+        self.engine = dialect.engine_side(env(), version=version, **options)
         self.host = dialect.host_side(env(), version=version)
         self.told: list[Command] = self.engine.start()
         self.heard: list[Event] = self.host.start()
