@@ -139,6 +139,25 @@ def test_a_stop_reaches_agents_and_their_calls(tmp_path: Path) -> None:
     assert talk.of(TurnEnded)[0].reason == "cancelled"
 
 
+def test_what_agents_had_reported_when_they_were_stopped_is_not_lost(tmp_path: Path) -> None:
+    model = script(
+        {"when": {"prompt": "do one"}, "say": ["I found it"]},
+        {"when": {"prompt": "do two"}, "say": [{"hang": True}]},
+        *TWO,
+    )
+
+    async def conversation(talk: Talk) -> None:
+        talk.send(Prompt("t1", "both"))
+        await talk.until(AgentEnded)
+        talk.send(Cancel())
+
+    talk = run(conversation, tmp_path, model, mode="force")
+    [done] = talk.of(ToolFinished)
+    assert done.outcome == "cancelled"
+    assert "Until then:\n\n## one [OK]\nI found it\n" in done.output
+    assert "## two [ERROR]\ncancelled\n" in done.output
+
+
 def test_one_agent_can_be_stopped_while_the_other_goes_on(tmp_path: Path) -> None:
     model = script(
         {"when": {"prompt": "do one"}, "say": [{"hang": True}]},

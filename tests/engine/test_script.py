@@ -232,10 +232,17 @@ def test_a_stop_reaches_the_step_that_runs(tmp_path: Path) -> None:
         talk.send(Cancel())
 
     talk = run(
-        conversation, tmp_path, script(step("a", "Hang"), step("b")), tool, last, script_tool=True, allow_list=FREE
+        conversation,
+        tmp_path,
+        script(step("a", text="hi"), step("b", "Hang"), step("c")),
+        tool,
+        last,
+        script_tool=True,
+        allow_list=FREE,
     )
     assert (told(talk).outcome, talk.of(TurnEnded)[0].reason) == ("cancelled", "cancelled")
-    assert last.ran == []
+    assert told(talk).output.endswith("Until then:\n\n[a] Echo: hi\nCut off or not run: b, c.")
+    assert len(last.ran) == 1
 
 
 def test_a_script_that_was_left_behind_does_nothing_more(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ says is heard in its own lane; what it has to ask goes to the parent's host.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from polylect.engine.agent import Agent
+from polylect.engine.calls import Context
 from polylect.engine.exit_plan import NAME as EXIT_PLAN
 from polylect.engine.loop import Turn
 from polylect.engine.personas import FAMILIES, GENERAL, Persona
@@ -154,9 +155,10 @@ class Spawn:
             for task in working:
                 _cancel(task)
             await asyncio.wait(working)
+            if isinstance(context, Context):
+                context.cut_short(_told(children))
             raise
-        told = "\n\n---\n\n".join(child.told for child in children)
-        return ToolReturn(told, ok=any(child.ok for child in children))
+        return ToolReturn(_told(children), ok=any(child.ok for child in children))
 
     def _problem(self, wanted: Tasks) -> str:
         most = self._agent.settings.budget.max_agent_depth or MOST_DEPTH
@@ -290,6 +292,10 @@ _SCHEMA: dict[str, Any] = {
     },
     "required": ["tasks"],
 }
+
+
+def _told(children: Sequence[_Child]) -> str:
+    return "\n\n---\n\n".join(child.told for child in children)
 
 
 def _keep(session: Session, child: _Child, name: str) -> None:

@@ -53,6 +53,8 @@ class Calls:
         self._running = agent.running
         self._called: list[ToolCall] = []
         self._results: dict[str, ToolResult] = {}
+        self._done: dict[str, str] = {}
+        """What calls that were cut short had done."""
         self._editing = asyncio.Lock()
         self._turn_task: asyncio.Task[Any] | None = None
 
@@ -80,7 +82,7 @@ class Calls:
             await self._stop(left)
             raise
         for call in self._called:
-            self._finish(call, ToolReturn(f"Skipped: {SKIPPED.lower()}.", ok=False), "skipped", SKIPPED)
+            self._give_up(call, f"Skipped: {SKIPPED.lower()}.", "skipped", SKIPPED)
         for task in tasks:
             if task.done() and not task.cancelled():
                 task.result()  # a fault of our own is not swallowed
@@ -98,8 +100,17 @@ class Calls:
     def close(self) -> tuple[ToolResult, ...]:
         """Every result in the model's order; a call that has none was cut short."""
         for call in self._called:
-            self._finish(call, ToolReturn("The call was stopped before it finished.", ok=False), "cancelled", STOPPED)
+            self._give_up(call, "The call was stopped before it finished.", "cancelled", STOPPED)
         return tuple(self._results[call.call] for call in self._called)
+
+    def cut_short(self, call: str, done: str) -> None:
+        """A call that is being stopped says what it has done: nobody wants to do, or pay for, that again."""
+        self._done[call] = done
+
+    def _give_up(self, call: ToolCall, told: str, outcome: Outcome, reason: str) -> None:
+        done = self._done.get(call.call, "")
+        output = self._fitting(f"{told} Until then:\n\n{done}") if done else told
+        self._finish(call, ToolReturn(output, ok=False), outcome, reason)
 
     # Calls that a call makes.
 
@@ -341,6 +352,9 @@ class Context:
     def steps(self, heard: Callable[[Event], None]) -> Calls:
         """For calls that this one makes itself."""
         return self._calls.within(self.call, heard)
+
+    def cut_short(self, done: str) -> None:
+        self._calls.cut_short(self.call, done)
 
     def progress(self, text: str) -> None:
         self._calls.progress(self.call, text)

@@ -4,6 +4,7 @@ A script has no rights of its own. Every step is judged, asked for, shown to the
 of the model's; a step that has to be asked for suspends the script until the answer comes.
 """
 
+import asyncio
 from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
 from typing import Any
@@ -79,6 +80,15 @@ class _Run:
         self._results: list[tuple[Step, ToolResult]] = []
 
     async def run(self) -> ToolReturn:
+        try:
+            await self._go()
+        except asyncio.CancelledError:
+            left = ", ".join(step.id for step in self._wanted.steps[len(self._results) :])
+            self._context.cut_short("\n".join([*self._lines(), f"Cut off or not run: {left}."]))
+            raise
+        return self._told()
+
+    async def _go(self) -> None:
         calls = self._context.steps(_journal(self._context, self._so_far))
         for step in self._wanted.steps:
             gate = f"Script step {step.id!r} is approval-gated" if step.approval_required else ""
@@ -87,7 +97,6 @@ class _Run:
             self._results.append((step, result))
             if result.outcome != "ok":
                 break
-        return self._told()
 
     def _told(self) -> ToolReturn:
         last, result = self._results[-1]
