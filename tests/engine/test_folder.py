@@ -20,6 +20,7 @@ from polylect.engine.folder import FolderError
 from polylect.engine.store import FileStore
 from polylect.vocab import entries
 from polylect.vocab.entries import TurnOpened
+from polylect.vocab.errors import SessionError
 
 
 def say_something(place: folder.Folder) -> None:
@@ -179,6 +180,22 @@ def test_a_session_named_by_its_file_is_looked_at_as_well(tmp_path: Path) -> Non
     folder.look_at(str(theirs))
 
 
+def test_S3_a_session_whose_log_cannot_be_opened_is_let_go_of(tmp_path: Path) -> None:
+    place = folder.create(str(tmp_path), "s", "/w")
+    os.rename(tmp_path / "s", tmp_path / "moved")
+    with pytest.raises(SessionError, match="cannot open the session log"):
+        FileStore(place, cwd="/w", new_id=str)
+    os.rename(tmp_path / "moved", tmp_path / "s")
+    folder.create(str(tmp_path), "s", "/w").close(discard=True)
+
+
+def test_what_was_put_aside_and_never_told_of_leaves_no_folder_behind(tmp_path: Path) -> None:
+    store = FileStore(folder.create(str(tmp_path), "s", "/w"), cwd="/w", new_id=lambda: "x")
+    store.spill("long")
+    store.close()
+    assert os.listdir(tmp_path) == []
+
+
 def test_the_version_of_logs_is_the_same_in_both_places() -> None:
     assert folder.VERSION == entries.VERSION
 
@@ -279,12 +296,16 @@ def test_S3_whoever_comes_while_a_folder_is_being_removed_gets_a_new_one(
     assert resumed(tmp_path, "/w") == "a"
 
 
-def test_where_nothing_can_be_written_no_session_is_made_and_the_reason_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("room", "why"), [(0, "cannot lock"), (20, "cannot write to")])
+def test_where_nothing_can_be_written_no_session_is_made_and_the_reason_is_told(
+    tmp_path: Path, room: int, why: str
+) -> None:
     unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, unlimited[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, unlimited[1]))
     try:
-        with pytest.raises(FolderError, match=r"cannot lock the session folder .*: File too large"):
-            folder.create(str(tmp_path), "s1", "/w")
+        with pytest.raises(FolderError, match=rf"{why} the session folder .*: File too large"):
+            folder.create(str(tmp_path), "s1", "/w" * 20)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+    assert os.listdir(tmp_path) == []
     folder.create(str(tmp_path), "s1", "/w").close(discard=True)

@@ -46,10 +46,11 @@ class Folder:
         if discard:
             for name in ("log.jsonl", "workspace", "lock"):
                 _remove(os.path.join(self.path, name))
-            try:
-                os.rmdir(self.path)
-            except OSError:
-                pass  # something was kept here after all
+            for name in ("spill", "blobs", ""):
+                try:
+                    os.rmdir(os.path.join(self.path, name))
+                except OSError:
+                    pass  # it was never made, or something was kept here after all
         os.close(self._lock)
 
 
@@ -87,7 +88,7 @@ def create(root: str, session: str, workspace: str) -> Folder:
         with open(os.path.join(path, "workspace"), "w", encoding="utf-8", errors="surrogateescape") as file:
             file.write(workspace)
     except OSError as error:
-        folder.close()
+        folder.close(discard=True)
         raise FolderError(f"cannot write to the session folder {path}: {error.strerror}") from None
     return folder
 
@@ -245,7 +246,7 @@ def _lock(path: str) -> Folder | None:
         os.ftruncate(descriptor, 0)
         os.write(descriptor, b"%d\n" % os.getpid())
     except OSError as error:
-        os.close(descriptor)
+        Folder(path, descriptor).close(discard=not _said_something(os.path.join(path, "log.jsonl")))
         raise FolderError(f"cannot lock the session folder {path}: {error.strerror}") from None
     return Folder(path, descriptor)
 

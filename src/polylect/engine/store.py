@@ -34,7 +34,7 @@ class FileStore:
         self._cwd = cwd
         self._parent = parent
         self._new_id = new_id
-        self._file = _open(folder.log)
+        self._file = _open(folder)
         self._unsynced = False
         self._spills = Spills(os.path.join(folder.path, "spill"), new_id)
         try:
@@ -178,11 +178,12 @@ class FileStore:
         self._folder.close(discard=status.st_size == 0 and status.st_nlink > 0)  # not: has no readable entries
 
 
-def _open(path: str) -> int:
+def _open(folder: Folder) -> int:
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        return os.open(folder.log, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise SessionError(f"cannot open the session log {path}: {error.strerror}") from error
+        folder.close(discard=not os.path.exists(folder.log))
+        raise SessionError(f"cannot open the session log {folder.log}: {error.strerror}") from error
 
 
 def _now() -> int:
