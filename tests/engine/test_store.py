@@ -156,6 +156,16 @@ def test_a_long_output_stays_as_long_as_the_log_names_it_and_goes_if_it_never_di
     assert os.path.exists(told)
 
 
+def test_a_long_output_whose_line_found_no_room_is_not_left_behind(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    store.append(Said(Message("assistant", (ToolCall("c1", "Bash", {}),))))
+    path = store.spill("long")
+    with disk_of(os.path.getsize(store.file)), pytest.raises(SessionError):
+        store.append(result(f"... all of it is in {path}"))
+    store.close()
+    assert not os.path.exists(path)
+
+
 def test_long_outputs_stay_when_the_sessions_were_moved(tmp_path: Path) -> None:
     store = opened(tmp_path / "before")
     told = store.spill("long")

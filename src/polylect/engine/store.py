@@ -88,6 +88,8 @@ class FileStore:
             added.append(Entry(self._new_id(), last, at, self._stored(body)))
             last = added[-1].id
         self._write(b"".join(map(jsonl.dump, added)))
+        for entry in added:
+            self._spills.told(entry.body)
         self.entries += added
         self._last = last
 
@@ -114,7 +116,6 @@ class FileStore:
         self.append(*(TurnClosed(turn, "cancelled") for turn in Recalled(self.entries).waiting))
 
     def _stored(self, body: Body) -> Body:
-        self._spills.told(body)
         if not isinstance(body, Said):
             return body
         try:
