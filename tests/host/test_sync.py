@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from engine_process import Place
-from polylect.host import Agent, Ask, EngineDied, Event, TextDelta, ToolFinished, TurnEnded, allow_all
-from polylect.host.sync import SyncAgent, connect
+from polylect.host import Agent, Ask, EngineDied, Event, TextDelta, ToolFinished, TurnEnded, Unsupported, allow_all
+from polylect.host.sync import SyncAgent, connect, list_sessions
 
 WRITES = """
 [[reply]]
@@ -148,6 +148,18 @@ def test_a_loop_that_was_left_leaves_nothing_hanging(place: Place) -> None:
             break
         assert one.ask("next").denials
         assert turn.wait().denials
+
+
+def test_sessions_are_listed_and_one_is_gone_on_with(place: Place) -> None:
+    with agent(place, approve=allow_all) as one:
+        one.ask("first words")
+        session = one.session
+    [card] = list_sessions(cwd=place.workspace, env=place.env)
+    assert (card.id, card.messages, card.first) == (session, 4, "first words")
+    with agent(place, resume=card.id) as one:
+        assert one.session == session
+    with pytest.raises(Unsupported, match="claude does not tell"):
+        list_sessions("claude")
 
 
 def test_several_threads_may_use_one_agent(place: Place) -> None:

@@ -114,7 +114,10 @@ def test_no_is_one_key_too_and_commands_are_the_terminals_own(place: Place) -> N
         terminal.sees("mode: force")
         terminal.sees("›")
         terminal.type("/compact\r")
-        terminal.sees("no word for Compact")
+        terminal.sees("could not be shortened")  # which is the engine's to say
+        terminal.sees("›")
+        terminal.type("/shell ls\r")
+        terminal.sees("no word for RunShell")
         terminal.sees("›")
         terminal.type("/quit\r")
         assert child.wait(PATIENCE) == 0
@@ -131,6 +134,37 @@ def test_ctrl_c_stops_the_turn_and_not_the_chat(place: Place) -> None:
         terminal.sees("›")
         terminal.type("hello\r")
         terminal.sees("answer to hello")
+
+
+def test_one_goes_to_another_session_and_comes_back_if_there_is_none(place: Place) -> None:
+    with chat(place) as (terminal, _):
+        terminal.sees("›")
+        terminal.type("hello\r")
+        terminal.sees("answer to hello")
+        terminal.sees("›")
+        [session] = [folder.name for folder in place.sessions.iterdir() if folder.is_dir()]
+        terminal.type("/new\r")
+        terminal.sees("/help for help")
+        terminal.sees("›")
+        terminal.type("/sessions\r")
+        terminal.sees(f"{session}  2 messages  hello")
+        terminal.sees("›")
+        terminal.type(f"/resume {session}\r")
+        terminal.sees(f"session {session}")
+        terminal.sees("›")
+        terminal.type("/resume nowhere\r")
+        terminal.sees("'nowhere' not found")
+        terminal.sees(f"session {session}")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_it_in_order(place: Place, number: signal.Signals) -> None:
+    with chat(place) as (terminal, child):
+        terminal.sees("›")
+        terminal.type("write\r")
+        terminal.sees("allow it?")
+        child.send_signal(number)
+        assert child.wait(PATIENCE) == 128 + number
 
 
 def test_without_a_terminal_it_says_what_to_use_instead(place: Place) -> None:

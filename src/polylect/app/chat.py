@@ -4,10 +4,16 @@ import argparse
 import asyncio
 import os
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from polylect.app import which_engine
 from polylect.app.who_answers import NoProvider, known_provider
 from polylect.host.errors import EngineDied
+
+if TYPE_CHECKING:
+    from polylect.tui.chat import Listing
+    from polylect.vocab.answers import SessionCard
 
 
 def main(words: list[str]) -> int:
@@ -47,15 +53,44 @@ async def _chat(wanted: argparse.Namespace) -> int:
     from rich.console import Console
 
     from polylect.host.connecting import connect
-    from polylect.tui.chat import Chat
+    from polylect.tui.chat import Chat, Elsewhere
 
     wishes = ("resume", "provider", "model", "mode", "base_url", "system_prompt", "script")
     told = {name: getattr(wanted, name) for name in wishes if getattr(wanted, name) is not None}
     engine, told = which_engine.chosen(wanted.engine, wanted.dialect, told)
     known_provider(engine, told, wanted.cwd)
     restarts = 3 if isinstance(engine, str) else 0  # others would begin anew without a word
-    async with connect(engine, cwd=wanted.cwd, restarts=restarts, **told) as agent:
-        return await Chat(agent, Console(), history=_history()).run()
+    console, back = Console(), told
+    while True:
+        try:
+            async with connect(engine, cwd=wanted.cwd, restarts=restarts, **told) as agent:
+                back = told
+                return await Chat(agent, console, sessions=_listing(engine, wanted.cwd), history=_history()).run()
+        except Elsewhere as place:
+            rest = {name: wish for name, wish in told.items() if name != "resume"}
+            back = _in(place.left or told.get("resume", ""), rest)
+            told = _in(place.session, rest)
+        except (EngineDied, ValueError) as error:
+            if back is told:
+                raise
+            console.print(str(error), style="red", markup=False)
+            told = back
+
+
+def _in(session: str, told: dict[str, Any]) -> dict[str, Any]:
+    return {**told, "resume": session} if session else told
+
+
+def _listing(engine: str | list[str], cwd: str) -> "Listing":
+    from polylect.host.errors import Unsupported
+    from polylect.host.sessions import list_sessions
+
+    async def cards() -> "Sequence[SessionCard]":
+        if not isinstance(engine, str):
+            raise Unsupported("this engine does not tell from outside which sessions it has")
+        return await list_sessions(engine, cwd=cwd)
+
+    return cards
 
 
 def _history() -> str:

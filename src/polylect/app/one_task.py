@@ -23,6 +23,7 @@ from polylect.host.errors import EngineDied, HostError, SchemaNotMet, TimedOut, 
 from polylect.host.process import Child, Spawn, spawn
 from polylect.host.turn import Denial, Limits, Result
 from polylect.vocab.events import BudgetExceeded, Event, ToolCalled, ToolFinished
+from polylect.vocab.visible import visible
 
 DONE, FAILED, USAGE, UNASKED, LIMIT, UNFIT, LATER, CONFIGURATION = 0, 1, 2, 3, 4, 5, 75, 78
 
@@ -176,7 +177,7 @@ class _Run:
 
     def _remark(self, text: str) -> None:
         self._progress.clear()
-        print(f"polylect run: {text}", file=sys.stderr)
+        print(f"polylect run: {visible(text)}", file=sys.stderr)
 
     def _write(self, line: str) -> None:
         self._progress.clear()

@@ -21,6 +21,7 @@ from polylect.vocab.events import (
     ToolFinished,
     ToolStarted,
 )
+from polylect.vocab.visible import visible
 
 _BEAT = 0.2
 _MARKS = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -76,7 +77,7 @@ class Progress:
             spent.append(f"{tokens:,} tokens")
         if self._usage.cost is not None:
             spent.append(f"${self._usage.cost:.4f}")
-        told = " ".join(self._doing.split())
+        told = visible(" ".join(self._doing.split()))
         return f"{_MARKS[self._beats % len(_MARKS)]} {told}  [{', '.join(spent)}]"
 
     def clear(self) -> None:
@@ -99,4 +100,4 @@ def _width(stream: TextIO) -> int:
 def in_short(name: str, args: Mapping[str, Any]) -> str:
     """A call in a few words."""
     told = next((str(args[key]) for key in ("command", "file_path", "path", "url", "pattern") if key in args), "")
-    return f"{name} {' '.join(told.split())[:80]}".strip()
+    return visible(f"{name} {' '.join(told.split())[:80]}".strip())

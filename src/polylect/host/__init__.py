@@ -17,7 +17,9 @@ _PLACES = {
     "host.connecting": ("connect",),
     "host.errors": ("EngineDied", "HostError", "Refused", "SchemaNotMet", "TimedOut", "TurnFailed", "Unsupported"),
     "host.offering": ("HostTool", "tool"),
+    "host.sessions": ("list_sessions",),
     "host.turn": ("Denial", "Limits", "Result", "Turn"),
+    "vocab.answers": ("SessionCard",),
     "vocab.content": ("Failure", "File", "Image", "Rule", "Server", "Usage"),
     "vocab.events": (
         *("AgentEnded", "AgentProgress", "AgentStarted", "Alive", "ArgsDelta", "AskClosed", "BlockEnded"),

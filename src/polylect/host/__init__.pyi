@@ -16,10 +16,12 @@ from polylect.host.errors import TurnFailed as TurnFailed
 from polylect.host.errors import Unsupported as Unsupported
 from polylect.host.offering import HostTool as HostTool
 from polylect.host.offering import tool as tool
+from polylect.host.sessions import list_sessions as list_sessions
 from polylect.host.turn import Denial as Denial
 from polylect.host.turn import Limits as Limits
 from polylect.host.turn import Result as Result
 from polylect.host.turn import Turn as Turn
+from polylect.vocab.answers import SessionCard as SessionCard
 from polylect.vocab.content import Failure as Failure
 from polylect.vocab.content import File as File
 from polylect.vocab.content import Image as Image

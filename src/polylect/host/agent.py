@@ -234,7 +234,9 @@ class Agent:
         if reply.failure is None:
             return reply.data
         if reply.failure.code in UNSAID:
-            raise Unsupported(f"{reply.failure.message} (agent.can tells ahead what an engine's wire has words for)")
+            unsaid = Unsupported(reply.failure.message)
+            unsaid.add_note("agent.can(...) tells ahead what an engine's wire has words for")
+            raise unsaid
         raise Refused(reply.failure)
 
     async def close(self) -> int:

@@ -28,6 +28,8 @@ class Known(Struct, frozen=True, kw_only=True):
     places: tuple[str, ...] = ()
     """Where else than on PATH it may be."""
     install: str = ""
+    listing: tuple[str, ...] = ()
+    """The words that make it tell its sessions, as `polylect sessions --json` does."""
     options: Mapping[str, Any] = {}
     """For the host side of its dialect."""
     resumed: Mapping[str, Any] = {}
@@ -83,6 +85,7 @@ _OMP = {
 }
 _PATHS = ("script", "config", "add_dir", "session_dir")
 _POLYLECT = (sys.executable, "-m", "polylect")
+_LISTING = ("sessions", "--here", "--json")
 
 ENGINES: dict[str, Known] = {
     engine.name: engine
@@ -94,6 +97,7 @@ ENGINES: dict[str, Known] = {
             start=("--json-stream",),
             flags={**_OURS, "mode": ("--approval-mode", "{}")},
             modes=_OWN_MODES,
+            listing=_LISTING,
             options={"hold": False},
         ),
         Known(
@@ -104,6 +108,7 @@ ENGINES: dict[str, Known] = {
             start=("--mode", "rpc", "--protocol", "18", "--approval-mode", "default"),
             flags={**_OURS, "mode": ("--approval-mode", "{}")},
             modes=_OWN_MODES,
+            listing=_LISTING,
         ),
         Known(
             name="polylect-claude",
@@ -112,6 +117,7 @@ ENGINES: dict[str, Known] = {
             start=_STREAM_JSON,
             flags={**_OURS, **_CLAUDE},
             modes=_CLAUDE_MODES,
+            listing=_LISTING,
         ),
         Known(
             name="claude",

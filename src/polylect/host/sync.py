@@ -9,12 +9,12 @@ with connect("polylect", provider="scripted", approve=allow_all) as agent:
 import asyncio
 import os
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import wraps
 from typing import Any, Literal, ParamSpec, Self, TypeVar
 
 from polylect.host import agent as anyone
-from polylect.host import asking, connecting
+from polylect.host import asking, connecting, sessions
 from polylect.host.turn import Limits, Result, Turn
 from polylect.vocab import answers
 from polylect.vocab.commands import Command
@@ -215,6 +215,13 @@ def _as(model: Callable[Arguments, object]) -> Callable[[Callable[..., Value]], 
 def connect(*engine: Any, **options: Any) -> SyncAgent:
     """As `polylect.host.connect`, to be entered with `with`."""
     return SyncAgent(connecting.connect(*engine, **options))
+
+
+def list_sessions(
+    engine: str = "polylect", *, cwd: str | os.PathLike[str] = ".", env: Mapping[str, str] | None = None
+) -> list[answers.SessionCard]:
+    """As `polylect.host.list_sessions`."""
+    return asyncio.run(sessions.list_sessions(engine, cwd=cwd, env=env))
 
 
 class SyncAsk(asking.Ask, frozen=True, tag="ask"):

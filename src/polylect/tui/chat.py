@@ -1,10 +1,8 @@
 """The loop: a line is read, a turn is shown, what it asks is answered by a key."""
 
 import asyncio
-import os
-import shlex
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -21,8 +19,11 @@ from polylect.host.agent import Agent
 from polylect.host.asking import Ask
 from polylect.host.errors import EngineDied, HostError
 from polylect.host.turn import Turn
-from polylect.tui.view import View, wanted
+from polylect.tui.view import View, plain, wanted
+from polylect.vocab.answers import SessionCard
+from polylect.vocab.visible import visible
 
+_ENDS = (signal.SIGTERM, signal.SIGHUP)
 _HELP = """\
   /model NAME      another model             /mode NAME  default, auto_edit, force, plan
   /thinking LEVEL  off, low, medium, high    /new        a new session
@@ -32,11 +33,25 @@ _HELP = """\
   Ctrl-C stops what runs; twice ends the chat. Any other /command goes to the engine."""
 
 
-class Chat:
-    """One conversation with one engine."""
+Listing = Callable[[], Awaitable[Sequence[SessionCard]]]
 
-    def __init__(self, agent: Agent, console: Console, *, history: str = "") -> None:
+
+class Elsewhere(Exception):
+    """The person wants to be in another session, or in a new one, and this engine has to be started again for that."""
+
+    def __init__(self, session: str, left: str) -> None:
+        self.session = session
+        self.left = left
+        """Where they were, if they had said something there."""
+
+
+class Chat:
+    """One conversation with one engine. `sessions` lists those that there are."""
+
+    def __init__(self, agent: Agent, console: Console, *, sessions: Listing, history: str = "") -> None:
         self._agent = agent
+        self._list = sessions
+        self._spoken = False
         self._console = console
         self._view = View(console)
         kept: History = FileHistory(history) if history else InMemoryHistory()
@@ -46,25 +61,34 @@ class Chat:
         self._turn: Turn | None = None
 
     async def run(self) -> int:
+        """Raises Elsewhere."""
         self._all = asyncio.ensure_future(self._talk())
+        self._signal = signal.SIGINT
+        for number in _ENDS:
+            asyncio.get_running_loop().add_signal_handler(number, self._end, number)
         try:
             return await self._all
         except asyncio.CancelledError:
-            return 128 + signal.SIGINT
+            return 128 + self._signal
+
+    def _end(self, number: signal.Signals) -> None:
+        self._signal = number
+        self._all.cancel()
 
     async def _talk(self) -> int:
         told = self._agent.settings
-        who = " ".join(str(told.get(name) or "") for name in ("model", "mode")).strip()
-        self._console.print(Text(f"session {self._agent.session}  {who}  /help for help", "dim"))
+        session = f"session {self._agent.session}" if self._agent.session else ""
+        who = (session, str(told.get("model") or ""), str(told.get("mode") or ""), "/help for help")
+        self._console.print(plain("  ".join(filter(None, who)), "dim"))
         while (text := await self._read()) is not None:
             try:
                 if not await self._command(text):
                     await self._converse(text)
             except EngineDied as error:
-                self._console.print(Text(str(error), "red"))
+                self._console.print(plain(str(error), "red"))
                 return 1
             except HostError as error:
-                self._console.print(Text(str(error), "red"))
+                self._console.print(plain(str(error), "red"))
         return 0
 
     async def _read(self) -> str | None:
@@ -84,6 +108,7 @@ class Chat:
 
     async def _converse(self, text: str) -> None:
         self._turn = self._agent.prompt(text)
+        self._spoken = True
         self._begin()
         try:
             async for event in self._turn:
@@ -98,7 +123,9 @@ class Chat:
     async def _decide(self, ask: Ask) -> None:
         self._view.end()
         self._console.print(
-            Text.assemble(("? ", "yellow"), (ask.title or ask.name, "bold"), (f"  {ask.reason}", "dim"))
+            Text.assemble(
+                ("? ", "yellow"), (visible(ask.title or ask.name), "bold"), (visible(f"  {ask.reason}"), "dim")
+            )
         )
         if ask.kind == "permission":
             self._console.print(wanted(ask.name, ask.args))
@@ -127,7 +154,7 @@ class Chat:
     async def _answer(self, ask: Ask) -> None:
         """A choice by its number or label, or a text."""
         for number, option in enumerate(ask.options, 1):
-            self._console.print(Text(f"  {number}. {option.label}  {option.description}"))
+            self._console.print(plain(f"  {number}. {option.label}  {option.description}"))
         try:
             text = (await PromptSession[str]().prompt_async("  ", default=ask.default)).strip()
         except (KeyboardInterrupt, EOFError):
@@ -166,8 +193,10 @@ class Chat:
         do = _COMMANDS.get(name)
         if do is None:
             return False
+        if name == "compact" and not self._agent.can("compact"):
+            return False
         told = await do(self, rest.strip())
-        self._console.print(Text(str(told), "dim"))
+        self._console.print(plain(str(told), "dim"))
         return True
 
     async def _help(self, rest: str) -> str:
@@ -188,21 +217,34 @@ class Chat:
         return f"thinking: {rest or 'medium'}"
 
     async def _new(self, rest: str) -> str:
+        if not self._agent.can("new_session"):
+            raise Elsewhere("", self._left)
         return f"session {(await self._agent.new_session()).session}"
 
     async def _resume(self, rest: str) -> str:
+        if not rest:
+            return "which one? /sessions lists them"
+        if not self._agent.can("resume"):
+            raise Elsewhere(rest, self._left)
         return f"session {(await self._agent.resume(rest)).session}"
 
+    @property
+    def _left(self) -> str:
+        return self._agent.session if self._spoken else ""
+
     async def _sessions(self, rest: str) -> str:
-        cards = await self._agent.query("sessions", cwd=os.getcwd())
-        return "\n".join(f"  {card.id}  {card.messages} messages  {card.name or card.first[:60]}" for card in cards)
+        cards = await self._list()
+        told = [f"  {card.id}  {card.messages} messages  {card.name or card.first[:60]}" for card in cards]
+        return "\n".join(told) or "  none yet"
 
     async def _compact(self, rest: str) -> str:
         await self._agent.compact(rest)
         return "asked for"
 
     async def _shell(self, rest: str) -> str:
-        result = await self._agent.shell(rest or shlex.quote(""))
+        if not rest:
+            return "which command? /shell git status"
+        result = await self._agent.shell(rest)
         return f"{result.output}\n[{'stopped' if result.cancelled else result.code}]"
 
 

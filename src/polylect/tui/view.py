@@ -30,8 +30,10 @@ from polylect.vocab.events import (
     ToolStarted,
     TurnEnded,
 )
+from polylect.vocab.visible import visible
 
 _MOST_LINES = 16
+_MOST_WANTED = 40
 _TAIL = 12
 """Of text that still streams, only so many lines are drawn again and again."""
 _MARKS = {"pending": "○", "in_progress": "◐", "completed": "●"}
@@ -70,17 +72,18 @@ class View:
             case StepStarted():
                 self._doing = "asking the model"
             case TextDelta(text):
-                self._text += text
+                self._text += visible(text)
             case ThinkingDelta():
                 self._doing = "thinking"
             case BlockEnded():
                 self._settle()
             case ToolCalled(call, name, args, _, description):
                 self._settle()
-                self._described[call] = description or _in_short(name, args)
+                self._described[call] = visible(description or _in_short(name, args))
             case ToolStarted(call, name):
-                self._doing = self._described.setdefault(call, name)
+                self._doing = self._described.setdefault(call, visible(name))
             case ToolOutput(call, text, replaced):
+                text = visible(text)
                 self._output[call] = text if replaced else self._output.get(call, "") + text
             case ToolFinished():
                 self._finish(event)
@@ -92,19 +95,19 @@ class View:
     def _remark(self, event: Event) -> None:
         match event:
             case AgentStarted(name=name):
-                self.show(Text(f"  agent {name} is at work", "dim"))
+                self.show(plain(f"  agent {name} is at work", "dim"))
             case AgentEnded(ok):
-                self.show(Text(f"  agent {event.agent} has {'ended' if ok else 'failed'}", "dim"))
+                self.show(plain(f"  agent {event.agent} has {'ended' if ok else 'failed'}", "dim"))
             case PlanChanged(items):
-                self.show(Group(*(Text(f"  {_MARKS[item.status]} {item.text}", "cyan") for item in items)))
+                self.show(Group(*(plain(f"  {_MARKS.get(item.status, '·')} {item.text}", "cyan") for item in items)))
             case RetryStarted(attempt, most, delay, error):
-                self.show(Text(f"  {error}: trying again in {delay / 1000:.0f} s ({attempt} of {most})", "yellow"))
+                self.show(plain(f"  {error}: trying again in {delay / 1000:.0f} s ({attempt} of {most})", "yellow"))
             case CompactionEnded(ok):
                 self.show(Text("  the conversation was shortened" if ok else "  it could not be shortened", "dim"))
             case Notice(text, level):
-                self.show(Text(f"  {text}", "yellow" if level == "warning" else "dim"))
+                self.show(plain(f"  {text}", "yellow" if level == "warning" else "dim"))
             case Failed(failure):
-                self.show(Text(f"  {failure.message}", "red"))
+                self.show(plain(f"  {failure.message}", "red"))
             case TurnEnded():
                 self._settle()
                 self.show(_ending(event))
@@ -113,9 +116,9 @@ class View:
         self._doing = "going on"
         self._output.pop(event.call, None)
         sign, style = _SIGNS.get(event.outcome, ("−", "yellow"))
-        told = self._described.pop(event.call, event.name)
+        told = self._described.pop(event.call, visible(event.name))
         why = f"  {event.outcome}: {event.reason}" if event.outcome in ("denied", "cancelled", "skipped") else ""
-        self.show(Text.assemble((f"{sign} ", style), (told, "bold"), (why, "dim")))
+        self.show(Text.assemble((f"{sign} ", style), (told, "bold"), (visible(why), "dim")))
         if event.outcome in ("ok", "error") and event.output:
             self.show(Padding(shown(event.output, event.form, event.outcome == "error"), (0, 0, 0, 2)))
 
@@ -133,7 +136,7 @@ class View:
 
 def shown(output: str, form: str, failed: bool = False) -> RenderableType:
     """A tool's output: a diff in colour, anything else by its first lines."""
-    lines = output.splitlines()
+    lines = visible(output).split("\n")
     text = "\n".join(lines[:_MOST_LINES])
     more = Text(f"… {len(lines) - _MOST_LINES} more lines", "dim") if len(lines) > _MOST_LINES else Text("")
     body: RenderableType = Syntax(text, "diff", background_color="default") if form == "diff" else Text(text)
@@ -143,16 +146,26 @@ def shown(output: str, form: str, failed: bool = False) -> RenderableType:
 
 
 def wanted(name: str, args: dict[str, Any]) -> RenderableType:
-    """What a call would do, before it is allowed to."""
+    """What a call would do, before it is allowed to: all that is not shown is said to be missing."""
     if isinstance(old := args.get("old_string"), str) and isinstance(new := args.get("new_string"), str):
-        lines = [*(f"-{line}" for line in old.splitlines()), *(f"+{line}" for line in new.splitlines())]
-        return Syntax("\n".join(lines[:40]), "diff", background_color="default")
+        return _diff([*(f"-{line}" for line in old.split("\n")), *(f"+{line}" for line in new.split("\n"))])
     if isinstance(command := args.get("command"), str):
-        return Syntax(command, "bash", background_color="default", word_wrap=True)
+        return Syntax(visible(command), "bash", background_color="default", word_wrap=True)
     if isinstance(content := args.get("content"), str):
-        lines = content.splitlines()
-        return Syntax("\n".join(f"+{line}" for line in lines[:40]), "diff", background_color="default")
-    return Text(_in_short(name, args), "dim")
+        return _diff([f"+{line}" for line in content.split("\n")])
+    return plain(_in_short(name, args), "dim")
+
+
+def _diff(lines: list[str]) -> RenderableType:
+    shown = visible("\n".join(lines[:_MOST_WANTED]))
+    body = Syntax(shown, "diff", background_color="default", word_wrap=True)
+    more = len(lines) - _MOST_WANTED
+    return Group(body, Text(f"… {more} more lines", "yellow")) if more > 0 else body
+
+
+def plain(text: str, style: str = "") -> Text:
+    """Of somebody else's words."""
+    return Text(visible(text), style)
 
 
 def _in_short(name: str, args: dict[str, Any]) -> str:
@@ -166,4 +179,6 @@ def _ending(ended: TurnEnded) -> RenderableType:
     how = "" if ended.reason == "end" else f"{ended.reason}  "
     why = f"{ended.failure.message}  " if ended.failure else ""
     style = "dim" if ended.reason == "end" else "yellow"
-    return Line(Text(f"{how}{why}{usage.input} tokens in, {usage.output} out{cost}", style), style="dim", align="right")
+    return Line(
+        plain(f"{how}{why}{usage.input} tokens in, {usage.output} out{cost}", style), style="dim", align="right"
+    )

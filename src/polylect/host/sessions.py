@@ -1,0 +1,45 @@
+"""Which conversations an engine has kept, where it can tell from outside."""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from subprocess import DEVNULL, PIPE
+
+import msgspec
+
+from polylect.host import known
+from polylect.host.errors import EngineDied, Unsupported
+from polylect.vocab.answers import SessionCard
+
+
+async def list_sessions(
+    engine: str = "polylect", *, cwd: str | os.PathLike[str] = ".", env: Mapping[str, str] | None = None
+) -> list[SessionCard]:
+    """Those of a folder, the last active one first; `connect(engine, cwd=..., resume=card.id)` goes on with one."""
+    one = known.known(engine)
+    if not one.listing:
+        raise Unsupported(f"{engine} does not tell from outside which sessions it has")
+    try:
+        child = await asyncio.create_subprocess_exec(
+            *known.find(one), *one.listing, cwd=cwd, env=env, stdin=DEVNULL, stdout=PIPE, stderr=PIPE
+        )
+    except OSError as error:
+        raise EngineDied(f"{engine} cannot be started: {error.strerror}: {error.filename}") from None
+    said, why = await child.communicate()
+    if child.returncode:
+        raise EngineDied(f"{engine} cannot list its sessions: {why.decode().strip()}", child.returncode)
+    return [_card(row) for row in msgspec.json.decode(said, type=list[dict[str, str | int]])]
+
+
+def _card(row: dict[str, str | int]) -> SessionCard:
+    return msgspec.convert(
+        {
+            "id": row["session"],
+            "cwd": row["workspace"],
+            "name": row.get("name", ""),
+            "at": row["active"],
+            "messages": row["messages"],
+            "first": row.get("words", ""),
+        },
+        SessionCard,
+    )
