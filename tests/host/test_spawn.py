@@ -28,7 +28,7 @@ def test_a_host_can_start_the_process_itself(tmp_path: Path) -> None:
         script = place.script('[[reply]]\ntext = "{prompt}!"\n')[-1]
         async with connect("polylect", cwd=str(tmp_path), env=place.env, script=script, spawn=spawn) as agent:
             assert (await agent.ask("hello")).text == "hello!"
-            assert Path(f"/proc/{agent.pid}").exists() or not Path("/proc/self").exists()
+            assert agent.pid > 0
 
     asyncio.run(asyncio.wait_for(talk(), PATIENCE))
     ((argv, cwd),) = asked
