@@ -236,3 +236,14 @@ def test_a_reader_that_goes_away_ends_the_work(place: Place) -> None:
         child.stdout.close()
         assert child.wait(PATIENCE) == 0
         assert child.stderr.read() == ""
+
+
+def test_progress_on_a_terminal_that_has_no_width_leaves_nothing_behind(place: Place) -> None:
+    ours, theirs = os.openpty()
+    words = argv(place, '[[reply]]\ntext = "{prompt}!"\n', "hello")
+    child = subprocess.run(words, env=place.env, stdout=subprocess.PIPE, stderr=theirs, check=False)
+    os.close(theirs)
+    told = os.read(ours, 65536).decode()
+    os.close(ours)
+    assert child.stdout == b"hello!\n"
+    assert told.endswith("\r\x1b[2K")

@@ -1,10 +1,15 @@
 """`polylect engines`: which engines this machine has."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 from polylect.host.known import ENGINES, Known, find
+from polylect.vocab.visible import visible
 
 _PATIENCE = 10.0
 
@@ -13,31 +18,40 @@ def main(words: list[str]) -> int:
     if not set(words) <= {"--json"}:
         print("usage: polylect engines [--json]", file=sys.stderr)
         return 2
-    found = [_look(engine) for engine in ENGINES.values()]
+    with ThreadPoolExecutor() as looking:
+        found = list(looking.map(_look, ENGINES.values()))
     if words:
         print(json.dumps(found, indent=2))
     else:
         for one in found:
             state = str(one["version"] or one["problem"])
-            print(f"{one['name']:<16} {one['dialect']:<11} {state:<28} {one['path'] or one['install']}")
+            print(f"{one['name']:<16} {one['dialect']:<11} {state:<28} {one['path'] or one['install']}".rstrip())
     return 0
 
 
 def _look(engine: Known) -> dict[str, object]:
     argv = find(engine)
     told: dict[str, object] = {"name": engine.name, "dialect": engine.dialect, "version": "", "problem": ""}
+    told |= {"path": " ".join(argv), "install": engine.install}
     try:
-        ran = subprocess.run(
-            [*argv, "--version"],
-            capture_output=True,
-            text=True,
-            timeout=_PATIENCE,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
+        code, said = _said([*argv, "--version"])
     except FileNotFoundError:
-        return {**told, "path": "", "install": engine.install, "problem": "not installed"}
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return {**told, "path": argv[0], "install": engine.install, "problem": f"does not answer: {error}"}
-    lines = (ran.stdout or ran.stderr).strip().splitlines()
-    return {**told, "path": " ".join(argv), "install": engine.install, "version": lines[0] if lines else "?"}
+        return {**told, "path": "", "problem": "not installed"}
+    except subprocess.TimeoutExpired:
+        return {**told, "problem": f"did not answer within {_PATIENCE:g} s"}
+    except OSError as error:
+        return {**told, "problem": f"cannot be started: {error.strerror}"}
+    return {**told, "problem": f"does not work: {said}"} if code else {**told, "version": said}
+
+
+def _said(argv: list[str]) -> tuple[int, str]:
+    """Its exit code and its first line. Nothing that it started is left."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, start_new_session=True) as child:
+        try:
+            out, errors = child.communicate(timeout=_PATIENCE)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+    lines = (out.strip() or errors.strip()).decode(errors="replace").splitlines()
+    return child.returncode, visible(lines[0]) if lines else "?"

@@ -92,7 +92,7 @@ class Progress:
 
 def _width(stream: TextIO) -> int:
     try:
-        return os.get_terminal_size(stream.fileno()).columns
+        return os.get_terminal_size(stream.fileno()).columns or 80  # there are terminals that do not know
     except OSError:
         return 80
 
