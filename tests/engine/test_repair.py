@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.test_session import conversation_with_everything, log_of
+from engine.test_session import conversation_with_everything, disk_of, log_of
 from polylect.engine import folder, log
 from polylect.engine.recall import Recalled
 from polylect.engine.repair import delete, repair, salvage, tidy
@@ -47,6 +47,19 @@ def test_bad_bytes_are_replaced_and_lines_that_ran_together_are_told_apart(tmp_p
     assert found.faults == []
     assert Recalled(found.entries).messages == whole.messages
     assert mended(tmp_path) == []
+
+
+def test_a_log_that_there_is_no_room_to_mend_stays_as_it_is_and_nothing_stays_beside_it(
+    tmp_path: Path, lines: list[bytes]
+) -> None:
+    bad = b"".join([*lines, b"garbage\n"])
+    log_of(tmp_path).write_bytes(bad)
+    place = folder.resume(str(tmp_path), "s1", "/w")
+    with disk_of(100), pytest.raises(OSError, match="File too large"):
+        repair(place)
+    place.close()
+    assert log_of(tmp_path).read_bytes() == bad
+    assert sorted(os.listdir(tmp_path / "s1")) == ["lock", "log.jsonl", "workspace"]
 
 
 def test_a_session_that_was_mended_is_no_more_recent_than_before(tmp_path: Path, lines: list[bytes]) -> None:

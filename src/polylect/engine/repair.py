@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 
 import msgspec
 
@@ -49,6 +50,18 @@ def _rewrite(path: str, damaged: list[int]) -> Iterator[str]:
     """Write the log anew without what cannot be read; the old one stays as it was."""
     backup = _free(path + ".before-repair")
     draft = path + ".draft"
+    try:
+        yield from _mended(path, draft, damaged)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(draft)  # it would take the room that there was too little of
+        raise
+    os.link(path, backup)
+    os.rename(draft, path)
+    yield f"the log as it was is kept in {backup}"
+
+
+def _mended(path: str, draft: str, damaged: list[int]) -> Iterator[str]:
     with open(path, "rb") as old, open(draft, "wb") as new:
         lines = log.Lines(log.pieces(old.fileno()))
         for number, line in enumerate(lines, 1):
@@ -64,9 +77,6 @@ def _rewrite(path: str, damaged: list[int]) -> Iterator[str]:
         os.fsync(new.fileno())
         status = os.fstat(old.fileno())
     os.utime(draft, ns=(status.st_atime_ns, status.st_mtime_ns))  # mending it is no reason for it to be the latest
-    os.link(path, backup)
-    os.rename(draft, path)
-    yield f"the log as it was is kept in {backup}"
 
 
 def salvage(line: bytes) -> Iterator[bytes]:
