@@ -86,6 +86,7 @@ def test_the_line_of_the_python_sdk_is_understood() -> None:
 def test_the_line_of_the_typescript_sdk_is_understood_equals_signs_and_empty_values() -> None:
     told = claude("--max-turns=5", "--max-budget-usd=3.5", "--setting-sources=", "--tools=", "--effort=low")
     assert (told["max_turns"], told["budget:max_cost_usd"], told["tools"], told["effort"]) == (5, 3.5, [], "low")
+    assert (told["budget_anew"], claude()["budget_anew"]) == (True, False)
 
 
 def test_a_tool_that_is_forbidden_by_its_name_is_taken_away_and_a_rule_denies() -> None:

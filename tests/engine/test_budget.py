@@ -150,3 +150,5 @@ def test_one_call_without_a_price_does_not_lift_the_cap_on_dollars_for_the_other
     assert (talk.session.usage.cost, talk.session.stats().usage.cost) == (None, 3.0)
     again = converse(tmp_path, Played(), [Prompt("t9", "go")], **cap)
     assert again.of(TurnEnded)[0].reason == "limit"
+    anew = converse(tmp_path, Played(replies[0]), [Prompt("t10", "go")], **cap, budget_anew=True)
+    assert anew.of(TurnEnded)[0].reason == "end"

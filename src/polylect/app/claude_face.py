@@ -107,6 +107,7 @@ def options(words: list[str], env: dict[str, str]) -> Options:
         **told,
         "face": "claude",
         "one_agent": True,
+        "budget_anew": "budget:max_cost_usd" in told,  # hosts compare it with total_cost_usd
         "checkpoints": _is_on(env, "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"),
     }
 

@@ -86,7 +86,8 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         )
         self.spent = Usage()
         """What has been used since the last turn ended, agents in the background included."""
-        own = Meter(self.settings.budget, session.usage, session.dollars)
+        before = (Usage(), 0.0) if self.settings.budget_anew else (session.usage, session.dollars)
+        own = Meter(self.settings.budget, *before)
         self.meter: Meter = self.parent.meter if self.parent else own
         self.turn_meter: Meter | None = None
         """For the caps of the turn at hand; an agent that a turn waits for shares that turn's."""

@@ -28,6 +28,8 @@ class Settings(Struct, frozen=True):
     """Model requests in one turn: a model that goes round in circles ends somewhere."""
     budget: Budget = Budget()
     """For the whole session."""
+    budget_anew: bool = False
+    """Whether a resumed session's caps count from its resumption on, and not from its beginning."""
     turn_budget: Budget = Budget()
     """For each turn of it."""
     folders: tuple[str, ...] = ()
