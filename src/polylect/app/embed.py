@@ -19,6 +19,7 @@ from polylect.engine.settings import Settings
 from polylect.engine.store import MemoryStore
 from polylect.extensions.extensions import Extensions
 from polylect.host.errors import EngineDied
+from polylect.host.words import sample_of
 from polylect.tools.processes import Custody
 from polylect.tools.sandbox import Sandbox
 from polylect.tools.standard import standard_tools
@@ -158,7 +159,7 @@ class InProcess:
 
     def can(self, word: str) -> bool:
         """There is no wire that could lack a word."""
-        return True
+        return bool(sample_of(word))
 
     async def look(self) -> None:
         """It goes when we go."""

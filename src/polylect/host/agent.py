@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from polylect.host import asking
 from polylect.host.asking import Policy
+from polylect.host.attaching import attached
 from polylect.host.backlog import Backlog
 from polylect.host.errors import EngineDied, Refused, Unsupported
 from polylect.host.lifeline import Lifeline
@@ -38,7 +39,7 @@ from polylect.vocab.commands import (
     RunShell,
     Steer,
 )
-from polylect.vocab.content import Attachment, Failure, File, Server
+from polylect.vocab.content import Attachment, Failure, Server
 from polylect.vocab.events import Ask, AskClosed, CostChanged, Event, HostCall, Ready, Reply, SettingChanged, TurnEnded
 
 Value = TypeVar("Value")
@@ -131,10 +132,7 @@ class Agent:
         busy: Literal["queue", "refuse", "interrupt"] = "queue",
     ) -> Turn:
         """Begin a turn: read it by `async for`, or `await` its result."""
-        if isinstance(files, str | os.PathLike):
-            raise TypeError(f"files is a list of paths, not one: [{files!r}]")
-        attached = (*(File(os.fspath(path)) for path in files), *attachments)
-        prompt = check(Prompt(new_id(), text, attached, busy))
+        prompt = check(Prompt(new_id(), text, (*attached(files, self.can), *attachments), busy))
         return Turn(self, prompt, self._limits if limits is None else checked(limits))
 
     async def ask(

@@ -1,6 +1,9 @@
 """Answers that have to fit a schema, from engines that may never have heard of schemas."""
 
 import json
+import re
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -27,7 +30,7 @@ async def ask_for_value(agent: "Agent", text: str, schema: Any, **details: Any) 
         if not (why := shape.fault(result)):
             return result
         spent, steps = result.usage, result.steps
-        result = _good(agent, await agent.prompt(_AGAIN.format(why=why)))
+        result = _good(agent, await agent.prompt(_AGAIN.format(why=why), limits=details.get("limits")))
         result.usage += spent
         result.steps += steps
     if why := shape.fault(result):
@@ -59,7 +62,7 @@ class Shape:
     def fault(self, result: Result) -> str:
         """What is wrong with the answer; if nothing is, its value is kept in the result."""
         try:
-            value = result.value if result.value is not None else json.loads(_bare(result.text))
+            value = result.value if result.value is not None else _value_in(result.text)
             result.value = self._fitted(value)
         except (ValueError, msgspec.ValidationError) as error:
             result.value = None
@@ -74,12 +77,21 @@ class Shape:
         return value
 
 
-def _bare(text: str) -> str:
-    """Without the fence that models like to put around it, and without words before and after."""
-    text = text.strip()
-    if "```" in text:
-        inside = text.split("```")[1]
-        return inside.removeprefix("json").strip()
+def _value_in(text: str) -> Any:
+    """Raises ValueError."""
+    *others, last = _candidates(text.strip())
+    for candidate in others:
+        with suppress(ValueError):
+            return json.loads(candidate)
+    return json.loads(last)
+
+
+def _candidates(text: str) -> Iterator[str]:
+    """The answer; without the fence that models like to put around it; without words before and after."""
+    yield text
+    if fence := re.search(r"```[^\S\n]*\w*\n(.*?)```", text, re.DOTALL):
+        yield fence[1]
     starts = [place for place in (text.find("{"), text.find("[")) if place >= 0]
     ends = max(text.rfind("}"), text.rfind("]"))
-    return text[min(starts) : ends + 1] if starts and ends > min(starts) else text
+    if starts and ends > min(starts):
+        yield text[min(starts) : ends + 1]

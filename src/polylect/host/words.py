@@ -25,13 +25,15 @@ from polylect.vocab.commands import (
     RunShell,
     Steer,
 )
-from polylect.vocab.content import Rule, Server
+from polylect.vocab.content import File, Image, Rule, Server
 from polylect.vocab.events import Reply
 
 Spoken = TypeVar("Spoken", bound=Command)
 
 _SAMPLES: dict[str, Command] = {
     "prompt": Prompt("probe", "x"),
+    "files": Prompt("probe", "x", (File("x"),)),
+    "images": Prompt("probe", "x", (Image("image/png", "eA=="),)),
     "cancel": Cancel(),
     "answer": Answer("probe", "allow"),
     "steer": Steer("x"),
@@ -63,16 +65,22 @@ UNSAID = ("unsupported", "unsaid")
 
 def can_say(make: Callable[[], HostSide], word: str) -> bool:
     """`word` is one of the above, or `query:` and what would be asked for: `query:state`."""
-    word = _ALSO.get(word, word)
-    sample = Query(word.removeprefix(_ASK_BACK)) if word.startswith(_ASK_BACK) else _SAMPLES.get(word)
-    if sample is None:
-        raise LookupError(f"there is no word {word!r}; ask for {', '.join(_SAMPLES)} or {_ASK_BACK}state")
+    sample = sample_of(word)
     codec = make()
     codec.start()
     codec.data_to_send()
     failures = [event.failure for event in codec.send(_with_ref(sample)) if isinstance(event, Reply)]
     unsaid = any(failure and failure.code in UNSAID for failure in failures)  # else it is only not the time for it
     return not unsaid and (word != "tools" or bool(codec.data_to_send()))
+
+
+def sample_of(word: str) -> Command:
+    """Raises LookupError for what is no word at all."""
+    word = _ALSO.get(word, word)
+    sample = Query(word.removeprefix(_ASK_BACK)) if word.startswith(_ASK_BACK) else _SAMPLES.get(word)
+    if sample is None:
+        raise LookupError(f"there is no word {word!r}; ask for {', '.join(_SAMPLES)} or {_ASK_BACK}state")
+    return sample
 
 
 def _with_ref(command: Command) -> Command:
