@@ -8,6 +8,7 @@ from polylect.vocab.ports import (
     BlockDone,
     ModelInfo,
     ModelRequest,
+    ReplyBegun,
     ReplyDone,
     TextChunk,
     ThinkingChunk,
@@ -52,6 +53,7 @@ def test_a_text_comes_in_chunks_and_then_whole() -> None:
         stop(0),
         *finish("end_turn", output_tokens=15),
     ) == [
+        ReplyBegun(Usage(25, 1, 3, 4), "msg_1", "claude-x"),
         TextChunk("Hel"),
         TextChunk("lo"),
         BlockDone(Text("Hello")),

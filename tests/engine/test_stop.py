@@ -10,10 +10,10 @@ import pytest
 from doubles import PATIENCE, Echo, Hang, Host, Log, Part, Played, Run, Stubborn, Talk, converse, run
 from polylect.providers.scripted import Scripted
 from polylect.vocab.commands import Answer, Cancel, Command, Prompt
-from polylect.vocab.content import ToolCall
+from polylect.vocab.content import ToolCall, Usage
 from polylect.vocab.errors import ProviderError
 from polylect.vocab.events import Ask, Event, QueueChanged, Reply, ReplyEnded, ToolFinished, ToolStarted, TurnEnded
-from polylect.vocab.ports import BlockDone, ReplyDone, ToolContext, ToolReturn
+from polylect.vocab.ports import BlockDone, ReplyBegun, ReplyDone, Retrying, TextChunk, ToolContext, ToolReturn
 
 HELLO = Prompt("t1", "Hello")
 AGAIN = Prompt("t2", "Again")
@@ -249,3 +249,33 @@ def test_A1_an_answer_that_comes_with_a_stop_is_told_that_nothing_waits_for_it(t
     talk = run(conversation, tmp_path, Scripted.in_order({"say": [{"call": "Run", "id": "c1"}]}), Run())
     assert [reply.failure and reply.failure.code for reply in talk.of(Reply)] == ["unknown_ask"]
     assert talk.of(ToolFinished)[0].outcome == "cancelled"
+
+
+COUNTED = ReplyBegun(Usage(10, 1, cost=0.5), "r1", "m")
+
+
+@pytest.mark.parametrize("words", [(), (TextChunk("Let me"),)])
+def test_a_reply_that_is_stopped_costs_what_the_service_had_counted(
+    tmp_path: Path, words: tuple[TextChunk, ...]
+) -> None:
+    model = Played([COUNTED, *words, None])
+
+    async def conversation(talk: Talk) -> None:
+        talk.send(HELLO)
+        async with asyncio.timeout(PATIENCE):
+            while model.given < 1 + len(words):  # noqa: ASYNC110  (nothing is said that could be waited for)
+                await asyncio.sleep(0)
+        talk.send(Cancel())
+        await talk.until(TurnEnded)
+
+    talk = run(conversation, tmp_path, model)
+    assert talk.of(ReplyEnded)[0].usage == talk.of(TurnEnded)[0].usage == Usage(10, 1, cost=0.5)
+    assert talk.engine.agent.session.usage == Usage(10, 1, cost=0.5)
+
+
+def test_what_a_failed_try_had_counted_is_not_counted(tmp_path: Path) -> None:
+    done = ReplyDone("end", Usage(10, 2), "r2", "m")
+    talk = converse(tmp_path, Played([COUNTED, Retrying(1, 2, 0, "busy"), done]), [HELLO])
+    assert talk.engine.agent.session.usage == Usage(10, 2)
+    broken = Played([COUNTED, Retrying(1, 2, 0, "busy"), ProviderError("server", "no")])
+    assert converse(tmp_path, broken, [HELLO]).engine.agent.session.usage == Usage()

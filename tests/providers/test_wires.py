@@ -9,7 +9,16 @@ import pytest
 
 from polylect.vocab.content import Message, Text, Usage
 from polylect.vocab.errors import ProviderError
-from polylect.vocab.ports import BlockDone, ModelEvent, ModelRequest, Provider, ReplyDone, Retrying, TextChunk
+from polylect.vocab.ports import (
+    BlockDone,
+    ModelEvent,
+    ModelRequest,
+    Provider,
+    ReplyBegun,
+    ReplyDone,
+    Retrying,
+    TextChunk,
+)
 from providers.loopback import CUT, STALL, Loopback, Step, chunk, head, reply, run
 from providers.wires import SECRET, WIRES, Wire
 
@@ -28,7 +37,9 @@ def wire(request: pytest.FixtureRequest) -> Wire:
 
 
 async def heard(provider: Provider) -> list[ModelEvent]:
-    return [event async for batch in provider.stream(REQUEST) for event in batch]
+    """Without what a service may count before its first word."""
+    events = [event async for batch in provider.stream(REQUEST) for event in batch]
+    return [event for event in events if not isinstance(event, ReplyBegun)]
 
 
 def fault(wire: Wire, *answers: list[Step], **options: float) -> ProviderError:
@@ -74,12 +85,15 @@ def test_t5_a_server_that_repeats_its_ids_does_not_hide_usage() -> None:
 
 def test_every_chunk_is_given_out_when_it_arrives(wire: Wire) -> None:
     async def main() -> None:
-        first = [wire.frame(payload) for payload in wire.payloads[:3]]
-        answer = [*wire.answer()[:1], *map(chunk, first), STALL]
+        frames = [wire.frame(payload) for payload in wire.payloads[:3]]
+        answer = [*wire.answer()[:1], *map(chunk, frames), STALL]
         async with Loopback([answer]) as server:
             provider = wire.open(server.url)
             async with aclosing(provider.stream(REQUEST)) as stream:
-                assert (await anext(stream))[0] == TextChunk("Hel")
+                first = await anext(stream)
+                if isinstance(first[-1], ReplyBegun):
+                    first = await anext(stream)
+                assert TextChunk("Hel") in first
             await server.hung_up.wait()  # closing it early drops the connection
             await provider.close()
 
@@ -241,6 +255,20 @@ def test_a_fault_before_the_first_chunk_is_tried_again_and_said(wire: Wire) -> N
     run(main)
 
 
+def test_a_count_before_the_first_word_is_nothing_that_was_shown() -> None:
+    async def main() -> None:
+        wire = WIRES["anthropic"]
+        counted = chunk(wire.frame(wire.payloads[0]))
+        async with Loopback([[*wire.answer()[:1], counted, CUT], wire.answer()]) as server:
+            provider = wire.open(server.url, max_retries=1)
+            events = [event async for batch in provider.stream(REQUEST) for event in batch]
+            assert [type(event) for event in events[:3]] == [ReplyBegun, Retrying, ReplyBegun]
+            assert events[3:] == REPLY
+            await provider.close()
+
+    run(main)
+
+
 def test_nothing_is_tried_again_once_something_was_shown(wire: Wire) -> None:
     async def main() -> None:
         said = [wire.frame(payload) for payload in wire.payloads[:3]]
@@ -250,7 +278,7 @@ def test_nothing_is_tried_again_once_something_was_shown(wire: Wire) -> None:
             with pytest.raises(ProviderError):
                 async for batch in provider.stream(REQUEST):
                     shown += batch
-            assert shown[0] == TextChunk("Hel")
+            assert TextChunk("Hel") in shown
             assert len(server.requests) == 1
             await provider.close()
 

@@ -12,7 +12,7 @@ from polylect.apis.arguments import tool_call
 from polylect.apis.faults import cut_off, unreadable
 from polylect.vocab.content import Block, Stop, Text, Thinking, Usage
 from polylect.vocab.errors import ProviderError, ProviderFault
-from polylect.vocab.ports import ArgsChunk, BlockDone, ModelEvent, ReplyDone, TextChunk, ThinkingChunk
+from polylect.vocab.ports import ArgsChunk, BlockDone, ModelEvent, ReplyBegun, ReplyDone, TextChunk, ThinkingChunk
 
 request_body, put = anthropic_request.request_body, anthropic_request.put
 
@@ -153,6 +153,8 @@ class StreamParser:
         message = event.message or _Message()
         self._request, self._model = message.id, message.model
         self._count(message.usage or _Usage())
+        if self._usage.tokens:
+            events.append(ReplyBegun(self._usage, self._request, self._model))
 
     def _block_start(self, event: _Event, events: list[ModelEvent]) -> None:
         block = self._block = event.content_block or _Block()

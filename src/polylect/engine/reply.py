@@ -20,6 +20,7 @@ from polylect.vocab.ports import (
     BlockDone,
     Circuit,
     ModelEvent,
+    ReplyBegun,
     ReplyDone,
     Retrying,
     TextChunk,
@@ -67,7 +68,7 @@ class Reply:
             self._open.write(event.text)
             self._say(TextDelta(event.text))
             return
-        if self._attempt and not isinstance(event, Retrying | Circuit):
+        if self._attempt and not isinstance(event, Retrying | Circuit | ReplyBegun):
             self._retried(ok=True)
         match event:
             case TextChunk(text):
@@ -82,11 +83,13 @@ class Reply:
             case BlockDone(block):
                 self._end_block(block)
             case Retrying(attempt, most, delay_ms, error):
-                self._attempt = attempt
+                self._attempt, self.usage = attempt, Usage()
                 self._say(RetryStarted(attempt, most, delay_ms, error))
             case Circuit(primary, state, fallback, error):
                 told = {"primary": primary, "fallback": fallback, "state": state, "error": error}
                 self._say(Extra("provider_circuit_event", {key: value for key, value in told.items() if value}))
+            case ReplyBegun(usage, request, model):
+                self.usage, self.request, self.model = usage, request, model
             case ReplyDone(stop, usage, request, model):
                 self.usage, self.request, self.model = usage, request, model
                 self._end("calls" if self.calls and stop == "end" else stop)

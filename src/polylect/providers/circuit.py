@@ -9,7 +9,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from polylect.vocab.errors import ProviderError
-from polylect.vocab.ports import Circuit, ModelEvent, ModelInfo, ModelRequest, Provider, ReplyDone, Retrying
+from polylect.vocab.ports import (
+    Circuit,
+    ModelEvent,
+    ModelInfo,
+    ModelRequest,
+    Provider,
+    ReplyBegun,
+    ReplyDone,
+    Retrying,
+)
 
 _ITS_FAULT = ("rate_limit", "overloaded", "server", "network", "timeout", "protocol")
 """What another service may do better. A wrong key or a bad request is for a person to mend, not to work around."""
@@ -116,7 +125,7 @@ class Chain:
         try:
             async with aclosing(self._primary.stream(request)) as batches:
                 async for batch in batches:
-                    shown = shown or not isinstance(batch[0], Retrying)
+                    shown = shown or not isinstance(batch[-1], Retrying | ReplyBegun)
                     if isinstance(batch[-1], ReplyDone) and self._breaker.succeeded():
                         yield [Circuit(primary, "closed")]
                     yield batch
@@ -142,7 +151,7 @@ class Chain:
                 provider = self._opened[fallback.name]
                 async with aclosing(provider.stream(_fitted(request, fallback.model, provider))) as batches:
                     async for batch in batches:
-                        if not shown and not isinstance(batch[0], Retrying):
+                        if not shown and not isinstance(batch[-1], Retrying | ReplyBegun):
                             shown = True
                             yield [Circuit(primary, state, fallback.name, told)]
                         yield batch

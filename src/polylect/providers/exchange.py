@@ -8,7 +8,7 @@ from msgspec import Struct
 from polylect.providers.faults import Service, message_in, not_a_model, refusal
 from polylect.providers.http import Answer, Client
 from polylect.vocab.errors import ProviderError
-from polylect.vocab.ports import ModelEvent, ReplyDone
+from polylect.vocab.ports import ModelEvent, ReplyBegun, ReplyDone
 
 _ERROR_BODY = 64 * 1024
 
@@ -55,6 +55,9 @@ async def converse(
         await _accept(answer, service, question.model)
         while not parser.done:
             events = await _next(answer, frames, parser, service)
+            if events and isinstance(begun := events[0], ReplyBegun):
+                priced = settled(question.model, ReplyDone("end", begun.usage)).usage
+                events[0] = ReplyBegun(priced, begun.request, begun.model)
             if events and isinstance(events[-1], ReplyDone):
                 events[-1] = done = settled(question.model, events[-1])
                 if done.stop == "calls":

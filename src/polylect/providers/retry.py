@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 from polylect.vocab.errors import ProviderError
-from polylect.vocab.ports import ModelEvent, ModelInfo, ModelRequest, Provider, Retrying
+from polylect.vocab.ports import ModelEvent, ModelInfo, ModelRequest, Provider, ReplyBegun, Retrying
 
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
@@ -32,7 +32,7 @@ class Retries:
             try:
                 async with aclosing(self._provider.stream(request)) as replies:
                     async for events in replies:
-                        shown = True
+                        shown = shown or not isinstance(events[-1], ReplyBegun)
                         yield events
                 return
             except ProviderError as error:

@@ -69,6 +69,14 @@ class BlockDone(Struct, frozen=True):
     block: Block
 
 
+class ReplyBegun(Struct, frozen=True):
+    """What the service has counted before its first word, where it tells: all that is known if the reply breaks off."""
+
+    usage: Usage = Usage()
+    request: str = ""
+    model: str = ""
+
+
 class ReplyDone(Struct, frozen=True):
     """The last event of every complete reply."""
 
@@ -96,7 +104,7 @@ class Circuit(Struct, frozen=True):
     error: str = ""
 
 
-ModelEvent = TextChunk | ThinkingChunk | ArgsChunk | BlockDone | ReplyDone | Retrying | Circuit
+ModelEvent = ReplyBegun | TextChunk | ThinkingChunk | ArgsChunk | BlockDone | ReplyDone | Retrying | Circuit
 
 
 class Provider(Protocol):
