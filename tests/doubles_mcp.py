@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+from machine import PATIENCE
 from polylect.mcp.servers import Servers
 from polylect.tools.processes import Custody
 from polylect.vocab.commands import Answer
@@ -75,7 +76,7 @@ class Stage:
 
     async def heard(self, name: str, number: int = 1) -> ServerChanged:
         """The so-manieth report about a server, once it is there."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while len(self.about(name)) < number:
                 self._heard.clear()
                 await self._heard.wait()
@@ -92,7 +93,7 @@ def on_stage(workspace: Path, work: Callable[[Stage], Awaitable[None]], **option
     async def main() -> None:
         stage = Stage(workspace, **options)
         try:
-            await asyncio.wait_for(work(stage), 60)
+            await asyncio.wait_for(work(stage), 2 * PATIENCE)
         finally:
             await stage.servers.close()
             await stage.custody.close()

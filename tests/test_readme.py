@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine_process import Place, launcher
+from engine_process import PATIENCE, Place, launcher
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
@@ -30,7 +30,7 @@ def run(argv: list[str], folder: Path) -> str:
     program.chmod(0o755)
     env = {**place.env, "PATH": f"{program.parent}{os.pathsep}{place.env['PATH']}"}
     done = subprocess.run(
-        argv, cwd=place.workspace, env=env, capture_output=True, encoding="utf-8", timeout=30, check=False
+        argv, cwd=place.workspace, env=env, capture_output=True, encoding="utf-8", timeout=PATIENCE, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout

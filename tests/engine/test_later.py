@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from doubles import Log, Played, Talk, run
+from doubles import PATIENCE, Log, Played, Talk, run
 from polylect.engine.library import FileLibrary
 from polylect.engine.store import FileStore
 from polylect.vocab.answers import Exported, SessionCard, SessionOpened
@@ -138,7 +138,7 @@ def test_an_export_that_an_engine_does_not_wait_for_is_answered(tmp_path: Path) 
     async def whole() -> None:
         await conversation(Talk(tmp_path, Played(), library=library))
 
-    asyncio.run(asyncio.wait_for(whole(), 10))
+    asyncio.run(asyncio.wait_for(whole(), PATIENCE))
 
 
 def test_T8_questions_wait_in_order_while_nobody_reads_answers_but_control_does_not(tmp_path: Path) -> None:

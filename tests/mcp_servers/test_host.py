@@ -12,6 +12,7 @@ pytest.importorskip("mcp")
 from mcp.server.mcpserver import Context, MCPServer
 
 from doubles_mcp import CallContext, Stage, on_stage
+from machine import within
 from mcp_servers.doubles_host import Inside, inside_host
 from polylect.vocab.content import Server
 from polylect.vocab.errors import PolylectError
@@ -163,7 +164,8 @@ class Garbled(Host):
 @pytest.mark.parametrize("what", NONSENSE)
 def test_an_answer_that_makes_no_sense_is_an_error_at_once(tmp_path: Path, what: str) -> None:
     async def work(stage: Stage, host: Host) -> None:
-        returned = await asyncio.wait_for(stage.call("mcp__shop__add", {"a": 2, "b": 3}), 5)
+        with within(5):
+            returned = await stage.call("mcp__shop__add", {"a": 2, "b": 3})
         assert not returned.ok
         assert "the host's answer is no" in returned.output
 
@@ -177,7 +179,8 @@ def test_a_server_whose_greeting_makes_no_sense_has_failed_at_once(tmp_path: Pat
     async def work(stage: Stage) -> None:
         async with inside_host(shop()) as host.inside:
             stage.servers.add(SHOP)
-            changed = await asyncio.wait_for(stage.heard("shop"), 5)
+            with within(5):
+                changed = await stage.heard("shop")
             assert (changed.status, "the host's answer is no" in changed.reason) == ("failed", True)
 
     on_stage(tmp_path, work, host=host.call)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from machine import PATIENCE
 from polylect.providers.scripted import BUILT_IN, Scripted, open_provider
 from polylect.providers.settings import ProviderSettings
 from polylect.vocab.content import Message, Text, Thinking, ToolCall, ToolResult, Usage
@@ -42,7 +43,7 @@ def request(*messages: Message, **fields: Any) -> ModelRequest:
 
 
 async def batches_of(provider: Provider, asked: ModelRequest) -> list[Sequence[ModelEvent]]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         return [batch async for batch in provider.stream(asked)]
 
 
@@ -242,7 +243,7 @@ def test_a_pause_can_be_cancelled(part: dict[str, Any]) -> None:
             await task
         return seen
 
-    assert asyncio.run(asyncio.wait_for(run(), 5)) == [[TextChunk("a")]]
+    assert asyncio.run(asyncio.wait_for(run(), PATIENCE)) == [[TextChunk("a")]]
 
 
 def test_a_pause_takes_its_time_and_hands_over_what_was_said_before() -> None:

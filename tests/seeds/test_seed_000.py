@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dialects.pair import env
-from engine_process import Engine, Frame, Place, approve
+from engine_process import PATIENCE, Engine, Frame, Place, approve
 from polylect.dialects.jsonstream import frames
 from polylect.dialects.jsonstream.engine_side import EngineSide
 from polylect.vocab.commands import MalformedCommand, UnknownCommand
@@ -351,7 +351,9 @@ def run(place: Place, *argv: str) -> str:
     place.run("link", "wayland-core", str(programs))
     (place.workspace / "README.md").write_text("A small project.\n")
     told = {**place.env, "PATH": f"{programs}{os.pathsep}{place.env['PATH']}"}
-    done = subprocess.run(argv, cwd=place.workspace, env=told, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(
+        argv, cwd=place.workspace, env=told, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
