@@ -414,6 +414,16 @@ def test_compact_fails_when_the_summary_does_or_when_nothing_comes_of_it() -> No
     assert kinds(talk.say(Settled())) == ["session_settled", "response compact failed"]
 
 
+def test_reminders_of_a_list_are_counted_anew_with_each_prompt() -> None:
+    talk, left = EngineTalk(), (PlanItem("first"),)
+    attempts = []
+    for turn, cause in (("p1", "prompt"), ("t1", "engine"), ("t2", "engine"), ("p2", "prompt")):
+        talk.say(TurnStarted(cause, turn=turn))  # type: ignore[arg-type]
+        said = talk.say(PlanChanged(left, turn=turn), TurnEnded("end", turn=turn), PlanChanged(left))
+        attempts.append([frame["attempt"] for frame in said if frame["type"] == "todo_reminder"])
+    assert attempts == [[1, 1], [1, 2], [2, 3], [1, 1]]
+
+
 def test_stream_rules_plans_errors_and_notices_have_their_frames() -> None:
     talk = EngineTalk()
     assert talk.say(Extra("ttsr_triggered", {"rules": [{"name": "r"}]})) == [
@@ -423,6 +433,7 @@ def test_stream_rules_plans_errors_and_notices_have_their_frames() -> None:
         {"id": "1", "content": "first", "status": "in_progress"}
     ]
     assert kinds(talk.say(PlanChanged(()))) == ["todo_auto_clear"]
+    assert talk.say(PlanChanged((PlanItem("its own"),), agent="a1")) == []
     assert talk.say(Extra("extension_error", {"extensionPath": "a.py", "event": "stop", "error": "boom"})) == [
         {"type": "extension_error", "extensionPath": "a.py", "event": "stop", "error": "boom"}
     ]

@@ -72,6 +72,8 @@ class Writer:
         self.main = Lane(self.pen, self._who, env.now, slim=slim)
         self.agents = Agents(self.pen, self._who, env.now, _write_in)
         self._compaction = CompactionStarted()
+        self._reminders = 0
+        """How often the model was sent back to its list since the last prompt."""
 
     def _who(self) -> Speaker:
         return self.speaker
@@ -158,6 +160,7 @@ class Writer:
 
     def _turn_started(self, event: TurnStarted) -> None:
         self._turns[event.turn] = event.cause
+        self._reminders = 0 if event.cause == "prompt" else self._reminders
         self.main.begin()
 
     def end_turn(self, event: TurnEnded, id: Any, *, accepted: bool) -> None:
@@ -221,7 +224,8 @@ class Writer:
         todos = [
             shapes.Todo(item.id or str(number), item.text, item.status) for number, item in enumerate(event.items, 1)
         ]
-        self.pen.say(shapes.TodoReminder(todos, 1, 3) if todos else shapes.TodoAutoClear())
+        self._reminders += not event.turn  # between turns it is the engine that speaks of it
+        self.pen.say(shapes.TodoReminder(todos, max(1, self._reminders), 3) if todos else shapes.TodoAutoClear())
 
     def _failed(self, event: Failed) -> None:
         failure = event.failure
@@ -268,7 +272,7 @@ _IN_A_LANE: dict[type[Event], Callable[[Lane, Any], None]] = {
 }
 """What an agent does, the main one or another."""
 
-_OF_THE_HOST = {AskClosed, HostCallEnded, Display, Notice, Failed, Extra, PlanChanged}
+_OF_THE_HOST = {AskClosed, HostCallEnded, Display, Notice, Failed, Extra}
 """What is the host's business whichever agent says it. All else of a sub-agent travels inside another frame."""
 
 _WORDS: dict[type[Event], Callable[[Writer, Any], None]] = {
