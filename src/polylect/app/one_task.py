@@ -150,7 +150,8 @@ class _Run:
                 case ToolCalled(call, name, args) | Ask(call=call, name=name, args=args):
                     self._calls[call] = in_short(name, args)
                 case ToolFinished(call, name, _, "denied", reason=reason):
-                    self._remark(f"denied: {self._calls.get(call) or name or 'a call'}: {reason}")
+                    what = self._calls.get(call) or name or "a call"
+                    self._remark(f"denied: {what}: {reason}" if reason else f"denied: {what}")
             if self._wanted.output == "jsonl":
                 self._write(_as_json(event))
 

@@ -243,6 +243,10 @@ class SyncAsk(asking.Ask, frozen=True, tag="ask"):
         self.owner.wait(super().answer(value))
 
 
+Ask = SyncAsk
+"""For `match`: what an agent of this module asks."""
+
+
 async def _next(events: AsyncIterator[Event]) -> Event | None:
     return await anext(events, None)
 
