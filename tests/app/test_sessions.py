@@ -90,6 +90,8 @@ def test_an_export_never_takes_the_place_of_what_belongs_to_a_session(place: Pla
     assert path.read_bytes() == before
     os.mkfifo(place.folder / "pipe")
     assert "no file that can be written anew" in refused(place, "export", "one", str(place.folder / "pipe"))
+    nowhere = place.folder / "nowhere" / "a.md"
+    assert refused(place, "export", "one", str(nowhere)) == f"polylect: {nowhere}: No such file or directory\n"
 
 
 def test_what_is_no_log_is_named_and_hides_no_session(place: Place) -> None:
@@ -260,6 +262,7 @@ def test_P6_a_session_that_is_not_there_is_refused_by_every_command(place: Place
         told = refused(place, *words, session)
         assert told.startswith("polylect: ")
         assert told.count("\n") == 1
+        assert session != "missing" or "Session 'missing' not found" in told
     assert not place.sessions.exists()
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from polylect.app import config
-from polylect.app.sessions_export import export, show
+from polylect.app.sessions_export import export, read, show
 from polylect.app.sessions_import import import_file
 from polylect.engine import catalogue, folder, log, repair
 from polylect.engine.catalogue import Listed
@@ -123,8 +123,7 @@ def _fork(root: str, words: list[str]) -> int:
     if len(plain) != 1:
         raise Usage
     parent, session = _named(root, plain[0]), told.get("--as") or folder.new_id()
-    path = folder.path_of(root, parent)
-    found = log.read_path(os.path.join(path, "log.jsonl"))
+    path, found = folder.path_of(root, parent), read(root, parent)
     if why := log.unusable(found):
         raise SessionError(f"Session '{parent}' cannot be forked: {why}")
     before, _ = log.ancestry(path, found.first)

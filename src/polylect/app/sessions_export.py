@@ -23,13 +23,16 @@ FORMATS: dict[str, Callable[[Story], bytes]] = {
 }
 
 
-def story(root: str, session: str) -> tuple[Story, log.Log]:
-    """Only reads: the session may be in use, damaged, or of a later version."""
-    path = folder.path_of(root, session)
+def read(root: str, session: str) -> log.Log:
     try:
-        found = log.read_path(os.path.join(path, "log.jsonl"))
+        return log.read_path(os.path.join(folder.path_of(root, session), "log.jsonl"))
     except FileNotFoundError:
         raise SessionError(f"Session '{session}' not found in {root}. See polylect sessions") from None
+
+
+def story(root: str, session: str) -> tuple[Story, log.Log]:
+    """Only reads: the session may be in use, damaged, or of a later version."""
+    path, found = folder.path_of(root, session), read(root, session)
     before, folders = log.ancestry(path, found.first)
     entries = before + found.entries
     if not entries:

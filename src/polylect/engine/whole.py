@@ -16,7 +16,9 @@ def write(path: str, pieces: Iterable[bytes], mode: int | None = None) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.rename(draft, path)
-    except BaseException:
+    except BaseException as error:
         with suppress(FileNotFoundError):
             os.unlink(draft)
+        if isinstance(error, OSError):
+            error.filename = path  # nobody has heard of the draft
         raise
