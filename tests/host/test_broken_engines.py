@@ -48,6 +48,17 @@ async def meet(fault: str, dialect: str, folder: Path) -> int:
     return agent.pid
 
 
+def test_an_engine_that_hangs_keeps_nobody_waiting_for_the_turn_before(tmp_path: Path) -> None:
+    async def twice() -> None:
+        argv = [sys.executable, str(BROKEN), "jsonstream", "hangs"]
+        async with connect(argv, dialect="jsonstream", cwd=tmp_path, limits=Limits(total=0.1)) as agent:
+            for _ in range(2):
+                with pytest.raises(TimedOut, match=r"longer than 0\.1 s"):
+                    await agent.ask("hello")
+
+    asyncio.run(asyncio.wait_for(twice(), PATIENCE))
+
+
 def _session(leader: int) -> list[int]:
     """Processes of the session that the engine led."""
     found = []

@@ -85,7 +85,6 @@ def test_all_that_an_agent_has_is_there_without_await(place: Place) -> None:
     asynchronous = {name for name in dir(Agent) if not name.startswith("_")}
     inner = {
         "begin",
-        "place",
         "unattended",
         "reply_to",
         "waits",

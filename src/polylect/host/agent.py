@@ -78,7 +78,8 @@ class Agent:
         self._servers = servers
         self._first_settings = dict(settings or {})
         self._limits = checked(limits)
-        self._line = Line()
+        self.line = Line()
+        """Its turns that have not ended."""
         self._listeners: WeakSet[Backlog] = WeakSet()
         self._replies: dict[str, asyncio.Future[Reply]] = {}
         self._asks: dict[str, asking.Ask] = {}
@@ -241,19 +242,17 @@ class Agent:
         """Bounded: the engine has a few seconds to end by itself. Returns its exit code."""
         for chore in self._chores:
             chore.cancel()
-        return await self._lifeline.close(Cancel() if self._line.busy else None)
+        return await self._lifeline.close(Cancel() if self.line.busy else None)
 
     # For turns and asks.
 
     def begin(self, turn: Turn, prompt: Prompt) -> "asyncio.Task[None]":
         """Whoever stops waiting for it has not unsaid it."""
-        self._line.join(turn)
+        self.line.join(turn)
         finalize(turn, _later, asyncio.get_running_loop(), self.unattended, turn.id).atexit = False
-        return asyncio.ensure_future(self._prompt(prompt))
-
-    def place(self, turn: str) -> int:
-        """0 if it runs, more if it waits for others, -1 if it has not begun or has ended."""
-        return self._line.place(turn)
+        saying = asyncio.ensure_future(self._prompt(prompt))
+        saying.add_done_callback(lambda said: said.cancelled() or said.exception())  # nobody may wait for it any more
+        return saying
 
     def unattended(self, turn: str, asks: Collection[str] | None = None) -> None:
         """Nobody reads this turn: what it has asked, or these, is denied, unless somebody listens to everything."""
@@ -305,7 +304,7 @@ class Agent:
             await self.send(prompt)
             self._spoken = True
         except BaseException:
-            self._line.leave(prompt.turn)
+            self.line.leave(prompt.turn)
             raise
 
     def _gone(self, death: EngineDied) -> None:
@@ -316,7 +315,7 @@ class Agent:
                 waiting.exception()  # not everyone who asked still waits
         self._replies.clear()
         self._asks.clear()
-        self._line.fail(death)
+        self.line.fail(death)
         for listener in list(self._listeners):
             listener.end()
 
@@ -346,7 +345,7 @@ class Agent:
     def _asked(self, event: Ask) -> asking.Ask:
         ask = self._asks[event.ask] = asking.bound(event, self)
         policy = self._approve
-        turns = [turn for turn in self._line if turn.attended and event.turn in ("", turn.id)]
+        turns = [turn for turn in self.line if turn.attended and event.turn in ("", turn.id)]
         if policy is None and not turns and not self._listeners:
             policy = asking.deny_all
         if policy is not None:
@@ -354,13 +353,13 @@ class Agent:
         return ask
 
     def _deliver(self, event: Event) -> None:
-        if (turn := self._line.get(event.turn)) is not None:
+        if (turn := self.line.get(event.turn)) is not None:
             turn.hear(event)
         elif not event.turn:
-            for each in self._line:
+            for each in self.line:
                 each.hear(event)
         if isinstance(event, TurnEnded):
-            self._line.leave(event.turn)
+            self.line.leave(event.turn)
         for listener in list(self._listeners):
             listener.put(event)
 

@@ -39,7 +39,7 @@ class Line:
         self._call_first()
 
     def place(self, id: str) -> int:
-        """0 is the one that runs, -1 is none of them."""
+        """0 if it runs, more if it waits for others, -1 if it has not begun or has ended."""
         return list(self._order).index(id) if id in self._order else -1
 
     def fail(self, death: EngineDied) -> None:

@@ -173,7 +173,7 @@ class Turn:
 
     async def cancel(self) -> None:
         """It ends soon, with the reason `cancelled`; if it waits for others, at the latest when its time has come."""
-        place = self._agent.place(self.id)
+        place = self._agent.line.place(self.id)
         if place < 0 or self._beginning is None:
             return
         self._unwanted = True  # if only now it should start
@@ -277,5 +277,5 @@ class Turn:
                 while (event := await self._backlog.get()) is not None:
                     self.result.take(event)
         except TimeoutError:
-            pass
+            self._agent.line.leave(self.id)  # those behind it wait no longer
         raise TimedOut(f"the turn {said} and was cancelled", self.result)
