@@ -1,12 +1,13 @@
 """Compaction: when, what stays, what the log keeps, what happens when it fails."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from doubles import Echo, Log, Talk, converse, run
+from doubles import Echo, Log, Part, Played, Talk, converse, run
 from polylect.engine.compact import cut, estimate
 from polylect.engine.session import Session
 from polylect.engine.store import MemoryStore
@@ -23,7 +24,7 @@ from polylect.vocab.events import (
     TurnStarted,
     UserMessage,
 )
-from polylect.vocab.ports import BlockDone, ModelEvent, ModelInfo, ModelRequest, ReplyDone, TextChunk
+from polylect.vocab.ports import BlockDone, ModelEvent, ModelInfo, ModelRequest, ReplyBegun, ReplyDone, TextChunk
 
 SUMMARY = {"when": {"system": "replaced by a summary"}, "say": ["what mattered"]}
 
@@ -231,6 +232,40 @@ def test_t5_a_summary_has_its_price_and_is_counted_once(tmp_path: Path) -> None:
     assert talk.of(CompactionEnded)[0].ok
     assert talk.session.usage == Usage(1030, 4)
     assert Session(log.read_back()).usage == Usage(1030, 4)
+
+
+def test_t5_a_summary_that_breaks_off_or_is_stopped_costs_what_the_service_had_counted(tmp_path: Path) -> None:
+    said: list[Part] = [BlockDone(Text("word " * 100)), ReplyDone("end")]
+    counted = [ReplyBegun(Usage(10, 1), f"r{number}") for number in range(2)]
+    model = Played(said, said, said, [counted[0], ProviderError("network", "cut")], [counted[1], None])
+
+    async def conversation(talk: Talk) -> None:
+        talk.send(*TALK[:3])
+        await talk.engine.settled()
+        talk.send(Compact())
+        await talk.engine.settled()
+        talk.send(Compact())
+        while model.given < 8:
+            await asyncio.sleep(0)
+        talk.send(Cancel("compaction"))
+
+    talk = run(conversation, tmp_path, model)
+    assert [event.ok for event in talk.of(CompactionEnded)] == [False, False]
+    assert talk.session.usage == Usage(20, 2)
+
+
+def test_a_refusal_is_no_summary(tmp_path: Path) -> None:
+    refusing = {"when": {"system": "replaced by a summary"}, "say": ["I cannot help with that."], "stop": "refused"}
+    model = Scripted.from_values({"reply": [refusing, {"say": ["word " * 100]}]})
+
+    async def conversation(talk: Talk) -> None:
+        talk.send(*TALK)
+        await talk.engine.settled()
+        talk.send(Compact())
+
+    talk = run(conversation, tmp_path, model)
+    assert [event.ok for event in talk.of(CompactionEnded)] == [False]
+    assert (talk.session.kept, talk.session.summary) == (0, "")
 
 
 # What can be said about it: whether it is done without being asked for, and that it is to stop.

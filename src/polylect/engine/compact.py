@@ -6,21 +6,23 @@ count or by age either, only when the window is nearly full.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Literal
 
 from polylect.engine.session import Session
 from polylect.engine.settings import Settings
 from polylect.vocab.content import Block, Document, Image, Message, Text, Thinking, ToolCall, ToolResult, Usage
-from polylect.vocab.errors import PolylectError, ProviderError
+from polylect.vocab.errors import PolylectError, ProviderError, SessionError
 from polylect.vocab.events import CompactionEnded, CompactionStarted, ContextUsed, Event
 from polylect.vocab.hooks import Opinion
-from polylect.vocab.ports import ModelRequest, Provider, ReplyDone, TextChunk
+from polylect.vocab.ports import ModelRequest, Provider, ReplyBegun, ReplyDone, Retrying, TextChunk
 
 Say = Callable[[Event], None]
 CANCELLED = "Compaction cancelled"
 MOST_FAILURES = 3
 """After so many in a row it is no longer tried by itself."""
+_MARKS = (ReplyBegun, ReplyDone, Retrying)
+"""How far a reply has come, and with it its price."""
 _KEPT_SHARE = 0.3
 """How much of the window the untouched end may take."""
 _IMAGE_TOKENS = 1600
@@ -204,21 +206,26 @@ class Compactor:
             retries=settings.auto_retry,
         )
         parts: list[str] = []
-        async with aclosing(self._provider().stream(request)) as stream:
-            async for batch in stream:
-                parts += [event.text for event in batch if isinstance(event, TextChunk)]
-                for done in (event for event in batch if isinstance(event, ReplyDone)):
-                    self._pay(done)
+        last: ReplyBegun | ReplyDone | Retrying | None = None
+        try:
+            async with aclosing(self._provider().stream(request)) as stream:
+                async for batch in stream:
+                    parts += [event.text for event in batch if isinstance(event, TextChunk)]
+                    last = next((event for event in reversed(batch) if isinstance(event, _MARKS)), last)
+        finally:
+            if isinstance(last, ReplyBegun | ReplyDone):
+                self._pay(last)
         summary = "".join(parts).strip()
-        if not summary:
+        if not summary or not isinstance(last, ReplyDone) or last.stop == "refused":
             raise ProviderError("protocol", "the model gave no summary")
         return summary
 
-    def _pay(self, done: ReplyDone) -> None:
+    def _pay(self, done: ReplyBegun | ReplyDone) -> None:
         """A summary has its price like any other reply, and is no part of the conversation."""
         reply = Message("assistant", (), usage=done.usage, model=done.model, provider=self._provider().name)
-        self._charge(reply, done.request)
-        self._session.say("", reply, request=done.request)
+        with suppress(SessionError):  # a full disk is told of when the summary finds no room either
+            self._charge(reply, done.request)
+            self._session.say("", reply, request=done.request)
 
     def _window(self) -> int:
         return self._provider().info(self._settings().model).window
