@@ -1,10 +1,17 @@
-"""What all tests share: examples that are the same in every run, and no clock that fails a slow machine.
+"""What all tests share: examples that are the same in every run, no clock that fails a slow machine, no odd settings.
 
 `pytest --hypothesis-profile search` looks for examples that nobody has seen yet.
 """
+
+import os
 
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("polylect", settings.get_profile("search"), derandomize=True)
 settings.load_profile("polylect")
+
+# Whatever the machine is told of proxies and of telemetry: servers of tests are on this machine, and tests decide.
+os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost," + os.environ.get("NO_PROXY", "")
+for name in [name for name in os.environ if name.startswith("OTEL_")]:
+    del os.environ[name]
