@@ -247,6 +247,7 @@ def test_a_turn_tells_its_cost_and_its_steps_and_not_those_before_it(place: Plac
             first, second = await one.ask("go"), await one.ask("go")
             assert first.steps == 3
             assert first.cost == pytest.approx(second.cost, rel=0.5)
+            assert one.cost == pytest.approx((first.cost or 0) + (second.cost or 0))
             session = one.session
         if engine == "polylect-omp":
             return  # it is resumed by the path of its file

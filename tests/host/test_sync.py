@@ -88,7 +88,6 @@ def test_all_that_an_agent_has_is_there_without_await(place: Place) -> None:
         "unattended",
         "reply_to",
         "waits",
-        "cost_since",
         "stop_soon",
         "stop",
         "withdraw",

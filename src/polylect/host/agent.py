@@ -20,6 +20,7 @@ from polylect.host.line import Line
 from polylect.host.link import Link, new_id
 from polylect.host.offering import HostTool, Offers, tool
 from polylect.host.shaping import ask_for_value
+from polylect.host.spent import Spent
 from polylect.host.turn import Limits, Result, Turn, checked
 from polylect.host.words import UNSAID, check
 from polylect.vocab import answers
@@ -84,9 +85,7 @@ class Agent:
         self._replies: dict[str, asyncio.Future[Reply]] = {}
         self._asks: dict[str, asking.Ask] = {}
         self._chores: set[asyncio.Task[None]] = set()
-        self.cost: float | None = None if resumed else 0.0
-        """Dollars for the session so far, if they are known."""
-        self._costs_told = False
+        self.spent = Spent(resumed=resumed)
         self._spoken = False
         """Something was said in the session, so there is one to go on with."""
         self.ready = Ready()
@@ -111,6 +110,11 @@ class Agent:
     @property
     def session(self) -> str:
         return str(self.settings.get("session") or "")
+
+    @property
+    def cost(self) -> float | None:
+        """Dollars for the session so far, if they are known."""
+        return self.spent.total
 
     @property
     def asks(self) -> Sequence[asking.Ask]:
@@ -267,10 +271,6 @@ class Agent:
     def waits(self, ask: str) -> bool:
         return ask in self._asks
 
-    def cost_since(self, before: float | None) -> float | None:
-        """Dollars that the session has cost since it had cost so much. None if that is not known."""
-        return None if before is None or self.cost is None or not self._costs_told else round(self.cost - before, 9)
-
     def stop_soon(self, turn: str) -> None:
         self._do(partial(self.stop, turn))
 
@@ -335,8 +335,7 @@ class Agent:
             case SettingChanged(key, value):
                 self.settings[key] = value
             case CostChanged(total):
-                self.cost = total.cost
-                self._costs_told = True
+                self.spent.tell(total)
             case TurnEnded(failure=Failure("engine_gone")):
                 again = self._lifeline.restarts > 0
                 event = replace(event, failure=Failure("engine_gone", str(self.death()), "engine", retryable=again))
@@ -359,6 +358,7 @@ class Agent:
             for each in self.line:
                 each.hear(event)
         if isinstance(event, TurnEnded):
+            self.spent.add(event.usage)
             self.line.leave(event.turn)
         for listener in list(self._listeners):
             listener.put(event)

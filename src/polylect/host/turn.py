@@ -207,7 +207,7 @@ class Turn:
 
     def _told(self, ended: TurnEnded) -> TurnEnded:
         """Its end: with its cost, if only the session's was told, and as a limit if that is more than it may be."""
-        if ended.usage.cost is None and (cost := self._agent.cost_since(self._cost_before)) is not None:
+        if ended.usage.cost is None and (cost := self._agent.spent.since(self._cost_before)) is not None:
             ended = replace(ended, usage=replace(ended.usage, cost=cost))
         if self._stopped is None and (over := self._over(ended.usage)):
             self._stopped = over
