@@ -3,6 +3,7 @@
 import asyncio
 import time
 
+from machine import cpu
 from polylect.host.backlog import Backlog
 from polylect.host.turn import Result
 from polylect.vocab.events import Event, StepStarted, TextDelta, ThinkingDelta, ToolOutput
@@ -68,4 +69,4 @@ def test_a_long_text_in_small_pieces_costs_no_more_than_its_length() -> None:
         result.take(piece)
     assert found == TextDelta(result.text)
     assert len(result.text) == 1_000_000
-    assert time.process_time() - began < 2.0
+    assert time.process_time() - began < cpu(2.0)
