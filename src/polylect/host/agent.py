@@ -202,14 +202,19 @@ class Agent:
         return _of(answers.ShellResult, await self.send(RunShell(command)))
 
     async def new_session(self) -> answers.SessionOpened:
-        return _of(answers.SessionOpened, await self.send(OpenSession("new")))
+        return await self._open(OpenSession("new"))
 
     async def resume(self, session: str) -> answers.SessionOpened:
-        return _of(answers.SessionOpened, await self.send(OpenSession("resume", session)))
+        return await self._open(OpenSession("resume", session))
 
     async def fork(self, at: str = "") -> answers.SessionOpened:
         """Go another way from before the message `at`, one of `fork_points`; without one, from here."""
-        return _of(answers.SessionOpened, await self.send(OpenSession("fork", at=at)))
+        return await self._open(OpenSession("fork", at=at))
+
+    async def _open(self, command: OpenSession) -> answers.SessionOpened:
+        opened = _of(answers.SessionOpened, await self.send(command))
+        self.spent = Spent(resumed=command.how != "new")
+        return opened
 
     async def query(self, what: str, **args: Any) -> Any:
         """Anything that vocab/answers.py lists: `state`, `stats`, `models`, `messages`, `sessions` ..."""
@@ -226,7 +231,7 @@ class Agent:
         if self._lifeline.lost:
             backlog.end()
         self._listeners.add(backlog)
-        return _read(backlog)
+        return backlog.read()
 
     async def send(self, command: Command) -> Any:
         """Say any command and wait for its one answer. Raises Unsupported, Refused or EngineDied."""
@@ -278,9 +283,6 @@ class Agent:
     async def reply_to(self, answer: Answer) -> None:
         await self.send(answer)  # what cannot be said so still waits for an answer
         self._asks.pop(answer.ask, None)
-
-    def waits(self, ask: str) -> bool:
-        return ask in self._asks
 
     def stop_soon(self, turn: str) -> None:
         self._chores.do(partial(self.stop, turn))
@@ -383,11 +385,6 @@ class Agent:
     def death(self) -> EngineDied:
         """Why the engine is gone."""
         return self._lifeline.death()
-
-
-async def _read(backlog: Backlog) -> AsyncIterator[Event]:
-    while (event := await backlog.get()) is not None:
-        yield event
 
 
 def _later(loop: asyncio.AbstractEventLoop, act: Callable[[str], None], turn: str) -> None:
