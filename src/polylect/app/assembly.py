@@ -1,0 +1,160 @@
+"""The engine that a checked start describes, put together. What it speaks, and with whom, is not decided here."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from contextlib import suppress
+
+import msgspec
+
+from polylect.app import config, secrets
+from polylect.app.available import Available
+from polylect.app.confine import open_sandbox
+from polylect.app.opening import new_id
+from polylect.app.otel import open_spans
+from polylect.app.provider import keys, open_provider
+from polylect.app.start import Start, flags
+from polylect.app.toolbox import Toolbox
+from polylect.engine.agent import Agent
+from polylect.engine.configure import DEFAULT_THINKING
+from polylect.engine.engine import Engine
+from polylect.engine.hooks import NoHooks
+from polylect.engine.library import FileLibrary
+from polylect.engine.session import Session
+from polylect.engine.settings import Settings
+from polylect.engine.switching import restore
+from polylect.extensions.find import files_in, offered
+from polylect.tools.processes import Custody
+from polylect.tools.sandbox import Sandbox
+from polylect.vocab.commands import AddServer, Configure
+from polylect.vocab.content import Abilities
+from polylect.vocab.events import Event
+from polylect.vocab.hooks import Hooks
+from polylect.vocab.ports import Servers, Tool
+
+_LAST_SPANS = 2.0
+
+
+class Assembly:
+    """`room` and `full` are those of the way to the host. Raises PolylectError."""
+
+    def __init__(self, start: Start, room: Callable[[], Awaitable[None]], full: Callable[[], bool]) -> None:
+        self._start, self._room, self._full = start, room, full
+        self._settings = settings = _settings(start)
+        self._provider = open_provider(start.values, start.env)
+        self._spans = open_spans(start.env, start.session)
+        self._sandbox = sandbox = open_sandbox(start.values, start.env, start.place.path if start.place else "")
+        self._tools = Toolbox(lambda: _standard_tools(settings.workspace, start.env, sandbox))
+
+    def agent(self, emit: Callable[[Event], None], session: Session, library: FileLibrary | None) -> Agent:
+        start, settings, tools = self._start, self._settings, self._tools
+        custody = Custody(before=secrets.seal, adopt=True)
+        env = secrets.public(start.env, keys(start.values))
+
+        def open_servers() -> Servers:
+            from polylect.mcp.servers import Servers as McpServers  # 30 ms, and only where there is a server
+
+            def report(event: Event) -> None:
+                emit(event)
+                agent.offer_changed()
+
+            async def to_host(server: str, message: object) -> object:
+                params = {"server_name": server, "message": message}
+                return await agent.host_calls.ask("mcp_message", params, emit)
+
+            changed, workspace = agent.offer_changed, settings.workspace
+            return McpServers(tools, report, custody, env, workspace, on_commands=changed, host=to_host)
+
+        agent = Agent(
+            settings=settings,
+            provider=self._provider,
+            tools=tools,
+            session=session,
+            processes=custody,
+            env=env,
+            open_servers=open_servers,
+            hooks=_hooks(start, tools, custody, env, self._sandbox) or NoHooks(),
+            models=Available(start.values, start.env),
+            library=library,
+            trace=self._spans.keep if self._spans else None,
+            offered=Abilities(mcp=bool(start.values.get("mcp_servers")), extras=flags(start.values)),
+            emit=emit,
+            room=self._room,
+            full=self._full,
+            new_id=new_id,
+        )
+        return agent
+
+    def begin(self, engine: Engine) -> None:
+        """What flags and settings say about this conversation."""
+        self._prepare(engine)
+        self._add_servers(engine)
+
+    def warm_up(self) -> None:
+        """What the first request needs and `ready` did not."""
+        len(self._tools)
+        getattr(self._provider, "warm", lambda: None)()
+
+    async def close(self) -> None:
+        """Nobody waits long for a collector of spans that does not answer."""
+        if self._spans:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.to_thread(self._spans.close), _LAST_SPANS)
+
+    def _prepare(self, engine: Engine) -> None:
+        values, tools = self._start.values, engine.agent.tools
+        named, without = values.get("tools"), values.get("without")
+        for name in list(tools) if named is not None or without else ():
+            if (isinstance(named, list) and name not in named) or (isinstance(without, list) and name in without):
+                del tools[name]
+        told = {"thinking": values.get("thinking_level"), "name": values.get("name"), "agents": values.get("agents")}
+        if values["restore"] and engine.agent.session.settings:
+            restore(engine)
+        if settings := {name: value for name, value in told.items() if value}:
+            engine.handle(Configure(settings))
+
+    def _add_servers(self, engine: Engine) -> None:
+        """Those of the configuration, now that nobody waits for them (L5)."""
+        servers = self._start.values.get("mcp_servers")
+        if isinstance(servers, dict) and servers:
+            from polylect.mcp.configured import servers_from  # 20 ms, and only where there are servers
+
+            for server in servers_from(servers, self._start.env):
+                engine.handle(AddServer(server))
+
+
+def _standard_tools(workspace: str, env: Mapping[str, str], sandbox: Sandbox) -> dict[str, Tool]:
+    from polylect.tools.standard import standard_tools  # 6 ms
+
+    return standard_tools(workspace, env, sandbox=sandbox)
+
+
+def _hooks(
+    start: Start, tools: MutableMapping[str, Tool], custody: Custody, env: Mapping[str, str], sandbox: Sandbox
+) -> Hooks | None:
+    """The user's own code, from places that are trusted. Nothing of it has been looked at before `ready`."""
+    workspace, table, named = str(start.values["workspace"]), start.values.get("hooks"), start.values.get("extensions")
+    folders = config.extension_folders(start.env, workspace, trusted=bool(start.values.get("trust_workspace")))
+    files = [path for folder in folders for path in files_in(folder)]
+    files += named if isinstance(named, list) else []
+    packages = offered()
+    if not (files or table or packages):
+        return None
+    from polylect.extensions.extensions import Extensions  # 15 ms, and only for those who have some
+
+    async def wrap(argv: Sequence[str]) -> Sequence[str]:
+        return await sandbox.argv(argv, workspace, (workspace,), custody)
+
+    commands = table if isinstance(table, dict) else {}
+    return Extensions(tools, custody, files=files, packages=packages, commands=commands, env=env, wrap=wrap)
+
+
+def _settings(start: Start) -> Settings:
+    values = start.values
+    told = {name: values[name] for name in Settings.__struct_fields__ if values.get(name) is not None}
+    thinking = values.get("thinking_budget") or DEFAULT_THINKING if values.get("thinking") == "enabled" else 0
+    budgets = {name: _under(values, f"{name}:") for name in ("budget", "turn_budget")}
+    return msgspec.convert({**told, **budgets, "thinking": thinking}, Settings, strict=False)
+
+
+def _under(values: Mapping[str, object], prefix: str) -> dict[str, object]:
+    return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
