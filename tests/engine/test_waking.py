@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from doubles import Echo, Edit, Hang, Log, Run, Talk, check_history, run
+from machine import PATIENCE
 from polylect.engine.recall import CUT_OFF
 from polylect.engine.session import Session
 from polylect.providers.scripted import Scripted
@@ -45,13 +46,14 @@ def left_behind(folder: Path, *calls: dict[str, Any], asks: int = 1, **options: 
         talk = Talk(
             folder,
             model(*calls),
-            *(Echo(), Hang(), Run(), Edit()),
+            *(Echo(), Hang(), Run(), Edit(), Echo("Leak")),
             store=log,
             new_id=map("id{}".format, range(100)).__next__,
             **{**OPTIONS, **options},
         )
         talk.send(Prompt("t1", "go"))
-        await talk.until(Ask, asks)
+        async with asyncio.timeout(PATIENCE):
+            await talk.until(Ask, asks)
         return log.read_back(), [ask.ask for ask in talk.of(Ask)]
 
     return asyncio.run(conversation())
@@ -68,6 +70,14 @@ def resume(folder: Path, log: Log, *commands: Command, tools: tuple[Any, ...] = 
         talk.send(*commands)
 
     return run(conversation, folder, model(), *(tools or (Echo(),)), store=log, **{**OPTIONS, **options})
+
+
+def _yes(event: Event) -> Command | None:
+    return Answer(event.ask, "allow") if isinstance(event, Ask) else None
+
+
+def _no(event: Event) -> Command | None:
+    return Answer(event.ask, "deny") if isinstance(event, Ask) else None
 
 
 def failures(talk: Talk) -> list[str]:
@@ -171,7 +181,7 @@ def test_S4_a_prompt_that_waited_behind_it_lets_it_lapse(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("how", ["shell", "compaction", "fork"])
 def test_S4_whatever_moves_the_conversation_on_lets_it_lapse(tmp_path: Path, how: str) -> None:
-    log, [token] = left_behind(tmp_path, THREE)
+    log, _ = left_behind(tmp_path, THREE)
     if how == "fork":
         log.append(Opened("s2", "", parent="s1"))
         session = Session(log)
@@ -225,11 +235,8 @@ def test_a_woken_script_may_wait_and_be_left_again(tmp_path: Path) -> None:
 def test_A5_what_is_no_longer_what_was_asked_is_asked_anew(tmp_path: Path) -> None:
     log, [token] = left_behind(tmp_path, script(step("a", "Run")))
 
-    def host(event: Event) -> Command | None:
-        return Answer(event.ask, "deny") if isinstance(event, Ask) else None
-
     tool = Run()
-    talk = resume(tmp_path, log, answer(token), tools=(tool,), mode="auto_edit", host=host)
+    talk = resume(tmp_path, log, answer(token), tools=(tool,), mode="auto_edit", host=_no)
     assert (len(talk.of(Ask)), tool.ran) == (1, [])
 
 
@@ -241,13 +248,9 @@ def test_a_link_that_leads_elsewhere_by_now_is_asked_about_anew(tmp_path: Path) 
     link.unlink()
     link.symlink_to(tmp_path / "precious")
     tool = Edit()
-    talk = resume(workspace, log, answer(token), tools=(tool,), host=lambda event: _no(event))
+    talk = resume(workspace, log, answer(token), tools=(tool,), host=_no)
     assert [str(tmp_path / "precious") in ask.reason for ask in talk.of(Ask)] == [True]
     assert tool.ran == []
-
-
-def _no(event: Event) -> Command | None:
-    return Answer(event.ask, "deny") if isinstance(event, Ask) else None
 
 
 @pytest.mark.parametrize(
@@ -278,11 +281,8 @@ def test_calls_beside_it_were_cut_off_and_a_script_beside_it_asks_anew(tmp_path:
     beside, hung = script(step("x", gated=True, text="x"), id="s2"), {"call": "Hang", "id": "h"}
     log, [first, second] = left_behind(tmp_path, THREE, beside, hung, asks=2)
 
-    def host(event: Event) -> Command | None:
-        return Answer(event.ask, "allow") if isinstance(event, Ask) else None
-
     tool = Hang()
-    talk = resume(tmp_path, log, answer(first), answer(second), tools=(Echo(), tool), host=host)
+    talk = resume(tmp_path, log, answer(first), answer(second), tools=(Echo(), tool), host=_yes)
     assert failures(talk) == ["", "unknown_ask"]
     assert [ask.call for ask in talk.of(Ask)] == ["s2"]
     assert tool.ran == []
@@ -317,12 +317,11 @@ def test_nothing_runs_if_the_answer_cannot_be_kept(tmp_path: Path) -> None:
 
 def test_a_step_does_not_run_if_its_answer_cannot_be_kept(tmp_path: Path) -> None:
     log, tool = Log(full=lambda write: write == 5), Echo()
-    host = lambda event: Answer(event.ask, "allow") if isinstance(event, Ask) else None  # noqa: E731
 
     async def conversation(talk: Talk) -> None:
         talk.send(Prompt("t1", "go"))
 
-    talk = run(conversation, tmp_path, model(script(step("a", gated=True))), tool, store=log, host=host, **OPTIONS)
+    talk = run(conversation, tmp_path, model(script(step("a", gated=True))), tool, store=log, host=_yes, **OPTIONS)
     assert tool.ran == []
     assert results(talk.messages)[0].output.startswith("The step was not run, because its answer cannot be kept")
 
