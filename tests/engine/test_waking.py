@@ -10,6 +10,7 @@ from doubles import Echo, Edit, Hang, Log, Run, Talk, check_history, run
 from machine import PATIENCE
 from polylect.engine.recall import CUT_OFF
 from polylect.engine.session import Session
+from polylect.engine.suspension import question_in
 from polylect.providers.scripted import Scripted
 from polylect.vocab.answers import ShellResult
 from polylect.vocab.commands import Answer, Cancel, Command, Compact, Prompt
@@ -268,6 +269,18 @@ def test_without_the_tool_the_model_is_told_how_far_it_came(tmp_path: Path) -> N
     log, [token] = left_behind(tmp_path, THREE)
     talk = resume(tmp_path, log, answer(token), script_tool=False)
     assert results(talk.messages)[0].output.endswith("Not run: c.\nThere is no Script any more.")
+
+
+@pytest.mark.parametrize("odd", [10**30, float("inf"), {"b": 1, "a": [None]}])
+def test_arguments_of_any_kind_can_wait(tmp_path: Path, odd: Any) -> None:
+    log, [token] = left_behind(tmp_path, script(step("a", gated=True, text="one", odd=odd)))
+    tool = Echo()
+    talk = resume(tmp_path, log, answer(token), tools=(tool,), host=_yes)
+    assert ([finished.outcome for finished in talk.of(ToolFinished)], len(tool.ran)) == (["ok"], 1)
+
+
+def test_half_a_character_is_asked_about_as_the_log_has_it() -> None:
+    assert question_in(Ask("a", args={"text": "\udc80"})) == question_in(Ask("a", args={"text": "\ufffd"}))
 
 
 def test_changed_arguments_of_the_answer_are_what_runs(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from msgspec import Struct
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import ToolResult
 from polylect.vocab.events import Ask
+from polylect.wire import jsonl
 
 SUSPENDED = "suspended"
 """A setting: calls that wait for a person, by their ids. A text instead is only what the model is to be told."""
@@ -45,7 +46,7 @@ class Given(Struct, frozen=True):
 
 def question_in(ask: Ask) -> str:
     asked = (ask.name, ask.category, ask.args, ask.title, ask.reason)
-    return digest(msgspec.json.encode(asked, order="sorted").decode())
+    return digest(jsonl.dump(msgspec.to_builtins(asked, order="sorted")).decode())
 
 
 def digest(text: str) -> str:

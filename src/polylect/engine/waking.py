@@ -86,7 +86,10 @@ class Woken(Turn):
     async def _finish_step(self) -> None:
         """The calls of the reply that the engine ended in: those that waited go on, all others were cut off."""
         session = self._agent.session
-        await asyncio.to_thread(session.store.sync)  # a power cut must not take back that the answer was used
+        try:  # a power cut must not take back that the answer was used
+            await asyncio.to_thread(session.store.sync)
+        except OSError as error:
+            raise SessionError(f"the answer cannot be kept: {error}") from error
         calls = _Rest(self._agent, self.id, self._meter, self._suspended, self._given)
         self._say(StepStarted())
         try:
