@@ -1,19 +1,21 @@
 """A script that waited for a person when the engine ended goes on when the answer comes (A6, S4)."""
 
 import asyncio
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from doubles import Echo, Edit, Hang, Log, Run, Talk, check_history, run
 from machine import PATIENCE
+from polylect.engine.library import FileLibrary
 from polylect.engine.recall import CUT_OFF
 from polylect.engine.session import Session
 from polylect.engine.suspension import question_in
 from polylect.providers.scripted import Scripted
-from polylect.vocab.answers import ShellResult
-from polylect.vocab.commands import Answer, Cancel, Command, Compact, Prompt
+from polylect.vocab.answers import SessionOpened, ShellResult
+from polylect.vocab.commands import Answer, Cancel, Command, Compact, OpenSession, Prompt
 from polylect.vocab.content import Message, ToolResult
 from polylect.vocab.entries import Opened
 from polylect.vocab.events import Ask, Event, Reply, TextDelta, ToolFinished, ToolStarted, TurnEnded, TurnStarted
@@ -213,6 +215,46 @@ def test_a_crash_in_the_woken_step_leaves_its_effects_unknown_and_it_does_not_ru
     talk = resume(tmp_path, log, answer(token), made=_Idle)
     assert failures(talk) == ["unknown_ask"]
     assert results(talk.messages) == [ToolResult("s", "Script", CUT_OFF, "cancelled")]
+
+
+def test_S4_a_crash_at_any_moment_leaves_a_valid_history_and_no_step_runs_twice(tmp_path: Path) -> None:
+    log, [token] = left_behind(tmp_path, THREE)
+    before, running = len(log.entries), []
+
+    class Noted(Echo):
+        async def work(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
+            running.append(len(log.entries))
+            return await super().work(args, context)
+
+    resume(tmp_path, log, answer(token), tools=(Noted("Echo"),))
+    assert running[0] > before
+    for length in range(before, len(log.entries) + 1):
+        session = Session(Log(log.entries[:length]).read_back())
+        assert list(session.dormant) == (["s"] if length == before else [])
+        session.lapse()
+        check_history(session.messages)
+
+
+@pytest.mark.parametrize("how", ["new", "fork"])
+def test_another_session_lets_it_lapse_here_and_does_not_take_it_along(
+    tmp_path: Path, how: Literal["new", "fork"]
+) -> None:
+    log, [token] = left_behind(tmp_path, THREE)
+    library = FileLibrary(str(tmp_path / "sessions"), str(tmp_path), map("e{}".format, count()).__next__)
+    store = library.create()
+    store.append(*(entry.body for entry in log.entries if not isinstance(entry.body, Opened)))
+
+    async def conversation(talk: Talk) -> None:
+        assert list(talk.session.dormant) == ["s"]
+        assert isinstance(await talk.answer(OpenSession(how, ref="o")), SessionOpened)
+        refused = await talk.answer(answer(token))
+        assert (refused.code, talk.engine.agent.session.dormant) == ("unknown_ask", {})
+        check_history(talk.engine.agent.session.messages)
+
+    run(conversation, tmp_path, model(), Echo(), made=_Idle, store=store, library=library, **OPTIONS)
+    left = library.resume(store.session)
+    assert WAITED in results(Session(left).messages)[0].output
+    left.close()
 
 
 def test_a_woken_script_may_wait_and_be_left_again(tmp_path: Path) -> None:
