@@ -43,7 +43,7 @@ def test_a_mode_that_an_engine_has_no_flag_for_is_told_when_it_listens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", os.pathsep.join((str(tmp_path), os.environ["PATH"])))
-    (tmp_path / "aionrs").write_text(f'#!/bin/sh\nexec {sys.executable} "{BROKEN}" jsonstream hangs\n')
+    (tmp_path / "aionrs").write_text(f'#!/bin/sh\nexec "{sys.executable}" "{BROKEN}" jsonstream hangs\n')
     (tmp_path / "aionrs").chmod(0o755)
     told = bytearray()
 

@@ -11,7 +11,7 @@ import pytest
 
 from engine_process import PATIENCE
 from polylect.app.embed import InProcess
-from polylect.host import HostTool, allow_all, connect, tool
+from polylect.host import HostTool, TurnFailed, allow_all, connect, tool
 from polylect.providers.scripted import Scripted
 from polylect.vocab import json_schema
 
@@ -94,3 +94,29 @@ def test_a_tool_that_fails_tells_the_model_and_the_turn_goes_on(tmp_path: Path, 
             return (await agent.ask("go")).text
 
     assert told in asyncio.run(talk())
+
+
+def test_a_tool_that_nobody_waits_for_any_more_is_stopped(tmp_path: Path) -> None:
+    script = '[[reply]]\nwhen.step = 1\nsay = [{ call = "wait", id = "c1", args = {} }]\n'
+    engine = InProcess(Scripted.from_text(script), workspace=str(tmp_path))
+
+    async def talk() -> None:
+        began, stopped = asyncio.Event(), asyncio.Event()
+
+        async def wait() -> None:
+            """Wait for ever."""
+            began.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                stopped.set()
+
+        async with asyncio.timeout(PATIENCE), connect(lambda: engine, tools=[wait], approve=allow_all) as agent:
+            reading = asyncio.ensure_future(agent.ask("go"))
+            await began.wait()
+            await agent.cancel()
+            await stopped.wait()
+            with pytest.raises(TurnFailed, match="was cancelled"):
+                await reading
+
+    asyncio.run(talk())

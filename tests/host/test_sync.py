@@ -87,7 +87,6 @@ def test_all_that_an_agent_has_is_there_without_await(place: Place) -> None:
         "begin",
         "unattended",
         "reply_to",
-        "waits",
         "stop_soon",
         "stop",
         "withdraw",

@@ -322,3 +322,18 @@ def test_a_turn_that_runs_when_the_block_is_left_is_cancelled(tmp_path: Path) ->
         assert (await reading).reason == "cancelled"
 
     bounded(talk())
+
+
+def test_another_session_has_its_own_cost(tmp_path: Path) -> None:
+    async def talk() -> None:
+        script = (
+            "[price]\ninput = 1000.0\noutput = 1000.0\n[[reply]]\ntext = 'x'\nusage = { input = 1000, output = 0 }\n"
+        )
+        async with connect(lambda: InProcess(Scripted.from_text(script), workspace=str(tmp_path))) as agent:
+            await agent.ask("hello")
+            assert agent.cost == 1.0
+            await agent.new_session()
+            assert agent.cost == 0.0
+            assert (await agent.ask("hello")).cost == agent.cost == 1.0
+
+    bounded(talk())

@@ -167,6 +167,13 @@ def test_a_signal_ends_it_in_order(place: Place, number: signal.Signals) -> None
         assert child.wait(PATIENCE) == 128 + number
 
 
+@pytest.mark.parametrize(("words", "code"), [(("--engine", "codex"), 2), (("--resume", "nowhere"), 78)])
+def test_what_keeps_it_from_beginning_is_told_by_its_exit_code(place: Place, words: tuple[str, ...], code: int) -> None:
+    with chat(place, *words) as (terminal, child):
+        terminal.sees("polylect chat: ")
+        assert child.wait(PATIENCE) == code
+
+
 def test_without_a_terminal_it_says_what_to_use_instead(place: Place) -> None:
     argv = [sys.executable, "-m", "polylect", "chat"]
     ran = subprocess.run(argv, env=place.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)

@@ -34,7 +34,7 @@ def main(words: list[str]) -> int:
         return 130
     except (EngineDied, NoProvider, ValueError, LookupError) as error:
         print(f"polylect chat: {error}", file=sys.stderr)
-        return 1
+        return 78 if isinstance(error, EngineDied | NoProvider) else 2
 
 
 def _parser() -> argparse.ArgumentParser:

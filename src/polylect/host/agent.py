@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Literal, Self, TypeVar
@@ -14,6 +14,7 @@ from polylect.host import asking
 from polylect.host.asking import Policy
 from polylect.host.attaching import attached
 from polylect.host.backlog import Backlog
+from polylect.host.chores import Chores
 from polylect.host.errors import EngineDied, Refused, Unsupported
 from polylect.host.lifeline import Lifeline
 from polylect.host.line import Line
@@ -41,7 +42,18 @@ from polylect.vocab.commands import (
     Steer,
 )
 from polylect.vocab.content import Attachment, Failure, Server
-from polylect.vocab.events import Ask, AskClosed, CostChanged, Event, HostCall, Ready, Reply, SettingChanged, TurnEnded
+from polylect.vocab.events import (
+    Ask,
+    AskClosed,
+    CostChanged,
+    Event,
+    HostCall,
+    HostCallEnded,
+    Ready,
+    Reply,
+    SettingChanged,
+    TurnEnded,
+)
 
 Value = TypeVar("Value")
 _OF_THE_MOMENT = (Answer, Cancel, HostReply)
@@ -84,7 +96,7 @@ class Agent:
         self._listeners: WeakSet[Backlog] = WeakSet()
         self._replies: dict[str, asyncio.Future[Reply]] = {}
         self._asks: dict[str, asking.Ask] = {}
-        self._chores: set[asyncio.Task[None]] = set()
+        self._chores = Chores()
         self.spent = Spent(resumed=resumed)
         self._spoken = False
         """Something was said in the session, so there is one to go on with."""
@@ -190,14 +202,19 @@ class Agent:
         return _of(answers.ShellResult, await self.send(RunShell(command)))
 
     async def new_session(self) -> answers.SessionOpened:
-        return _of(answers.SessionOpened, await self.send(OpenSession("new")))
+        return await self._open(OpenSession("new"))
 
     async def resume(self, session: str) -> answers.SessionOpened:
-        return _of(answers.SessionOpened, await self.send(OpenSession("resume", session)))
+        return await self._open(OpenSession("resume", session))
 
     async def fork(self, at: str = "") -> answers.SessionOpened:
         """Go another way from before the message `at`, one of `fork_points`; without one, from here."""
-        return _of(answers.SessionOpened, await self.send(OpenSession("fork", at=at)))
+        return await self._open(OpenSession("fork", at=at))
+
+    async def _open(self, command: OpenSession) -> answers.SessionOpened:
+        opened = _of(answers.SessionOpened, await self.send(command))
+        self.spent = Spent(resumed=command.how != "new")
+        return opened
 
     async def query(self, what: str, **args: Any) -> Any:
         """Anything that vocab/answers.py lists: `state`, `stats`, `models`, `messages`, `sessions` ..."""
@@ -214,7 +231,7 @@ class Agent:
         if self._lifeline.lost:
             backlog.end()
         self._listeners.add(backlog)
-        return _read(backlog)
+        return backlog.read()
 
     async def send(self, command: Command) -> Any:
         """Say any command and wait for its one answer. Raises Unsupported, Refused or EngineDied."""
@@ -244,8 +261,7 @@ class Agent:
 
     async def close(self) -> int:
         """Bounded: the engine has a few seconds to end by itself. Returns its exit code."""
-        for chore in self._chores:
-            chore.cancel()
+        self._chores.stop()
         return await self._lifeline.close(Cancel() if self.line.busy else None)
 
     # For turns and asks.
@@ -262,17 +278,14 @@ class Agent:
         """Nobody reads this turn: what it has asked, or these, is denied, unless somebody listens to everything."""
         for ask in self._asks.values() if not self._listeners and self._approve is None else ():
             if ask.turn == turn and (asks is None or ask.ask in asks):
-                self._do(partial(asking.decide, asking.deny_all, ask))
+                self._chores.do(partial(asking.decide, asking.deny_all, ask))
 
     async def reply_to(self, answer: Answer) -> None:
         await self.send(answer)  # what cannot be said so still waits for an answer
         self._asks.pop(answer.ask, None)
 
-    def waits(self, ask: str) -> bool:
-        return ask in self._asks
-
     def stop_soon(self, turn: str) -> None:
-        self._do(partial(self.stop, turn))
+        self._chores.do(partial(self.stop, turn))
 
     async def stop(self, turn: str) -> None:
         """This turn and no other, as far as the wire can tell them apart."""
@@ -326,8 +339,10 @@ class Agent:
                 if not answer.done():
                     answer.set_result(event)
                 return
-            case HostCall():
-                self._do(partial(self._work, event))
+            case HostCall(call):
+                self._chores.do(partial(self._work, event), call)
+            case HostCallEnded(call):
+                self._chores.drop(call)
             case Ask():
                 event = self._asked(event)
             case AskClosed(ask):
@@ -348,7 +363,7 @@ class Agent:
         if policy is None and not turns and not self._listeners:
             policy = asking.deny_all
         if policy is not None:
-            self._do(partial(asking.decide, policy, ask))
+            self._chores.do(partial(asking.decide, policy, ask))
         return ask
 
     def _deliver(self, event: Event) -> None:
@@ -367,24 +382,9 @@ class Agent:
         result, error = await self._offers.run(call)
         await self.send(HostReply(call.call, result, error))
 
-    def _do(self, work: Callable[[], Awaitable[None]]) -> None:
-        task = asyncio.ensure_future(self._quietly(work))
-        self._chores.add(task)
-        task.add_done_callback(self._chores.discard)
-
-    async def _quietly(self, work: Callable[[], Awaitable[None]]) -> None:
-        """An answer may come too late: the question is closed, the engine gone."""
-        with suppress(EngineDied, Refused, Unsupported):
-            await work()
-
     def death(self) -> EngineDied:
         """Why the engine is gone."""
         return self._lifeline.death()
-
-
-async def _read(backlog: Backlog) -> AsyncIterator[Event]:
-    while (event := await backlog.get()) is not None:
-        yield event
 
 
 def _later(loop: asyncio.AbstractEventLoop, act: Callable[[str], None], turn: str) -> None:

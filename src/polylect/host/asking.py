@@ -22,7 +22,7 @@ class Ask(events.Ask, frozen=True, tag="ask"):
     @property
     def open(self) -> bool:
         """Whether it still waits for an answer."""
-        return bool(self.via.waits(self.ask))
+        return any(each.ask == self.ask for each in self.via.asks)
 
     async def allow(self, *, always: bool | Rule = False, args: dict[str, Any] | None = None) -> None:
         """Yes. With `always`, to all of this kind from now on; with `args`, but with these arguments."""

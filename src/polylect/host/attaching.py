@@ -1,7 +1,7 @@
 """Files that go with a prompt, as a wire can carry them."""
 
 import os
-from base64 import b64encode
+from binascii import b2a_base64
 from collections.abc import Callable, Iterable
 
 from polylect.vocab.content import File, Image
@@ -27,4 +27,4 @@ def _attached(path: str, can: Callable[[str], bool]) -> File | Image:
     if media is None or can("files") or not can("images"):
         return File(path)
     with open(path, "rb") as file:
-        return Image(media, b64encode(file.read()).decode())
+        return Image(media, b2a_base64(file.read(), newline=False).decode())

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 from msgspec.structs import replace
 
@@ -53,6 +53,10 @@ class Backlog:
         if len(self._events) == 1:
             self._settle()
         return self._events.popleft()
+
+    async def read(self) -> AsyncIterator[Event]:
+        while (event := await self.get()) is not None:
+            yield event
 
     def _goes_on(self, event: Event) -> bool:
         """Pieces of the same text as the last event's are one with it. They are joined once, when something follows."""
