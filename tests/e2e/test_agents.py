@@ -265,15 +265,33 @@ def test_A6_a_token_is_not_one_that_the_model_could_have_seen(place: Place) -> N
     assert all(len(token) >= 16 and "c1" not in token.split("-") for token in tokens)
 
 
-def test_after_a_crash_the_model_knows_where_a_suspended_script_was(place: Place) -> None:
+def test_after_a_crash_a_suspended_turn_goes_on_when_the_answer_comes(place: Place) -> None:
     engine, required = suspended(place)
     engine.end()
     engine = place.started("--force", "--resume", engine.ready["session_id"], script=SCRIPT)
-    token = required["resume_token"]
-    engine.send({"type": "approval_resume", "resume_token": token, "approved": True})
-    assert engine.frame()["type"] == "error"
-    engine.send(message("and?"))
+    resume = {"type": "approval_resume", "resume_token": required["resume_token"], "approved": True}
+    engine.send({**resume, "resume_token": "ask-0"})
+    assert "resume_token" in engine.frame()["error"]["message"]
+    engine.send(resume)
+    frames = engine.until("stream_end")
+    assert [frame["type"] for frame in frames[:2]] == ["approval_resume", "stream_start"]
+    assert {frame["msg_id"] for frame in frames if "msg_id" in frame} == {"m1"}
+    [result] = kinds(frames, "tool_result")
+    assert result["output"].startswith("[look] Bash: Exit code: 0\nSTDOUT:\none")
+    assert "[deploy] Bash: Exit code: 0" in result["output"]
+    assert (place.workspace / "deployed").read_text() == "two\n"
+    engine.send(resume)
+    assert "resume_token" in engine.until("error")[-1]["error"]["message"]
+
+
+def test_after_a_crash_a_prompt_comes_before_the_answer_to_a_suspended_script(place: Place) -> None:
+    engine, required = suspended(place)
+    engine.end()
+    engine = place.started("--force", "--resume", engine.ready["session_id"], script=SCRIPT)
+    engine.send(message("and?", "m2"))
     engine.until("stream_end")
+    engine.send({"type": "approval_resume", "resume_token": required["resume_token"], "approved": True})
+    assert "resume_token" in engine.until("error")[-1]["error"]["message"]
     shown = place.run("sessions", "export", engine.ready["session_id"], "--to", "json").out.decode()
     assert "[deploy] Bash: waited for a person's answer when the engine ended, and was not run." in shown
     assert not (place.workspace / "deployed").exists()

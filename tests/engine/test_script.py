@@ -8,10 +8,9 @@ import pytest
 
 from doubles import Crash, Echo, Edit, Fail, Hang, Log, Run, Show, Stubborn, Talk, converse, run
 from polylect.engine.budget import Budget
-from polylect.engine.session import Session
 from polylect.providers.scripted import Scripted
 from polylect.vocab.commands import Answer, Cancel, Command, Prompt
-from polylect.vocab.content import Message, Rule, ToolResult
+from polylect.vocab.content import Rule
 from polylect.vocab.events import (
     AgentEnded,
     Ask,
@@ -281,30 +280,6 @@ def test_a_sub_agents_script_has_the_sub_agents_tools_and_no_others(tmp_path: Pa
     )
     talk = play(tmp_path, model, Echo(), Run(), mode="force")
     assert talk.of(AgentEnded)[0].summary == "Step 'a': unknown tool 'Run'. Nothing was done."
-
-
-def test_after_a_restart_the_model_knows_what_a_suspended_script_had_done(tmp_path: Path) -> None:
-    """The question is gone with the engine that asked it; what was done is not, and the rest can be asked for anew."""
-    log = Log()
-
-    async def conversation() -> Log:
-        talk = Talk(
-            tmp_path,
-            script(step("a", text="one"), step("b", gated=True), step("c")),
-            Echo(),
-            store=log,
-            script_tool=True,
-            allow_list=FREE,
-        )
-        talk.send(Prompt("t1", "go"))
-        await talk.until(Ask)
-        return log.read_back()  # the engine dies here
-
-    resumed = Session(asyncio.run(conversation()))
-    output = (
-        "[a] Echo: one\n[b] Echo: waited for a person's answer when the engine ended, and was not run.\nNot run: c."
-    )
-    assert resumed.messages[-1] == Message("tool", (ToolResult("s", "Script", output, "cancelled"),))
 
 
 def test_what_a_script_had_done_is_forgotten_once_it_goes_on(tmp_path: Path) -> None:

@@ -14,12 +14,14 @@ from polylect.engine.agent import Agent
 from polylect.engine.budget import Meter
 from polylect.engine.gate import Verdict, Wanted, verdict
 from polylect.engine.rules import is_below
+from polylect.engine.suspension import Given
 from polylect.engine.tidy import tidy
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import UNPARSED, Outcome, PlanItem, Rule, ToolCall, ToolResult
 from polylect.vocab.errors import ToolError
 from polylect.vocab.events import (
     Ask,
+    AskClosed,
     Event,
     Extra,
     PlanChanged,
@@ -55,6 +57,8 @@ class Calls:
         self._results: dict[str, ToolResult] = {}
         self._done: dict[str, str] = {}
         """What calls that were cut short had done."""
+        self.given: Given | None = None
+        """An answer to what will be asked first."""
         self._editing = asyncio.Lock()
         self._turn_task: asyncio.Task[Any] | None = None
 
@@ -118,8 +122,12 @@ class Calls:
         """For calls that this one makes: judged, asked for and run like any other, and heard as part of it."""
 
         def say(event: Event) -> None:
-            heard(event)
+            if not isinstance(event, AskClosed):
+                heard(event)
             match event:
+                case AskClosed():  # whatever becomes of it, the ask is closed
+                    self._say(event)
+                    heard(event)
                 case ToolCalled() | ToolStarted() | ToolFinished():
                     pass
                 case ToolOutput() if call in self._results:
@@ -165,8 +173,10 @@ class Calls:
         wanted = await self._allowed(call, tool, opinion, gated)
         if wanted is None:
             return None
-        call = replace(call, args=wanted.args)
-        returned = await self._execute(call, tool, [*self._agent.roots(tool.category), *wanted.outside])
+        return await self._carry_out(replace(call, args=wanted.args), tool, wanted.outside, opinion)
+
+    async def _carry_out(self, call: ToolCall, tool: Tool, outside: Sequence[str], opinion: Opinion) -> None:
+        returned = await self._execute(call, tool, [*self._agent.roots(tool.category), *outside])
         if tool.category in ("exec", "mcp"):  # what is in files has to stay as it is
             returned = replace(returned, output=tidy(returned.output, self._agent.settings.compaction))
         return await self._look_back(call, returned, opinion)
@@ -252,14 +262,18 @@ class Calls:
             reason=why,
             timeout_ms=int(self._patience * 1000),
         )
-        told = asyncio.create_task(agent.hooks.happened(agent.scene(self.turn), "asked", ask.title))
-        try:
-            answer = await agent.asks.ask(ask, self._say, self._patience)
-        finally:
-            told.cancel()
+        answer = self.given.answer if self.given and self.given.answers(ask) else await self._put(ask)
         if answer.always is not None and answer.always.effect == answer.verdict:
             agent.rules.add(answer.always)
         return answer
+
+    async def _put(self, ask: Ask) -> Answer:
+        agent = self._agent
+        told = asyncio.create_task(agent.hooks.happened(agent.scene(self.turn), "asked", ask.title))
+        try:
+            return await agent.asks.ask(ask, self._say, self._patience)
+        finally:
+            told.cancel()
 
     async def _execute(self, call: ToolCall, tool: Tool, roots: Sequence[str]) -> ToolReturn:
         args, context = copy.deepcopy(call.args), Context(self._agent, self, call.call, roots)

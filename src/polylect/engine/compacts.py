@@ -53,6 +53,7 @@ class Compacts:
             return Failure("nothing", "there is nothing to compact: the conversation is short", "host")
         if why := engine.agent.meter.used_up():
             return Failure("budget", f"a summary would cost more, and {why}", "host")
+        engine.agent.session.lapse()
         engine.turns.occupy(engine.agent.compactor.by_hand(engine.emit, command.instructions))
         return None
 

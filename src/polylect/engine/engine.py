@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from polylect.engine import attach, offers, queries, switching, user_shell
+from polylect.engine import attach, offers, queries, switching, user_shell, waking
 from polylect.engine.agent import Agent
 from polylect.engine.agents import Crew, Spawn
 from polylect.engine.changes import Changes
@@ -281,9 +281,7 @@ class Engine:
         return None
 
     def _answer(self, command: Answer) -> Failure | None:
-        if self.agent.asks.answer(command):
-            return None
-        return Failure("unknown_ask", "nothing is waiting for this answer: unknown, or answered before", "host")
+        return None if self.agent.asks.answer(command) else waking.wake(self, command)
 
     def _known_agents(self, settings: dict[str, Any]) -> dict[str, Any]:
         """The host may describe agents; the rest of the settings is left."""

@@ -119,12 +119,15 @@ class Turn:
         return None
 
     def _begin(self) -> None:
+        self._tell_who_is_gone()
+        message = self._agent.session.begin(self.id)
+        self._say(UserMessage(_words(message), self._cause, self._prompt.attachments if self._prompt else ()))
+
+    def _tell_who_is_gone(self) -> None:
         if names := self._agent.session.give_up():
             told = f"Agents that were at work in the background when the engine ended are gone: {', '.join(names)}."
             self._say(Notice(told, "warning"))
             self._add(f"{told} They will not report, and their effects are unknown: look before you start them again.")
-        message = self._agent.session.begin(self.id)
-        self._say(UserMessage(_words(message), self._cause, self._prompt.attachments if self._prompt else ()))
 
     async def _converse(self) -> Reason:
         if self._prompt is not None and not self._prompt.query:

@@ -5,6 +5,8 @@ from collections.abc import Sequence, Set
 from itertools import pairwise
 from typing import Any
 
+from polylect.engine import suspension
+from polylect.engine.suspension import SUSPENDED
 from polylect.vocab.answers import ForkPoint, Item, ShellResult
 from polylect.vocab.content import Message, Text, ToolCall, ToolResult
 from polylect.vocab.entries import (
@@ -23,8 +25,6 @@ PARENT = "parent"
 """A setting: where the session comes from, in words of the host's own."""
 AT_WORK = "at_work"
 """A setting: agents that work in the background, their names by their lanes."""
-SUSPENDED = "suspended"
-"""A setting: what calls that wait for a person had done when they began to wait, by their ids."""
 CUT_OFF = "This call was cut off before it finished. Its effects are unknown: look before you repeat it."
 
 
@@ -92,6 +92,8 @@ class Recalled:
                 self.settings.pop("name", None)
                 self.settings.pop(PARENT, None)
                 self.settings.pop(AT_WORK, None)
+                if SUSPENDED in self.settings:
+                    self.settings[SUSPENDED] = suspension.told(self.settings[SUSPENDED])
 
     def _add(self, entry: Entry, message: Message, request: str) -> None:
         if message.usage:
@@ -145,8 +147,10 @@ def current(entries: Sequence[Entry]) -> Sequence[Entry]:
 
 def _makes_sense(key: str, value: object) -> bool:
     """A line can be whole and yet be changed by hand."""
+    if key == SUSPENDED:
+        return suspension.makes_sense(value)
     texts = list(value.values()) if isinstance(value, dict) else [None]
-    return key not in (AT_WORK, SUSPENDED) or all(isinstance(text, str) for text in texts)
+    return key != AT_WORK or all(isinstance(text, str) for text in texts)
 
 
 def is_said(entry: Entry, message: Message) -> bool:
@@ -191,8 +195,13 @@ def longest_run(text: str) -> int:
 
 def missing_results(messages: Sequence[Message]) -> Message | None:
     """Every vendor wants a result for every call; a crash may have come between the two."""
-    owed = _calls(messages[-1]) if messages else []
-    return Message("tool", tuple(map(cut_off, owed))) if owed else None
+    calls = owed(messages)
+    return Message("tool", tuple(map(cut_off, calls))) if calls else None
+
+
+def owed(messages: Sequence[Message]) -> list[ToolCall]:
+    """Calls that have no result yet."""
+    return _calls(messages[-1]) if messages else []
 
 
 def cut_off(call: ToolCall) -> ToolResult:

@@ -5,19 +5,21 @@ of the model's; a step that has to be asked for suspends the script until the an
 """
 
 import asyncio
-from collections.abc import Callable, Container, Sequence
+import time
+from collections.abc import Container, Sequence
 from contextlib import suppress
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from polylect.engine.calls import Context
-from polylect.engine.recall import SUSPENDED
 from polylect.engine.session import Session
+from polylect.engine.suspension import SUSPENDED, Given, Suspension, digest, question_in
 from polylect.vocab.content import Category, Image, ToolCall, ToolResult
-from polylect.vocab.errors import SessionError
-from polylect.vocab.events import Ask, AskClosed, Event
+from polylect.vocab.errors import SessionError, ToolError
+from polylect.vocab.events import Ask, AskClosed, Event, ToolFinished, ToolStarted
 from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
 
 MOST_STEPS = 50
@@ -43,14 +45,19 @@ class Steps(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Script:
-    """The tool. Knows no agent: whoever calls it, its steps are calls of that one."""
+    """The tool. Knows no agent: whoever calls it, its steps are calls of that one.
+
+    Made of a call that waited when the engine ended, it goes on there, and what was `given` is the answer.
+    """
 
     name = "Script"
     category: Category = "exec"
     composite = True
 
-    def __init__(self) -> None:
+    def __init__(self, waiting: Suspension | None = None, given: Given | None = None) -> None:
         self.spec = ToolSpec(self.name, _TEXT, _SCHEMA)
+        self._waiting = waiting
+        self._given = given
 
     def describe(self, args: dict[str, Any]) -> str:
         steps = args.get("steps")
@@ -66,18 +73,25 @@ class Script:
             wanted = msgspec.convert(args, Steps)
         except msgspec.ValidationError as error:
             return ToolReturn(f"These are not steps: {error}.", ok=False)
-        if problem := _problem(wanted.steps, context.agent.tools):
+        if self._waiting is None and (problem := _problem(wanted.steps, context.agent.tools)):
             return ToolReturn(f"{problem} Nothing was done.", ok=False)
-        return await _Run(wanted, context).run()
+        done = self._waiting.done if self._waiting else ()
+        return await _Run(args, wanted, context, done, self._given).run()
 
 
 class _Run:
     """One script under way."""
 
-    def __init__(self, wanted: Steps, context: Context) -> None:
+    def __init__(
+        self, args: dict[str, Any], wanted: Steps, context: Context, done: Sequence[ToolResult], given: Given | None
+    ) -> None:
+        self._args = args
         self._wanted = wanted
         self._context = context
-        self._results: list[tuple[Step, ToolResult]] = []
+        self._results: list[tuple[Step, ToolResult]] = list(zip(wanted.steps, done, strict=False))
+        self._given = given
+        self._running = False
+        """Whether the step at hand has begun."""
 
     async def run(self) -> ToolReturn:
         try:
@@ -89,11 +103,14 @@ class _Run:
         return self._told()
 
     async def _go(self) -> None:
-        calls = self._context.steps(_journal(self._context, self._so_far))
-        for step in self._wanted.steps:
+        calls = self._context.steps(self._hear)
+        calls.given = self._given
+        for step in self._wanted.steps[len(self._results) :]:
             gate = f"Script step {step.id!r} is approval-gated" if step.approval_required else ""
+            asked = calls.given.suspension.reason if calls.given else gate  # what is allowed by now may be denied here
             call = ToolCall(f"{self._context.call}:{step.id}", step.tool, step.input)
-            result = await calls.step(call, gated=gate)
+            result = await calls.step(call, gated=asked)
+            calls.given = None
             self._results.append((step, result))
             if result.outcome != "ok":
                 break
@@ -120,6 +137,41 @@ class _Run:
         head, tail = lines[: most // 2], lines[-(most - most // 2) :]
         return "\n".join([*head, f"[... {len(lines) - most} lines left out; all of them are in {path} ...]", *tail])
 
+    # A script that waits may wait long: what it has done is kept, so that a restart does not do it again.
+
+    def _hear(self, event: Event) -> None:
+        match event:
+            case ToolStarted() | ToolFinished():
+                self._running = isinstance(event, ToolStarted)
+            case Ask() if not self._running:
+                with suppress(SessionError):  # then an answer that comes after a restart finds nothing
+                    self._keep(self._suspension(event))
+            case AskClosed(how="allowed") if not self._running:
+                try:
+                    self._keep(None)
+                except SessionError as error:  # what could run a second time does not run at all
+                    raise ToolError(f"The step was not run, because its answer cannot be kept: {error}") from error
+            case AskClosed() if not self._running:
+                with suppress(SessionError):
+                    self._keep(None)
+
+    def _keep(self, suspension: Suspension | None) -> None:
+        session: Session = self._context.agent.session
+        kept = {call: one for call, one in session.settings.get(SUSPENDED, {}).items() if call != self._context.call}
+        session.configure({SUSPENDED: {**kept, self._context.call: to_builtins(suspension)} if suspension else kept})
+
+    def _suspension(self, ask: Ask) -> Suspension:
+        return Suspension(
+            told=self._so_far(),
+            turn=self._context.turn,
+            token=digest(ask.ask),
+            question=question_in(ask),
+            reason=ask.reason,
+            until=time.time_ns() // 1_000_000 + ask.timeout_ms,
+            args=self._args,
+            done=tuple(_without_images(result) for _, result in self._results),
+        )
+
     def _so_far(self) -> str:
         """What the model will be told if the engine ends while this step waits."""
         done = len(self._results)
@@ -136,23 +188,10 @@ def _line(step: Step, output: str) -> str:
     return f"[{step.id}] {step.tool}: {output}"
 
 
-def _journal(context: Context, so_far: Callable[[], str]) -> Callable[[Event], None]:
-    """A script that waits may wait long: what it has done is kept, so that a restart does not do it again."""
-
-    def heard(event: Event) -> None:
-        match event:
-            case Ask():
-                _keep(context.agent.session, context.call, so_far())
-            case AskClosed():
-                _keep(context.agent.session, context.call, "")
-
-    return heard
-
-
-def _keep(session: Session, call: str, text: str) -> None:
-    kept = {**session.settings.get(SUSPENDED, {}), call: text}
-    with suppress(SessionError):  # a full disk ends the turn soon enough
-        session.configure({SUSPENDED: {call: text for call, text in kept.items() if text}})
+def _without_images(result: ToolResult) -> ToolResult:
+    if not result.images:
+        return result
+    return replace(result, output=f"{result.output}\n[Pictures were lost when the engine ended.]", images=())
 
 
 def _problem(steps: Sequence[Step], tools: Container[str]) -> str:

@@ -5,8 +5,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from polylect.engine import suspension
 from polylect.engine.log import uncollected
-from polylect.engine.recall import AT_WORK, SUSPENDED, Recalled, current, missing_results, shell_message, words
+from polylect.engine.recall import AT_WORK, Recalled, current, missing_results, owed, shell_message, words
+from polylect.engine.suspension import SUSPENDED, Suspension
 from polylect.vocab.answers import Item, ShellResult, Stats
 from polylect.vocab.content import Message, Text, ToolCall, ToolResult, Usage
 from polylect.vocab.entries import Compacted, Configured, ContextAdded, Said, ShellRan, TurnClosed, TurnOpened
@@ -36,6 +38,8 @@ class Session:
         """The ids of all calls so far: none of them may come again."""
         self.abandoned: tuple[str, ...] = ()
         """Agents that worked in the background when an earlier engine ended, and never reported."""
+        self.dormant: dict[str, Suspension] = {}
+        """Calls that waited for a person when an earlier engine ended. Their answer may still come."""
         self._counted: set[str] = set()
         self._past: set[str] = set()
         """Requests of earlier processes: one of this process with such an id is another one."""
@@ -48,13 +52,13 @@ class Session:
 
     def accept(self, turn: str, message: Message) -> None:
         """A prompt is taken: on disk before anybody is told."""
+        self.lapse()
         self.store.append(Said(message, turn))
         self._waiting[turn] = message
 
     def begin(self, turn: str) -> Message:
         """A prompt's turn has come."""
-        if results := missing_results(self.messages):  # the disk was full when they came
-            self.say("", results)
+        self.mend()  # the disk was full when results came
         self.store.append(TurnOpened(turn))
         message = self._waiting.pop(turn)
         self.messages.append(message)
@@ -94,6 +98,7 @@ class Session:
 
     def ran(self, result: ShellResult) -> None:
         """A command of the person's own has ended; the model will hear of it with the next prompt."""
+        self.lapse()
         self.store.append(ShellRan(result))
         self.messages.append(shell_message(result))
 
@@ -116,6 +121,25 @@ class Session:
         if names:
             self.configure({AT_WORK: self.settings.get(AT_WORK, {})})
         return names
+
+    def wake(self, call: str) -> dict[str, Suspension]:
+        """The answer has come that this call waited for: whatever waited goes on now, and may not do so again."""
+        kept = self.settings[SUSPENDED]
+        self.configure({SUSPENDED: {id: kept[id] for id in kept if id != call}})
+        waiting, self.dormant = self.dormant, {}
+        return waiting
+
+    def lapse(self) -> None:
+        """The conversation goes on without the answer that calls still wait for."""
+        if self.dormant:
+            self.mend()
+            self.dormant = {}
+            self.configure({SUSPENDED: {}})
+
+    def mend(self) -> None:
+        """Every call has a result: if it was cut off, that."""
+        if results := missing_results(self.messages):
+            self.say("", self._as_far_as_known(results))
 
     # Reading.
 
@@ -192,7 +216,7 @@ class Session:
 
     def _as_far_as_known(self, results: Message) -> Message:
         """A call that waited for a person when the engine ended has left word of what it had done."""
-        known = self.settings.get(SUSPENDED, {})
+        known = suspension.told(self.settings.get(SUSPENDED, {}))
         blocks = [block for block in results.content if isinstance(block, ToolResult)]
         return replace(results, content=tuple(replace(one, output=known.get(one.call, one.output)) for one in blocks))
 
@@ -206,8 +230,11 @@ class Session:
         if told.compactions:
             _, last = told.compactions[-1]
             self._shorten(last.summary, last.kept)
-        if results := missing_results(self.messages):
-            self.say("", self._as_far_as_known(results))
+        waiting = suspension.known(self.settings.get(SUSPENDED, {}))
+        self.dormant = {call.call: waiting[call.call] for call in owed(self.messages) if call.call in waiting}
+        if told.waiting or not self.dormant:
+            self.dormant = {}
+            self.mend()
         for turn, message in told.waiting.items():  # accepted, then the engine died: it was said, so it stays said
             self.store.append(TurnOpened(turn))
             self.messages.append(message)

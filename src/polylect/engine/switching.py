@@ -170,6 +170,8 @@ async def _entered(engine: Engine, command: OpenSession, session: Session, waiti
             session.accept(prompt.turn, old.withdraw(prompt.turn))
             engine.turns.add(prompt)
     if old.store is not session.store:
+        with suppress(SessionError):
+            old.lapse()
         old.store.close()
     engine.emit(SettingChanged("session", session.id))
     if session.name != old.name:

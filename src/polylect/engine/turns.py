@@ -161,18 +161,26 @@ class Turns:
         self.end_dropped()
         if self._waiting:
             prompt = self._waiting.popleft()
-            self.running = prompt.turn
-            self._tell_queue()
             cause: Literal["prompt", "engine"] = "engine" if prompt.turn in self._own else "prompt"
-            self._turn = turn = Turn(self._agent, prompt.turn, prompt, cause=cause)
-            self._work = work = asyncio.create_task(turn.run())
-            self._watcher = asyncio.create_task(self._see_through(prompt.turn, work))
+            self._run(Turn(self._agent, prompt.turn, prompt, cause=cause))
         else:
             self._tell_queue()
             self._settled.set()
             if not self._said and not self._at_work():
                 self._said = True
                 self._emit(Settled())
+
+    def resume(self, turn: Turn) -> None:
+        """Go on with one that began in an earlier process. Nothing else may run."""
+        self._unsettle()
+        self._run(turn)
+
+    def _run(self, turn: Turn) -> None:
+        self.running = turn.id
+        self._tell_queue()
+        self._turn = turn
+        self._work = work = asyncio.create_task(turn.run())
+        self._watcher = asyncio.create_task(self._see_through(turn.id, work))
 
     def _tell_queue(self) -> None:
         """What waits, if that has changed."""

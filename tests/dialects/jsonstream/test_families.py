@@ -27,6 +27,7 @@ from polylect.vocab.events import (
     Extra,
     Notice,
     Ready,
+    Reply,
     SettingChanged,
     TextDelta,
     ThinkingDelta,
@@ -346,6 +347,24 @@ def test_a6_a_token_counts_once_and_no_other_will_do(token: str) -> None:
         resume(side, "true")
     assert [type(command) for command in resume(side, "true", token)] == [MalformedCommand]
     assert [json.loads(line)["type"] for line in side.data_to_send().splitlines()] == ["info"]
+
+
+@pytest.mark.parametrize("approved", ["true", "false"])
+def test_a_token_from_before_a_restart_is_for_the_engine_to_judge(approved: str) -> None:
+    side = engine("hitl_suspend")
+    say(side, TurnEnded("end", turn="m"))
+    verdict = "allow" if approved == "true" else "deny"
+    assert resume(side, approved, "ask-old") == [Answer("ask-old", verdict, ref="id-1")]
+    assert say(side, Reply("id-1")) == [f'{{"type":"approval_resume","resume_token":"ask-old","approved":{approved}}}']
+
+
+def test_a6_a_token_that_the_engine_does_not_know_is_refused_like_any_other() -> None:
+    side = engine("hitl_suspend")
+    say(side, TurnEnded("end", turn="m"))
+    resume(side, "true", "nobody")
+    [line] = say(side, Reply("id-1", failure=Failure("unknown_ask", "nothing is waiting", "host")))
+    message = "Invalid approval_resume command: no approval waits for this resume_token"
+    assert json.loads(line)["error"]["message"] == message
 
 
 def test_a_timeout_or_a_stop_is_echoed_as_a_no() -> None:

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from polylect.dialects.base import Env
-from polylect.dialects.jsonstream import events, frames, later_commands, questions, shapes
+from polylect.dialects.jsonstream import events, families, frames, later_commands, questions, shapes
 from polylect.dialects.jsonstream.commands import COMMANDS
 from polylect.dialects.jsonstream.reading import Bad, Unknown, read_command, read_event
 from polylect.dialects.jsonstream.versions import ERROR_CODES, MODES, SAYS_MCP_FAILED, VERSIONS
@@ -22,6 +22,7 @@ from polylect.vocab.content import Failure, Usage
 from polylect.vocab.events import Ask, Event, HostCall, Reply, TextDelta
 from polylect.wire import jsonl
 
+_NO_APPROVAL = "no approval waits for this resume_token"
 _READ = COMMANDS | later_commands.COMMANDS
 
 
@@ -35,6 +36,8 @@ class EngineSide:
         self._text = self._writer.text
         self._commands: dict[str, Command] = {}
         """Commands that wait for their reply, by ref."""
+        self._resumed: dict[str, shapes.ApprovalResume] = {}
+        """Those among them with a token that only the engine can know: it was asked before a restart."""
 
     @property
     def lost(self) -> Counter[str]:
@@ -106,7 +109,7 @@ class EngineSide:
                 try:
                     return self._command(frame)
                 except questions.NotAsked as error:
-                    self._writer.refuse(shapes.Fault(ERROR_CODES["host"], f"Invalid {found['type']} command: {error}"))
+                    self._writer.refuse(_not_asked(found["type"], str(error)))
                     return [MalformedCommand(raw, str(error))]
                 except ValueError as error:
                     return [self._malformed(raw, str(error), found["type"], found.get("name", ""))]
@@ -136,10 +139,13 @@ class EngineSide:
 
     def _resume(self, frame: shapes.ApprovalResume) -> Answer:
         ask = self._writer.suspended.get(frame.resume_token)
+        if ask is None and (self._writer.busy or not self._writer.says("approval_required")):
+            raise questions.NotAsked(_NO_APPROVAL)
+        answer = questions.resume_of(frame, self._env.new_id())
         if ask is None:
-            raise questions.NotAsked("no approval waits for this resume_token")
-        answer = questions.resume_of(frame, ask, self._env.new_id())
-        self._writer.suspended[frame.resume_token] = None
+            self._resumed[answer.ref] = frame
+        else:
+            self._writer.suspended[frame.resume_token] = None
         return answer
 
     def _malformed(self, raw: bytes, why: str, kind: str, name: str) -> Command:
@@ -158,12 +164,15 @@ class EngineSide:
 
     def _reply(self, event: Reply) -> None:
         command, failure = self._commands.pop(event.ref, None), event.failure
+        resumed = self._resumed.pop(event.ref, None)
         if command and (answer := self._answer_to(command, failure)):
             self._writer.say(answer)
             return
         if failure is None:
             if isinstance(command, Prompt):
                 self._writer.open(command.turn)
+            if resumed:
+                self._writer.say(families.ApprovalResumed(resumed.resume_token, resumed.approved))
             return
         fault = events.fault(failure)
         match command:
@@ -174,12 +183,18 @@ class EngineSide:
                 self._writer.error(fault)
                 if SAYS_MCP_FAILED[self._version] or failure.code != "late_server":
                     self._writer.server_failed(server.name, failure.message, explained=True)
+            case _ if resumed and failure.code == "unknown_ask":
+                self._writer.refuse(_not_asked("approval_resume", _NO_APPROVAL))
             case _:
                 self._writer.refuse(fault)
 
     def _answer_to(self, command: Command, failure: Failure | None) -> shapes.Frame | None:
         tools = self._writer.tools.pop(command.name, []) if isinstance(command, ChangeServer) else []
         return later_commands.answer_to(command, failure, tools)
+
+
+def _not_asked(kind: str, why: str) -> shapes.Fault:
+    return shapes.Fault(ERROR_CODES["host"], f"Invalid {kind} command: {why}")
 
 
 def _unknown(kind: str, version: str) -> str:

@@ -103,10 +103,10 @@ class NotAsked(ValueError):
     """Nobody waits for this answer: it comes too late, a second time, or out of nowhere (A1)."""
 
 
-def resume_of(frame: shapes.ApprovalResume, ask: Ask, ref: str) -> Answer:
+def resume_of(frame: shapes.ApprovalResume, ref: str) -> Answer:
     if frame.modifications is not None and not isinstance(frame.modifications, dict):
         raise ValueError("modifications: expected the whole arguments as an object, or null")
-    return Answer(ask.ask, "allow" if frame.approved else "deny", args=frame.modifications, ref=ref)
+    return Answer(frame.resume_token, "allow" if frame.approved else "deny", args=frame.modifications, ref=ref)
 
 
 def answer_of(frame: shapes.ToolApprove | shapes.ToolDeny, ask: Ask, ref: str) -> Answer:

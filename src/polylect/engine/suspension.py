@@ -1,0 +1,73 @@
+"""What a call that begins to wait for a person leaves in the log: the answer may come after a restart. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from polylect.vocab.commands import Answer
+from polylect.vocab.content import ToolResult
+from polylect.vocab.events import Ask
+from polylect.wire import jsonl
+
+SUSPENDED = "suspended"
+"""A setting: calls that wait for a person, by their ids. A text instead is only what the model is to be told."""
+
+
+class Suspension(Struct, frozen=True):
+    """Of the token only a digest is kept: who can read the log cannot answer."""
+
+    told: str
+    """What the model is told if no answer comes."""
+    turn: str
+    token: str
+    question: str
+    """A digest: an answer counts for what was asked, and for nothing else."""
+    reason: str
+    until: int
+    """In milliseconds since 1970."""
+    args: dict[str, Any]
+    done: tuple[ToolResult, ...]
+    """The results of the steps before the one that waits."""
+
+
+class Given(Struct, frozen=True):
+    """An answer that came before its question was put again."""
+
+    answer: Answer
+    suspension: Suspension
+
+    def answers(self, ask: Ask) -> bool:
+        """A no counts whatever is asked by now."""
+        return self.answer.verdict != "allow" or question_in(ask) == self.suspension.question
+
+
+def question_in(ask: Ask) -> str:
+    asked = (ask.name, ask.category, ask.args, ask.title, ask.reason)
+    return digest(jsonl.dump(msgspec.to_builtins(asked, order="sorted")).decode())
+
+
+def digest(text: str) -> str:
+    from hashlib import sha256  # OpenSSL: 3 ms and 2 MiB, and only for scripts that wait
+
+    return sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def known(setting: dict[str, Any]) -> dict[str, Suspension]:
+    """Those that can go on."""
+    return {call: msgspec.convert(kept, Suspension) for call, kept in setting.items() if isinstance(kept, dict)}
+
+
+def told(setting: dict[str, Any]) -> dict[str, str]:
+    """What the model is to be told of each."""
+    return {call: kept["told"] if isinstance(kept, dict) else kept for call, kept in setting.items()}
+
+
+def makes_sense(setting: object) -> bool:
+    try:
+        msgspec.convert(setting, dict[str, str | Suspension])
+    except msgspec.ValidationError:
+        return False
+    return True
