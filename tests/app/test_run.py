@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine_process import PATIENCE, Place, eventually
-from polylect.app import ahead
+from engine_process import PATIENCE, Place, Sleepers, eventually
 
 WRITES = """
 [[reply]]
@@ -175,32 +174,25 @@ def test_an_interrupt_ends_it_and_the_engine_with_it_p1(place: Place) -> None:
         assert child.wait(PATIENCE) == 143
 
 
-@pytest.mark.skipif(not ahead.CAN, reason="forks elsewhere than on Linux are not safe")
-def test_the_engine_of_a_run_is_a_process_of_its_own_that_inherits_nothing_and_ends_with_its_host_p1(
-    place: Place,
-) -> None:
-    mark = place.workspace / "running"
-    script = '[[reply]]\nsay = [{ call = "Bash", id = "c1", args = { command = "touch running; sleep 60" } }]\n'
-    ours, theirs = os.pipe()
-    with subprocess.Popen(
-        argv(place, script, "go", "--yes"), env=place.env, pass_fds=[theirs], stderr=subprocess.PIPE
-    ) as host:
-        os.close(theirs)
-        eventually(mark.exists)
-        (engine,) = map(int, Path(f"/proc/{host.pid}/task/{host.pid}/children").read_text().split())
-        assert os.getsid(engine) == engine
+def test_what_a_run_has_started_ends_with_it_even_if_it_is_killed_p1(place: Place) -> None:
+    sleepers = Sleepers(place)
+    args = json.dumps(sleepers.command())
+    script = f'[[reply]]\nsay = [{{ call = "Bash", id = "c1", args = {{ command = {args} }} }}]\n'
+    place.configure('[sandbox]\nmode = "off"\n')  # or the fifo would be out of reach
+    with subprocess.Popen(argv(place, script, "go", "--yes"), env=place.env, stderr=subprocess.DEVNULL) as host:
+        sleepers.wait_until_started()
+        assert sleepers.pids()
         host.kill()
-        assert os.read(ours, 1) == b"", "the host alone held this"
-        os.close(ours)
-        eventually(lambda: not is_alive(engine))
+        sleepers.wait_until_gone()
 
 
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+def test_what_an_extension_prints_is_not_taken_for_the_answer(place: Place, tmp_path: Path) -> None:
+    folder = place.settings.parent / "extensions"
+    folder.mkdir(parents=True)
+    (folder / "chatty.py").write_text("def extend(polylect):\n    print('I am an extension')\n")
+    ran = run(place, '[[reply]]\ntext = "{prompt}!"\n', "hello")
+    assert (ran.returncode, ran.stdout) == (0, "hello!\n")
+    assert "I am an extension" in ran.stderr
 
 
 def test_a_run_that_cannot_start_its_engine_says_why(place: Place) -> None:

@@ -5,10 +5,9 @@ import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any
 
-from polylect import __version__
+from polylect.app.inside import Inside, Say, plenty
 from polylect.app.secrets import public
 from polylect.dialects.base import EngineSide, Env
 from polylect.engine.agent import Agent
@@ -18,22 +17,14 @@ from polylect.engine.session import Session
 from polylect.engine.settings import Settings
 from polylect.engine.store import MemoryStore
 from polylect.extensions.extensions import Extensions
-from polylect.host.errors import EngineDied
-from polylect.host.words import sample_of
 from polylect.tools.processes import Custody
 from polylect.tools.sandbox import Sandbox
 from polylect.tools.standard import standard_tools
 from polylect.vocab.commands import Command
 from polylect.vocab.content import Abilities
-from polylect.vocab.events import Event, Ready
+from polylect.vocab.events import Event
 from polylect.vocab.hooks import Hooks
 from polylect.vocab.ports import Provider, Store, Tool
-
-Say = Callable[[Event], None]
-
-
-async def _plenty() -> None:
-    """There is always room for more."""
 
 
 def new_id() -> str:
@@ -53,7 +44,7 @@ async def open_engine(
     tools: MutableMapping[str, Tool] | None = None,
     store: Store | None = None,
     env: Mapping[str, str] | None = None,
-    room: Callable[[], Awaitable[None]] = _plenty,
+    room: Callable[[], Awaitable[None]] = plenty,
     sandbox: Sandbox | None = None,
     extensions: Sequence[str] = (),
     hooks: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
@@ -134,43 +125,8 @@ class Wire:
             self._write(data)
 
 
-class InProcess:
+class InProcess(Inside):
     """A link of the host SDK to an engine in this process: `connect(lambda: InProcess(provider, workspace="."))`."""
 
     def __init__(self, provider: Provider, **options: Any) -> None:
-        self._provider = provider
-        self._options = options
-        self._leave: Callable[[], Awaitable[object]] = _plenty
-        self._gone: Callable[[EngineDied], None] = lambda death: None
-        self.pid = os.getpid()
-
-    async def open(self, hear: Say, gone: Callable[[EngineDied], None]) -> None:
-        self._gone = gone
-        context = open_engine(hear, self._provider, **self._options)
-        self._engine = await context.__aenter__()
-        self._leave = partial(context.__aexit__, None, None, None)
-        settings = self._engine.settings
-        session = self._engine.agent.session.id
-        hear(Ready(__version__, settings.model, settings.mode, self._engine.agent.abilities(), session=session))
-
-    def send(self, command: Command) -> list[Event]:
-        self._engine.handle(command)
-        return []
-
-    def can(self, word: str) -> bool:
-        """There is no wire that could lack a word."""
-        return bool(sample_of(word))
-
-    async def look(self) -> None:
-        """It goes when we go."""
-
-    async def drain(self) -> None:
-        await asyncio.sleep(0)
-
-    async def close(self) -> int:
-        await self._leave()
-        self._gone(self.death())
-        return 0
-
-    def death(self, what: str = "has ended") -> EngineDied:
-        return EngineDied(f"the engine in this process {what}", 0)
+        super().__init__(lambda say: open_engine(say, provider, **options))

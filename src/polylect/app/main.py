@@ -13,6 +13,7 @@ _FACES = {"omp": "omp", "pi": "omp", "claude": "claude"}
 """The same, for those whose flags are not like ours at all."""
 _COMMANDS = ("chat", "demo", "doctor", "engines", "link", "models", "run", "sessions")
 _OWN_HELP = ("chat", "run")
+_LAST_PACK = 0.5
 _HELP = """\
 polylect: a coding agent for host programs
 
@@ -196,10 +197,14 @@ def _run(words: list[str]) -> int:
     from polylect.app.lazy import LazyImports
     from polylect.app.packed import PackedImports
 
-    with PackedImports():
+    with PackedImports() as packed:
         with LazyImports():
             from polylect.app.run import main as run
+        gc.enable()
+        gc.freeze()
         code = run(words)
+        packed.make()
+        packed.made(_LAST_PACK)
     if sys.stdout is not None:
         sys.stdout.flush()
     sys.stderr.flush()

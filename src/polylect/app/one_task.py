@@ -3,15 +3,18 @@
 import asyncio
 import io
 import json
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, TextIO
 
 import msgspec
 
+from polylect.app.inside import Inside
+from polylect.app.own_engine import own_engine
 from polylect.app.policy import BY_RULE, NOBODY, by_rules
 from polylect.app.progress import Progress, in_short
 from polylect.app.run_flags import Wanted
@@ -20,7 +23,7 @@ from polylect.host.agent import Agent
 from polylect.host.asking import Ask, Verdict
 from polylect.host.connecting import connect
 from polylect.host.errors import EngineDied, HostError, SchemaNotMet, TimedOut, TurnFailed
-from polylect.host.process import Child, Spawn, spawn
+from polylect.host.known import command, find, from_here, known
 from polylect.host.turn import Denial, Limits, Result
 from polylect.vocab.events import BudgetExceeded, Event, ToolCalled, ToolFinished
 from polylect.vocab.visible import visible
@@ -28,17 +31,9 @@ from polylect.vocab.visible import visible
 DONE, FAILED, USAGE, UNASKED, LIMIT, UNFIT, LATER, CONFIGURATION = 0, 1, 2, 3, 4, 5, 75, 78
 
 
-def run(
-    wanted: Wanted,
-    prompt: str,
-    schema: dict[str, Any] | None,
-    wishes: dict[str, Any],
-    engine: Child | None = None,
-) -> int:
-    """`engine` is one that has been started already."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # better than nothing where there is no such letter
-    task = _Run(wanted, prompt, schema, wishes, engine)
+def run(wanted: Wanted, prompt: str, schema: dict[str, Any] | None, wishes: dict[str, Any]) -> int:
+    wanted.file = [os.path.abspath(path) for path in wanted.file]
+    task = _Run(wanted, prompt, schema, wishes, _take_stdout())
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, task.signalled)  # add_signal_handler of the loop would load inspect: 6 ms
     return asyncio.run(task.run())
@@ -51,14 +46,14 @@ class _Run:
         prompt: str,
         schema: dict[str, Any] | None,
         wishes: dict[str, Any],
-        engine: Child | None,
+        out: TextIO | None,
     ) -> None:
+        self._out = out
         self._wanted = wanted
         self._text = prompt
         self._schema = schema
         self._wishes = wishes
         self._rules = by_rules(wanted.allow, wanted.deny, wanted.cwd)
-        self._start: Spawn = spawn if engine is None else lambda argv, cwd, env: engine
         self._progress = Progress()
         self._unheard: BaseException | None = None
         self._over = ""
@@ -96,10 +91,9 @@ class _Run:
     async def _converse(self) -> int:
         wanted = self._wanted
         limits = Limits(wanted.timeout, wanted.idle, wanted.budget)
-        how: dict[str, Any] = {"approve": self._judge, "limits": limits, "spawn": self._start}
         try:
             known_provider(wanted.argv, self._wishes, wanted.cwd)
-            async with connect(wanted.argv, cwd=wanted.cwd, **how, **self._wishes) as agent:
+            async with self._connected(approve=self._judge, limits=limits) as agent:
                 listening = asyncio.ensure_future(self._listen(agent.events()))
                 listening.add_done_callback(partial(self._listened, asyncio.current_task()))
                 code = await self._talk(agent)
@@ -107,6 +101,17 @@ class _Run:
             return self._fail(str(error), CONFIGURATION)
         await listening
         return code
+
+    def _connected(self, **how: Any) -> Agent:
+        """Our own engine needs no process of its own for one task: one start of Python instead of two."""
+        wanted, wishes = self._wanted, self._wishes
+        if wanted.argv != "polylect":
+            return connect(wanted.argv, cwd=wanted.cwd, **how, **wishes)
+        engine = known(wanted.argv)
+        told = from_here({**wishes, **({"max_cost": wanted.budget} if wanted.budget else {})})
+        words = [*command(engine, told)[len(find(engine)) :], "--workspace", os.path.abspath(wanted.cwd)]
+        os.chdir(wanted.cwd)  # where an engine of its own would be
+        return connect(lambda: Inside(partial(own_engine, words)), **how)
 
     def _listened(self, talking: "asyncio.Task[Any] | None", listening: "asyncio.Task[None]") -> None:
         """What cannot be written is not waited for."""
@@ -182,7 +187,18 @@ class _Run:
 
     def _write(self, line: str) -> None:
         self._progress.clear()
-        print(line, flush=True)
+        print(line, file=self._out, flush=True)
+
+
+def _take_stdout() -> TextIO | None:
+    """For ourselves: what extensions print must not get between our lines, so from here on it goes to stderr."""
+    if not isinstance(sys.stdout, io.TextIOWrapper):
+        return sys.stdout
+    sys.stdout.flush()
+    ours = os.dup(1)
+    os.dup2(2, 1)
+    # Better than nothing where there is no such letter.
+    return open(ours, "w", encoding=sys.stdout.encoding, errors="backslashreplace")
 
 
 def _forbids(verdict: Verdict) -> bool:

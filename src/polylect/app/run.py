@@ -1,6 +1,5 @@
 """`polylect run "prompt"`: one task for any engine, for scripts and continuous integration."""
 
-import gc
 import os
 import signal
 import sys
@@ -8,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from polylect.app import ahead, which_engine
+from polylect.app import which_engine
 from polylect.app.args import UsageError
+from polylect.app.one_task import run
 from polylect.app.policy import rule_fault
 from polylect.app.run_flags import HELP, Wanted, read
-from polylect.app.who_answers import NoProvider, known_provider
 from polylect.host import known
 from polylect.vocab import json_schema
 
@@ -31,11 +30,7 @@ def main(words: list[str]) -> int:
             raise UsageError(fault)
         wanted.argv, wishes = which_engine.chosen(wanted.engine, wanted.dialect, wanted.wishes)
         wishes |= _forbidden(wanted)
-        engine = _ahead(wanted, wishes)
-        from polylect.app.one_task import run  # while the engine imports its own half
-
-        gc.enable()
-        return run(wanted, prompt, schema, wishes, engine)
+        return run(wanted, prompt, schema, wishes)
     except (UsageError, ValueError, LookupError) as error:
         print(f"polylect run: {error}", file=sys.stderr)
         return USAGE
@@ -81,17 +76,3 @@ def _forbidden(wanted: Wanted) -> dict[str, Any]:
     if engine.dialect == "omp" and "deny" not in engine.flags:
         raise UsageError(f"{engine.name} asks nobody and has no rules, so --deny cannot hold there")
     return {"deny": wanted.deny} if "deny" in engine.flags else {}
-
-
-def _ahead(wanted: Wanted, wishes: dict[str, Any]) -> ahead.Forked | None:
-    """Our own engine, if that is wanted, so that it starts while we do."""
-    if wanted.engine != "polylect" or not ahead.CAN:
-        return None
-    try:
-        known_provider(wanted.engine, wishes, wanted.cwd)
-    except NoProvider:
-        return None  # which will be told where everything is told
-    engine = known.known(wanted.engine)
-    budget = {"max_cost": wanted.budget} if wanted.budget else {}
-    words = known.command(engine, known.from_here({**wishes, **budget}))
-    return ahead.Forked(words[len(known.find(engine)) :], wanted.cwd)

@@ -88,7 +88,7 @@ def start(options: config.Values) -> int:
     notes: list[str] = []
     try:
         values = settle(options, env, notes)
-        place = _session(values, env)
+        place = take_session(values, env)
     except (CannotStart, config.ConfigError, folder.FolderError) as error:
         missing = isinstance(error, folder.FolderError) and bool(options.get("resume") or options.get("continue"))
         _say_why(str(error), options, silent=missing or getattr(error, "silent", False))
@@ -293,7 +293,7 @@ def _one_of(values: config.Values, name: str, choices: tuple[str, ...]) -> None:
         raise CannotStart(f"--{name.replace('_', '-')} {value!r}: choose one of {', '.join(choices)}", code=2)
 
 
-def _session(values: config.Values, env: dict[str, str]) -> folder.Folder | None:
+def take_session(values: config.Values, env: dict[str, str]) -> folder.Folder | None:
     named, resumed = values.get("session_id"), values.get("resume")
     if values.get("continue") and resumed is None:
         resumed = "latest"

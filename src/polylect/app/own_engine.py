@@ -1,0 +1,53 @@
+"""Our engine in the process of its host, set up by flags and files just as one in a process of its own."""
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from polylect.app import config, secrets
+from polylect.app.args import parse
+from polylect.app.assembly import Assembly
+from polylect.app.inside import Say, plenty
+from polylect.app.opening import is_long, open_session
+from polylect.app.provider import keys
+from polylect.app.start import CannotStart, Start, settle, take_session
+from polylect.engine import folder
+from polylect.engine.engine import Engine
+from polylect.host.errors import EngineDied
+from polylect.vocab.errors import PolylectError
+
+
+@asynccontextmanager
+async def own_engine(words: Sequence[str], say: Say) -> AsyncIterator[Engine]:
+    """On leaving, what runs is stopped and every process is gone. Raises EngineDied if it cannot start."""
+    start = _checked(words)
+    secrets.conceal(keys(start.values))
+    logging.disable()  # as in a process of its own: what matters is said in events
+    try:
+        opened = await asyncio.to_thread(open_session, start) if is_long(start) else open_session(start)
+        assembly = Assembly(start, plenty, lambda: False)
+        engine = Engine(lambda emit: assembly.agent(emit, *opened), say)
+    except PolylectError as error:
+        raise EngineDied(f"polylect cannot start: {error}") from None
+    asyncio.get_running_loop().call_soon(assembly.begin, engine)  # once the host has heard that it is ready
+    try:
+        yield engine
+    finally:
+        await engine.close()
+        await assembly.close()
+
+
+def _checked(words: Sequence[str]) -> Start:
+    options, _ = parse(list(words))
+    env = dict(os.environ)
+    try:
+        values = settle({"protocol": "0.2.0", **options}, env, [])
+        place = take_session(values, env)
+    except (CannotStart, config.ConfigError, folder.FolderError) as error:
+        raise EngineDied(f"polylect cannot start: {error}") from None
+    except OSError as error:  # a full disk, above all
+        what = error.filename or "the session folder"
+        raise EngineDied(f"polylect cannot start: {error.strerror}: {what}") from None
+    return Start(values, env, place, (-1, -1), -1, place.session if place else "", b"")
