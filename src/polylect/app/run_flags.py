@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from polylect.app import which_engine
 from polylect.app.args import UsageError, parse
@@ -73,7 +73,7 @@ def read(words: list[str]) -> Wanted:
             f"give one prompt, in quotes if it has spaces; here are {len(prompts)}. See polylect run --help"
         )
     wishes = {name: options.pop(name) for name in _WISHES if name in options}
-    wanted = Wanted(prompts[0], wishes=wishes, **options)  # type: ignore[arg-type]  # the table has their kinds
+    wanted = convert({"prompt": prompts[0], "wishes": wishes, **options}, Wanted)
     if wanted.output not in _OUTPUTS:
         raise UsageError(f"--output {wanted.output}: choose one of {', '.join(_OUTPUTS)}")
     if wishes.get("max_turns") == 0:
