@@ -13,7 +13,6 @@ _FACES = {"omp": "omp", "pi": "omp", "claude": "claude"}
 """The same, for those whose flags are not like ours at all."""
 _COMMANDS = ("chat", "demo", "doctor", "engines", "link", "models", "run", "sessions")
 _OWN_HELP = ("chat", "run")
-_LAST_PACK = 0.5
 _HELP = """\
 polylect: a coding agent for host programs
 
@@ -204,7 +203,7 @@ def _run(words: list[str]) -> int:
         gc.freeze()
         code = run(words)
         packed.make()
-        packed.made(_LAST_PACK)
+        packed.made()
     if sys.stdout is not None:
         sys.stdout.flush()
     sys.stderr.flush()

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FOLDER = os.path.join(PACKAGE, "__pycache__")
 FILE = os.path.join(FOLDER, f"packed.{sys.implementation.cache_tag}.{sys.flags.optimize}")
+_LAST = 0.5
+"""Once, so that those who only ever ask one thing start faster from then on as well."""
 _THEIRS = frozenset({"msgspec", "httptools"})
 
 
@@ -55,7 +57,7 @@ class PackedImports:
             self._making = Thread(target=_try_to_pack, daemon=True)
             self._making.start()
 
-    def made(self, timeout: float) -> None:
+    def made(self, timeout: float = _LAST) -> None:
         """Waits for it."""
         if self._making:
             self._making.join(timeout)

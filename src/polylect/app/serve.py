@@ -31,8 +31,6 @@ from polylect.wire.jsonl import MAX_LINE
 
 _PATIENCE = 30.0
 """How long a host that reads nothing may keep an engine that has ended."""
-_LAST_PACK = 0.5
-"""Once, so that those who only ever ask one thing start faster from then on as well."""
 _SERVERS = 20.0
 """How long the one prompt of a command line waits for its servers."""
 _LULL = 0.01
@@ -94,7 +92,7 @@ class _Conversation:
         await self._engine.close()
         await self._assembly.close()
         await self._out.drain(1.0 if self._signal else _PATIENCE)
-        self._packed.made(_LAST_PACK)
+        self._packed.made()
         return 128 + self._signal if self._signal else failed or self._codec_end()
 
     def _complain(self, reading: asyncio.Task[None]) -> int:
