@@ -323,6 +323,16 @@ def eventually(holds: Callable[[], bool], within: float = PATIENCE) -> None:
 # Processes that engines start.
 
 
+def say_once(place: Place, argv: list[str], text: str) -> tuple[int, list[str], bytes]:
+    """An engine for one message: its exit code, the texts that it said, and its stderr."""
+    given = json.dumps(message(text)).encode()
+    done = subprocess.run(
+        argv, input=given, env=place.env, cwd=place.workspace, capture_output=True, timeout=4 * PATIENCE, check=False
+    )
+    frames = [json.loads(line) for line in done.stdout.splitlines()]
+    return done.returncode, [frame["text"] for frame in frames if "text" in frame], done.stderr
+
+
 class Sleepers:
     """A length of sleep that nobody else on the machine uses, by which every process of a command can be found."""
 

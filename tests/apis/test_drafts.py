@@ -3,6 +3,7 @@
 import tracemalloc
 from collections.abc import Callable, Sequence
 from itertools import chain
+from typing import Any
 
 import msgspec
 import pytest
@@ -78,7 +79,7 @@ STORIES = st.lists(st.tuples(st.booleans(), CHANGES, REQUESTS), min_size=1, max_
 @EACH
 @settings(max_examples=60, deadline=None)
 @given(story=STORIES)
-def test_whatever_becomes_of_a_conversation_its_requests_are_the_same_bytes(vendor: str, story: list) -> None:  # type: ignore[type-arg]
+def test_whatever_becomes_of_a_conversation_its_requests_are_the_same_bytes(vendor: str, story: list[Any]) -> None:
     put, body = BODIES[vendor]
     kept = Drafts(put)
     histories: dict[bool, History] = {False: (), True: ()}

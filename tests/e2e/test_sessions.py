@@ -1,13 +1,12 @@
 """Sessions on disk: S1 to S5 and P6 with real processes."""
 
 import json
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from engine_process import PATIENCE, Place, Sleepers, message
+from engine_process import Place, Sleepers, message, say_once
 
 COUNTS = '[[reply]]\ntext = "Turn {turn}."'
 
@@ -177,18 +176,7 @@ def test_twenty_engines_at_once_disturb_nobody(place: Place) -> None:
 
     def one(number: int) -> tuple[int, list[str], bytes]:
         argv = [*place.argv(*script), "--session-id", f"s{number}"] if number % 2 else place.argv(*script)
-        given = json.dumps(message(f"I am {number}")).encode()
-        done = subprocess.run(
-            argv,
-            input=given,
-            env=place.env,
-            cwd=place.workspace,
-            capture_output=True,
-            timeout=4 * PATIENCE,
-            check=False,
-        )
-        frames = [json.loads(line) for line in done.stdout.splitlines()]
-        return done.returncode, [frame["text"] for frame in frames if "text" in frame], done.stderr
+        return say_once(place, argv, f"I am {number}")
 
     with ThreadPoolExecutor(20) as pool:
         outcomes = list(pool.map(one, range(20)))

@@ -1,14 +1,12 @@
 """What tests/e2e does with few engines, with as many as are promised: 300 kills, 100 at once."""
 
-import json
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from e2e.crashes import survives
-from engine_process import PATIENCE, Place, message
+from engine_process import Place, say_once
 from polylect.engine import catalogue, log
 
 pytestmark = pytest.mark.interop
@@ -27,18 +25,7 @@ def test_S5_of_a_hundred_engines_started_at_once_none_disturbs_another_and_no_se
         argv = place.argv(script='[[reply]]\ntext = "{prompt}"')
 
         def one(number: int) -> tuple[int, list[str], bytes]:
-            given = json.dumps(message(f"I am {number}")).encode()
-            told = subprocess.run(
-                argv,
-                input=given,
-                env=place.env,
-                cwd=place.workspace,
-                capture_output=True,
-                timeout=4 * PATIENCE,
-                check=False,
-            )
-            frames = [json.loads(line) for line in told.stdout.splitlines()]
-            return told.returncode, [frame["text"] for frame in frames if "text" in frame], told.stderr
+            return say_once(place, argv, f"I am {number}")
 
         with ThreadPoolExecutor(100) as pool:
             outcomes = list(pool.map(one, range(100)))
