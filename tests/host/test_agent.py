@@ -389,6 +389,18 @@ def test_a_mode_that_there_is_none_of_is_refused(place: Place) -> None:
     bounded(talk())
 
 
+@pytest.mark.parametrize("mode", ["plan", "dont_ask"])
+def test_our_own_engine_takes_all_five_modes_while_it_runs(place: Place, mode: str) -> None:
+    async def talk() -> None:
+        async with agent(place, WRITES, approve=allow_all) as one:
+            await one.configure(mode=mode)
+            assert "denied" in (await one.ask("write")).text
+            assert one.settings["mode"] == mode
+            assert not (place.workspace / "made.txt").exists()
+
+    bounded(talk())
+
+
 def test_an_engine_that_dies_is_started_again_and_goes_on_with_its_session(place: Place) -> None:
     async def talk() -> None:
         async with agent(place, '[[reply]]\ntext = "{prompt}"\n', restarts=1) as one:

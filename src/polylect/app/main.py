@@ -41,7 +41,8 @@ Flags
   --deny RULE                      what may never be done, as 'Read(.env)'; see docs/safety.md
   --extension FILE                 a Python file of yours that takes part; see docs/extensions.md
   --session-id ID | --resume ID|latest | --no-session
-  --approval-mode default|auto_edit|force   --force
+  --approval-mode default|auto_edit|force|plan|dont_ask
+  --force                          as --approval-mode force
   --approval-timeout S             how long a question waits; without it, for ever
   --stream-timeout S               how long a model may be silent (300)
   --max-turns N                    model requests in one turn (300)

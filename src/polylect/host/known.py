@@ -98,7 +98,7 @@ ENGINES: dict[str, Known] = {
             flags={**_OURS, "mode": ("--approval-mode", "{}")},
             modes=_OWN_MODES,
             listing=_LISTING,
-            options={"hold": False},
+            options={"hold": False, "modes": ("plan", "dont_ask")},
         ),
         Known(
             name="polylect-omp",

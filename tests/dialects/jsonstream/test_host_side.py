@@ -280,6 +280,9 @@ def test_settings_are_said_in_the_words_of_each_version() -> None:
     config = {"type": "set_config", "model": "m", "thinking": "enabled", "thinking_budget": 500}
     assert say(host(version="0.1.0"), settings)[1] == [{"type": "set_mode", "mode": "yolo"}, config]
     assert say(host(version="0.2.0"), settings)[1] == [{"type": "set_mode", "mode": "force"}, config]
+    for mode in ("plan", "dont_ask"):
+        sent = say(host(modes=("plan", "dont_ask")), Configure({"mode": mode}))[1]
+        assert sent == [{"type": "set_mode", "mode": mode}]
     assert say(host(), Configure({"thinking": False}))[1] == [{"type": "set_config", "thinking": "disabled"}]
 
 

@@ -1,13 +1,13 @@
 """Commands between the wire and the vocabulary, where no state is needed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import msgspec
 
 from polylect.dialects.hosting import Refusal
 from polylect.dialects.jsonstream import shapes
-from polylect.dialects.jsonstream.versions import MODE_WORDS, MODES
+from polylect.dialects.jsonstream.versions import MODES
 from polylect.vocab.answers import THINKING_TOKENS
 from polylect.vocab.commands import AddContext, AddServer, Cancel, Command, Configure, Prompt
 from polylect.vocab.content import Attachment, File, Link, Server
@@ -97,15 +97,16 @@ def _path(attachment: Attachment) -> str:
             raise Refusal("json-stream can attach only files that have a path")
 
 
-def configure_frames(settings: dict[str, Any], version: str) -> list[shapes.Frame]:
+def configure_frames(settings: dict[str, Any], modes: Mapping[str, str]) -> list[shapes.Frame]:
+    """The frames that make these settings. `modes` are the words that the engine has for our modes."""
     frames: list[shapes.Frame] = []
     for key in settings:
         if key != "mode" and key not in shapes.SetConfig.__struct_fields__:
             raise Refusal(f"json-stream has no word for the setting {key!r}")
     if (mode := settings.get("mode")) is not None:
-        if mode not in MODE_WORDS[version]:
-            raise Refusal(f"json-stream has no word for the mode {mode!r}")
-        frames.append(shapes.SetMode(MODE_WORDS[version][mode]))
+        if mode not in modes:
+            raise Refusal(f"this engine has no mode {mode!r}; its modes are {', '.join(modes)}")
+        frames.append(shapes.SetMode(modes[mode]))
     if others := _thinking({key: value for key, value in settings.items() if key != "mode" and value is not None}):
         try:
             frames.append(msgspec.convert(others, shapes.SetConfig))

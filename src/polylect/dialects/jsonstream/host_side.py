@@ -4,7 +4,7 @@ The four rules for hosts (seed 003): generic JSON first; a line is known, unknow
 ignored; what an engine says it can do is never a reason to refuse what it does.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Literal
 
 from msgspec.structs import replace
@@ -17,7 +17,7 @@ from polylect.dialects.jsonstream.commands import COMMANDS, configure_frames, me
 from polylect.dialects.jsonstream.pen import MAX_FRAME
 from polylect.dialects.jsonstream.reader import EventReader
 from polylect.dialects.jsonstream.reading import Bad, Unknown, read_command, read_event
-from polylect.dialects.jsonstream.versions import VERSIONS
+from polylect.dialects.jsonstream.versions import MODE_WORDS, VERSIONS
 from polylect.vocab import events as e
 from polylect.vocab.commands import (
     AddContext,
@@ -40,13 +40,25 @@ _TOO_LONG = f"a json-stream line holds at most {MAX_FRAME} bytes; put the text i
 
 
 class HostSide:
-    """`hold=False` sends prompts at once: polylect queues them, aionrs and wayland drop them."""
+    """The host's end of one conversation.
+
+    `hold=False` sends prompts at once: polylect queues them, aionrs and wayland-core drop them. `modes` are those that
+    this engine takes beyond default, auto_edit and force: polylect has plan and dont_ask, the others would refuse them
+    after `configure` has already returned.
+    """
 
     def __init__(
-        self, env: Env, *, version: str = VERSIONS[0], max_line: int = jsonl.MAX_LINE, hold: bool = True
+        self,
+        env: Env,
+        *,
+        version: str = VERSIONS[0],
+        max_line: int = jsonl.MAX_LINE,
+        hold: bool = True,
+        modes: Collection[str] = (),
     ) -> None:
         self._env = env
         self._version = version
+        self._modes = {**{mode: mode for mode in modes}, **MODE_WORDS[version]}
         self._lines = jsonl.Splitter(max_line)
         self._own_lines = jsonl.Splitter(max_line)
         self._out: list[bytes] = []
@@ -253,7 +265,7 @@ class HostSide:
         return [*follows, *self._stop()] if command.interrupt and command.verdict != "allow" else follows
 
     def _configure(self, command: Configure) -> list[e.Event]:
-        return [event for frame in configure_frames(command.settings, self._version) for event in self._say(frame)]
+        return [event for frame in configure_frames(command.settings, self._modes) for event in self._say(frame)]
 
     def _add_context(self, command: AddContext) -> list[e.Event]:
         return self._say(shapes.InitHistory(command.text))
