@@ -28,6 +28,13 @@ when.prompt = "wait"
 say = [{ call = "Bash", id = "c2", args = { command = "touch began; sleep 60" } }]
 
 [[reply]]
+when.prompt = "both"
+say = [
+    { call = "Write", id = "c3", args = { file_path = "one.txt", content = "first" } },
+    { call = "Write", id = "c4", args = { file_path = "two.txt", content = "second" } },
+]
+
+[[reply]]
 text = "**Bold** answer to {prompt}"
 """
 _CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()=>][A-Z0-9]?|\x1b\][^\x07]*\x07")
@@ -43,15 +50,17 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._descriptor, text.encode())
 
-    def sees(self, words: str) -> None:
-        """Looks until they are there; what was there before is forgotten."""
+    def sees(self, words: str) -> str:
+        """Looks until they are there, and returns what came before them; all of that is forgotten."""
         deadline = time.monotonic() + PATIENCE
         while words not in (screen := self._screen()):
             left = deadline - time.monotonic()
             assert left > 0, f"{words!r} is not on the screen: {screen[-2000:]!r}"
             if select.select([self._descriptor], [], [], left)[0]:
                 self._seen += os.read(self._descriptor, 65536)
-        self._seen = screen.partition(words)[2].encode(errors="surrogateescape")
+        before, _, after = screen.partition(words)
+        self._seen = after.encode(errors="surrogateescape")
+        return before
 
     def _screen(self) -> str:
         """Read anew each time: a piece may end within a code, or within a character."""
@@ -117,7 +126,7 @@ def test_no_is_one_key_too_and_commands_are_the_terminals_own(place: Place) -> N
         terminal.sees("could not be shortened")  # which is the engine's to say
         terminal.sees("›")
         terminal.type("/shell ls\r")
-        terminal.sees("no word for RunShell")
+        terminal.sees("this engine has no /shell")
         terminal.sees("›")
         terminal.type("/quit\r")
         assert child.wait(PATIENCE) == 0
@@ -134,6 +143,71 @@ def test_ctrl_c_stops_the_turn_and_not_the_chat(place: Place) -> None:
         terminal.sees("›")
         terminal.type("hello\r")
         terminal.sees("answer to hello")
+
+
+def test_quitting_a_turn_closes_all_that_it_asks_and_shows_its_end(place: Place) -> None:
+    with chat(place) as (terminal, _):
+        terminal.sees("›")
+        terminal.type("both\r")
+        terminal.sees("allow it?")
+        terminal.type("q")
+        end = terminal.sees("tokens in")
+        assert "cancelled" in end
+        assert "+second" not in end  # the second question
+        assert "no ask" not in terminal.sees("›")
+        terminal.type("hello\r")
+        terminal.sees("answer to hello")
+        assert not list(place.workspace.glob("*.txt"))
+
+
+def test_ctrl_c_twice_at_the_prompt_ends_the_chat_and_once_does_not(place: Place) -> None:
+    with chat(place) as (terminal, child):
+        terminal.sees("›")
+        terminal.type("\x03")
+        terminal.sees("Ctrl-C again ends the chat")
+        terminal.sees("›")
+        terminal.type("hello\r")
+        terminal.sees("answer to hello")
+        terminal.sees("›")
+        terminal.type("\x03")
+        terminal.sees("Ctrl-C again ends the chat")
+        terminal.sees("›")
+        terminal.type("some words")
+        terminal.sees("some words")
+        terminal.type("\x03")  # which empties the line
+        terminal.sees("Ctrl-C again ends the chat")
+        terminal.sees("›")
+        terminal.type("\x03")
+        assert child.wait(PATIENCE) == 128 + signal.SIGINT
+
+
+def test_ctrl_c_twice_in_a_turn_ends_the_chat(place: Place) -> None:
+    with chat(place, "--mode", "force") as (terminal, child):
+        terminal.sees("›")
+        terminal.type("wait\r")
+        eventually((place.workspace / "began").exists)
+        os.killpg(child.pid, signal.SIGINT)
+        terminal.sees("Ctrl-C again ends the chat")
+        os.killpg(child.pid, signal.SIGINT)
+        assert child.wait(PATIENCE) == 128 + signal.SIGINT
+
+
+def test_help_lists_what_the_engine_has(place: Place) -> None:
+    with chat(place) as (terminal, _):
+        terminal.sees("›")
+        terminal.type("/help\r")
+        text = terminal.sees("Ctrl-C stops")
+        assert "default, auto_edit, force, plan, dont_ask" in text
+        assert "/shell" not in text
+        terminal.sees("›")
+        terminal.type("/mode plan\r")
+        terminal.sees("mode: plan")
+    with chat(place, "--engine", "polylect-omp") as (terminal, _):
+        terminal.sees("›")
+        terminal.type("/help\r")
+        text = terminal.sees("Ctrl-C stops")
+        assert "/shell CMD" in text
+        assert "/mode" not in text.partition("/model NAME")[2]
 
 
 def test_one_goes_to_another_session_and_comes_back_if_there_is_none(place: Place) -> None:

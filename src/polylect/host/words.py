@@ -56,7 +56,7 @@ _SAMPLES: dict[str, Command] = {
     "authenticate": Authenticate("x"),
     "tools": Hello("x", offers={"tools": [{"name": "x", "description": "x", "parameters": {}}], "servers": ["x"]}),
 }
-_ASK_BACK = "query:"
+_MAKE: dict[str, Callable[[str], Command]] = {"query": Query, "mode": lambda mode: Configure({"mode": mode})}
 _ALSO = {"shell": "run_shell", "state": "query:state", "ask": "prompt", "send": "prompt"}
 """Methods of an agent that are called otherwise than what they say."""
 UNSAID = ("unsupported", "unsaid")
@@ -64,7 +64,7 @@ UNSAID = ("unsupported", "unsaid")
 
 
 def can_say(make: Callable[[], HostSide], word: str) -> bool:
-    """`word` is one of the above, or `query:` and what would be asked for: `query:state`."""
+    """`word` is one of the above, `query:` and what would be asked for (`query:state`), or `mode:` and a mode."""
     sample = sample_of(word)
     codec = make()
     codec.start()
@@ -77,9 +77,10 @@ def can_say(make: Callable[[], HostSide], word: str) -> bool:
 def sample_of(word: str) -> Command:
     """Raises LookupError for what is no word at all."""
     word = _ALSO.get(word, word)
-    sample = Query(word.removeprefix(_ASK_BACK)) if word.startswith(_ASK_BACK) else _SAMPLES.get(word)
+    kind, _, rest = word.partition(":")
+    sample = _MAKE[kind](rest) if rest and kind in _MAKE else _SAMPLES.get(word)
     if sample is None:
-        raise LookupError(f"there is no word {word!r}; ask for {', '.join(_SAMPLES)} or {_ASK_BACK}state")
+        raise LookupError(f"there is no word {word!r}; ask for {', '.join(_SAMPLES)}, query:state or mode:plan")
     return sample
 
 

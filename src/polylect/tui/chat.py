@@ -1,9 +1,13 @@
-"""The loop: a line is read, a turn is shown, what it asks is answered by a key."""
+"""The conversation in a terminal: reads a line, shows the turn, has a key answer what the turn asks.
+
+`polylect chat` makes one `Chat` for each engine it connects to. A turn is read to its end whatever the person does in
+it, so that its end line is always shown: quitting and Ctrl-C cancel it, and the engine then ends it.
+"""
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from prompt_toolkit import PromptSession
@@ -17,21 +21,31 @@ from rich.text import Text
 
 from polylect.host.agent import Agent
 from polylect.host.asking import Ask
-from polylect.host.errors import EngineDied, HostError
+from polylect.host.errors import EngineDied, HostError, Refused, Unsupported
 from polylect.host.turn import Turn
 from polylect.tui.view import View, plain, wanted
 from polylect.vocab.answers import SessionCard
 from polylect.vocab.visible import visible
 
 _ENDS = (signal.SIGTERM, signal.SIGHUP)
-_HELP = """\
-  /model NAME      another model             /mode NAME  default, auto_edit, force, plan
-  /thinking LEVEL  off, low, medium, high    /new        a new session
-  /resume ID       another session           /sessions   which there are
-  /compact         shorten the conversation  /shell CMD  run it, and let the model know
-  /quit            or Ctrl-D
+_MODES = ("default", "auto_edit", "force", "plan", "dont_ask")
+_HELP = {
+    "model": ("/model NAME", "another model"),
+    "mode": ("/mode NAME", ""),
+    "thinking": ("/thinking LEVEL", "off, low, medium, high"),
+    "new": ("/new", "a new session"),
+    "resume": ("/resume ID", "another session"),
+    "sessions": ("/sessions", "which there are"),
+    "compact": ("/compact", "shorten the conversation"),
+    "shell": ("/shell CMD", "run it, and let the model know"),
+}
+_NEEDS = {"model": "model", "mode": "mode", "thinking": "thinking", "shell": "shell"}
+"""Commands that the engine's wire must have a word for. The rest work with every engine."""
+_KEYS = """\
+  /quit             or Ctrl-D
   Ctrl-C stops what runs; twice ends the chat. Any other /command goes to the engine."""
-
+_QUIT = "the person wants to stop here"
+_AGAIN = "  Ctrl-C again ends the chat"
 
 Listing = Callable[[], Awaitable[Sequence[SessionCard]]]
 
@@ -55,10 +69,14 @@ class Chat:
         self._console = console
         self._view = View(console)
         kept: History = FileHistory(history) if history else InMemoryHistory()
-        words = WordCompleter([f"/{name}" for name in _COMMANDS], sentence=True)
+        words = WordCompleter([f"/{name}" for name in _COMMANDS if self._has(name)], sentence=True)
         self._line: PromptSession[str] = PromptSession(history=kept, completer=words)
         self._key: PromptSession[str] = PromptSession(key_bindings=_one_key("y", "n", "a", "q"))
         self._turn: Turn | None = None
+        self._quitting = False
+        """The person has quit the turn that runs: its further questions are denied unseen."""
+        self._interrupted = False
+        """The last thing the person did was Ctrl-C, so that another one ends the chat."""
 
     async def run(self) -> int:
         """Raises Elsewhere."""
@@ -92,15 +110,20 @@ class Chat:
         return 0
 
     async def _read(self) -> str | None:
-        """None at the end."""
+        """The next line; None at the end. Ctrl-C on a line with text in it only empties the line."""
         while True:
             try:
                 with patch_stdout(raw=True):
                     text = (await self._line.prompt_async("› ")).strip()
             except KeyboardInterrupt:
+                if self._interrupted and not self._line.default_buffer.text:
+                    raise asyncio.CancelledError from None
+                self._interrupted = True
+                self._console.print(plain(_AGAIN, "dim"))
                 continue
             except EOFError:
                 return None
+            self._interrupted = False
             if text in ("/quit", "/exit"):
                 return None
             if text:
@@ -109,18 +132,22 @@ class Chat:
     async def _converse(self, text: str) -> None:
         self._turn = self._agent.prompt(text)
         self._spoken = True
+        self._quitting = False
         self._begin()
         try:
             async for event in self._turn:
                 self._view.hear(event)
-                if isinstance(event, Ask):
-                    await self._decide(event)
+                if isinstance(event, Ask) and event.open:
+                    with _unless_closed():
+                        await self._decide(event)
         finally:
             asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
             self._view.end()
             self._turn = None
 
     async def _decide(self, ask: Ask) -> None:
+        if self._quitting:
+            return await ask.deny(_QUIT)
         self._view.end()
         self._console.print(
             Text.assemble(
@@ -129,55 +156,72 @@ class Chat:
         )
         if ask.kind == "permission":
             self._console.print(wanted(ask.name, ask.args))
-            await self._permit(ask)
+            answer = await self._permit(ask)
         else:
-            await self._answer(ask)
+            answer = await self._answer(ask)
         self._begin()
+        await answer
+        return None
 
     def _begin(self) -> None:
         """Nothing is typed now: Ctrl-C comes as a signal, which each prompt takes for itself and gives back to none."""
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupt)
         self._view.begin()
 
-    async def _permit(self, ask: Ask) -> None:
+    async def _permit(self, ask: Ask) -> Awaitable[None]:
+        """The answer that the person has chosen, still to be sent."""
         match await self._press("  allow it? [y]es  [n]o  [a]lways  [q]uit the turn "):
             case "y":
-                await ask.allow()
+                return ask.allow()
             case "a":
-                await ask.allow(always=True)
+                return ask.allow(always=True)
             case "q":
-                await ask.deny("the person wants to stop here", interrupt=True)
-                await self._agent.cancel()
+                return self._quit()
             case _:
-                await ask.deny("the person said no")
+                return ask.deny("the person said no")
 
-    async def _answer(self, ask: Ask) -> None:
-        """A choice by its number or label, or a text."""
+    async def _quit(self) -> None:
+        """Denies all that the turn asks, and stops it."""
+        self._quitting = True
+        for ask in self._agent.asks:
+            with _unless_closed():
+                await ask.deny(_QUIT)
+        await self._agent.cancel()
+
+    async def _answer(self, ask: Ask) -> Awaitable[None]:
+        """A choice by its number or label, or a text; still to be sent."""
         for number, option in enumerate(ask.options, 1):
             self._console.print(plain(f"  {number}. {option.label}  {option.description}"))
         try:
             text = (await PromptSession[str]().prompt_async("  ", default=ask.default)).strip()
-        except (KeyboardInterrupt, EOFError):
-            return await ask.deny("the person gave no answer")
+        except KeyboardInterrupt:
+            self._interrupted = True
+            return self._quit()
+        except EOFError:
+            return ask.deny("the person gave no answer")
         if ask.kind == "confirm" and text.lower() not in ("y", "yes"):
-            return await ask.deny("the person said no")
+            return ask.deny("the person said no")
         if text.isdigit() and 0 < int(text) <= len(ask.options):
             text = ask.options[int(text) - 1].label
-        await ask.answer(text)
+        return ask.answer(text)
 
     async def _press(self, question: str) -> str:
         try:
             return await self._key.prompt_async(question)
-        except (KeyboardInterrupt, EOFError):
+        except KeyboardInterrupt:
+            self._interrupted = True
+            return "q"
+        except EOFError:
             return "q"
 
     def _interrupt(self) -> None:
-        """The first one stops the turn; a second one while that lasts ends the chat."""
-        turn, self._turn = self._turn, None
-        if turn is None:
+        """Ctrl-C while a turn runs: the first one stops the turn, a second one ends the chat."""
+        if self._interrupted or self._turn is None:
             self._all.cancel()
             return
-        self._stopping = asyncio.ensure_future(self._stop(turn))
+        self._interrupted = True
+        self._view.show(plain(_AGAIN, "dim"))
+        self._stopping = asyncio.ensure_future(self._stop(self._turn))
 
     async def _stop(self, turn: Turn) -> None:
         with suppress(HostError):
@@ -195,12 +239,18 @@ class Chat:
             return False
         if name == "compact" and not self._agent.can("compact"):
             return False
-        told = await do(self, rest.strip())
-        self._console.print(plain(str(told), "dim"))
+        if not self._has(name):
+            raise Unsupported(f"this engine has no /{name}; /help lists what it has")
+        self._console.print(plain(str(await do(self, rest.strip())), "dim"))
         return True
 
+    def _has(self, name: str) -> bool:
+        return name not in _NEEDS or self._agent.can(_NEEDS[name])
+
     async def _help(self, rest: str) -> str:
-        return _HELP
+        modes = ", ".join(mode for mode in _MODES if self._agent.can(f"mode:{mode}"))
+        rows = [(words, text or modes) for name, (words, text) in _HELP.items() if self._has(name)]
+        return "\n".join([*(f"  {words:<16}  {text}" for words, text in rows), _KEYS])
 
     async def _set_model(self, rest: str) -> str:
         if rest:
@@ -259,6 +309,16 @@ _COMMANDS: dict[str, Callable[[Chat, str], Awaitable[Any]]] = {
     "compact": Chat._compact,
     "shell": Chat._shell,
 }
+
+
+@contextmanager
+def _unless_closed() -> Iterator[None]:
+    """An answer to a question that was closed meanwhile needs no words: its call has ended, and that was shown."""
+    try:
+        yield
+    except Refused as refusal:
+        if refusal.failure.code != "unknown_ask":
+            raise
 
 
 def _one_key(*keys: str) -> KeyBindings:
