@@ -1,0 +1,61 @@
+"""Turns file patterns into regular expressions that cannot blow up, whoever wrote the pattern and the path.
+
+Patterns and paths come from models, projects and hosts, so matching must not backtrack: the work for a path of `n`
+characters and a pattern of `m` is at most in the order of `n * m`. `tools/patterns.py` (Glob, the fallback search)
+and `engine/rules.py` (permission rules) cut their own notations into tokens; this module makes the expression.
+
+A token is an expression for exactly one character, or one of
+
+    STAR      any characters of one name           `*`
+    FOLDERS   any number of whole folders          `**/`
+    (FOLDERS, STAR) together are anything at all   `**`
+
+Why no backtracking is needed: between two gaps stands a chunk of fixed length, and the earliest place where a chunk
+fits leaves the most for what follows. So every chunk is searched for once and its place is final, which is what an
+atomic group `(?>...)` says. After FOLDERS a chunk is tried from the beginning of each folder: a later start inside
+the same folder cannot fit where an earlier one does not.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+STAR = "[^/]*"
+FOLDERS = "(?:[^/]*+/)*"
+ANYTHING = (FOLDERS, STAR)
+ONE = "[^/]"
+MOST_LENGTH = 1000
+"""Characters of a pattern. No path that exists needs more, and both factors of the work have to be bounded."""
+
+
+def check_length(pattern: str) -> None:
+    """Raises re.error for a pattern that is too long."""
+    if len(pattern) > MOST_LENGTH:
+        raise re.error(f"the pattern has {len(pattern)} characters: use one of at most {MOST_LENGTH}")
+
+
+def expression(tokens: Sequence[str], end: str = r"\Z") -> str:
+    """The source of a regular expression for `match`. `end` is what has to follow, and takes no characters itself."""
+    *groups, last = _split(tokens, FOLDERS)
+    parts = []
+    for number, group in enumerate(groups):
+        found = _in_order(group)
+        parts.append(f"(?>{FOLDERS}?{found})" if number and found else found)
+    fixed, *others = ["".join(chunk) for chunk in _split(last, STAR)]
+    tail = "".join([fixed, *(f"(?>{STAR}?{chunk})" for chunk in others[:-1]), *(STAR + chunk for chunk in others[-1:])])
+    # A last group without a slash can only match from the last folder on.
+    lead = f"(?>{FOLDERS})" if end == r"\Z" and "/" not in last else FOLDERS
+    return "".join(parts) + (lead if groups else "") + tail + end
+
+
+def _in_order(group: Sequence[str]) -> str:
+    first, *others = ["".join(chunk) for chunk in _split(group, STAR)]
+    return first + "".join(f"(?>{STAR}?{chunk})" for chunk in others)
+
+
+def _split(tokens: Sequence[str], gap: str) -> Iterator[Sequence[str]]:
+    begin = 0
+    for at, token in enumerate(tokens):
+        if token == gap:
+            yield tokens[begin:at]
+            begin = at + 1
+    yield tokens[begin:]
