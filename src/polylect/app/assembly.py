@@ -23,6 +23,7 @@ from polylect.engine.session import Session
 from polylect.engine.settings import Settings
 from polylect.engine.switching import restore
 from polylect.extensions.find import files_in, offered
+from polylect.search_paths import absolute_only
 from polylect.tools.processes import Custody
 from polylect.tools.sandbox import Sandbox
 from polylect.vocab.commands import AddServer, Configure
@@ -48,7 +49,7 @@ class Assembly:
     def agent(self, emit: Callable[[Event], None], session: Session, library: FileLibrary | None) -> Agent:
         start, settings, tools = self._start, self._settings, self._tools
         custody = Custody(before=secrets.seal, adopt=True)
-        env = secrets.public(start.env, keys(start.values))
+        env = absolute_only(secrets.public(start.env, keys(start.values)))
 
         def open_servers() -> Servers:
             from polylect.mcp.servers import Servers as McpServers  # 30 ms, and only where there is a server

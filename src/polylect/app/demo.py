@@ -57,7 +57,7 @@ class _Show:
         shutil.copytree(sample_project(), self._workspace)
 
     async def run(self) -> int:
-        argv = [sys.executable, "-m", "polylect", "--json-stream", "--provider", "scripted"]
+        argv = [sys.executable, "-P", "-m", "polylect", "--json-stream", "--provider", "scripted"]
         env = {**os.environ, "POLYLECT_HOME": self._state, "POLYLECT_SCRIPT_PACE": _PACE}
         env.pop("POLYLECT_SCRIPT", None)
         self._screen.title("polylect demo", f"an engine in {self._workspace}, with no key and no network")

@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from polylect.host.known import ENGINES, Known, find
+from polylect.host.process import located
+from polylect.search_paths import absolute_only
 from polylect.vocab.visible import visible
 
 _PATIENCE = 10.0
@@ -46,8 +48,11 @@ def _look(engine: Known) -> dict[str, object]:
 
 def _said(argv: list[str]) -> tuple[int, str]:
     """Its exit code and its first line. Nothing that it started is left."""
-    pipe = subprocess.PIPE
-    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, start_new_session=True) as child:
+    pipe, env = subprocess.PIPE, absolute_only(os.environ)
+    argv = [located(argv[0], env), *argv[1:]]
+    with subprocess.Popen(
+        argv, env=env, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, start_new_session=True
+    ) as child:
         try:
             out, errors = child.communicate(timeout=_PATIENCE)
         finally:

@@ -13,6 +13,7 @@ from polylect.host.link import Link, ProcessLink, Tap
 from polylect.host.offering import HostTool
 from polylect.host.process import Spawn, spawn
 from polylect.host.turn import Limits, checked
+from polylect.search_paths import absolute_only
 from polylect.vocab.content import Server
 
 
@@ -58,7 +59,7 @@ def connect(
             raise ValueError(
                 "a command line says all the engine is to be told, and needs its dialect: dialect='claude'"
             )
-        around |= {"env": environment, **({"version": version} if version else {})}
+        around |= {"env": absolute_only(environment), **({"version": version} if version else {})}
         words = [os.fspath(word) for word in engine]
         wire, argv = _dialect(dialect, version), [_program(words[0]), *words[1:], *flags]
         return Agent(lambda session: ProcessLink(argv, wire, **around), **how)

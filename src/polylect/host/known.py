@@ -7,6 +7,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from polylect.search_paths import absolute_only, program_on
+
 
 class Known(Struct, frozen=True, kw_only=True):
     """`flags` are what a wish becomes on the command line: `{}` stands for its value. A wish without one is refused."""
@@ -84,7 +86,9 @@ _OMP = {
     "system_prompt": ("--append-system-prompt", "{}"),
 }
 _PATHS = ("script", "config", "add_dir", "session_dir")
-_POLYLECT = (sys.executable, "-m", "polylect")
+# -P keeps the working folder, which is the workspace, off the module search path. An editable install, the user's site
+# and absolute entries of PYTHONPATH are still found.
+_POLYLECT = (sys.executable, "-P", "-m", "polylect")
 _LISTING = ("sessions", "--here", "--json")
 
 ENGINES: dict[str, Known] = {
@@ -230,15 +234,13 @@ def find(engine: Known) -> tuple[str, ...]:
     """Its program; if it cannot be found, its bare name, and starting it will say so."""
     if engine.program == "polylect":
         return _POLYLECT  # the one that belongs to this library
-    import shutil  # 3 ms, and not for our own engine
-
-    places = os.pathsep.join((os.environ.get("PATH", ""), *map(os.path.expanduser, engine.places)))
-    return (shutil.which(engine.program, path=places) or engine.program,)
+    places = os.pathsep.join((os.environ.get("PATH", os.defpath), *map(os.path.expanduser, engine.places)))
+    return (program_on(places, engine.program) or engine.program,)
 
 
 def variables(engine: Known, env: Mapping[str, str], base_url: str) -> dict[str, str]:
-    """The environment it is started with."""
-    kept = {name: value for name, value in env.items() if name not in engine.without}
+    """The environment it is started with. Nothing in it makes the workspace a place to load programs from."""
+    kept = {name: value for name, value in absolute_only(env).items() if name not in engine.without}
     if base_url and engine.base_url:
         kept[engine.base_url] = base_url
     return {**kept, **engine.env}

@@ -1,12 +1,15 @@
 """An engine as a child process: its pipes, its last words, its certain end."""
 
 import asyncio
+import errno
 import os
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Protocol
+
+from polylect.search_paths import program_on
 
 _LAST_WORDS = 4096
 _LAST_BREATH = 0.5
@@ -36,8 +39,23 @@ Spawn = Callable[[Sequence[str], str, Mapping[str, str]], Child]
 def spawn(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> Child:
     pipe = subprocess.PIPE
     return subprocess.Popen(
-        argv, bufsize=0, cwd=cwd, env=env, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
+        [located(argv[0], env), *argv[1:]],
+        bufsize=0,
+        cwd=cwd,
+        env=env,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        start_new_session=True,
     )
+
+
+def located(program: str, env: Mapping[str, str]) -> str:
+    """A program's path. Left to the system, a bare name would also be looked for in the folder it is to run in."""
+    path = program if os.sep in program else program_on(env.get("PATH", os.defpath), program)
+    if not path:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
+    return path
 
 
 class EngineProcess:

@@ -21,7 +21,13 @@ async def list_sessions(
         raise Unsupported(f"{engine} does not tell from outside which sessions it has")
     try:
         child = await asyncio.create_subprocess_exec(
-            *known.find(one), *one.listing, cwd=cwd, env=env, stdin=DEVNULL, stdout=PIPE, stderr=PIPE
+            *known.find(one),
+            *one.listing,
+            cwd=cwd,
+            env=known.variables(one, os.environ if env is None else env, ""),
+            stdin=DEVNULL,
+            stdout=PIPE,
+            stderr=PIPE,
         )
     except OSError as error:
         raise EngineDied(f"{engine} cannot be started: {error.strerror}: {error.filename}") from None

@@ -12,6 +12,7 @@ import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from polylect.search_paths import absolute_only
 from polylect.tools.handover import CLEAR
 from polylect.tools.programs import own_program
 from polylect.tools.tree import Spared, adopt_orphans, kill_tree, signal_each
@@ -126,7 +127,7 @@ class Guardians:
         ours, theirs = socket.socketpair()
         program = self._program or own_program("guardian")
         # No more of the environment than the interpreter needs: what is not there cannot be read from it.
-        env = {key: os.environ[key] for key in ("LD_LIBRARY_PATH",) if key in os.environ}
+        env = absolute_only({key: os.environ[key] for key in ("LD_LIBRARY_PATH",) if key in os.environ})
         with theirs:
             pid = os.posix_spawn(
                 program[0],

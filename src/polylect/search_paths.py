@@ -1,0 +1,44 @@
+"""Search paths of the environment, without the entries that mean the working folder.
+
+An empty or relative entry of PATH, PYTHONPATH or LD_LIBRARY_PATH is looked up below the folder in which a program runs.
+For us that folder is a workspace, which may be a stranger's: a program, module or library in it would run with the
+user's rights, before anybody was asked. The host SDK starts engines, and the engine starts
+commands, hooks and servers, with `absolute_only(env)`.
+"""
+
+import os
+from collections.abc import Mapping
+
+_LISTS = (
+    *("PATH", "PYTHONPATH", "NODE_PATH", "PERL5LIB", "RUBYLIB"),
+    *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH"),
+)
+_FOLDERS = ("PYTHONHOME", "PYTHONUSERBASE", "PYTHONPYCACHEPREFIX")
+
+
+def absolute_only(env: Mapping[str, str]) -> dict[str, str]:
+    """The environment without relative places to load programs, modules or libraries from."""
+    clean = dict(env)
+    for name in _LISTS:
+        if name in clean:
+            clean[name] = absolute_entries(clean[name])
+            if not clean[name]:  # an empty list means the working folder to some programs
+                del clean[name]
+    for name in _FOLDERS:
+        if name in clean and not os.path.isabs(clean[name]):
+            del clean[name]
+    return clean
+
+
+def absolute_entries(search_path: str) -> str:
+    """The absolute entries of a list of folders, in their order."""
+    return os.pathsep.join(filter(os.path.isabs, search_path.split(os.pathsep)))
+
+
+def program_on(search_path: str, name: str) -> str:
+    """The absolute path of a program on a list of folders; empty if none of the absolute ones has it."""
+    for folder in absolute_entries(search_path).split(os.pathsep):
+        path = os.path.join(folder, name)
+        if folder and os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    return ""
