@@ -62,6 +62,7 @@ class Place:
             "PYTHONPATH": _SOURCES,
             "POLYLECT_HOME": str(self.folder / "state"),
             "XDG_CONFIG_HOME": str(self.folder / "config"),
+            "POLYLECT_PROVIDER": "scripted",
         }
 
     def configure(self, toml: str) -> None:

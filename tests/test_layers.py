@@ -20,7 +20,7 @@ ROWS = (
 ROW = {folder: row for row, folders in ROWS for folder in folders.split()}
 IMPURE = frozenset(["asyncio", "os", "sys", "socket", "subprocess", "time", "random", "uuid"])
 BAD_NAMES = frozenset(["core", "utils", "common", "shared", "manager"])
-LONGEST = 400
+LONGEST = 600
 
 MODULES = sorted(SRC.rglob("*.py"))
 

@@ -14,7 +14,8 @@ class Files:
 
     def __init__(self, folder: Path) -> None:
         self.workspace = str(folder / "workspace")
-        self.env = {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder / "config")}
+        config = str(folder / "config")
+        self.env = {"HOME": str(folder), "XDG_CONFIG_HOME": config, "POLYLECT_PROVIDER": "scripted"}
         self.own = folder / "config" / "polylect" / "config.toml"
         self.projects = folder / "workspace" / ".polylect" / "config.toml"
         self.notes: list[str] = []
@@ -30,8 +31,21 @@ def place(tmp_path: Path) -> Files:
     return Files(tmp_path)
 
 
-def test_with_nothing_set_the_script_answers(place: Files) -> None:
-    assert place.load() == {"provider": "scripted"}
+def test_with_nothing_set_nobody_answers_and_a_script_stands_for_its_provider(place: Files) -> None:
+    del place.env["POLYLECT_PROVIDER"]
+    assert place.load() == {"provider": ""}
+    assert place.load(script="x.toml")["provider"] == "scripted"
+
+
+def test_without_a_name_the_provider_is_whose_key_is_set_in_the_environment_or_in_a_file(place: Files) -> None:
+    del place.env["POLYLECT_PROVIDER"]
+    place.own.write_text('[providers.openai]\napi_key = "k"\n')
+    assert place.load()["provider"] == "openai"
+    place.env["ANTHROPIC_API_KEY"] = "k"
+    assert place.load()["provider"] == "anthropic"
+    assert place.load(model="gpt-5")["provider"] == "openai"
+    place.own.write_text('[default]\nprovider = "vertex"\n')
+    assert place.load()["provider"] == "vertex"
 
 
 def test_flag_beats_environment_beats_project_beats_user(place: Files) -> None:
@@ -92,6 +106,7 @@ def test_a_project_cannot_widen_its_rights_or_send_keys_elsewhere(place: Files, 
 
 
 def test_a_provider_has_settings_of_its_own(place: Files) -> None:
+    del place.env["POLYLECT_PROVIDER"]
     place.own.write_text(
         '[default]\nprovider = "openai"\n'
         '[providers.openai]\nmodel = "gpt"\nbase_url = "http://localhost"\n'

@@ -110,17 +110,8 @@ def test_without_a_prompt_tool_nobody_is_there_to_ask() -> None:
     assert claude("--permission-prompt-tool=stdio", "--permission-prompts", "none")["prompts"] is False
 
 
-def test_whoever_starts_claude_does_not_expect_a_script_to_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    nobody = {"HOME": str(tmp_path)}
-    assert claude(**nobody)["provider"] == "anthropic"
-    assert "provider" not in claude(**nobody, POLYLECT_PROVIDER="scripted")
-    assert "provider" not in claude("--script", "x", **nobody)
-    (tmp_path / ".config" / "polylect").mkdir(parents=True)
-    (tmp_path / ".config" / "polylect" / "config.toml").write_text('[default]\nprovider = "openai"\n')
-    assert "provider" not in claude(**nobody)
+def test_its_wire_chooses_no_provider_of_its_own() -> None:
+    assert "provider" not in claude()
 
 
 def test_servers_come_as_json_or_in_a_file_and_those_inside_the_host_are_told_apart(tmp_path: Path) -> None:
@@ -209,7 +200,7 @@ def test_two_dashes_end_the_flags() -> None:
 def test_a_family_name_means_a_model_of_it() -> None:
     assert str(claude("--model", "sonnet")["model"]).startswith("claude-sonnet")
     assert "model" not in claude("--model", "default")
-    assert str(claude()["usual_model"]).startswith("claude-sonnet"), "where nobody names one"
+    assert "usual_model" not in claude(), "the provider has a default"
     assert claude(ANTHROPIC_MODEL="own")["usual_model"] == "own"
 
 

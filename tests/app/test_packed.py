@@ -124,7 +124,7 @@ for bad in (*cut, b'\\xff' * 99, bytes(99), *(no_index + bad for bad in numbers)
 
 
 SERVE = "sys.argv[0] = 'polylect'\nfrom polylect.app.main import main\nsys.exit(main())"
-FLAGS = ("--json-stream", "--no-session")
+FLAGS = ("--json-stream", "--no-session", "--provider", "scripted")
 
 
 def test_the_first_engine_makes_it_and_the_next_has_it(made: Path, tmp_path: Path) -> None:

@@ -115,8 +115,9 @@ def test_no_model_and_no_key_are_told_in_one_line_each(place: Place) -> None:
     done = place.run("--json-stream", "--provider", "anthropic", "--model", "m")
     assert (done.code, done.out) == (1, b"")
     assert "ANTHROPIC_API_KEY" in done.errors
-    engine = place.started("--provider", "anthropic", env={"ANTHROPIC_API_KEY": "k"})
-    assert "--model" in fault(ask(engine, "m1"))
+    done = place.run("--json-stream", "--provider", "bedrock", env={"AWS_BEARER_TOKEN_BEDROCK": "k"})
+    assert (done.code, done.out) == (78, b"")
+    assert "--model" in done.errors
 
 
 # The chain.

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from polylect.app import which_engine
-from polylect.app.who_answers import NoProvider, known_provider
 from polylect.host.errors import EngineDied
 
 if TYPE_CHECKING:
@@ -32,9 +31,9 @@ def main(words: list[str]) -> int:
         return asyncio.run(_chat(wanted))
     except KeyboardInterrupt:
         return 130
-    except (EngineDied, NoProvider, ValueError, LookupError) as error:
+    except (EngineDied, ValueError, LookupError) as error:
         print(f"polylect chat: {error}", file=sys.stderr)
-        return 78 if isinstance(error, EngineDied | NoProvider) else 2
+        return 78 if isinstance(error, EngineDied) else 2
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -58,7 +57,6 @@ async def _chat(wanted: argparse.Namespace) -> int:
     wishes = ("resume", "provider", "model", "mode", "base_url", "system_prompt", "script")
     told = {name: getattr(wanted, name) for name in wishes if getattr(wanted, name) is not None}
     engine, told = which_engine.chosen(wanted.engine, wanted.dialect, told)
-    known_provider(engine, told, wanted.cwd)
     restarts = 3 if isinstance(engine, str) else 0  # others would begin anew without a word
     console, back = Console(), told
     while True:

@@ -83,7 +83,8 @@ _OUTPUTS = ("text", "json", "stream-json")
 _KEY = "ANTHROPIC_API_KEY"
 _SILENCE = 1.0
 """Seconds for which something on stdin is waited for, beside a prompt."""
-_FAMILIES = {"sonnet": "claude-sonnet-5", "opus": "claude-opus-5-5", "haiku": "claude-haiku-5"}
+_FAMILIES = {"sonnet": "claude-sonnet-5", "opus": "claude-opus-5-5", "haiku": "claude-haiku-4-5"}
+"""Families by one word: the newest model of each whose price is known, so that --max-budget-usd can hold."""
 
 
 def options(words: list[str], env: dict[str, str]) -> Options:
@@ -156,11 +157,10 @@ def _choose_model(told: Options, env: dict[str, str]) -> None:
         del told["model"]
     if "model" in told:
         told["model"] = _full(str(told["model"]))
-    told["usual_model"] = _full(env.get("ANTHROPIC_MODEL") or "sonnet")  # a host of claude need not name any
+    if usual := env.get("ANTHROPIC_MODEL"):
+        told["usual_model"] = _full(usual)
     if fallback := told.pop("fallback_model", ""):
         told |= {"chain_enabled": True, "fallbacks": [f"anthropic:{_full(str(fallback))}"]}
-    if "provider" not in told and "script" not in told and not _is_configured(env, str(told.get("workspace") or ".")):
-        told["provider"] = "anthropic"  # whoever starts claude does not expect a script to answer
     tokens, thinking = told.pop("max_thinking_tokens", None), told.pop("thinking", None)
     if thinking not in (None, "adaptive", "enabled", "disabled"):
         raise UsageError(f"--thinking {thinking}: choose adaptive, enabled or disabled")
@@ -187,15 +187,6 @@ def _full(model: str) -> str:
     """Families go by one word, and a large window is the only one there is."""
     name = model.removesuffix("[1m]")
     return _FAMILIES.get(name, name)
-
-
-def _is_configured(env: dict[str, str], workspace: str) -> bool:
-    from polylect.app.config import ConfigError, provider_named
-
-    try:
-        return provider_named(env, workspace)
-    except ConfigError:
-        return True  # the start says what is wrong with it
 
 
 def _choose_prompt(told: Options) -> None:

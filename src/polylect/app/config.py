@@ -7,6 +7,8 @@ keys elsewhere is taken from it only with --trust-workspace.
 
 import os
 
+from polylect.providers.check import choose_provider
+
 Values = dict[str, object]
 Keys = dict[str, tuple[str, type | tuple[type, ...]]]
 """A setting's place in a file, what it is called among the values, and its type."""
@@ -124,14 +126,16 @@ def gather(flags: Values, env: dict[str, str], workspace: str, notes: list[str])
     found |= {name: env[variable] for variable, name in _ENVIRONMENT.items() if env.get(variable)}
     guards: Values = {name: flags[name] for name in ("deny", "ask", "hooks") if name in flags}
     found |= {**flags, **_over({name: found[name] for name in guards if name in found}, guards)}
-    return {**found, "provider": str(found.get("provider") or "scripted")}
+    return {**found, "provider": _provider(found, env)}
 
 
-def provider_named(env: dict[str, str], workspace: str) -> bool:
-    """Whether somebody has said which provider is to be used."""
-    if env.get("POLYLECT_PROVIDER"):
-        return True
-    return any(_read(path, True, []).get("provider") for path in files(env, os.path.realpath(workspace)))
+def _provider(found: Values, env: dict[str, str]) -> str:
+    """As named; else whom a script or the credentials that are set stand for; empty if nothing does."""
+    if named := found.get("provider"):
+        return str(named)
+    if found.get("script"):
+        return "scripted"
+    return choose_provider(env, model=str(found.get("model") or ""), tables=found.get("providers"))
 
 
 def choose(found: Values, provider: str) -> Values:

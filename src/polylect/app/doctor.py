@@ -65,7 +65,7 @@ def _findings(flags: config.Values, env: dict[str, str], workspace: str, *, onli
         found = config.gather(flags, env, workspace, notes)
     except config.ConfigError as error:
         yield "bad", "settings", str(error)
-        found = {"provider": "scripted"}
+        found = {"provider": ""}
     else:
         yield from _settings(found, config.files(env, workspace), notes)
         yield from _start(flags, env)
@@ -93,11 +93,12 @@ def _settings(found: config.Values, files: list[str], notes: list[str]) -> Itera
 def _start(flags: config.Values, env: dict[str, str]) -> Iterator[Finding]:
     """Whether an engine with these settings would start: by the engine's own checks."""
     try:
-        settle(flags, env, [])
+        values = settle(flags, env, [])
     except (CannotStart, config.ConfigError) as error:
         yield "bad", "start", f"an engine would refuse this: {error}"
     else:
-        yield "ok", "start", "an engine would start with these settings"
+        model = f"{values['provider']}/{values.get('model') or 'any'}"
+        yield "ok", "start", f"an engine would start with these settings, and {model} would answer"
 
 
 def _providers(found: config.Values, env: dict[str, str], *, online: bool) -> Iterator[Finding]:

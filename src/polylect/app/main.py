@@ -33,7 +33,7 @@ polylect: a coding agent for host programs
 
 Flags
   --protocol 0.2.0|0.1.0           wayland-core's wire (the default) or aionrs'
-  --provider NAME  --model NAME    who answers; 'scripted' needs no key and is the default
+  --provider NAME  --model NAME    who answers; without, whoever's key is set. 'scripted' needs no key
   --script FILE                    what the scripted provider says
   --base-url URL  --api-key KEY
   --workspace FOLDER               where the work is; the current folder if not given

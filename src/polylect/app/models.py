@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from polylect.app import config
 from polylect.providers import gguf
-from polylect.providers.check import PROVIDERS, check
+from polylect.providers.check import PROVIDERS, check, default_model
 from polylect.providers.models import Catalogue, Price, Row
 
 _FAMILY = "claude"
@@ -48,7 +48,17 @@ def main(words: list[str]) -> int:
         print(msgspec.json.format(msgspec.json.encode(listed), indent=2).decode())
     else:
         _show(listed)
+        print(f"\n{_default(found, env)}")
     return 0
+
+
+def _default(found: config.Values, env: Mapping[str, str]) -> str:
+    """Who answers an engine that is told nothing."""
+    provider = str(found["provider"])
+    values = config.choose(found, provider)
+    model = str(values.get("model") or default_model(provider, str(values.get("base_url") or ""), env) or "any")
+    who = f"{provider}/{model} answers" if provider else "nobody answers"
+    return f"With these settings {who} where no provider is named."
 
 
 def obstacle(found: config.Values, provider: str, env: Mapping[str, str]) -> str:

@@ -18,7 +18,6 @@ from polylect.app.own_engine import own_engine
 from polylect.app.policy import BY_RULE, NOBODY, by_rules
 from polylect.app.progress import Progress, in_short
 from polylect.app.run_flags import Wanted
-from polylect.app.who_answers import NoProvider, known_provider
 from polylect.host.agent import Agent
 from polylect.host.asking import Ask, Verdict
 from polylect.host.connecting import connect
@@ -92,12 +91,11 @@ class _Run:
         wanted = self._wanted
         limits = Limits(wanted.timeout, wanted.idle, wanted.budget)
         try:
-            known_provider(wanted.argv, self._wishes, wanted.cwd)
             async with self._connected(approve=self._judge, limits=limits) as agent:
                 listening = asyncio.ensure_future(self._listen(agent.events()))
                 listening.add_done_callback(partial(self._listened, asyncio.current_task()))
                 code = await self._talk(agent)
-        except (EngineDied, NoProvider) as error:
+        except EngineDied as error:
             return self._fail(str(error), CONFIGURATION)
         await listening
         return code

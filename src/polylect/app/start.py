@@ -15,7 +15,7 @@ from polylect.app import config
 from polylect.dialects.jsonstream.ready import ready_line
 from polylect.dialects.jsonstream.versions import MODES, VERSIONS
 from polylect.engine import folder
-from polylect.providers.check import PROVIDERS, check, offer
+from polylect.providers.check import PROVIDERS, check, default_model, no_provider, offer
 
 _FLAGS = {
     "streaming_tools": "",
@@ -42,6 +42,8 @@ _WORDS = {
 }
 """Settings that are one of a few words."""
 _SANDBOXES = ("auto", "bwrap", "landlock", "off")
+CONFIGURATION = 78
+"""The exit code where a person has to set something first."""
 
 
 TYPE_CHECKING = False  # typing itself would cost 5 ms
@@ -92,7 +94,7 @@ def start(options: config.Values) -> int:
     except (CannotStart, config.ConfigError, folder.FolderError) as error:
         missing = isinstance(error, folder.FolderError) and bool(options.get("resume") or options.get("continue"))
         _say_why(str(error), options, silent=missing or getattr(error, "silent", False))
-        return error.code if isinstance(error, CannotStart) and "face" not in options else 1
+        return _exit_code(error, str(options.get("face") or ""))
     except OSError as error:  # a full disk, above all
         _say_why(f"cannot start: {error.strerror}: {error.filename or 'the session folder'}", options, silent=False)
         return 1
@@ -110,6 +112,12 @@ def start(options: config.Values) -> int:
     for note in notes:
         print(f"polylect: {note}", file=sys.stderr)
     return _serve(Start(values, env, place, streams, signals, session, first))
+
+
+def _exit_code(error: Exception, face: str) -> int:
+    """Other programs' hosts know their codes: claude's ends with 1 whatever was wrong, omp's knows no 2."""
+    code = error.code if isinstance(error, CannotStart) else 1
+    return code if not face or (face == "omp" and code == CONFIGURATION) else 1
 
 
 def _serve(start: Start) -> int:
@@ -167,9 +175,12 @@ def settle(options: config.Values, env: dict[str, str], notes: list[str]) -> con
     if not os.path.isdir(workspace):
         raise CannotStart(f"--workspace {workspace}: there is no such folder")
     found = config.gather(options, env, workspace, notes)
+    if not found["provider"]:
+        raise CannotStart(no_provider(str(found.get("model") or "")), code=CONFIGURATION)
     values = config.choose(found, str(found["provider"]))
-    if values["provider"] == "anthropic" and "usual_model" in values:
-        values.setdefault("model", values["usual_model"])
+    if not values.get("model"):
+        usual = values.get("usual_model") if values["provider"] == "anthropic" else ""
+        values["model"] = usual or default_model(str(values["provider"]), str(values.get("base_url") or ""), env)
     notes += [f"{flag} has no meaning here and is ignored" for flag in _list(options, "ignored")]
     for name, words in _WORDS.items():
         _one_of(values, name, words)
@@ -186,6 +197,7 @@ def settle(options: config.Values, env: dict[str, str], notes: list[str]) -> con
         if not os.path.isdir(path):
             raise CannotStart(f"--add-dir {path}: there is no such folder", code=2)
     _check_provider(values, env)
+    _check_model(values)
     _check_effort(values)
     _check_servers(values, env)
     _check_schema(values)
@@ -266,6 +278,14 @@ def _check_provider(values: config.Values, env: dict[str, str]) -> None:
 
         if reason := check_script(str(values["script"])):
             raise CannotStart(reason)
+
+
+def _check_model(values: config.Values) -> None:
+    """One has to be named where there is no default, unless a session that is gone on with may bring its own."""
+    resumed = any(values.get(name) for name in ("resume", "continue", "session_file"))
+    if not (values.get("model") or resumed or values["provider"] in ("scripted", "local")):
+        text = f"{values['provider']}: no model is named: set --model; see polylect models"
+        raise CannotStart(text, code=CONFIGURATION)
 
 
 def _check_effort(values: config.Values) -> None:

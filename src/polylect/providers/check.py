@@ -1,4 +1,8 @@
-"""Whether a provider can work and what its model can do: told before `ready`, without heavy imports or a network."""
+"""Which provider is used, whether it can work, and what its model can do: decided before `ready`.
+
+The start calls this, so nothing here imports anything heavy or asks a network. `choose_provider` never chooses the
+scripted provider: a made-up answer is given only to those who ask for one by name.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,55 @@ if TYPE_CHECKING:
     """Whether it thinks, its levels of effort, and whether its price is known."""
 
 PROVIDERS = ("scripted", "anthropic", "openai", "bedrock", "vertex", "local")
+DEFAULT_MODELS = {"anthropic": "claude-sonnet-5", "openai": "gpt-5.2"}
+"""The model where nobody names one; each is in `models.json` with a price. What clouds serve depends on the account."""
+_CREDENTIALS = {
+    "anthropic": (("ANTHROPIC_API_KEY",), ("ANTHROPIC_AUTH_TOKEN",)),
+    "openai": (("OPENAI_API_KEY",),),
+    "bedrock": (("AWS_BEARER_TOKEN_BEDROCK",), ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")),
+    "vertex": (("VERTEX_PROJECT_ID", "VERTEX_ACCESS_TOKEN"), ("VERTEX_PROJECT_ID", "GOOGLE_APPLICATION_CREDENTIALS")),
+}
+"""Providers in the order in which they are tried where nobody names one, and variables that together are enough."""
 _OR_SCRIPTED = "or try without one: --provider scripted"
+
+
+def choose_provider(env: Mapping[str, str], *, model: str = "", tables: object = None) -> str:
+    """The first provider that has credentials and may serve this model; empty if there is none.
+
+    `tables` are the `[providers.NAME]` tables of the configuration: an `api_key` there counts as well.
+    """
+    for provider, ways in _CREDENTIALS.items():
+        has_key = bool(_table(_table(tables).get(provider)).get("api_key"))
+        if not has_key:
+            has_key = any(all(env.get(name) for name in variables) for variables in ways)
+        if has_key and _may_serve(provider, model):
+            return provider
+    return ""
+
+
+def no_provider(model: str) -> str:
+    """What to tell a person where `choose_provider` has chosen nobody."""
+    whom = "no model is configured" if not model else f"no provider is configured for the model {model!r}"
+    keys = [ways[0][0] for provider, ways in _CREDENTIALS.items() if _may_serve(provider, model)][:2]
+    return f"{whom}: set {' or '.join(keys)}, or give --provider; --provider scripted plays a script and needs no key"
+
+
+def default_model(provider: str, base_url: str, env: Mapping[str, str]) -> str:
+    """The model of this provider where nobody names one; empty where one has to be named.
+
+    Only OpenAI itself is known to serve OpenAI's models: other servers have others. Gateways to Anthropic have its own.
+    """
+    elsewhere = provider == "openai" and (base_url or env.get("OPENAI_BASE_URL"))
+    return "" if elsewhere else DEFAULT_MODELS.get(provider, "")
+
+
+def _may_serve(provider: str, model: str) -> bool:
+    """Whether it may have a model of this name. A name that says nothing about its vendor may be anybody's."""
+    if "anthropic." in model:
+        return provider == "bedrock"
+    if model.startswith("claude"):
+        return provider != "openai"
+    return provider == "openai" or known(model) is None
 
 
 def check(
