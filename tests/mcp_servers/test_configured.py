@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from polylect.mcp.configured import ServerError, servers_from
-from polylect.mcp.environment import environment
+from polylect.vocab.child_environment import server_environment
 from polylect.vocab.content import Server
 
 TEXT = """
@@ -88,7 +88,7 @@ def test_P5_a_server_gets_little_of_our_environment_and_all_of_its_own() -> None
         "HTTPS_PROXY": "http://ada:secret@proxy",
         "http_proxy": "http://proxy",
     }
-    assert environment(ours, {"TOKEN": "x", "PATH": "/opt/bin"}) == {
+    assert server_environment(ours, {"TOKEN": "x", "PATH": "/opt/bin"}) == {
         "PATH": "/opt/bin",
         "HOME": "/home/ada",
         "http_proxy": "http://proxy",

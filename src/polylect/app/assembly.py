@@ -8,7 +8,7 @@ import msgspec
 
 from polylect.app import config, secrets
 from polylect.app.available import Available
-from polylect.app.confine import open_sandbox
+from polylect.app.confine import names, open_sandbox, withheld_notice
 from polylect.app.opening import new_id
 from polylect.app.otel import open_spans
 from polylect.app.provider import keys, open_provider
@@ -26,6 +26,7 @@ from polylect.extensions.find import files_in, offered
 from polylect.search_paths import absolute_only
 from polylect.tools.processes import Custody
 from polylect.tools.sandbox import Sandbox
+from polylect.vocab.child_environment import command_environment
 from polylect.vocab.commands import AddServer, Configure
 from polylect.vocab.content import Abilities
 from polylect.vocab.events import Event
@@ -49,7 +50,8 @@ class Assembly:
     def agent(self, emit: Callable[[Event], None], session: Session, library: FileLibrary | None) -> Agent:
         start, settings, tools = self._start, self._settings, self._tools
         custody = Custody(before=secrets.seal, adopt=True)
-        env = absolute_only(secrets.public(start.env, keys(start.values)))
+        passed = command_environment(start.env, names(start.values, "sandbox_env"), keys(start.values))
+        env = absolute_only(passed)
 
         def open_servers() -> Servers:
             from polylect.mcp.servers import Servers as McpServers  # 30 ms, and only where there is a server
@@ -72,6 +74,7 @@ class Assembly:
             session=session,
             processes=custody,
             env=env,
+            command_notice=withheld_notice(start.env, env),
             open_servers=open_servers,
             hooks=_hooks(start, tools, custody, env, self._sandbox) or NoHooks(),
             models=Available(start.values, start.env),

@@ -36,6 +36,7 @@ _KEYS: Keys = {
     "sandbox.network": ("sandbox_network", bool),
     "sandbox.writable": ("sandbox_writable", list),
     "sandbox.hidden": ("sandbox_hidden", list),
+    "sandbox.env": ("sandbox_env", list),
     "session.enabled": ("sessions", bool),
     "session.directory": ("sessions_root", str),
     "approval_timeout": ("approval_timeout", (int, float)),
@@ -66,7 +67,7 @@ _BUDGET: Keys = {
 _KEYS |= _BUDGET
 _WIDENING = (
     *("approval_mode", "force", "allow_list", "sessions_root", "api_key", "base_url", "ca_file", "mcp_servers"),
-    *("hooks", "allow", "sandbox", "sandbox_network", "sandbox_writable", "sandbox_hidden"),
+    *("hooks", "allow", "sandbox", "sandbox_network", "sandbox_writable", "sandbox_hidden", "sandbox_env"),
 )
 HOOKS = ("PreToolUse", "PostToolUse", "UserPromptSubmit", "SessionStart", "SessionEnd", "Stop", "PreCompact")
 _ADDING = ("deny", "ask", "sandbox_hidden", *HOOKS)

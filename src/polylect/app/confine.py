@@ -2,14 +2,17 @@
 
 import asyncio
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from polylect.app.config import Values
+from polylect.app.secrets import is_secret
 from polylect.engine import folder
 from polylect.tools.processes import Custody
 from polylect.tools.sandbox import Sandbox
+from polylect.vocab.child_environment import command_environment, withheld
 
+_MOST_NAMES = 20
 # Each line is one attempt from inside: what was tried, and whether it could be done.
 _PROBE = """\
 try() { if eval "$2" >/dev/null 2>&1; then echo "$1 yes"; else echo "$1 no"; fi; }
@@ -26,8 +29,8 @@ def open_sandbox(values: Values, env: dict[str, str], session: str = "") -> Sand
     return Sandbox(
         mode,
         network=values.get("sandbox_network") is not False,
-        writable=_list(values, "sandbox_writable"),
-        hidden=[*_list(values, "sandbox_hidden"), root],
+        writable=names(values, "sandbox_writable"),
+        hidden=[*names(values, "sandbox_hidden"), root],
         readable=[os.path.join(session, "spill")] if session else [],
         env=env,
     )
@@ -99,6 +102,27 @@ def _plain(paths: Sequence[str]) -> list[str]:
     return [path for path in paths if not set(path) & set(" \t\n*?[")]
 
 
-def _list(values: Values, name: str) -> list[str]:
-    found = values.get(name)
-    return found if isinstance(found, list) else []
+def names(values: Values, setting: str) -> list[str]:
+    """A setting that is a list of texts; empty if it was not made."""
+    value = values.get(setting)
+    return value if isinstance(value, list) else []
+
+
+def withheld_notice(env: Mapping[str, str], passed: Collection[str]) -> str:
+    """One sentence with the names of the variables that commands do not get; empty if there are none worth a word."""
+    missing = [name for name in withheld(env, passed) if not is_secret(name)]  # the model's keys are never passed on
+    if not missing:
+        return ""
+    more = f" and {len(missing) - _MOST_NAMES} more (polylect doctor lists them)" if len(missing) > _MOST_NAMES else ""
+    return (
+        f"Commands do not get these variables of your environment: {', '.join(missing[:_MOST_NAMES])}{more}."
+        " To pass one on, name it in [sandbox] env of your own settings."
+    )
+
+
+def environment_findings(values: Values, env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """For `doctor`: which variables commands see, and which they do not. Never a value."""
+    passed = command_environment(env, names(values, "sandbox_env"))
+    yield "ok", f"commands get {len(passed)} of {len(env)} variables"
+    if missing := withheld(env, passed, all_of_them=True):
+        yield "note", f"withheld from commands: {', '.join(missing)}; [sandbox] env in your settings passes one on"

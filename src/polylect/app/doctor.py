@@ -178,7 +178,9 @@ def _custody() -> Iterator[Finding]:
 
 
 def _sandbox(found: config.Values, env: dict[str, str], workspace: str) -> Iterator[Finding]:
-    from polylect.app.confine import prove  # asyncio
+    from polylect.app.confine import environment_findings, prove  # asyncio
 
+    for state, detail in environment_findings(found, env):
+        yield state, "environment", detail
     for state, detail in prove(found, env, workspace):
         yield state, "sandbox", detail

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from polylect.app.inside import Inside, Say, plenty
-from polylect.app.secrets import public
 from polylect.dialects.base import EngineSide, Env
 from polylect.engine.agent import Agent
 from polylect.engine.engine import Engine
@@ -20,6 +19,7 @@ from polylect.extensions.extensions import Extensions
 from polylect.tools.processes import Custody
 from polylect.tools.sandbox import Sandbox
 from polylect.tools.standard import standard_tools
+from polylect.vocab.child_environment import command_environment
 from polylect.vocab.commands import Command
 from polylect.vocab.content import Abilities
 from polylect.vocab.events import Event
@@ -44,6 +44,7 @@ async def open_engine(
     tools: MutableMapping[str, Tool] | None = None,
     store: Store | None = None,
     env: Mapping[str, str] | None = None,
+    env_names: Sequence[str] = (),
     room: Callable[[], Awaitable[None]] = plenty,
     sandbox: Sandbox | None = None,
     extensions: Sequence[str] = (),
@@ -53,12 +54,14 @@ async def open_engine(
 ) -> AsyncIterator[Engine]:
     """`handle` takes commands; `say` is called with every event, at once and in order, and must not wait.
 
-    `room` is awaited between batches of the model's words: a sink that is full makes the model wait there. The commands
-    of the standard tools run in the `sandbox`. `extensions` are files, `hooks` the table of the settings of that name.
+    Of `env`, which is `os.environ` if nothing is said, commands see what `vocab/child_environment.py` lists, and what
+    `env_names` adds to that (`"NAME"` or `"PREFIX_*"`). `room` is awaited between batches of the model's words: a sink
+    that is full makes the model wait there. The commands of the standard tools run in the `sandbox`. `extensions` are
+    files, `hooks` the table of the settings of that name.
     `offered` is what hosts are told beside what the model can do. Further settings are those of `engine/settings.py`.
     On leaving, what runs is stopped and every process is gone.
     """
-    kept = public(os.environ if env is None else env)
+    kept = command_environment(os.environ if env is None else env, env_names)
     own = standard_tools(sandbox=sandbox) if tools is None else tools
 
     def agent(emit: Say) -> Agent:

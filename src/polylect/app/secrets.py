@@ -1,13 +1,12 @@
-"""Keeps credentials from whatever this process starts (P5).
+"""Keeps the credentials that this process was started with from everything it starts.
 
-Guarded: children get an environment without them; what /proc shows of the environment and the arguments we were
-started with is overwritten; and before the first child starts, the process is closed to others of the same user.
-Not guarded: files that hold keys (a config.toml, ~/.aws), which commands can read with the user's
-rights, and the memory of the process where commands run as root.
+What /proc shows of the environment and the arguments we were started with is overwritten; and before the first child
+starts, the process is closed to others of the same user. What children find in their own environment is decided in
+`vocab/child_environment.py`. Not guarded: the memory of the process where commands run as root without a sandbox.
 """
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 
 _ENDINGS = ("_API_KEY", "_ACCESS_KEY", "_ACCESS_KEY_ID", "_ACCESS_TOKEN", "_SESSION_TOKEN", "_AUTH_TOKEN")
 _NAMES = (
@@ -22,11 +21,6 @@ _TELLING = 8
 
 def is_secret(name: str) -> bool:
     return name in _NAMES or name.endswith(_ENDINGS)
-
-
-def public(env: Mapping[str, str], keys: Collection[str] = ()) -> dict[str, str]:
-    """The environment for children: without credentials, whatever the variable is called that holds one of the keys."""
-    return {name: value for name, value in env.items() if not is_secret(name) and value not in keys}
 
 
 def conceal(keys: Collection[str] = ()) -> None:

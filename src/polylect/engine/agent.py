@@ -51,6 +51,8 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
     library: Library | None = None
     offered: Abilities = Abilities()
     """What the host is told that this engine can do, whatever its model."""
+    command_notice: str = ""
+    """What the host is told with the first command of the session; empty once it is said."""
     lane: str = ""
     parent: "Agent | None" = None
 
@@ -107,6 +109,13 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
     def read_rules(self, found: Any) -> list[Rule]:
         """As a host writes them. Raises BadRule."""
         return rules_in(found, self.settings.workspace, _home())
+
+    def take_command_notice(self) -> str:
+        """The notice, the first time that this agent or one of its sub-agents runs a command; then nothing."""
+        if self.parent:
+            return self.parent.take_command_notice()
+        notice, self.command_notice = self.command_notice, ""
+        return notice
 
     def usable(self) -> dict[str, Tool]:
         """The tools there are in the mode at hand."""

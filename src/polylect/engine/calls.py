@@ -24,6 +24,7 @@ from polylect.vocab.events import (
     AskClosed,
     Event,
     Extra,
+    Notice,
     PlanChanged,
     ToolCalled,
     ToolFinished,
@@ -279,6 +280,8 @@ class Calls:
         args, context = copy.deepcopy(call.args), Context(self._agent, self, call.call, roots)
         self._running[call.call] = call.name
         self._say(ToolStarted(call.call, call.name))
+        if tool.category == "exec" and (notice := self._agent.take_command_notice()):
+            self._say(Notice(notice))
         began = asyncio.get_running_loop().time()
         try:
             if tool.category == "edit":

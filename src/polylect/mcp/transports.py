@@ -14,11 +14,11 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import RequestId
 
-from polylect.mcp.environment import environment
 from polylect.mcp.host import in_host
 from polylect.mcp.pipes import Incoming, Outgoing
 from polylect.mcp.place import Fault, Place
 from polylect.mcp.remarks import Remarks
+from polylect.vocab.child_environment import server_environment
 from polylect.vocab.content import Server
 from polylect.wire.jsonl import MAX_LINE
 
@@ -38,7 +38,7 @@ async def streams(server: Server, place: Place, remarks: Remarks, lost: asyncio.
         raise Fault(f"the transport {server.transport} needs a {needed}")
     match server.transport:
         case "stdio":
-            env = environment(place.env, server.env)
+            env = server_environment(place.env, server.env)
             argv = (server.command, *server.args)
             child = await place.children.open(argv, cwd=place.workspace, env=env, on_error_output=remarks.error_output)
             try:

@@ -14,6 +14,7 @@ from polylect.tools.programs import find_program
 from polylect.tools.sandbox_bwrap import bwrap_argv
 from polylect.tools.sandbox_fence import Fence
 from polylect.tools.sandbox_policy import cache_paths, expand, git_paths, hidden_paths, temporary_paths
+from polylect.vocab.child_environment import loader_variables
 from polylect.vocab.errors import ToolError
 from polylect.vocab.ports import Processes
 
@@ -46,6 +47,7 @@ class Sandbox:
         self.why = "it is switched off by [sandbox] mode" if mode == "off" else ""
         """What is missing for something better."""
         self._env = env
+        self._loader = loader_variables(env) if os.access("/usr/bin/env", os.X_OK) else {}
         self._told = writable, hidden
         self._readable = [path for one in readable if (path := expand(one, env))]
         self._usual: tuple[list[str], list[str]] | None = None
@@ -53,6 +55,8 @@ class Sandbox:
     async def argv(self, argv: Sequence[str], workspace: str, roots: Sequence[str], processes: Processes) -> list[str]:
         """The command line that runs this one inside. Raises ToolError if what was asked for cannot be had."""
         await self.settle(workspace, roots, processes)
+        if self._loader:  # set by the command itself: what builds the sandbox must not load libraries from there
+            argv = ["/usr/bin/env", *(f"{name}={value}" for name, value in self._loader.items()), *argv]
         match self.kind:
             case "bwrap":
                 return bwrap_argv(self._bwrap(), self.fence(workspace, roots), argv)
