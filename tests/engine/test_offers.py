@@ -109,6 +109,14 @@ def test_a_tool_of_the_host_is_asked_for_and_run_by_it(tmp_path: Path) -> None:
     assert len(talk.of(Ask)) == 1
 
 
+def test_it_is_not_run_with_arguments_that_do_not_fit_its_schema(tmp_path: Path) -> None:
+    commands = [Hello(offers={"tools": [LAMP]}), Prompt("t1", "Light!")]
+    talk = converse(tmp_path, using("lamp", on="yes"), commands)
+    assert [event.output for event in talk.of(ToolFinished)] == ["Wrong parameter: on: expected boolean, got a string"]
+    assert talk.of(HostCall) == []
+    assert talk.of(Ask) == []
+
+
 def test_what_it_has_done_so_far_is_shown(tmp_path: Path) -> None:
     async def conversation(talk: Talk) -> None:
         talk.send(Hello(offers={"tools": [LAMP]}), Prompt("t1", "Light!"))
@@ -283,5 +291,5 @@ def test_a_host_with_servers_is_answered_once_their_tools_are_there(tmp_path: Pa
             assert (settings(talk)["tools"], settings(talk)["servers"]) == (["Spawn"], [])
         await custody.close()
 
-    talk = run(conversation, tmp_path, using("mcp__shop__add", a=2, b=3), host=host.hear, mode="force")
+    talk = run(conversation, tmp_path, using("mcp__shop__add", a="2", b="3"), host=host.hear, mode="force")
     assert [event.output for event in talk.of(ToolFinished)] == ["5"]

@@ -188,6 +188,45 @@ def test_an_extension_can_offer_a_tool(tmp_path: Path) -> None:
     assert [event.kind for event in talk.of(Extra)] == ["tool_panicked"]
 
 
+NUMBER = """
+    def extend(polylect):
+        schema = {"properties": {"number": {"type": "integer"}}, "required": ["number"]}
+
+        @polylect.tool("Square", "Squares.", schema)
+        def square(args):
+            return args["number"] ** 2
+"""
+
+
+def test_a_tool_is_not_run_with_arguments_that_do_not_fit_its_schema(tmp_path: Path) -> None:
+    model = Scripted.in_order([[call("Square", number="seven"), {**call("Square"), "id": "c2"}], "oh"])
+    talk = extended(tmp_path, NUMBER, model, [HELLO])
+    assert sorted((event.outcome, event.output) for event in talk.of(ToolFinished)) == [
+        ("error", "Missing required parameter: number"),
+        ("error", "Wrong parameter: number: expected integer, got a string"),
+    ]
+    assert talk.of(Ask) == []
+    assert talk.of(Extra) == []
+
+
+def test_arguments_that_a_hook_or_a_person_has_changed_are_checked_again(tmp_path: Path) -> None:
+    hook = """
+        @polylect.before_tool("Square")
+        def judge(call):
+            return polylect.change({"number": "x"}) if call.args["number"] == 1 else None
+    """
+
+    def host(event: Event) -> Command | None:
+        return Answer(event.ask, "allow", args={"number": None}) if isinstance(event, Ask) else None
+
+    model = Scripted.in_order([call("Square", number=1), [{**call("Square", number=2), "id": "c2"}], "oh"])
+    talk = extended(tmp_path, NUMBER + hook, model, [HELLO], host=host)
+    assert [(event.outcome, event.output) for event in talk.of(ToolFinished)] == [
+        ("error", "Wrong parameter: number: expected integer, got a string (as a hook has changed it)"),
+        ("error", "Wrong parameter: number: expected integer, got null (as whoever approved it has changed it)"),
+    ]
+
+
 # Prompts and commands.
 
 

@@ -165,12 +165,16 @@ class Calls:
             return self._refuse(
                 call, "The arguments are cut off or not a JSON object, so nothing was done. Call it again."
             )
+        if fault := _misfit(tool, call.args):
+            return self._refuse(call, fault)
         opinion = await self._agent.hooks.before_tool(self._agent.scene(self.turn), call)
         if opinion.decision == "deny":
             self._deny(call, opinion.reason or "Denied")
             return self._interrupt() if opinion.interrupt else None
         if opinion.args is not None:
             call = replace(call, args=opinion.args)
+            if fault := _misfit(tool, call.args):
+                return self._refuse(call, f"{fault} (as a hook has changed it)")
         wanted = await self._allowed(call, tool, opinion, gated)
         if wanted is None:
             return None
@@ -198,6 +202,9 @@ class Calls:
                     self._interrupt()
                 return None
             if answer.args is not None:
+                if fault := _misfit(tool, answer.args):
+                    self._refuse(call, f"{fault} (as whoever approved it has changed it)")
+                    return None
                 wanted, judged = self._judge(tool, answer.args)
         if judged.decision == "deny":
             self._deny(call, judged.why)
@@ -392,6 +399,12 @@ def _described(tool: Tool, args: dict[str, Any]) -> str:
     except Exception:  # noqa: BLE001  (the model may send anything; the tool will say so when it runs)
         _log.exception("the tool %s cannot describe a call", tool.name)
         return ""
+
+
+def _misfit(tool: Tool, args: dict[str, Any]) -> str:
+    """What is wrong with arguments for a tool of others. Our own tools check theirs when they run."""
+    check: Callable[[dict[str, Any]], str] | None = getattr(tool, "misfit", None)
+    return check(args) if check else ""
 
 
 def _steers(path: str, workspace: str) -> bool:

@@ -10,6 +10,7 @@ from msgspec import Struct
 from polylect.engine.agent import Agent
 from polylect.engine.host_calls import HostFault
 from polylect.engine.pictures import BadPicture, check
+from polylect.vocab.argument_schema import misfit
 from polylect.vocab.content import Category, Image
 from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
 from polylect.vocab.shown import arguments
@@ -39,6 +40,10 @@ class RemoteTool:
 
     def touches(self, args: dict[str, Any], workspace: str) -> tuple[str, ...]:
         return ()
+
+    def misfit(self, args: dict[str, Any]) -> str:
+        """What is wrong with the arguments. The engine asks before it runs the tool."""
+        return misfit(args, self.spec.schema)
 
     async def run(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
         params = {"name": self.name, "args": args, "call": context.call}

@@ -4,6 +4,7 @@ from typing import Any
 
 from polylect.extensions.book import OfferedTool
 from polylect.extensions.stage import Fault, Stage
+from polylect.vocab.argument_schema import misfit
 from polylect.vocab.hooks import Scene
 from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
 from polylect.vocab.shown import arguments
@@ -25,6 +26,10 @@ class ExtensionTool:
 
     def touches(self, args: dict[str, Any], workspace: str) -> tuple[str, ...]:
         return ()
+
+    def misfit(self, args: dict[str, Any]) -> str:
+        """What is wrong with the arguments. The engine asks before it runs the tool."""
+        return misfit(args, self.spec.schema)
 
     async def run(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
         scene = _CallScene(context, self._session)

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from polylect.mcp.names import long_name
+from polylect.vocab.argument_schema import misfit
 from polylect.vocab.content import Category
 from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
 from polylect.vocab.shown import arguments
@@ -45,6 +46,10 @@ class ServerTool:
 
     def touches(self, args: dict[str, Any], workspace: str) -> tuple[str, ...]:
         return ()
+
+    def misfit(self, args: dict[str, Any]) -> str:
+        """What is wrong with the arguments. The engine asks before it runs the tool."""
+        return misfit(args, self.spec.schema)
 
     async def run(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
         return await self._call(self.listed.name, args, context)
