@@ -196,6 +196,9 @@ class Prompts:
     def status(self) -> list[Any]:
         return []
 
+    def starting(self) -> dict[str, float]:
+        return {}
+
     async def close(self) -> None:
         pass
 

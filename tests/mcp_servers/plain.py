@@ -65,6 +65,27 @@ class Silent(Works):
         pass
 
 
+class WaitsToStart(Works):
+    """Starts to work when somebody opens the FIFO it is given for writing."""
+
+    def run(self) -> None:
+        with open(self.argument):
+            super().run()
+
+
+class Many(Works):
+    """Has as many tools as it is told, in one list. Each says its name; the last one is called `last`."""
+
+    def tools_list(self, message: dict[str, Any]) -> Any:
+        schema = {"type": "object", "properties": {"path": {"type": "string"}, "depth": {"type": "integer"}}}
+        names = [*(f"tool_{number}" for number in range(int(self.argument) - 1)), "last"]
+        told = "Looks something up in a large collection and says what it has found there."
+        return {"tools": [{"name": name, "description": told, "inputSchema": schema} for name in names]}
+
+    def tools_call(self, message: dict[str, Any]) -> Any:
+        return self.text(message["params"]["name"])
+
+
 class WrongId(Works):
     """Answers, but to questions that nobody asked."""
 

@@ -64,8 +64,17 @@ class Assembly:
                 params = {"server_name": server, "message": message}
                 return await agent.host_calls.ask("mcp_message", params, emit)
 
-            changed, workspace = agent.offer_changed, settings.workspace
-            return McpServers(tools, report, custody, env, workspace, on_commands=changed, host=to_host)
+            return McpServers(
+                tools,
+                report,
+                custody,
+                env,
+                settings.workspace,
+                connect_timeout=max(McpServers.CONNECT_TIMEOUT, settings.mcp_wait),
+                on_commands=agent.offer_changed,
+                host=to_host,
+                long_names=start.values.get("face") == "claude",
+            )
 
         agent = Agent(
             settings=settings,

@@ -39,6 +39,7 @@ _KEYS: Keys = {
     "sandbox.env": ("sandbox_env", list),
     "session.enabled": ("sessions", bool),
     "session.directory": ("sessions_root", str),
+    "mcp.wait": ("mcp_wait", (int, float)),
     "approval_timeout": ("approval_timeout", (int, float)),
     "stream_timeout": ("stream_timeout", (int, float)),
     "provider_chain.enabled": ("chain_enabled", bool),
@@ -180,8 +181,8 @@ def _read(path: str, trusted: bool, notes: list[str]) -> Values:
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: {error}") from None
     found: Values = {}
-    servers = data.pop("mcp", None)
-    if servers is not None:
+    mcp = data.get("mcp")
+    if isinstance(mcp, dict) and (servers := mcp.pop("servers", None)) is not None:
         _take(path, "mcp.servers", "mcp_servers", _servers(path, servers), found, trusted, notes)
     hooks = data.pop("hooks", None)
     if hooks is not None:
@@ -196,11 +197,10 @@ def _read(path: str, trusted: bool, notes: list[str]) -> Values:
     return found
 
 
-def _servers(path: str, table: object) -> object:
+def _servers(path: str, servers: object) -> object:
     """A server is a program that is run: its settings have their own rules, and only trusted files may name one."""
-    servers = table.get("servers", {}) if isinstance(table, dict) and not table.keys() - {"servers"} else None
     if not isinstance(servers, dict):
-        raise ConfigError(f"{path}: [mcp] holds only servers: [mcp.servers.NAME]")
+        raise ConfigError(f"{path}: mcp.servers holds a table for each server: [mcp.servers.NAME]")
     return servers
 
 

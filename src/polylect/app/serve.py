@@ -26,13 +26,11 @@ from polylect.engine.session import Session
 from polylect.vocab.commands import Cancel, Command, Prompt, Quit
 from polylect.vocab.content import Failure
 from polylect.vocab.errors import PolylectError
-from polylect.vocab.events import Event, Failed, Reply, ServerChanged, TurnEnded
+from polylect.vocab.events import Event, Failed, Reply, TurnEnded
 from polylect.wire.jsonl import MAX_LINE
 
 _PATIENCE = 30.0
 """How long a host that reads nothing may keep an engine that has ended."""
-_SERVERS = 20.0
-"""How long the one prompt of a command line waits for its servers."""
 _LULL = 0.01
 """A host that has said nothing for so long after the start is thinking."""
 _log = logging.getLogger(__name__)
@@ -60,7 +58,6 @@ class _Conversation:
         self._packed = packed
         self._inbox: deque[Command] = deque()
         self._end = asyncio.Event()
-        self._server_changed = asyncio.Event()
         self._signal = 0
         self._early: list[Command] | None = []
         """What is said before the engine is there."""
@@ -135,21 +132,12 @@ class _Conversation:
         one_shot = self._start.values.get("input_format") == "text"
         if one_shot:
             await self._there.wait()
-            await self._servers_up()
         self._take(self._codec.start())
         if not one_shot:
             await stdio.read(self._start.stdin, self._receive, self._out.room)
         self._take(self._codec.receive_eof())
         await self._there.wait()
         self._engine.input_closed(stop=self._start.values.get("on_eof") == "stop")
-
-    async def _servers_up(self) -> None:
-        """There is one prompt, so what it may use is there before it, if it comes soon."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_SERVERS):
-                while any(card.status == "pending" for card in self._engine.offers.servers()):
-                    self._server_changed.clear()
-                    await self._server_changed.wait()
 
     def _receive(self, data: bytes) -> None:
         self._take(self._codec.receive(data))
@@ -187,8 +175,6 @@ class _Conversation:
             self._say(Reply(command.ref))
 
     def _say(self, event: Event) -> None:
-        if isinstance(event, ServerChanged):
-            self._server_changed.set()
         if follows := self._codec.send(event):
             self._inbox.extend(follows)
             asyncio.get_running_loop().call_soon(self._take_inbox)

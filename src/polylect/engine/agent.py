@@ -70,6 +70,8 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         """Ends the turn that the main agent is at."""
         self.hear_command: Callable[[Heard, Callable[[Event], None]], Awaitable[Heard]] | None = None
         """Takes a prompt that may be a slash command."""
+        self.wait_for_servers: Callable[[], Awaitable[None]] | None = None
+        """Awaited before the first request of a turn; only the main agent has it."""
         self.steers = Steers()
         self.running: dict[str, str] = {}
         """Calls that run now: id to the tool's name."""

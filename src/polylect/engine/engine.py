@@ -89,6 +89,7 @@ class Engine:
         self.offers = offers.Offers(self, places)
         self.agent.stop_turn = lambda: self.turns.stop(keep=True)
         self.agent.offer_changed, self.agent.hear_command = self.offers.renew, self.offers.slash.hear
+        self.agent.wait_for_servers = self._wait_for_servers
         self._prompted = False
         self._closing = False
         self.held: list[Command] | None = None
@@ -351,6 +352,12 @@ class Engine:
         if self.servers is None and self.agent.open_servers:
             self.servers = self.agent.open_servers()
         return self.servers
+
+    async def _wait_for_servers(self) -> None:
+        if self.servers and self.settings.mcp_wait:
+            from polylect.engine.server_wait import wait_for_servers  # only where there is a server
+
+            await wait_for_servers(self.servers, self.settings.mcp_wait, self.emit)
 
     def _grant(self, command: Grant) -> Failure | None:
         if command.revoke:

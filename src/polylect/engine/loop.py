@@ -81,6 +81,7 @@ class Turn:
             self._start()
             if (over := await self._hear()) is not None:
                 return self._ended(over)
+            await self._wait_for_servers()
             self._begin()
             return self._ended(await self._converse())
         except asyncio.CancelledError:
@@ -117,6 +118,11 @@ class Turn:
         if heard.contexts or heard.text != prompt.text:
             agent.session.amend(self.id, heard.text, heard.contexts)
         return None
+
+    async def _wait_for_servers(self) -> None:
+        """A prompt that only adds to the conversation needs no tools."""
+        if self._agent.wait_for_servers and (self._prompt is None or self._prompt.query):
+            await self._agent.wait_for_servers()
 
     def _begin(self) -> None:
         self._tell_who_is_gone()

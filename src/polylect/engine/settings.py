@@ -71,6 +71,8 @@ class Settings(Struct, frozen=True):
     queue: int = 64
     """How many prompts may wait."""
     approval_timeout: float = 0.0
+    mcp_wait: float = 30.0
+    """How long a prompt waits for MCP servers that are still starting; zero: it does not wait."""
     stream_timeout: float = 300.0
     heartbeat: float = 9.0
     """The longest silence while a turn runs."""

@@ -15,7 +15,10 @@ _PLACES = {
     "host.agent": ("Agent",),
     "host.asking": ("Ask", "Policy", "allow_all", "category", "deny_all"),
     "host.connecting": ("connect",),
-    "host.errors": ("EngineDied", "HostError", "Refused", "SchemaNotMet", "TimedOut", "TurnFailed", "Unsupported"),
+    "host.errors": (
+        *("EngineDied", "HostError", "Refused", "SchemaNotMet", "ServerFailed", "TimedOut", "TurnFailed"),
+        "Unsupported",
+    ),
     "host.offering": ("HostTool", "tool"),
     "host.sessions": ("list_sessions",),
     "host.turn": ("Denial", "Limits", "Result", "Turn"),

@@ -11,6 +11,7 @@ from polylect.host.errors import EngineDied as EngineDied
 from polylect.host.errors import HostError as HostError
 from polylect.host.errors import Refused as Refused
 from polylect.host.errors import SchemaNotMet as SchemaNotMet
+from polylect.host.errors import ServerFailed as ServerFailed
 from polylect.host.errors import TimedOut as TimedOut
 from polylect.host.errors import TurnFailed as TurnFailed
 from polylect.host.errors import Unsupported as Unsupported

@@ -20,6 +20,8 @@ from polylect.host.lifeline import Lifeline
 from polylect.host.line import Line
 from polylect.host.link import Link, new_id
 from polylect.host.offering import HostTool, Offers, tool
+from polylect.host.server_starts import BOUND as SERVER_BOUND
+from polylect.host.server_starts import ServerStarts
 from polylect.host.shaping import ask_for_value
 from polylect.host.spent import Spent
 from polylect.host.turn import Limits, Result, Turn, checked
@@ -51,6 +53,7 @@ from polylect.vocab.events import (
     HostCallEnded,
     Ready,
     Reply,
+    ServerChanged,
     SettingChanged,
     TurnEnded,
 )
@@ -96,6 +99,7 @@ class Agent:
         self._listeners: WeakSet[Backlog] = WeakSet()
         self._replies: dict[str, asyncio.Future[Reply]] = {}
         self._asks: dict[str, asking.Ask] = {}
+        self._server_starts = ServerStarts(self)
         self._chores = Chores()
         self.spent = Spent(resumed=resumed)
         self._spoken = False
@@ -191,8 +195,13 @@ class Agent:
     async def add_context(self, text: str) -> None:
         await self.send(AddContext(text))
 
-    async def add_server(self, server: Server) -> None:
-        await self.send(AddServer(server))
+    async def add_server(self, server: Server, *, within: float = SERVER_BOUND) -> None:
+        """Add an MCP server; returns when it is up, so that the next prompt has its tools.
+
+        Raises ServerFailed with the reason if it fails or is not up `within` seconds, Refused if the engine does not
+        take it (json-stream: after the first prompt), and Unsupported where the wire has no word for servers.
+        """
+        await self._server_starts.add(server, within)
 
     async def compact(self, instructions: str = "") -> None:
         await self.send(Compact(instructions, busy="interrupt"))
@@ -327,6 +336,7 @@ class Agent:
                 waiting.set_exception(death)
                 waiting.exception()  # not everyone who asked still waits
         self._replies.clear()
+        self._server_starts.fail(death)
         self._asks.clear()
         self.line.fail(death)
         for listener in list(self._listeners):
@@ -347,6 +357,8 @@ class Agent:
                 event = self._asked(event)
             case AskClosed(ask):
                 self._asks.pop(ask, None)
+            case ServerChanged():
+                self._server_starts.receive(event)
             case SettingChanged(key, value):
                 self.settings[key] = value
             case CostChanged(total):

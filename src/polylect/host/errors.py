@@ -5,6 +5,7 @@ PolylectError
     ├── EngineDied     it could not be started, was never ready, or is gone; has `code` and `last_words`
     ├── Unsupported    this engine's wire has no word for it; nothing was sent
     ├── Refused        the engine said no; has the `failure`
+    ├── ServerFailed   an MCP server did not come up; the text says why
     ├── TimedOut       the turn took too long, or was silent for too long; it has been cancelled; has the `result`
     ├── TurnFailed     `ask` got no answer; has the `result` as far as it came
     └── SchemaNotMet   the answer does not fit its schema, after it was asked for again; has the `result`
@@ -38,6 +39,10 @@ class Refused(HostError):
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
         self.failure = failure
+
+
+class ServerFailed(HostError):
+    pass
 
 
 class TimedOut(HostError):

@@ -15,6 +15,7 @@ from typing import Any, Literal, ParamSpec, Self, TypeVar
 
 from polylect.host import agent as anyone
 from polylect.host import asking, connecting, sessions
+from polylect.host.server_starts import BOUND as SERVER_BOUND
 from polylect.host.turn import Limits, Result, Turn
 from polylect.vocab import answers
 from polylect.vocab.commands import Command
@@ -146,8 +147,8 @@ class SyncAgent:
     def add_context(self, text: str) -> None:
         self.wait(self._agent.add_context(text))
 
-    def add_server(self, server: Server) -> None:
-        self.wait(self._agent.add_server(server))
+    def add_server(self, server: Server, *, within: float = SERVER_BOUND) -> None:
+        self.wait(self._agent.add_server(server, within=within))
 
     def compact(self, instructions: str = "") -> None:
         self.wait(self._agent.compact(instructions))

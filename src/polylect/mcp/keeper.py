@@ -37,6 +37,9 @@ class Keeper:
     def __init__(self, server: Server, place: Place, on_change: Callable[["Keeper"], None]) -> None:
         self.server = server
         self.condition: Condition = "connecting"
+        self.added = monotonic()
+        self.reported = False
+        """Whether it has come up or failed at least once."""
         self.reason = ""
         self.listed: list[Listed] = []
         self.prompts: tuple[PromptCommand, ...] = ()
@@ -110,6 +113,7 @@ class Keeper:
         self._version = self._link.version
         self.condition = "ready"
         self._decided.set()
+        self.reported = True
         self._on_change(self)
         self._refresh("prompts")
         self._refresh("resources")
@@ -121,6 +125,7 @@ class Keeper:
         if had_prompts:
             self._place.on_commands()
         self._decided.set()
+        self.reported = True
         self._on_change(self)
 
     def _explained(self, fault: str) -> str:

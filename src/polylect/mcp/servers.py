@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from contextlib import suppress
+from time import monotonic
 from typing import Any, Literal
 
 from msgspec.structs import replace
@@ -18,11 +20,14 @@ from polylect.vocab.ports import Children, Tool
 
 CLOSE_BOUND = 0.6
 """Seconds that servers have to leave by themselves. Custody ends those that stay."""
+ENDED_EARLY = "the engine ended before this server was up"
 Action = Literal["remove", "reconnect", "enable", "disable"]
 
 
 class Servers:
     """Servers by name. Nothing here waits for one: each is reported when it is up or has failed (L5)."""
+
+    CONNECT_TIMEOUT = 30.0
 
     def __init__(
         self,
@@ -31,16 +36,19 @@ class Servers:
         children: Children,
         env: Mapping[str, str],
         workspace: str,
-        connect_timeout: float = 30.0,
+        connect_timeout: float = CONNECT_TIMEOUT,
         call_timeout: float = 120.0,
         ask: Callable[[Ask], Awaitable[Answer]] | None = None,
         on_commands: Callable[[], None] = lambda: None,
         host: Callable[[str, Any], Awaitable[Any]] | None = None,
+        long_names: bool = False,
     ) -> None:
         """`ask` is for questions that belong to no call; `on_commands` hears that `commands` has others now; `host`
-        hands a message to a server inside the host."""
+        hands a message to a server inside the host. With `long_names` every tool is `mcp__server__tool`, as hosts of
+        Claude's wire expect; without, a tool keeps its own name where that is free."""
         self._tools = tools
         self._report = report
+        self._long_names = long_names
         told = (children, env, workspace, connect_timeout, call_timeout, ask, on_commands)
         self._place = Place(*told, host, {}, asyncio.Lock())
         self._known: dict[str, Server] = {}
@@ -48,6 +56,7 @@ class Servers:
         self._named: dict[str, dict[str, str]] = {}
         """Of each server: its own name of a tool, and the name that the tool has here."""
         self._leaving: set[asyncio.Task[None]] = set()
+        self._change = asyncio.Event()
 
     def add(self, server: Server) -> None:
         """Connect it in the background. One of the same name is replaced."""
@@ -87,6 +96,21 @@ class Servers:
             for name, server in self._known.items()
         ]
 
+    def starting(self) -> dict[str, float]:
+        """Servers that have neither come up nor failed since they were added, and for how many seconds.
+
+        One that crashed and is started again is not among them: its tools stay, and a call waits for it.
+        """
+        now = monotonic()
+        return {name: now - keeper.added for name, keeper in self._kept.items() if not keeper.reported}
+
+    async def wait_for_change(self, timeout: float) -> None:
+        """Returns when a server has come up, failed or gone, at the latest after `timeout` seconds."""
+        self._change.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._change.wait()
+
     def commands(self) -> list[CommandCard]:
         """What servers offer as prompts, by the name to call them."""
         return [
@@ -106,7 +130,9 @@ class Servers:
         raise LookupError(f"no MCP server has the prompt {command!r}")
 
     async def close(self) -> None:
-        """Never takes longer than CLOSE_BOUND."""
+        """Ends all servers within CLOSE_BOUND. Those that were never reported are reported as failed now."""
+        for name in self.starting():
+            self._report(ServerChanged(name, "failed", reason=ENDED_EARLY))
         for name in tuple(self._kept):
             self._drop(name)
         if self._leaving:
@@ -118,6 +144,7 @@ class Servers:
             leaving = asyncio.create_task(keeper.stop())
             self._leaving.add(leaving)
             leaving.add_done_callback(self._leaving.discard)
+            self._change.set()
 
     def _changed(self, keeper: Keeper) -> None:
         name = keeper.server.name
@@ -129,12 +156,13 @@ class Servers:
         else:
             self._withdraw(name)
             self._report(ServerChanged(name, "failed", reason=keeper.reason))
+        self._change.set()
 
     def _offer(self, keeper: Keeper) -> None:
         """Its tools as they are now. A tool that stays keeps its name, whatever comes and goes around it."""
         name = keeper.server.name
         before = self._named.get(name, {})
-        bare = keeper.server.transport != "host" and keeper.server.extras.get("long_names") is not True
+        bare = not (self._long_names or keeper.server.transport == "host" or keeper.server.extras.get("long_names"))
         self._withdraw(name)
         named: dict[str, str] = {}
         reserved = {*self._tools, *before.values()}

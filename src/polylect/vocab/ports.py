@@ -328,6 +328,14 @@ class Servers(Protocol):
 
     def status(self) -> Sequence[Any]: ...
 
+    def starting(self) -> Mapping[str, float]:
+        """Servers that have neither come up nor failed since they were added, and for how many seconds."""
+        ...
+
+    async def wait_for_change(self, timeout: float) -> None:
+        """Returns when a server has come up, failed or gone, at the latest after `timeout` seconds."""
+        ...
+
     def commands(self) -> Sequence[CommandCard]:
         """What servers offer as prompts, by the name to call them."""
         ...

@@ -1,0 +1,154 @@
+"""MCP servers that start slowly, never, or die: the first prompt has their tools or says what it goes on without.
+
+D1 of the newcomer's findings: the first prompt did not wait for servers, so `polylect run` had none of their tools,
+and a server that was not up when the input ended was never reported.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine_process import Frame, Place, message
+from machine import PATIENCE, within
+from polylect.host import Server, ServerFailed, allow_all, connect
+
+pytest.importorskip("mcp", reason="no wheel of the MCP SDK for this machine")
+PLAIN = Path(__file__).parents[1] / "mcp_servers" / "plain.py"
+ECHO = """
+[[reply]]
+when.step = 1
+say = [{ call = "echo", id = "c1", args = { word = "hello" } }]
+
+[[reply]]
+text = "It says {result}."
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    with Place(tmp_path) as place:
+        yield place
+
+
+def configure(place: Place, *servers: str, wait: float = 30) -> None:
+    """Each server is the name of a way of plain.py, and its argument after a colon."""
+    rows = [f"[mcp]\nwait = {wait}"]
+    for server in servers:
+        way, _, argument = server.partition(":")
+        rows.append(f"[mcp.servers.{way}]\ncommand = '{sys.executable}'\nargs = ['{PLAIN}', '{way}', '{argument}']")
+    place.configure("\n".join(rows))
+
+
+def text_of(frames: list[Frame]) -> str:
+    return "".join(frame["text"] for frame in frames if frame["type"] == "text_delta")
+
+
+def server_reports(frames: list[Frame]) -> dict[str, str]:
+    return {frame["name"]: frame["type"] for frame in frames if frame["type"] in ("mcp_ready", "mcp_failed")}
+
+
+def test_D1_a_prompt_waits_for_a_slow_server_and_the_host_is_heard_meanwhile(place: Place) -> None:
+    gate = place.folder / "gate"
+    os.mkfifo(gate)
+    configure(place, f"WaitsToStart:{gate}")
+    engine = place.started("--approval-mode", "force", script=ECHO)
+    engine.send(message("go"))
+    said = engine.until("info")
+    assert [frame["type"] for frame in said] == ["stream_start", "info"]
+    assert said[-1]["message"] == "Waiting for MCP server WaitsToStart (1 s)."
+    with within(0.25):
+        engine.send({"type": "ping"})
+        engine.until("pong")
+    with within(2):
+        engine.send({"type": "stop"})
+        assert text_of(engine.until("stream_end")) == ""
+    engine.send(message("again", "m2"))
+    engine.until("stream_start")
+    writer = os.open(gate, os.O_WRONLY)  # returns when the server has opened the other end, and lets it start
+    try:
+        frames = engine.until("stream_end")
+    finally:
+        os.close(writer)
+    assert server_reports(frames) == {"WaitsToStart": "mcp_ready"}
+    assert text_of(frames) == 'It says {"word": "hello"}.'
+
+
+def test_D1_a_server_that_never_starts_delays_one_prompt_and_is_reported_by_its_name(place: Place) -> None:
+    configure(place, "Silent", wait=0.2)
+    engine = place.started(script='[[reply]]\ntext = "hello"\n')
+    engine.send(message("go"))
+    frames = engine.until("stream_end")
+    assert [frame["message"] for frame in frames if frame["type"] == "info"] == [
+        "Going on without MCP server Silent: not up after 0.2 s. The tools can be used once it is up."
+    ]
+    assert text_of(frames) == "hello"
+    engine.send(message("again", "m2"))
+    assert "info" not in [frame["type"] for frame in engine.until("stream_end")]
+    rest, code = engine.finish()
+    assert (server_reports(rest), code) == ({"Silent": "mcp_failed"}, 0)
+
+
+def test_D1_every_server_is_reported_by_its_name_when_the_input_ends_at_once(place: Place) -> None:
+    configure(place, "Works", "Dies", "Banner")
+    ways = {"Works": "mcp_ready", "Dies": "mcp_failed", "Banner": "mcp_ready"}
+    engine = place.start("--approval-mode", "force", script=ECHO)
+    engine.send(message("go"))
+    frames, code = engine.finish()
+    assert (server_reports(frames), code) == (ways, 0)
+    assert text_of(frames) == 'It says {"word": "hello"}.'
+
+
+def test_D1_a_server_is_reported_when_the_input_ends_without_a_prompt(place: Place) -> None:
+    configure(place, "Silent")
+    frames, code = place.start().finish()
+    assert ([frame["type"] for frame in frames], code) == (["ready", "mcp_failed"], 0)
+    assert frames[-1]["reason"] == "the engine ended before this server was up"
+
+
+def test_D1_a_run_has_the_tools_of_its_servers(place: Place) -> None:
+    configure(place, "Works")
+    outcome = place.run("run", "go", "--yes", *place.script(ECHO))
+    assert (outcome.code, outcome.out.decode()) == (0, 'It says {"word": "hello"}.\n'), outcome.errors
+
+
+def test_a_server_that_dies_later_is_started_again_once_and_then_reported(place: Place) -> None:
+    crashes = place.folder / "crashes"
+    crashes.write_text("xx")
+    configure(place, f"Crashes:{crashes}")
+    engine = place.started("--approval-mode", "force", script=ECHO)
+    engine.send(message("go"), message("go on", "m2"))
+    frames = [*engine.until("stream_end"), *engine.until("stream_end")]
+    if "mcp_failed" not in [frame["type"] for frame in frames]:
+        frames += engine.until("mcp_failed")
+    assert text_of(frames).count("the server ended the connection") == 2
+    [failed] = [frame for frame in frames if frame["type"] == "mcp_failed"]
+    assert "out of memory" in failed["reason"]
+
+
+ENGINES = {"polylect": "echo", "polylect-claude": "mcp__plain__echo"}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_D1_add_server_returns_when_the_server_is_up_and_raises_when_it_failed(place: Place, engine: str) -> None:
+    path = place.folder / "script.toml"
+    path.write_text(ECHO.replace('"echo"', f'"{ENGINES[engine]}"'))
+    env = {**place.env, "POLYLECT_PROVIDER": "scripted", "POLYLECT_SCRIPT": str(path)}
+
+    async def talk() -> None:
+        async with connect(engine, cwd=str(place.workspace), env=env, approve=allow_all) as agent:
+            with pytest.raises(ServerFailed, match="no database"):
+                await agent.add_server(plain("Dies"))
+            with pytest.raises(ServerFailed, match="it was not up within"):
+                await agent.add_server(plain("Silent"), within=0.1)
+            await agent.add_server(plain("Works"))
+            assert (await agent.ask("go")).text == 'It says {"word": "hello"}.'
+
+    asyncio.run(asyncio.wait_for(talk(), PATIENCE))
+
+
+def plain(way: str) -> Server:
+    return Server("plain", command=sys.executable, args=(str(PLAIN), way))
