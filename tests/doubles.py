@@ -22,7 +22,7 @@ from polylect.engine.session import Session
 from polylect.engine.settings import Settings
 from polylect.engine.steers import STEER
 from polylect.vocab.commands import Command
-from polylect.vocab.content import Category, Message, ToolCall, ToolResult
+from polylect.vocab.content import Category, Message, Origin, ToolCall, ToolResult
 from polylect.vocab.entries import Body, Entry, Said
 from polylect.vocab.errors import SessionError, ToolError
 from polylect.vocab.events import CostChanged, Event, QueueChanged, Reply, TurnEnded
@@ -60,6 +60,7 @@ class Act:
 
     name = ""
     category: Category = "info"
+    origin: Origin = "builtin"
 
     def __init__(self, name: str = "", category: Category | None = None) -> None:
         self.name = name or type(self).__name__

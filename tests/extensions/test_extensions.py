@@ -182,7 +182,7 @@ def test_an_extension_can_offer_a_tool(tmp_path: Path) -> None:
         return Answer(event.ask, "allow") if isinstance(event, Ask) else None
 
     model = Scripted.in_order([call("Add", a=1), "{result}"], [{**call("Add"), "id": "c2"}, "oh"])
-    talk = extended(tmp_path, code, model, [HELLO, Prompt("t2", "Again")], Echo(), host=host, allow_list=("Add",))
+    talk = extended(tmp_path, code, model, [HELLO, Prompt("t2", "Again")], Echo(), host=host, allow=("Add",))
     assert [event.output for event in talk.of(ToolFinished)] == ["2", "The tool crashed: KeyError: 'a'"]
     assert [(event.kind, event.call) for event in talk.of(Ask)] == [("confirm", "c1"), ("confirm", "c2")]
     assert [event.kind for event in talk.of(Extra)] == ["tool_panicked"]

@@ -58,6 +58,14 @@ class Works:
         return {"content": [{"type": "text", "text": text}]}
 
 
+class Named(Works):
+    """Has tools of any names, which are its argument."""
+
+    def __init__(self, argument: str) -> None:
+        super().__init__(argument)
+        self.tools = argument.split(",")
+
+
 class Silent(Works):
     """Never answers."""
 

@@ -22,7 +22,7 @@ from polylect.engine.session import Session
 from polylect.engine.store import MemoryStore
 from polylect.engine.structured import NAME as FORM
 from polylect.vocab.answers import AgentCard
-from polylect.vocab.content import Category, Failure, Message, Text
+from polylect.vocab.content import Category, Failure, Message, Origin, Text
 from polylect.vocab.errors import SessionError
 from polylect.vocab.events import AgentEnded, AgentStarted, TurnEnded
 from polylect.vocab.ports import Tool, ToolContext, ToolReturn, ToolSpec
@@ -110,6 +110,7 @@ class Spawn:
 
     name = "Spawn"
     category: Category = "exec"
+    origin: Origin = "builtin"
     composite = True
 
     def __init__(

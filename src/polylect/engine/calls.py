@@ -241,7 +241,8 @@ class Calls:
         roots = self._agent.roots(tool.category)
         outside = tuple(path for path in touched if not any(is_below(path, root) for root in roots))
         guarded = tuple(path for path in touched if _steers(path, settings.workspace))
-        wanted = Wanted(tool.name, tool.category, args, outside, touched, getattr(tool, "long_name", ""), guarded)
+        named = getattr(tool, "long_name", "")
+        wanted = Wanted(tool.name, tool.category, args, outside, touched, named, guarded, tool.origin)
         return wanted, verdict(wanted, self._agent.mode, settings.allow_list, self._agent.rules)
 
     def _deny(self, call: ToolCall, reason: str) -> None:
@@ -272,7 +273,7 @@ class Calls:
         )
         answer = self.given.answer if self.given and self.given.answers(ask) else await self._put(ask)
         if answer.always is not None and answer.always.effect == answer.verdict:
-            agent.rules.add(answer.always)
+            agent.rules.add(_in_full(answer.always, tool))
         return answer
 
     async def _put(self, ask: Ask) -> Answer:
@@ -391,6 +392,12 @@ class Context:
 
     def spill(self, text: str) -> str:
         return self._calls.spill(text)
+
+
+def _in_full(rule: Rule, tool: Tool) -> Rule:
+    """A host that was asked about a server's tool knows it by the model's name; rules go by the full one."""
+    named = getattr(tool, "long_name", "")
+    return replace(rule, value=named) if named and (rule.kind, rule.value) == ("tool", tool.name) else rule
 
 
 def _described(tool: Tool, args: dict[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from polylect.vocab.content import Category
+from polylect.vocab.content import Category, Origin
 from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
 
 NAME = "ExitPlanMode"
@@ -18,6 +18,7 @@ class ExitPlanMode:
 
     name = NAME
     category: Category = "edit"
+    origin: Origin = "builtin"
     modes = ("plan",)
 
     def __init__(self, leave: Callable[[], None]) -> None:

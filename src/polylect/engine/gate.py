@@ -12,7 +12,7 @@ from polylect.engine import command_rules
 from polylect.engine.exit_plan import NAME as EXIT_PLAN
 from polylect.engine.rules import covers, in_family, is_pattern, names_host, names_tool, written
 from polylect.engine.settings import Mode
-from polylect.vocab.content import Category, Rule
+from polylect.vocab.content import Category, Origin, Rule
 
 _MODE_ALLOWS: dict[Mode, frozenset[str]] = {
     "default": frozenset(),
@@ -39,9 +39,11 @@ class Wanted(Struct, frozen=True):
     touched: tuple[str, ...] = ()
     """All paths it would touch."""
     long_name: str = ""
-    """Of a server's tool: `mcp__server__tool`, whatever it is called here."""
+    """Of a server's tool: `mcp__server__tool`, whatever the model calls it. Rules that allow it have to say this."""
     guarded: tuple[str, ...] = ()
     """Those among them that decide what runs later: a repository's hooks, our own settings."""
+    origin: Origin = "builtin"
+    """Where the tool comes from. Tools that need no permission, and the allow list, are built-in ones only."""
 
     @property
     def command(self) -> str | None:
@@ -92,7 +94,7 @@ def _speaks_of(rule: Rule, call: Wanted) -> bool | None:
         case "category":
             return rule.value == call.category
         case "tool":
-            return names_tool(rule.value, call.name) or names_tool(rule.value, call.long_name)
+            return _names(rule, call)
         case "path":
             return in_family(rule, call.name, call.category) and any(covers(rule, path) for path in call.touched)
         case "domain":
@@ -104,13 +106,20 @@ def _speaks_of(rule: Rule, call: Wanted) -> bool | None:
             return command_rules.catches(rule, command_rules.commands_in(call.command))
 
 
+def _names(rule: Rule, call: Wanted) -> bool:
+    """To allow a server's tool, a rule has to name it in full; to narrow its rights, the model's name will do too."""
+    in_full = names_tool(rule.value, call.long_name or call.name)
+    return in_full or (rule.effect != "allow" and names_tool(rule.value, call.name))
+
+
 # What speaks for it.
 
 
 def _let_run(call: Wanted, mode: Mode, allow_list: Sequence[str], rules: Sequence[Rule]) -> Verdict:
     if mode == "force":
         return Verdict("allow", "the mode is force")
-    if why := _FREE.get(call.name):
+    builtin = call.origin == "builtin"
+    if builtin and (why := _FREE.get(call.name)):
         return Verdict("allow", why)
     unruled = [path for path in call.outside if not any(_opens_to(rule, path, call) for rule in rules)]
     if unruled:
@@ -119,7 +128,7 @@ def _let_run(call: Wanted, mode: Mode, allow_list: Sequence[str], rules: Sequenc
         return Verdict("ask", f"it changes {call.guarded[0]}, which decides what runs later")
     if call.category in _MODE_ALLOWS[mode]:
         return Verdict("allow", f"the mode is {mode}")
-    if call.name in allow_list:
+    if builtin and call.name in allow_list:
         return Verdict("allow", f"{call.name} is on the allow list")
     for rule in rules:
         if _permits(rule, call):
@@ -131,8 +140,9 @@ def _let_run(call: Wanted, mode: Mode, allow_list: Sequence[str], rules: Sequenc
 
 def _by_command(call: Wanted, mode: Mode, rules: Sequence[Rule]) -> Verdict:
     asked = f"{call.category} calls are asked for in mode {mode}"
-    kinds = ("prefix", "command")
-    rules = [rule for rule in rules if rule.kind in kinds and rule.tool in ("", call.name)]
+    # A rule that names no tool was made for the engine's own shell.
+    tools = ("", call.name) if call.origin == "builtin" else (call.name,)
+    rules = [rule for rule in rules if rule.kind in ("prefix", "command") and rule.tool in tools]
     if call.command is None or not rules:
         return Verdict("ask", asked)
     why = command_rules.why_not(call.command, command_rules.commands_in(call.command), rules)

@@ -11,7 +11,7 @@ from polylect.engine.agent import Agent
 from polylect.engine.host_calls import HostFault
 from polylect.engine.pictures import BadPicture, check
 from polylect.vocab.argument_schema import misfit
-from polylect.vocab.content import Category, Image
+from polylect.vocab.content import Category, Image, Origin
 from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
 from polylect.vocab.shown import arguments
 
@@ -28,6 +28,7 @@ class RemoteTool:
     """What it touches cannot be known, so it is asked for like a server's."""
 
     category: Category = "mcp"
+    origin: Origin = "host"
 
     def __init__(self, offered: HostTool, agent: Agent) -> None:
         self.name = offered.name

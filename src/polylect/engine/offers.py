@@ -18,6 +18,7 @@ from polylect.vocab.answers import CommandCard, ServerCard
 from polylect.vocab.commands import Hello, HostReply, HostSays
 from polylect.vocab.content import Failure, Server
 from polylect.vocab.events import CostChanged, Notice, SettingChanged
+from polylect.vocab.tool_names import is_reserved
 from polylect.wire.pattern import pattern
 
 if TYPE_CHECKING:
@@ -217,6 +218,8 @@ def _misnamed(offered: Offered) -> str:
     for name in tools:
         if not _TOOL.fullmatch(name):
             return f"{name!r} is no name for a tool: letters, digits, _ and -, at most 64 of them"
+        if is_reserved(name):
+            return f"{name} is a name of the engine's own tools: call yours something else"
         if tools.count(name) > 1:
             return f"there are two tools {name}"
     for scheme in offered.uri_schemes:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from polylect.engine.calls import Context
 from polylect.engine.session import Session
 from polylect.engine.suspension import SUSPENDED, Given, Suspension, digest, question_in
-from polylect.vocab.content import Category, Image, ToolCall, ToolResult
+from polylect.vocab.content import Category, Image, Origin, ToolCall, ToolResult
 from polylect.vocab.errors import SessionError, ToolError
 from polylect.vocab.events import Ask, AskClosed, Event, ToolFinished, ToolStarted
 from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
@@ -52,6 +52,7 @@ class Script:
 
     name = "Script"
     category: Category = "exec"
+    origin: Origin = "builtin"
     composite = True
 
     def __init__(self, waiting: Suspension | None = None, given: Given | None = None) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from polylect.engine.agent import Agent
 from polylect.vocab import json_schema
-from polylect.vocab.content import Category
+from polylect.vocab.content import Category, Origin
 from polylect.vocab.errors import PolylectError
 from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
 
@@ -34,6 +34,7 @@ class StructuredOutput:
 
     name = NAME
     category: Category = "info"
+    origin: Origin = "builtin"
 
     def __init__(self, schema: dict[str, Any]) -> None:
         shown = {key: value for key, value in schema.items() if key != "$schema"}  # not every vendor knows each draft

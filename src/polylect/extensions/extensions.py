@@ -20,6 +20,7 @@ from polylect.vocab.content import ToolCall
 from polylect.vocab.events import Extra, Notice
 from polylect.vocab.hooks import Happening, Heard, Opinion, Scene, StreamRule, Watch
 from polylect.vocab.ports import Processes, Tool, ToolReturn
+from polylect.vocab.tool_names import is_reserved
 
 LOAD_BOUND = 10.0
 """Seconds that an extension has to load."""
@@ -85,7 +86,7 @@ class Extensions:
     async def before_tool(self, scene: Scene, call: ToolCall) -> Opinion:
         await asyncio.shield(self._loading)
         said = Opinion(args=call.args)
-        for hook in self._at("before_tool", call.name):
+        for hook in self._at("before_tool", *self._called(call)):
             seen = Call(call.call, call.name, deepcopy(said.args or {}), scene.agent)
             said = hook_words.both(said, await self._consult(hook, scene, seen))
             if said.decision == "deny":
@@ -94,7 +95,7 @@ class Extensions:
 
     async def after_tool(self, scene: Scene, call: ToolCall, returned: ToolReturn) -> Opinion:
         said = Opinion(output=returned.output)
-        for hook in self._at("after_tool", call.name):
+        for hook in self._at("after_tool", *self._called(call)):
             seen = Call(call.call, call.name, deepcopy(call.args), scene.agent)
             opinion = await self._consult(hook, scene, seen, replace(returned, output=said.output or ""))
             said = hook_words.both(said, hook_words.too_late(opinion))
@@ -182,16 +183,23 @@ class Extensions:
                 told = f"another extension has the command /{command.name}"
                 self._unregistered(book.path, "commands", "duplicate", told)
         for offered in book.tools:
-            if offered.name in self._tools:
+            if is_reserved(offered.name):
+                told = f"{offered.name} is a name of the engine's own tools: call yours something else"
+                self._unregistered(book.path, "tools", "reserved", told)
+            elif offered.name in self._tools:
                 self._unregistered(book.path, "tools", "duplicate", f"there is a tool {offered.name} already")
             else:
                 self._tools[offered.name] = ExtensionTool(offered, self._stage, self._session)
 
     # Asking.
 
-    def _at(self, moment: Moment, tool: str = "") -> Iterator[Hook]:
+    def _called(self, call: ToolCall) -> list[str]:
+        """The names that a matcher may mean by it: of a server's tool also `mcp__server__tool`."""
+        return [call.name, getattr(self._tools.get(call.name), "long_name", call.name)]
+
+    def _at(self, moment: Moment, *tools: str) -> Iterator[Hook]:
         for hook in self._hooks:
-            if hook.moment == moment and (hook.tools is None or hook.tools.fullmatch(tool)):
+            if hook.moment == moment and (hook.tools is None or any(hook.tools.fullmatch(tool) for tool in tools)):
                 yield hook
 
     async def _consult(self, hook: Hook, scene: Scene, *given: Any) -> Opinion:

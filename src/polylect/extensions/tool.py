@@ -5,6 +5,7 @@ from typing import Any
 from polylect.extensions.book import OfferedTool
 from polylect.extensions.stage import Fault, Stage
 from polylect.vocab.argument_schema import misfit
+from polylect.vocab.content import Origin
 from polylect.vocab.hooks import Scene
 from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
 from polylect.vocab.shown import arguments
@@ -12,6 +13,8 @@ from polylect.vocab.shown import arguments
 
 class ExtensionTool:
     """What it touches cannot be known."""
+
+    origin: Origin = "extension"
 
     def __init__(self, offered: OfferedTool, stage: Stage, session: Scene) -> None:
         self.name = offered.name

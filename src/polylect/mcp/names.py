@@ -1,8 +1,16 @@
-"""What a server's tool is called here: its own name where that can be, else `mcp__server__tool`."""
+"""Names of servers' tools: a full one for rules, and a short one for the model.
+
+The full name `mcp__server__tool` is a tool's identity in rules and hooks. It is made from the name under which the
+person or the host has configured the server, never from what the server says alone, so that no server can pass for
+another. The name that the model uses is the tool's own where that is free, else the full one, cut to the length that
+vendors accept. `mcp/servers.py` gives out both.
+"""
 
 import re
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from zlib import crc32
+
+from polylect.vocab.tool_names import is_reserved
 
 LONGEST = 64
 """The shortest limit among the model vendors."""
@@ -10,10 +18,11 @@ _FOREIGN = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def name_for(server: str, tool: str, taken: Container[str], *, bare: bool = True) -> str:
-    """A name that no other tool has and that every vendor accepts; the tool's own only if it may be `bare`."""
-    if bare and tool and _plain(tool) == tool and tool not in taken:
+    """The name for the model: no other tool has it and every vendor accepts it. It is the tool's own only if that may
+    be `bare`, is plain, and is not one that stands for something else."""
+    if bare and tool and _cut(tool) == tool and tool not in taken and not is_reserved(tool):
         return tool
-    whole = long_name(server, tool)
+    whole = _cut(long_name(server, tool))
     number = 2
     name = whole
     while name in taken:
@@ -23,12 +32,26 @@ def name_for(server: str, tool: str, taken: Container[str], *, bare: bool = True
 
 
 def long_name(server: str, tool: str) -> str:
-    """What rules call it. The server's part has no two underscores in a row: no server can pass for another."""
-    part = re.sub("_+", "_", _FOREIGN.sub("_", server)).strip("_")
-    return _plain(f"mcp__{part or 'server'}__{tool}")
+    """What rules and hooks call it, however long that is."""
+    return f"mcp__{server_part(server)}__{_FOREIGN.sub('_', tool)}"
 
 
-def _plain(name: str) -> str:
+def server_part(server: str) -> str:
+    """A server's name as it stands in the names of its tools: without two underscores in a row, which end it there."""
+    return re.sub("_+", "_", _FOREIGN.sub("_", server)).strip("_") or "server"
+
+
+def name_fault(server: str, others: Iterable[str]) -> str:
+    """Why a server cannot be called so; empty if it can. `others` are the names of the other servers."""
+    if "__" in server:
+        return f"the name {server!r} has two underscores in a row, which part server and tool: rename the server"
+    for other in others:
+        if other != server and server_part(other) == server_part(server):
+            return f"its tools would be called like those of the server {other!r}: rename one of the two"
+    return ""
+
+
+def _cut(name: str) -> str:
     plain = _FOREIGN.sub("_", name)
     if len(plain) <= LONGEST:
         return plain

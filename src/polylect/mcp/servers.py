@@ -9,7 +9,7 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from polylect.mcp.keeper import Keeper
-from polylect.mcp.names import long_name, name_for
+from polylect.mcp.names import long_name, name_fault, name_for
 from polylect.mcp.place import Fault, Place, PromptCommand, ServerStatus
 from polylect.mcp.tool import ServerTool
 from polylect.vocab.answers import CommandCard
@@ -59,7 +59,9 @@ class Servers:
         self._change = asyncio.Event()
 
     def add(self, server: Server) -> None:
-        """Connect it in the background. One of the same name is replaced."""
+        """Connect it in the background. One of the same name is replaced, one that could pass for another refused."""
+        if fault := name_fault(server.name, self._known):
+            return self._report(ServerChanged(server.name, "failed", reason=fault))
         self._drop(server.name)
         self._known[server.name] = server
         if server.extras.get("disabled") is not True:

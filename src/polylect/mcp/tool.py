@@ -7,7 +7,7 @@ import msgspec
 
 from polylect.mcp.names import long_name
 from polylect.vocab.argument_schema import misfit
-from polylect.vocab.content import Category
+from polylect.vocab.content import Category, Origin
 from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
 from polylect.vocab.shown import arguments
 
@@ -26,6 +26,7 @@ class ServerTool:
     """A `Tool` that a server does the work of. What it touches cannot be known."""
 
     category: Category = "mcp"
+    origin: Origin = "mcp"
 
     def __init__(
         self,

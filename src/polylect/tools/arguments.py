@@ -5,7 +5,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
-from polylect.vocab.content import Category
+from polylect.vocab.content import Category, Origin
 from polylect.vocab.errors import ToolError
 from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
 
@@ -18,6 +18,7 @@ class TypedTool(Generic[Arguments]):
 
     name: str
     category: Category
+    origin: Origin = "builtin"
     text: str
     """What the model is told of the tool."""
     arguments: type[Arguments]

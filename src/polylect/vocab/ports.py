@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from polylect.vocab.answers import CommandCard, ModelCard, SessionCard
 from polylect.vocab.commands import Answer
-from polylect.vocab.content import Block, Category, Form, Image, Message, PlanItem, Server, Stop, Usage
+from polylect.vocab.content import Block, Category, Form, Image, Message, Origin, PlanItem, Server, Stop, Usage
 from polylect.vocab.entries import Body, Entry
 from polylect.vocab.events import Ask
 
@@ -240,6 +240,8 @@ class Tool(Protocol):
 
     name: str
     category: Category
+    origin: Origin
+    """Where it comes from. What it may do without asking follows from this, never from its name."""
 
     @property
     def spec(self) -> ToolSpec: ...
