@@ -7,6 +7,7 @@ and a server that was not up when the input ended was never reported.
 import asyncio
 import os
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +27,12 @@ say = [{ call = "echo", id = "c1", args = { word = "hello" } }]
 [[reply]]
 text = "It says {result}."
 """
+
+
+def test_D1_the_SDK_comes_with_a_plain_install_and_the_extra_can_still_be_named() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert [name for name in project["dependencies"] if name.startswith("mcp>=")]
+    assert project["optional-dependencies"]["mcp"] == []
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from engine_process import Place
 
-pytest.importorskip("mcp", reason="the MCP SDK is an extra")
+pytest.importorskip("mcp", reason="no wheel of the MCP SDK for this machine")
 SERVER = Path(__file__).parents[1] / "mcp_servers" / "honest.py"
 SCRIPT = """
 [[reply]]

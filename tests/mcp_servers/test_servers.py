@@ -160,4 +160,4 @@ def test_L4_the_SDK_is_loaded_only_for_a_server_and_the_loop_stays_free_meanwhil
 
 def test_without_the_SDK_a_server_fails_with_the_command_that_installs_it() -> None:
     status, _ = run_program("without")
-    assert status == "failed MCP needs the Python package mcp; install it with: pip install 'polylect[mcp]'"
+    assert status == "failed MCP needs the Python package mcp, and it is not installed here: pip install mcp"

@@ -28,7 +28,7 @@ MOST_PROGRESS = 50_000
 MOST_FAULT = 2000
 MOST_QUESTIONS = 5
 """Questions of one server that may wait for a person at the same time."""
-_MISSING = "MCP needs the Python package mcp; install it with: pip install 'polylect[mcp]'"
+_MISSING = "MCP needs the Python package mcp, and it is not installed here: pip install mcp"
 
 
 class Keeper:
