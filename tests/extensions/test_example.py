@@ -121,9 +121,10 @@ def test_an_installed_package_and_a_named_file_are_loaded(tmp_path: Path) -> Non
 
 def test_a_broken_extension_is_a_frame_and_the_engine_goes_on(tmp_path: Path) -> None:
     with Place(tmp_path) as place:
-        broken = tmp_path / "broken.py"
+        broken = place.settings.parent / "extensions" / "broken.py"
+        broken.parent.mkdir(parents=True)
         broken.write_text("print('to nobody')\nraise RuntimeError('broken')")
-        engine = place.started("--extension", str(broken))
+        engine = place.started()
         failed = engine.until("plugin_registration_failed")[-1]
         assert (failed["plugin_name"], failed["message"]) == (str(broken), "RuntimeError: broken")
         engine.send(message("hello"))

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -30,8 +31,10 @@ from polylect.vocab.child_environment import command_environment
 from polylect.vocab.commands import AddServer, Configure
 from polylect.vocab.content import Abilities
 from polylect.vocab.events import Event
-from polylect.vocab.hooks import Hooks
 from polylect.vocab.ports import Servers, Tool
+
+if TYPE_CHECKING:
+    from polylect.extensions.extensions import Extensions
 
 _LAST_SPANS = 2.0
 
@@ -76,6 +79,7 @@ class Assembly:
                 long_names=start.values.get("face") == "claude",
             )
 
+        self._own_code = _own_code(start, tools, custody, env, self._sandbox)
         agent = Agent(
             settings=settings,
             provider=self._provider,
@@ -85,7 +89,7 @@ class Assembly:
             env=env,
             command_notice=withheld_notice(start.env, env),
             open_servers=open_servers,
-            hooks=_hooks(start, tools, custody, env, self._sandbox) or NoHooks(),
+            hooks=self._own_code or NoHooks(),
             models=Available(start.values, start.env),
             library=library,
             trace=self._spans.keep if self._spans else None,
@@ -96,6 +100,11 @@ class Assembly:
             new_id=new_id,
         )
         return agent
+
+    async def required(self) -> None:
+        """Returns once the extensions that must be there are loaded. Raises StartError if one cannot be."""
+        if self._own_code and self._start.values.get("required_extensions"):
+            await self._own_code.loaded()
 
     def begin(self, engine: Engine) -> None:
         """What flags and settings say about this conversation."""
@@ -141,14 +150,14 @@ def _standard_tools(workspace: str, env: Mapping[str, str], sandbox: Sandbox) ->
     return standard_tools(workspace, env, sandbox=sandbox)
 
 
-def _hooks(
+def _own_code(
     start: Start, tools: MutableMapping[str, Tool], custody: Custody, env: Mapping[str, str], sandbox: Sandbox
-) -> Hooks | None:
-    """The user's own code, from places that are trusted. Nothing of it has been looked at before `ready`."""
-    workspace, table, named = str(start.values["workspace"]), start.values.get("hooks"), start.values.get("extensions")
-    folders = config.extension_folders(start.env, workspace, trusted=bool(start.values.get("trust_workspace")))
+) -> "Extensions | None":
+    """The user's own code, from places that are trusted. Nothing of it has been imported before."""
+    values, workspace, table = start.values, str(start.values["workspace"]), start.values.get("hooks")
+    folders = config.extension_folders(start.env, workspace, trusted=bool(values.get("trust_workspace")))
     files = [path for folder in folders for path in files_in(folder)]
-    files += named if isinstance(named, list) else []
+    files = list(dict.fromkeys([*files, *config.texts(values, "extensions")]))
     packages = offered()
     if not (files or table or packages):
         return None
@@ -158,7 +167,10 @@ def _hooks(
         return await sandbox.argv(argv, workspace, (workspace,), custody)
 
     commands = table if isinstance(table, dict) else {}
-    return Extensions(tools, custody, files=files, packages=packages, commands=commands, env=env, wrap=wrap)
+    required = config.texts(values, "required_extensions")
+    return Extensions(
+        tools, custody, files=files, required=required, packages=packages, commands=commands, env=env, wrap=wrap
+    )
 
 
 def _settings(start: Start) -> Settings:

@@ -68,7 +68,17 @@ _BUDGET: Keys = {
 _KEYS |= _BUDGET
 _WIDENING = (
     *("approval_mode", "force", "allow_list", "sessions_root", "api_key", "base_url", "ca_file", "mcp_servers"),
-    *("hooks", "allow", "sandbox", "sandbox_network", "sandbox_writable", "sandbox_hidden", "sandbox_env"),
+    *(
+        "hooks",
+        "allow",
+        "sandbox",
+        "sandbox_network",
+        "sandbox_writable",
+        "sandbox_hidden",
+        "path",
+        "required",
+        "sandbox_env",
+    ),
 )
 HOOKS = ("PreToolUse", "PostToolUse", "UserPromptSubmit", "SessionStart", "SessionEnd", "Stop", "PreCompact")
 _ADDING = ("deny", "ask", "sandbox_hidden", *HOOKS)
@@ -96,9 +106,10 @@ _TABLES: dict[str, dict[str, type | tuple[type, ...]]] = {
         "images": bool,
         "api": str,
     },
+    "extensions": {"path": str, "required": bool},
     "prices": {"input": _NUMBER, "output": _NUMBER, "cache_read": _NUMBER, "cache_write": _NUMBER},
 }
-"""Sections with a table for each name: `[providers.openai]`, `[models."gpt-5"]`, `[prices."gpt-5"]`."""
+"""Sections with a table for each name: `[providers.openai]`, `[models."gpt-5"]`, `[extensions.guard]`."""
 _HOOK: Keys = {"matcher": ("matcher", str), "command": ("command", str), "timeout": ("timeout", _NUMBER)}
 _CHOICES = {"api": ("chat", "responses")}
 _ENVIRONMENT = {"POLYLECT_PROVIDER": "provider", "POLYLECT_MODEL": "model", "POLYLECT_SCRIPT": "script"}
@@ -124,7 +135,8 @@ def gather(flags: Values, env: dict[str, str], workspace: str, notes: list[str])
         if not os.path.isfile(named):
             raise ConfigError(f"--config {named}: there is no such file")
         found = _over(found, _read(named, True, notes))
-    _check_extensions(flags, workspace, notes)
+    flags = {**flags, **_extensions(flags, found.pop("extensions", None), env)}
+    _name_ignored_extensions(flags, workspace, notes)
     found |= {name: env[variable] for variable, name in _ENVIRONMENT.items() if env.get(variable)}
     guards: Values = {name: flags[name] for name in ("deny", "ask", "hooks") if name in flags}
     found |= {**flags, **_over({name: found[name] for name in guards if name in found}, guards)}
@@ -234,11 +246,32 @@ def _check_hook(path: str, place: str, row: Values) -> None:
             raise ConfigError(f"{path}: {place}.matcher {matcher!r} is not a pattern: {error}") from None
 
 
-def _check_extensions(flags: Values, workspace: str, notes: list[str]) -> None:
-    named = flags.get("extensions")
-    for path in named if isinstance(named, list) else []:
+def _extensions(flags: Values, configured: object, env: dict[str, str]) -> Values:
+    """The files of extensions that are named, and those without which nothing may start: `[extensions.NAME]`."""
+    named = texts(flags, "extensions")
+    for path in named:
         if not os.path.isfile(path):
             raise ConfigError(f"--extension {path}: there is no such file")
+    files, required = [], list(named)
+    folder = extension_folders(env, "", trusted=False)[0]
+    for name, table in configured.items() if isinstance(configured, dict) else ():
+        path = os.path.expanduser(str(table.get("path") or os.path.join(folder, f"{name}.py")))
+        if not os.path.isabs(path):
+            raise ConfigError(f"extensions.{name}.path takes an absolute path, not {path!r}")
+        if table.get("required") and not os.path.isfile(path):
+            raise ConfigError(f"the extension {name} is required, and there is no file {path}")
+        files.append(path)
+        required += [path] if table.get("required") else []
+    return {"extensions": [*files, *named], "required_extensions": required} if files or named else {}
+
+
+def texts(values: Values, name: str) -> list[str]:
+    """A setting that is a list of texts; empty if it is not set."""
+    found = values.get(name)
+    return found if isinstance(found, list) else []
+
+
+def _name_ignored_extensions(flags: Values, workspace: str, notes: list[str]) -> None:
     folder = os.path.join(workspace, ".polylect", "extensions")
     if os.path.isdir(folder) and not flags.get("trust_workspace"):
         notes.append(f"{folder}: a project's extensions are code, and are ignored without --trust-workspace")

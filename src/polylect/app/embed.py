@@ -23,7 +23,6 @@ from polylect.vocab.child_environment import command_environment
 from polylect.vocab.commands import Command
 from polylect.vocab.content import Abilities
 from polylect.vocab.events import Event
-from polylect.vocab.hooks import Hooks
 from polylect.vocab.ports import Provider, Store, Tool
 
 
@@ -57,15 +56,18 @@ async def open_engine(
     Of `env`, which is `os.environ` if nothing is said, commands see what `vocab/child_environment.py` lists, and what
     `env_names` adds to that (`"NAME"` or `"PREFIX_*"`). `room` is awaited between batches of the model's words: a sink
     that is full makes the model wait there. The commands of the standard tools run in the `sandbox`. `extensions` are
-    files, `hooks` the table of the settings of that name.
+    files, `hooks` the table of the settings of that name; StartError is raised if an extension cannot be loaded.
     `offered` is what hosts are told beside what the model can do. Further settings are those of `engine/settings.py`.
     On leaving, what runs is stopped and every process is gone.
     """
     kept = command_environment(os.environ if env is None else env, env_names)
     own = standard_tools(sandbox=sandbox) if tools is None else tools
 
+    custody = Custody()
+    code: dict[str, Any] = {"files": extensions, "required": extensions, "commands": hooks, "env": kept}
+    own_code = Extensions(own, custody, **code) if extensions or hooks else None
+
     def agent(emit: Say) -> Agent:
-        custody = Custody()
         return Agent(
             settings=Settings(workspace=os.path.realpath(workspace), **settings),
             provider=provider,
@@ -73,7 +75,7 @@ async def open_engine(
             session=Session(store or MemoryStore("")),
             processes=custody,
             env=kept,
-            hooks=_own_code(own, custody, files=extensions, commands=hooks, env=kept),
+            hooks=own_code or NoHooks(),
             offered=offered or Abilities(),
             emit=emit,
             room=room,
@@ -82,13 +84,11 @@ async def open_engine(
 
     engine = Engine(agent, say)
     try:
+        if own_code:
+            await own_code.loaded()
         yield engine
     finally:
         await engine.close()
-
-
-def _own_code(tools: MutableMapping[str, Tool], custody: Custody, **told: Any) -> Hooks:
-    return Extensions(tools, custody, **told) if told["files"] or told["commands"] else NoHooks()
 
 
 class Wire:

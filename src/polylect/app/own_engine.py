@@ -16,7 +16,7 @@ from polylect.app.start import CannotStart, Start, settle, take_session
 from polylect.engine import folder
 from polylect.engine.engine import Engine
 from polylect.host.errors import EngineDied
-from polylect.vocab.errors import PolylectError
+from polylect.vocab.errors import PolylectError, StartError
 
 
 @asynccontextmanager
@@ -31,12 +31,20 @@ async def own_engine(words: Sequence[str], say: Say) -> AsyncIterator[Engine]:
         engine = Engine(lambda emit: assembly.agent(emit, *opened), say)
     except PolylectError as error:
         raise EngineDied(f"polylect cannot start: {error}") from None
-    asyncio.get_running_loop().call_soon(assembly.begin, engine)  # once the host has heard that it is ready
     try:
+        await _required(assembly)
+        asyncio.get_running_loop().call_soon(assembly.begin, engine)  # once the host has heard that it is ready
         yield engine
     finally:
         await engine.close()
         await assembly.close()
+
+
+async def _required(assembly: Assembly) -> None:
+    try:
+        await assembly.required()
+    except StartError as error:
+        raise EngineDied(f"polylect cannot start: {error}") from None
 
 
 def _checked(words: Sequence[str]) -> Start:

@@ -18,7 +18,7 @@ from polylect.app.assembly import Assembly
 from polylect.app.opening import is_long, new_id, open_session
 from polylect.app.packed import PackedImports
 from polylect.app.provider import keys
-from polylect.app.start import ENDING, Start
+from polylect.app.start import ENDING, Start, why_not
 from polylect.dialects.base import EngineSide, Env
 from polylect.engine.engine import Engine
 from polylect.engine.library import FileLibrary
@@ -62,12 +62,15 @@ class _Conversation:
         self._early: list[Command] | None = []
         """What is said before the engine is there."""
         self._there = asyncio.Event()
+        self._ready = not start.values.get("required_extensions")
+        """Whether the host may hear anything: not before required extensions are loaded."""
+        self._first = b""
 
     async def run(self) -> int:
         start = self._start
         self._codec = _codec(start)
         due = getattr(self._codec, "due", lambda: None)
-        self._out = stdio.Outgoing(start.stdout, self._codec.data_to_send, self._host_gone, due)
+        self._out = stdio.Outgoing(start.stdout, self._data_to_send, self._host_gone, due)
         asyncio.get_running_loop().add_reader(self._start.signals, self._signalled)
         reading = asyncio.create_task(self._read())
         ended = asyncio.create_task(self._end.wait())
@@ -76,6 +79,8 @@ class _Conversation:
                 return 128 + self._signal if self._signal else self._codec_end()
             self._assembly = assembly = Assembly(start, self._out.room, self._out.full)
             self._engine = Engine(lambda emit: assembly.agent(emit, *opened), self._say)
+            if not self._ready and not await self._get_ready(ended):
+                return 128 + self._signal
         except PolylectError as error:
             reading.cancel()
             return await self._refuse(str(error))
@@ -120,11 +125,38 @@ class _Conversation:
         self._there.set()
 
     async def _refuse(self, why: str) -> int:
-        """The host has heard `ready`, so it is told here as well."""
+        """If the host has heard `ready`, it is told here as well."""
         print(f"polylect: {why}", file=sys.stderr)
-        self._say(Failed(Failure("start", why, "user")))
-        await self._out.drain(1.0)
+        if self._ready:
+            self._say(Failed(Failure("start", why, "user")))
+            await self._out.drain(1.0)
+            return 1
+        with suppress(OSError):
+            os.write(self._start.stdout, why_not(why, self._start.values))
         return 1
+
+    async def _get_ready(self, ended: asyncio.Task[Literal[True]]) -> bool:
+        """Waits for the extensions without which nothing may run; only then does the host hear anything.
+
+        False if the end came first. Raises StartError. In both cases the engine is closed.
+        """
+        loading = asyncio.create_task(self._assembly.required())
+        await asyncio.wait([loading, ended], return_when=asyncio.FIRST_COMPLETED)
+        if loading.done() and not loading.exception():
+            self._first, self._ready = self._start.first, True
+            self._out.wake()
+            return True
+        await self._engine.close()
+        await self._assembly.close()
+        if loading.done():
+            loading.result()
+        return False
+
+    def _data_to_send(self) -> bytes:
+        if not self._ready:
+            return b""
+        first, self._first = self._first, b""
+        return first + self._codec.data_to_send()
 
     # In.
 

@@ -83,6 +83,7 @@ class Start:
         self.signals = signals
         """Where the numbers of signals can be read."""
         self.first = first
+        """What a host hears merely for having started us."""
 
 
 def start(options: config.Values) -> int:
@@ -102,8 +103,9 @@ def start(options: config.Values) -> int:
     signals = _hear_signals()
     session = place.session if place else "" if "face" not in values else new_session(values)
     first = _first(values, session)
+    waits = bool(values.get("required_extensions"))  # then `serve` writes it, once they are loaded
     try:
-        _write(streams[1], first)
+        _write(streams[1], b"" if waits else first)
     except OSError as error:
         print(f"polylect: nobody reads stdout: {error.strerror}", file=sys.stderr)
         if place:
@@ -353,12 +355,18 @@ def new_session(values: config.Values) -> str:
 def _say_why(message: str, options: config.Values, *, silent: bool) -> None:
     """On stderr always; seed 004 also wants a frame, but a failed --resume must leave stdout empty."""
     print(f"polylect: {message}", file=sys.stderr)
+    _write(1, why_not(message, options, silent=silent))
+
+
+def why_not(message: str, options: config.Values, *, silent: bool = False) -> bytes:
+    """What stdout is told where an engine does not become ready; on most wires that is nothing."""
     if options.get("face") == "claude" and options.get("output_format") != "text":
         from polylect.app.claude_face import refusal
 
-        os.write(1, refusal(message, str(options.get("resume") or "")))
-    elif options.get("protocol") == "0.1.0" and not silent:
-        os.write(1, _error_frame("config_error", message))
+        return refusal(message, str(options.get("resume") or ""))
+    if options.get("protocol") == "0.1.0" and not silent:
+        return _error_frame("config_error", message)
+    return b""
 
 
 def _last_words(face: str, message: str, session: str) -> bytes:

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from polylect.extensions.book import Book, Command, Hook, Moment, OfferedTool, matcher
 from polylect.extensions.stage import Stage
@@ -26,6 +26,17 @@ class Polylect:
         self.resumed = resumed
         self._book = book
         self._stage = stage
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """A typo in the name of a hook ends the loading, with the nearest name."""
+            from difflib import get_close_matches  # 8 ms, and only for an error
+
+            names = [known for known in dir(type(self)) if not known.startswith("_")]
+            near = get_close_matches(name, names, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+            raise AttributeError(f"there is no polylect.{name}; {hint}")
 
     # Moments.
 

@@ -1,7 +1,12 @@
-"""All of the user's own code in one session: the `Hooks` of the port."""
+"""All of the user's own code in one session: the `Hooks` of the port.
+
+Loading runs beside the engine. An extension that fails to load is reported and left out, unless it is required: then
+`loaded` raises, and whoever puts the engine together (`app/assembly.py`, `app/embed.py`) ends it before a prompt runs,
+because the extension may be a guard.
+"""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -17,6 +22,7 @@ from polylect.extensions.tool import ExtensionTool
 from polylect.vocab import hook_words
 from polylect.vocab.answers import CommandCard
 from polylect.vocab.content import ToolCall
+from polylect.vocab.errors import StartError
 from polylect.vocab.events import Extra, Notice
 from polylect.vocab.hooks import Happening, Heard, Opinion, Scene, StreamRule, Watch
 from polylect.vocab.ports import Processes, Tool, ToolReturn
@@ -41,6 +47,7 @@ class Extensions:
         processes: Processes,
         *,
         files: Sequence[str] = (),
+        required: Collection[str] = (),
         packages: bool = False,
         commands: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
         env: Mapping[str, str] | None = None,
@@ -49,6 +56,10 @@ class Extensions:
         self._tools = tools
         self._processes = processes
         self._files = files
+        self._required = required
+        """Those of the files without which the session must not begin."""
+        self._missing = ""
+        self._registered = asyncio.Event()
         self._packages = packages
         self._table = commands or {}
         self._env = env or {}
@@ -63,6 +74,12 @@ class Extensions:
         self._resumed = resumed
         self._stage = Stage(scene)
         self._loading = asyncio.create_task(self._load())
+
+    async def loaded(self) -> None:
+        """Returns once all are loaded. Raises StartError if a required one is not."""
+        await self._registered.wait()
+        if self._missing:
+            raise StartError(self._missing)
 
     async def opened(self) -> Sequence[str]:
         await asyncio.shield(self._loading)
@@ -142,6 +159,9 @@ class Extensions:
         for book in await asyncio.gather(*(self._read(path, opener) for path, opener in found)):
             if book is not None:
                 self._register(book)
+        self._registered.set()
+        if self._missing:
+            return
         shell = ShellHooks(self._processes, self._env, self._wrap, resumed=self._resumed)
         try:
             self._hooks += shell.hooks(self._table, lambda: self._stage.scene)
@@ -171,7 +191,10 @@ class Extensions:
         try:
             await self._stage.run(lambda: opener()(handed), timeout=LOAD_BOUND)
         except Fault as fault:
-            self._unregistered(path, "hooks", "load", str(fault))
+            if path in self._required:
+                self._missing = self._missing or f"the extension {path} cannot be loaded: {fault}"
+            else:
+                self._unregistered(path, "hooks", "load", str(fault))
             return None
         return book
 
