@@ -175,6 +175,7 @@ class NoProcesses:
         timeout: float,
         on_output: Callable[[Literal["out", "err"], bytes], None],
         on_start: Callable[[int], None] = lambda pid: None,
+        stdin: bytes = b"",
     ) -> Exit:
         raise NotImplementedError
 

@@ -4,8 +4,6 @@ Exit status 0: what is on stdout counts, if it is a JSON object. 2: no, for the 
 which is reported and decides nothing.
 """
 
-import os
-import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -27,8 +25,6 @@ MOMENTS: dict[str, Moment] = {
 }
 DEADLINE = 60.0
 _MOST_OUTPUT = 256 * 1024
-# Commands have no input of their own (I4), so the shell opens it by name.
-_WITH_INPUT = 'exec < "$0" && exec /bin/sh -c "$1"'
 _SPEAKING = ("UserPromptSubmit", "SessionStart")
 """Moments whose plain output is meant for the model."""
 Wrap = Callable[[Sequence[str]], Awaitable[Sequence[str]]]
@@ -79,17 +75,14 @@ class ShellHooks:
         def take(stream: Literal["out", "err"], data: bytes) -> None:
             said[stream] += data[: max(0, _MOST_OUTPUT - len(said[stream]))]
 
-        path = _kept(msgspec.json.encode(told))
-        try:
-            end = await self._processes.run(
-                await self._wrap(("/bin/sh", "-c", _WITH_INPUT, path, command)),
-                cwd=scene.workspace,
-                env={**self._env, "CLAUDE_PROJECT_DIR": scene.workspace, "POLYLECT_PROJECT_DIR": scene.workspace},
-                timeout=timeout,
-                on_output=take,
-            )
-        finally:
-            os.unlink(path)
+        end = await self._processes.run(
+            await self._wrap(("/bin/sh", "-c", command)),
+            cwd=scene.workspace,
+            env={**self._env, "CLAUDE_PROJECT_DIR": scene.workspace, "POLYLECT_PROJECT_DIR": scene.workspace},
+            timeout=timeout,
+            on_output=take,
+            stdin=msgspec.json.encode(told),
+        )
         errors = said["err"].decode(errors="replace").strip()
         if end.timed_out:
             raise TimeoutError(f"no end after {timeout:g} s")
@@ -98,14 +91,6 @@ class ShellHooks:
         if end.code:
             raise RuntimeError(f"exit status {end.code}{': ' if errors else ''}{errors}")
         return opinion_of(event, bytes(said["out"]))
-
-
-def _kept(data: bytes) -> str:
-    """Where only the user can read it."""
-    descriptor, path = tempfile.mkstemp(prefix="polylect-hook-")
-    with open(descriptor, "wb") as file:
-        file.write(data)
-    return path
 
 
 def opinion_of(event: str, out: bytes) -> Opinion:

@@ -13,6 +13,7 @@ from polylect.tools.child import OpenChild
 from polylect.tools.guardians import Guardians, Untaken
 from polylect.tools.handover import pack
 from polylect.tools.programs import find_program
+from polylect.tools.sealed_file import sealed_file
 from polylect.vocab.errors import ToolError
 from polylect.vocab.ports import Exit
 
@@ -43,12 +44,13 @@ class Custody:
         timeout: float,
         on_output: Callable[[Stream, bytes], None],
         on_start: Callable[[int], None] = lambda pid: None,
+        stdin: bytes = b"",
     ) -> Exit:
         program, request = _request(argv, cwd, env)
         for _ in range(_TRIES):
             call = Call(program, on_output, on_start, self._guardians)
             try:
-                self._guardians.hand_over(call.lend())
+                self._guardians.hand_over((*call.lend(), *([sealed_file(stdin)] if stdin else ())))
                 await call.finish(request, timeout)
                 return call.exit()
             except Untaken:

@@ -167,8 +167,10 @@ class Processes(Protocol):
         timeout: float,
         on_output: Callable[[Literal["out", "err"], bytes], None],
         on_start: Callable[[int], None] = ...,
+        stdin: bytes = b"",
     ) -> Exit:
-        """Run to the end. Cancelling it ends the whole tree: INT, TERM, KILL. Standard input is empty."""
+        """Run to the end, with `stdin` on standard input, which nobody else can change. Cancelling it ends the whole
+        tree: INT, TERM, KILL."""
         ...
 
     async def close(self) -> None: ...

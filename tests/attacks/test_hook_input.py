@@ -1,0 +1,94 @@
+"""What a hook judges is what the engine wrote: no command can change it on its way, and nothing of it stays behind."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from doubles_tools import watched
+from engine_process import Place, message
+from machine import PATIENCE
+
+COMMAND = """
+[[reply]]
+when.step = 1
+say = [{ call = "Bash", id = "c1", args = { command = "echo forbidden" } }]
+
+[[reply]]
+text = "done"
+"""
+
+
+ANSWER = '[[reply]]\ntext = "done"\n'
+
+
+class HookedPlace(Place):
+    """A place whose engines have one hook, and a folder for temporary files that commands can write."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.temporary = folder / "temporary"
+        self.temporary.mkdir()
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {**super().env, "TMPDIR": str(self.temporary)}
+
+    def hook(self, event: str, command: str, mode: str = "auto") -> None:
+        self.configure(f"[sandbox]\nmode = {mode!r}\n[[hooks.{event}]]\ncommand = {json.dumps(command)}\n")
+
+
+def test_a_hooks_input_has_no_name_by_which_a_command_could_open_it(tmp_path: Path) -> None:
+    with HookedPlace(tmp_path) as place:
+        place.hook("PreToolUse", 'ls -A "$TMPDIR" > listing; grep -q forbidden && echo no >&2 && exit 2')
+        engine = place.started("--force", script=COMMAND)
+        engine.send(message("go"))
+        frames = engine.until("stream_end")
+    assert (place.workspace / "listing").read_text() == ""
+    assert [frame["reason"] for frame in frames if frame["type"] == "tool_cancelled"] == ["no"]
+
+
+@pytest.mark.parametrize("attempt", ["echo x >&0", "echo x > /dev/stdin", "truncate -s 0 /proc/self/fd/0"])
+def test_a_hooks_input_cannot_be_changed_even_by_who_has_it(tmp_path: Path, attempt: str) -> None:
+    with HookedPlace(tmp_path) as place:
+        place.hook("PreToolUse", f"({attempt}) 2> failure; cat > told.json")
+        engine = place.started("--force", script=COMMAND)
+        engine.send(message("go"))
+        engine.until("stream_end")
+    assert json.loads((place.workspace / "told.json").read_text())["tool_input"] == {"command": "echo forbidden"}
+    assert (place.workspace / "failure").read_text()
+
+
+@pytest.mark.parametrize("mode", ["auto", "off"])
+def test_ten_megabytes_reach_a_hook_whole(tmp_path: Path, mode: str) -> None:
+    with HookedPlace(tmp_path) as place:
+        place.hook("UserPromptSubmit", "cat > told.json", mode)
+        engine = place.started(script=ANSWER)
+        engine.send(message("x" * 10_000_000))
+        engine.until("stream_end")
+    assert json.loads((place.workspace / "told.json").read_text())["prompt"] == "x" * 10_000_000
+
+
+def test_a_hook_that_does_not_read_keeps_nobody_waiting(tmp_path: Path) -> None:
+    with HookedPlace(tmp_path) as place:
+        place.hook("UserPromptSubmit", "echo seen > seen")
+        engine = place.started(script=ANSWER)
+        engine.send(message("x" * 1_000_000))
+        assert engine.until("stream_end")
+    assert (place.workspace / "seen").exists()
+
+
+def test_nothing_stays_behind_when_the_engine_is_killed_during_a_hook(tmp_path: Path) -> None:
+    with HookedPlace(tmp_path) as place:
+        started = place.workspace / "started"
+        os.mkfifo(started)
+        place.hook("UserPromptSubmit", "echo $$ > started; sleep 600")
+        engine = place.started(script=ANSWER)
+        engine.send(message("go"))
+        started.read_text()  # until the hook runs
+        os.kill(engine.pid, signal.SIGKILL)
+        with watched([engine.pid]) as all_end_within:
+            assert all_end_within(PATIENCE)
+    assert list(place.temporary.iterdir()) == []
