@@ -25,6 +25,7 @@ from polylect.engine.settings import Settings
 from polylect.engine.switching import restore
 from polylect.extensions.find import files_in, offered
 from polylect.search_paths import absolute_only
+from polylect.threads import run_in_thread
 from polylect.tools.processes import Custody
 from polylect.tools.sandbox import Sandbox
 from polylect.vocab.child_environment import command_environment
@@ -120,7 +121,7 @@ class Assembly:
         """Nobody waits long for a collector of spans that does not answer."""
         if self._spans:
             with suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.to_thread(self._spans.close), _LAST_SPANS)
+                await asyncio.wait_for(run_in_thread(self._spans.close), _LAST_SPANS)
 
     def _prepare(self, engine: Engine) -> None:
         values, tools = self._start.values, engine.agent.tools

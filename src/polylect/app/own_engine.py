@@ -16,6 +16,7 @@ from polylect.app.start import CannotStart, Start, settle, take_session
 from polylect.engine import folder
 from polylect.engine.engine import Engine
 from polylect.host.errors import EngineDied
+from polylect.threads import run_in_thread
 from polylect.vocab.errors import PolylectError, StartError
 
 
@@ -26,7 +27,7 @@ async def own_engine(words: Sequence[str], say: Say) -> AsyncIterator[Engine]:
     secrets.conceal(keys(start.values))
     logging.disable()  # as in a process of its own: what matters is said in events
     try:
-        opened = await asyncio.to_thread(open_session, start) if is_long(start) else open_session(start)
+        opened = await run_in_thread(open_session, start) if is_long(start) else open_session(start)
         assembly = Assembly(start, plenty, lambda: False)
         engine = Engine(lambda emit: assembly.agent(emit, *opened), say)
     except PolylectError as error:

@@ -23,6 +23,7 @@ from polylect.dialects.base import EngineSide, Env
 from polylect.engine.engine import Engine
 from polylect.engine.library import FileLibrary
 from polylect.engine.session import Session
+from polylect.threads import run_in_thread
 from polylect.vocab.commands import Cancel, Command, Prompt, Quit
 from polylect.vocab.content import Failure
 from polylect.vocab.errors import PolylectError
@@ -113,7 +114,7 @@ class _Conversation:
         """A long log is read in a thread, so that the host is heard meanwhile (L4). None if the end came first."""
         if not is_long(self._start):
             return open_session(self._start)
-        loading = asyncio.create_task(asyncio.to_thread(open_session, self._start))
+        loading = asyncio.create_task(run_in_thread(open_session, self._start))
         await asyncio.wait([loading, ended], return_when=asyncio.FIRST_COMPLETED)
         return loading.result() if loading.done() else None
 

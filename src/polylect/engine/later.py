@@ -35,7 +35,7 @@ class Errands:
     def __init__(self) -> None:
         self._running: set[asyncio.Task[None]] = set()
         self.threads = asyncio.Semaphore(1)
-        """For work in threads: if all of it ran at once, a turn that ends would find none to save itself in."""
+        """Exports run one at a time: each of them holds a whole conversation in memory."""
 
     def start(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)

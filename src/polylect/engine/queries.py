@@ -12,6 +12,7 @@ from polylect.engine.compact import estimate
 from polylect.engine.later import fault
 from polylect.engine.personas import GENERAL
 from polylect.engine.recall import Recalled
+from polylect.threads import run_in_thread
 from polylect.vocab.answers import (
     AgentCard,
     CommandCard,
@@ -190,7 +191,7 @@ async def _export(engine: Engine, args: Args) -> Exported:
     """Long conversations take seconds: control is heard meanwhile (L4)."""
     library, store = _library(engine), engine.agent.session.store
     async with engine.errands.threads:
-        return Exported(await asyncio.to_thread(library.export, store, str(args.get("path") or "")))
+        return Exported(await run_in_thread(library.export, store, str(args.get("path") or "")))
 
 
 def _library(engine: Engine) -> Library:

@@ -15,6 +15,7 @@ from polylect.engine.later import LATER, fault
 from polylect.engine.recall import Recalled
 from polylect.engine.session import Session
 from polylect.engine.store import MemoryStore
+from polylect.threads import run_in_thread
 from polylect.vocab.answers import SessionOpened
 from polylect.vocab.commands import OpenSession, Prompt, Rewind
 from polylect.vocab.content import Failure
@@ -60,7 +61,7 @@ def _is_long(engine: Engine, command: OpenSession) -> bool:
 
 async def _read_and_switch(engine: Engine, command: OpenSession, *, keep: bool) -> None:
     """In a thread: whoever speaks is heard while a long log is read (L4), and what runs goes on."""
-    reading = asyncio.create_task(asyncio.to_thread(_session, engine, command))
+    reading = asyncio.create_task(run_in_thread(_session, engine, command))
     try:
         session = await asyncio.shield(reading)
     except asyncio.CancelledError:
@@ -221,7 +222,7 @@ def rewind(engine: Engine, command: Rewind) -> Failure | None:
 
 
 async def _rewind(engine: Engine, command: Rewind) -> None:
-    work = asyncio.to_thread(engine.agent.checkpoints.rewind, command.to, dry_run=command.dry_run)
+    work = run_in_thread(engine.agent.checkpoints.rewind, command.to, dry_run=command.dry_run)
     failure, rewound = None, None
     try:
         rewound = await _undisturbed(work)

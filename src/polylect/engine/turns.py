@@ -13,6 +13,7 @@ from polylect.engine.agent import Agent
 from polylect.engine.later import fault
 from polylect.engine.loop import Turn
 from polylect.engine.pulse import Pulse
+from polylect.threads import run_in_thread
 from polylect.vocab.answers import Queue
 from polylect.vocab.commands import Prompt
 from polylect.vocab.errors import SessionError
@@ -225,7 +226,7 @@ class Turns:
         session = self._agent.session
         try:
             session.end(ended.turn, ended.reason, ended.usage)
-            await asyncio.to_thread(session.store.sync)
+            await run_in_thread(session.store.sync)
         except (SessionError, OSError) as error:
             _log.error("%s", error)
             self._emit(Notice(f"This turn could not be saved: {error}", "warning", turn=ended.turn))

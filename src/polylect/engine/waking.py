@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from polylect.engine.loop import Reason, Turn
 from polylect.engine.recall import CUT_OFF, owed
 from polylect.engine.script import Script
 from polylect.engine.suspension import Given, Suspension, digest
+from polylect.threads import run_in_thread
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Failure, Message, ToolCall, Usage
 from polylect.vocab.entries import Said, TurnOpened
@@ -87,7 +87,7 @@ class Woken(Turn):
         """The calls of the reply that the engine ended in: those that waited go on, all others were cut off."""
         session = self._agent.session
         try:  # a power cut must not take back that the answer was used
-            await asyncio.to_thread(session.store.sync)
+            await run_in_thread(session.store.sync)
         except OSError as error:
             raise SessionError(f"the answer cannot be kept: {error}") from error
         calls = _Rest(self._agent, self.id, self._meter, self._suspended, self._given)

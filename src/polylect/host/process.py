@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import IO, Protocol
 
 from polylect.search_paths import program_on
+from polylect.threads import run_in_thread
 
 _LAST_WORDS = 4096
 _LAST_BREATH = 0.5
@@ -216,7 +217,7 @@ async def _exit_of(child: Child) -> int:
     try:
         watch = os.pidfd_open(child.pid)
     except (OSError, AttributeError):  # it is gone already, or the system cannot do this
-        return await asyncio.to_thread(child.wait)
+        return await run_in_thread(child.wait)
     gone, loop = asyncio.Event(), asyncio.get_running_loop()
     loop.add_reader(watch, gone.set)
     try:

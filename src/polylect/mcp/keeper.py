@@ -11,6 +11,7 @@ from polylect.mcp.place import Condition, Fault, Place, PromptCommand, Resource,
 from polylect.mcp.remarks import Remarks
 from polylect.mcp.results import prompt_blocks, returned
 from polylect.mcp.tool import Listed
+from polylect.threads import run_in_thread
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Block, Server
 from polylect.vocab.events import Ask
@@ -90,7 +91,7 @@ class Keeper:
         """From connecting to the end of the connection, and why it ended."""
         try:
             async with self._place.loading:
-                link = await asyncio.to_thread(import_module, "polylect.mcp.link")  # see there what it costs
+                link = await run_in_thread(import_module, "polylect.mcp.link")  # see there what it costs
         except ImportError as error:
             return _MISSING if (error.name or "").split(".")[0] != "polylect" else str(error)
         try:

@@ -18,6 +18,7 @@ from polylect.mcp.host import in_host
 from polylect.mcp.pipes import Incoming, Outgoing
 from polylect.mcp.place import Fault, Place
 from polylect.mcp.remarks import Remarks
+from polylect.threads import run_in_thread
 from polylect.vocab.child_environment import server_environment
 from polylect.vocab.content import Server
 from polylect.wire.jsonl import MAX_LINE
@@ -47,11 +48,11 @@ async def streams(server: Server, place: Place, remarks: Remarks, lost: asyncio.
             finally:
                 await child.close()
         case "sse":
-            client = await asyncio.to_thread(_http_client, server, remarks, lost)
+            client = await run_in_thread(_http_client, server, remarks, lost)
             async with sse_client(server.url, httpx_client_factory=lambda *_, **__: client) as (incoming, outgoing):
                 yield _Watched(incoming, lost), outgoing
         case "http":
-            client = await asyncio.to_thread(_http_client, server, remarks, lost)
+            client = await run_in_thread(_http_client, server, remarks, lost)
             http = streamable_http_client(server.url, http_client=client, max_sse_event_size=MAX_LINE)
             async with client, http as (incoming, outgoing):
                 yield _Watched(incoming, lost), outgoing

@@ -11,6 +11,7 @@ from msgspec import Struct
 from polylect.providers.connection import Connection
 from polylect.providers.proxy import proxy_for
 from polylect.providers.settings import ProviderSettings
+from polylect.threads import run_in_thread
 from polylect.vocab.errors import ProviderError
 from polylect.wire.http1 import Response, Url, parse_url, request
 
@@ -183,7 +184,7 @@ class Client:
     def _trust(self) -> "asyncio.Future[SSLContext]":
         """Made once, and not on the loop: ssl takes 15 ms to load, and reading all certificates may take 20 more."""
         if self._tls is None or (self._tls.done() and self._tls.exception()):
-            self._tls = asyncio.get_running_loop().run_in_executor(None, _context, self._env, self._ca_file)
+            self._tls = asyncio.ensure_future(run_in_thread(_context, self._env, self._ca_file))
         return self._tls
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from polylect import __version__
+from polylect.threads import run_in_thread
 from polylect.vocab.errors import ToolError
 from polylect.wire.http1 import Response, request
 
@@ -91,7 +92,7 @@ def _joined(url: str, location: str) -> str:
 async def _get(url: str, private: bool) -> Page:
     place = parse(url)
     addresses = await _addresses(place, private)
-    tls = await asyncio.to_thread(_tls) if place.scheme == "https" else None
+    tls = await run_in_thread(_tls) if place.scheme == "https" else None
     try:
         reader, writer = await _connect(addresses, place, tls)
         try:

@@ -1,0 +1,44 @@
+"""Runs blocking work in a thread of its own, outside asyncio's shared pool.
+
+The pool of `asyncio.to_thread` has few threads, and whoever fills it (name servers that never answer, an extension's
+own work) keeps everybody else from working: a turn could not be saved, so it could not end. A thread that is started
+here belongs to one piece of work. Cancelling the task that waits leaves the thread behind, and neither the end of the
+event loop nor that of the process waits for it.
+
+Everything in polylect that blocks for longer than a moment goes through `run_in_thread`.
+"""
+
+import asyncio
+import errno
+from _thread import start_new_thread
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+async def run_in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Return what `work` returns, or raise what it raises. Raises OSError if the system has no thread left."""
+    loop = asyncio.get_running_loop()
+    outcome: asyncio.Future[T] = loop.create_future()
+
+    def finish(settle: Callable[[], None]) -> None:
+        if not outcome.done():  # else nobody waits any more
+            settle()
+
+    def run() -> None:
+        try:
+            settle = partial(outcome.set_result, work(*args, **kwargs))
+        except BaseException as error:  # noqa: BLE001  (raised again where the result is waited for)
+            settle = partial(outcome.set_exception, error)
+        with suppress(RuntimeError):  # the loop has been closed
+            loop.call_soon_threadsafe(finish, settle)
+
+    try:
+        start_new_thread(run, ())
+    except RuntimeError as fault:
+        raise OSError(errno.EAGAIN, f"no thread could be started: {fault}") from None
+    return await outcome
