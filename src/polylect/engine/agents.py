@@ -29,6 +29,10 @@ from polylect.vocab.ports import Tool, ToolContext, ToolReturn, ToolSpec
 
 MOST_TASKS = 5
 MOST_DEPTH = 2
+MOST_AT_WORK = 40
+"""Agents that work at the same time, however deep."""
+MOST_IN_BACKGROUND = 16
+"""Of these, those that nobody waits for."""
 _TEXT = """\
 Hand tasks to agents that work on them at the same time, each with its own conversation. Use it for work that can be \
 divided: searching in several places, changing unrelated files, checking something from a second side. An agent sees \
@@ -74,6 +78,15 @@ class Crew:
         for task in found:  # after its first step: a task that never began could not say that it has ended
             asyncio.get_running_loop().call_soon(_cancel, task)
         return bool(found) or not lane
+
+    def full(self, more: int, *, background: bool) -> str:
+        """Why so many more cannot start now; empty if they can."""
+        working, hidden = len(self._working), len(self._background)
+        if background and hidden + more > MOST_IN_BACKGROUND:
+            return f"{hidden} agents work in the background; at most {MOST_IN_BACKGROUND} may. Wait for their reports."
+        if working + more > MOST_AT_WORK:
+            return f"{working} agents are at work; at most {MOST_AT_WORK} may be. Start fewer, or do it yourself."
+        return ""
 
     @property
     def busy(self) -> bool:
@@ -167,6 +180,8 @@ class Spawn:
             return f"Agents may not be nested deeper than {most}. Do it yourself."
         if not 0 < len(wanted.tasks) <= MOST_TASKS:
             return f"Give 1 to {MOST_TASKS} tasks, not {len(wanted.tasks)}."
+        if full := self._crew.full(len(wanted.tasks), background=wanted.background):
+            return full
         unknown = sorted({task.agent for task in wanted.tasks if task.agent} - {*self._personas, GENERAL})
         known = ", ".join(sorted(self._personas)) or "none"
         return f"There is no agent {unknown[0]!r}. Known ones: {known}." if unknown else ""

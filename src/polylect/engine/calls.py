@@ -1,4 +1,9 @@
-"""A step's calls: judged in order, asked for at once, run together, answered in the model's order."""
+"""A step's calls: judged in order, asked for at once, run together, answered in the model's order.
+
+However many calls one reply asks for, the engine goes on answering its host: only the first `MOST_CALLS` are judged
+and run, `MOST_RUNNING` of them at a time, and the others get an error result, a few at a time. A reply that asks for
+more than `MOST_ANNOUNCED` is no work of a model's, and ends the turn.
+"""
 
 import asyncio
 import copy
@@ -18,7 +23,7 @@ from polylect.engine.suspension import Given
 from polylect.engine.tidy import tidy
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import UNPARSED, Outcome, PlanItem, Rule, ToolCall, ToolResult
-from polylect.vocab.errors import ToolError
+from polylect.vocab.errors import ProviderError, ToolError
 from polylect.vocab.events import (
     Ask,
     AskClosed,
@@ -38,6 +43,16 @@ STOPPED = "Stopped"
 SKIPPED = "A message from the user came first"
 MOST_OUTPUT = 200_000
 """Characters of a result that the model is shown."""
+MOST_CALLS = 128
+"""Calls of one reply that are run."""
+MOST_ANNOUNCED = 4096
+"""Calls of one reply that are listened to."""
+MOST_RUNNING = 16
+"""Calls of one reply that run at the same time; the others wait in order."""
+MOST_COMPOSITE = 8
+"""The same for calls that make calls themselves: agents and scripts."""
+SLICE = 64
+"""Calls that are announced or ended in one go, before others get a turn on the event loop."""
 SUSPENSION = 300.0
 """How long a call inside a call waits for its answer, if nothing else is set: some hosts cannot give one."""
 _log = logging.getLogger(__name__)
@@ -61,9 +76,14 @@ class Calls:
         self.given: Given | None = None
         """An answer to what will be asked first."""
         self._editing = asyncio.Lock()
+        self._slots = asyncio.Semaphore(MOST_RUNNING)
+        self._composite_slots = asyncio.Semaphore(MOST_COMPOSITE)
         self._turn_task: asyncio.Task[Any] | None = None
 
     def announce(self, call: ToolCall) -> None:
+        """The model asks for this. Raises ProviderError if that is one call too many."""
+        if len(self._called) == MOST_ANNOUNCED:
+            raise ProviderError("protocol", f"the model's reply asks for more than {MOST_ANNOUNCED} calls")
         tool = self._agent.tools.get(call.name)
         category = tool.category if tool else "exec"
         description = _described(tool, call.args) if tool else ""
@@ -73,10 +93,12 @@ class Calls:
     async def run(self) -> None:
         """Run them all. When cancelled, stop them all, and wait for that no longer than the settings say.
 
-        When one has finished and the user has a message that should not wait, the others are skipped.
+        When one has finished and the user has a message that should not wait, the others are skipped. Calls beyond
+        `MOST_CALLS` are refused.
         """
         self._turn_task = asyncio.current_task()
-        tasks = [asyncio.create_task(self._run_one(call)) for call in self._called]
+        await self._refuse_beyond()
+        tasks = [asyncio.create_task(self._run_one(call)) for call in self._called[:MOST_CALLS]]
         left = set(tasks)
         try:
             while left and not (len(left) < len(tasks) and self._interrupted()):
@@ -92,6 +114,14 @@ class Calls:
             if task.done() and not task.cancelled():
                 task.result()  # a fault of our own is not swallowed
 
+    async def _refuse_beyond(self) -> None:
+        why = f"This reply asked for {len(self._called)} calls; at most {MOST_CALLS} are run. Ask for the rest again."
+        for start in range(MOST_CALLS, len(self._called), SLICE):
+            for call in self._called[start : start + SLICE]:
+                self._refuse(call, why)
+            await self._agent.room()
+            await asyncio.sleep(0)
+
     def _interrupted(self) -> bool:
         return self._agent.settings.interrupt_mode == "immediate" and bool(self._agent.steers.texts("soon"))
 
@@ -102,10 +132,23 @@ class Calls:
         if tasks:
             await asyncio.wait(tasks, timeout=self._agent.settings.cancel_timeout)
 
-    def close(self) -> tuple[ToolResult, ...]:
-        """Every result in the model's order; a call that has none was cut short."""
-        for call in self._called:
-            self._give_up(call, "The call was stopped before it finished.", "cancelled", STOPPED)
+    async def close(self) -> tuple[ToolResult, ...]:
+        """Every result in the model's order; a call that has none was cut short.
+
+        A cancel does not interrupt this: it is raised at the caller's next wait.
+        """
+        cancelled = False
+        left = [call for call in self._called if call.call not in self._results]
+        for start in range(0, len(left), SLICE):
+            for call in left[start : start + SLICE]:
+                self._give_up(call, "The call was stopped before it finished.", "cancelled", STOPPED)
+            if start + SLICE < len(left):
+                try:
+                    await asyncio.sleep(0)
+                except asyncio.CancelledError:
+                    cancelled = True
+        if cancelled and (task := asyncio.current_task()):
+            task.cancel()
         return tuple(self._results[call.call] for call in self._called)
 
     def cut_short(self, call: str, done: str) -> None:
@@ -181,10 +224,11 @@ class Calls:
         return await self._carry_out(replace(call, args=wanted.args), tool, wanted.outside, opinion)
 
     async def _carry_out(self, call: ToolCall, tool: Tool, outside: Sequence[str], opinion: Opinion) -> None:
-        returned = await self._execute(call, tool, [*self._agent.roots(tool.category), *outside])
-        if tool.category in ("exec", "mcp"):  # what is in files has to stay as it is
-            returned = replace(returned, output=tidy(returned.output, self._agent.settings.compaction))
-        return await self._look_back(call, returned, opinion)
+        async with self._composite_slots if _is_composite(tool) else self._slots:
+            returned = await self._execute(call, tool, [*self._agent.roots(tool.category), *outside])
+            if tool.category in ("exec", "mcp"):  # what is in files has to stay as it is
+                returned = replace(returned, output=tidy(returned.output, self._agent.settings.compaction))
+            return await self._look_back(call, returned, opinion)
 
     async def _allowed(self, call: ToolCall, tool: Tool, opinion: Opinion, gated: str) -> Wanted | None:
         """What may be done. None if that is nothing, and the model has been told why."""
@@ -309,7 +353,7 @@ class Calls:
             return self._crashed(call, f"{type(error).__name__}: {error}")
         finally:
             for meter in (self._agent.meter, self._meter):
-                if not getattr(tool, "composite", False):  # else its steps, or its agents' calls, count
+                if not _is_composite(tool):  # else its steps, or its agents' calls, count
                     meter.tool_seconds += asyncio.get_running_loop().time() - began
                     meter.processes += tool.category == "exec"
 
@@ -398,6 +442,11 @@ def _in_full(rule: Rule, tool: Tool) -> Rule:
     """A host that was asked about a server's tool knows it by the model's name; rules go by the full one."""
     named = getattr(tool, "long_name", "")
     return replace(rule, value=named) if named and (rule.kind, rule.value) == ("tool", tool.name) else rule
+
+
+def _is_composite(tool: Tool) -> bool:
+    """Whether its calls make calls themselves."""
+    return bool(getattr(tool, "composite", False))
 
 
 def _described(tool: Tool, args: dict[str, Any]) -> str:

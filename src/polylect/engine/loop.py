@@ -34,6 +34,8 @@ Reason = Literal["end", "cancelled", "length", "refused", "limit", "error"]
 _REASONS: dict[Stop, Reason] = {"end": "end", "calls": "end", "length": "length", "refused": "refused"}
 MOST_REMINDERS = 3
 """How often in a turn the user's own code can send the model back: by rules, and when it would stop."""
+MOST_AT_ONCE = 64
+"""Model events that are taken in one go, before others get a turn on the event loop."""
 _log = logging.getLogger(__name__)
 
 
@@ -227,7 +229,7 @@ class Turn:
                 kept = True
             await calls.run()
         finally:
-            self._close(calls, kept=kept)
+            await self._close(calls, kept=kept)
         return reply
 
     async def _listen(self, reply: Reply) -> None:
@@ -237,12 +239,15 @@ class Turn:
             async with aclosing(self._agent.provider.stream(self._request())) as stream:
                 retrying: Retrying | None = None
                 while batch := await self._next(stream, retrying):
-                    for event in batch:
-                        reply.take(event)
-                        if watch and (broken := watch(event)):
-                            raise RuleBroken(broken)
+                    for start in range(0, len(batch), MOST_AT_ONCE):
+                        if start:
+                            await asyncio.sleep(0)
+                        for event in batch[start : start + MOST_AT_ONCE]:
+                            reply.take(event)
+                            if watch and (broken := watch(event)):
+                                raise RuleBroken(broken)
+                        await self._agent.room()
                     retrying = batch[-1] if isinstance(batch[-1], Retrying) else None
-                    await self._agent.room()
             if not reply.ended:
                 raise ProviderError("protocol", "the model's reply broke off in the middle", retryable=True)
         except BaseException as error:
@@ -251,9 +256,9 @@ class Turn:
             reply.break_off("cancelled" if stopped else "error", str(error), given_up=given_up)
             raise
 
-    def _close(self, calls: Calls, *, kept: bool) -> None:
+    async def _close(self, calls: Calls, *, kept: bool) -> None:
         """Every call gets its end, and a stored call its stored result."""
-        results = Message("tool", calls.close())
+        results = Message("tool", await calls.close())
         try:
             if kept:
                 self._agent.session.say("", results)

@@ -44,6 +44,8 @@ class Reply:
         self._used = used
         self._renamed: dict[str, str] = {}
         """What a call under way is called: the model's id to ours."""
+        self._copies: dict[str, int] = {}
+        """How often an id of the model's has come."""
         self._open = StringIO()  # a list would hold an object for every chunk, ten times the text itself
         self._thinking = False
         self._attempt = 0
@@ -112,8 +114,8 @@ class Reply:
             case ToolCall(call):
                 block = ToolCall(self._unique(block.call), block.name, block.args, block.extra)
                 self._renamed.pop(call, None)
-                self._content.append(block)
                 self._announce(block)
+                self._content.append(block)
             case Text(text) | Thinking(text):
                 if text and not self._open.tell():  # it came whole
                     delta = ThinkingDelta if isinstance(block, Thinking) else TextDelta
@@ -129,10 +131,11 @@ class Reply:
     def _unique(self, call: str) -> str:
         """Hosts and vendors tell calls apart by id alone, for the whole conversation."""
         if call not in self._renamed:
-            id, count = call, 1
+            id, count = call, self._copies.get(call, 1)
             while id in self._used:
                 count += 1
                 id = f"{call}-{count}"
+            self._copies[call] = count
             self._used.add(id)
             self._renamed[call] = id
         return self._renamed[call]

@@ -98,7 +98,7 @@ class Woken(Turn):
             self._say(ReplyEnded("calls"))
             await calls.run()
         finally:
-            self._close(calls, kept=True)
+            await self._close(calls, kept=True)
 
 
 class _Rest(Calls):

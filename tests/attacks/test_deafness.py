@@ -1,0 +1,87 @@
+"""Whatever a model asks for in one reply, the engine hears its host: `ping`, `stop` and signals are answered in time.
+
+Promised on a quiet machine: a ping is answered within 250 ms, a stop and SIGTERM within 2 s.
+"""
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from attacks.deafness import Listener, results
+from engine_process import Engine, Place, message
+from machine import slowness, within
+
+PING = 0.25
+END = 2.0
+DONE = '[[reply]]\ntext = "done"\n'
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    with Place(tmp_path) as place:
+        (place.workspace / "notes.txt").write_text("alpha\n")
+        yield place
+
+
+def asks_for(*calls: str, batch: int = 1) -> str:
+    """A script whose first reply is these calls, each a table of the scripted provider's."""
+    agents = '[[reply]]\nwhen = { prompt = "sub" }\nsay = [{ hang = true }]\n'
+    return f"batch = {batch}\n{agents}[[reply]]\nwhen = {{ step = 1 }}\nsay = [{', '.join(calls)}]\n{DONE}"
+
+
+def call(name: str, repeat: int = 1, **args: object) -> str:
+    return toml({"call": name, "args": args, "repeat": repeat})
+
+
+def toml(value: object) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)} = {toml(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml, value))}]"
+    return json.dumps(value)
+
+
+def assert_heard(listener: Listener) -> None:
+    assert listener.worst < PING or listener.worst < PING * slowness(), f"a ping waited {listener.worst:.2f} s"
+
+
+def prompted(engine: Engine) -> Listener:
+    listener = Listener(engine)
+    listener.ping()  # answered when all is loaded
+    listener.worst = 0.0
+    engine.send(message("go"))
+    return listener
+
+
+MANY = {
+    "2000 searches": call("Grep", 2000, pattern="alpha"),
+    "2000 reads": call("Read", 2000, file_path="notes.txt"),
+    "4000 of an unknown tool": call("Nothing", 4000),
+    "300 agents in the background": call("Spawn", 300, tasks=[{"name": "a", "prompt": "sub"}], background=True),
+}
+
+
+@pytest.mark.parametrize("calls", MANY.values(), ids=MANY.keys())
+def test_thousands_of_calls_in_one_reply(place: Place, calls: str) -> None:
+    engine = place.started("--force", script=asks_for(calls, batch=1000))
+    listener = prompted(engine)
+    lines = listener.until("stream_end")
+    assert len(results(lines)) >= 300
+    assert_heard(listener)
+
+
+@pytest.mark.parametrize("end", ["stop", "signal"])
+def test_a_stop_and_a_signal_in_the_middle_of_2000_searches(place: Place, end: str) -> None:
+    engine = place.started("--force", script=asks_for(MANY["2000 searches"]))
+    prompted(engine).until("tool_running")
+    with within(END):
+        if end == "stop":
+            engine.send({"type": "stop"})
+            engine.until("stream_end")
+        else:
+            engine.signal(signal.SIGTERM)
+            engine.rest()
+            assert engine.wait() == 143
