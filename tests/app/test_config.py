@@ -52,10 +52,10 @@ def test_flag_beats_environment_beats_project_beats_user(place: Files) -> None:
     place.own.write_text('[default]\nmodel = "user"')
     assert place.load()["model"] == "user"
     place.projects.write_text('[default]\nmodel = "project"')
-    assert place.load()["model"] == "project"
+    assert place.load(trust_workspace=True)["model"] == "project"
     place.env["POLYLECT_MODEL"] = "environment"
-    assert place.load()["model"] == "environment"
-    assert place.load(model="flag")["model"] == "flag"
+    assert place.load(trust_workspace=True)["model"] == "environment"
+    assert place.load(trust_workspace=True, model="flag")["model"] == "flag"
 
 
 def test_an_empty_variable_says_nothing(place: Files) -> None:
@@ -120,7 +120,9 @@ def test_a_provider_has_settings_of_its_own(place: Files) -> None:
 def test_both_files_may_speak_of_providers(place: Files) -> None:
     place.own.write_text('[providers.scripted]\nbase_url = "http://mine"')
     place.projects.write_text('[providers.scripted]\nmodel = "theirs"')
-    assert place.load() == {"provider": "scripted", "base_url": "http://mine", "model": "theirs"}
+    trusting = place.load(trust_workspace=True)
+    assert (trusting["base_url"], trusting["model"]) == ("http://mine", "theirs")
+    assert place.load() == {"provider": "scripted", "base_url": "http://mine"}
 
 
 @pytest.mark.parametrize(
@@ -167,7 +169,7 @@ def test_hooks_of_all_trusted_files_are_run(place: Files) -> None:
     row = {"matcher": "Bash|Edit", "command": "check", "timeout": 5}
     assert place.load()["hooks"] == {"PreToolUse": [row]}
     assert len(place.notes) == 1
-    assert "hooks is ignored in a project's file" in place.notes[0]
+    assert "ignored in a project's file: hooks.PreToolUse, hooks.Stop;" in place.notes[0]
     assert place.load(trust_workspace=True)["hooks"] == {
         "PreToolUse": [row, {"command": "also"}],
         "Stop": [{"command": "end"}],

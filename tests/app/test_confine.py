@@ -90,7 +90,9 @@ def test_a_project_can_forbid_but_not_allow(tmp_path: Path) -> None:
     assert found["deny"] == ["Bash(rm:*)", "Bash(git push:*)"]
     assert found["ask"] == ["Edit"]
     assert not [name for name in found if name.startswith("sandbox")]
-    assert len(notes) == 5
+    ignored = "tools.allow, sandbox.mode, sandbox.network, sandbox.writable, sandbox.hidden"
+    assert f"ignored in a project's file: {ignored};" in notes[0]
+    assert len(notes) == 1
     trusted = config.gather({"trust_workspace": True}, env, str(workspace), [])
     assert (trusted["allow"], trusted["sandbox"]) == (["Bash"], "off")
 

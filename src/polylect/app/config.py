@@ -1,11 +1,12 @@
 """Settings from flags, environment and files, in that order of strength.
 
 Files are `./.polylect/config.toml` and the user's `polylect/config.toml`. tomllib costs 13 ms, so it is imported only
-where a file exists. A project's file comes with a repository that may not be trusted: what would widen rights or send
-keys elsewhere is taken from it only with --trust-workspace.
+where a file exists. A project's file comes with a repository that may not be trusted: without --trust-workspace only
+what `project_settings.py` lists is taken from it, and that can only narrow rights.
 """
 
 import os
+import stat
 
 from polylect.providers.check import choose_provider
 
@@ -66,23 +67,10 @@ _BUDGET: Keys = {
     )
 }
 _KEYS |= _BUDGET
-_WIDENING = (
-    *("approval_mode", "force", "allow_list", "sessions_root", "api_key", "base_url", "ca_file", "mcp_servers"),
-    *(
-        "hooks",
-        "allow",
-        "sandbox",
-        "sandbox_network",
-        "sandbox_writable",
-        "sandbox_hidden",
-        "path",
-        "required",
-        "sandbox_env",
-    ),
-)
 HOOKS = ("PreToolUse", "PostToolUse", "UserPromptSubmit", "SessionStart", "SessionEnd", "Stop", "PreCompact")
 _ADDING = ("deny", "ask", "sandbox_hidden", *HOOKS)
 """Lists that a stronger place adds to: what one place forbids, no other can allow."""
+_MOST_BYTES = 1024 * 1024
 _NUMBER = (int, float)
 _TABLES: dict[str, dict[str, type | tuple[type, ...]]] = {
     "providers": {
@@ -127,14 +115,11 @@ def load(flags: Values, env: dict[str, str], workspace: str, notes: list[str]) -
 
 def gather(flags: Values, env: dict[str, str], workspace: str, notes: list[str]) -> Values:
     """All settings that were made anywhere; those of providers in `providers`, by name."""
-    found: Values = {}
-    for path in files(env, workspace):
-        ours = path == user_file(env) or bool(flags.get("trust_workspace"))
-        found = _over(found, _read(path, ours, notes))
+    found = from_files(env, workspace, notes, trusted=bool(flags.get("trust_workspace")))
     if isinstance(named := flags.get("config"), str):
         if not os.path.isfile(named):
             raise ConfigError(f"--config {named}: there is no such file")
-        found = _over(found, _read(named, True, notes))
+        found = _over(found, _read(named))
     flags = {**flags, **_extensions(flags, found.pop("extensions", None), env)}
     _name_ignored_extensions(flags, workspace, notes)
     found |= {name: env[variable] for variable, name in _ENVIRONMENT.items() if env.get(variable)}
@@ -150,6 +135,20 @@ def _provider(found: Values, env: dict[str, str]) -> str:
     if found.get("script"):
         return "scripted"
     return choose_provider(env, model=str(found.get("model") or ""), tables=found.get("providers"))
+
+
+def from_files(env: dict[str, str], workspace: str, notes: list[str], *, trusted: bool) -> Values:
+    """What the user's file says, and the project's: all of it where it is trusted, else what narrows."""
+    own = user_file(env)
+    settings: Values = {}
+    for path in files(env, workspace):
+        if trusted or path == own:
+            settings = _over(settings, _read(path))
+        else:
+            from polylect.app.project_settings import narrowed  # only where a project has a file
+
+            settings = narrowed(settings, path, workspace, notes)
+    return settings
 
 
 def choose(found: Values, provider: str) -> Values:
@@ -180,32 +179,56 @@ def files(env: dict[str, str], workspace: str) -> list[str]:
 
 
 def user_file(env: dict[str, str]) -> str:
-    folder = env.get("XDG_CONFIG_HOME") or os.path.join(env.get("HOME") or os.path.expanduser("~"), ".config")
+    folder = env.get("XDG_CONFIG_HOME") or ""
+    if not os.path.isabs(folder):  # it would be meant from the workspace
+        folder = os.path.join(env.get("HOME") or os.path.expanduser("~"), ".config")
     return os.path.join(folder, "polylect", "config.toml")
 
 
-def _read(path: str, trusted: bool, notes: list[str]) -> Values:
+def parse_file(path: str, most_bytes: int = _MOST_BYTES, most_dots: int = 0) -> Values:
+    """A file of TOML. Bounded, so that no file holds up a start: neither its size nor its nesting, nor a pipe.
+
+    `most_dots` bounds the dots of a line, for files of strangers. Raises ConfigError.
+    """
     import tomllib  # 13 ms, and only where there is a file
 
     try:
-        with open(path, "rb") as file:
-            data = tomllib.load(file)
+        data = _content(path, most_bytes)
+        if most_dots and any(line.count(b".") > most_dots for line in data.split(b"\n")):
+            raise ValueError(f"a line has more than {most_dots} dots")
+        return tomllib.loads(data.decode())
+    except RecursionError:
+        raise ConfigError(f"{path}: its tables or lists are nested too deeply") from None
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: {error}") from None
+
+
+def _content(path: str, most: int) -> bytes:
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError("it is not a regular file")
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise ValueError(f"it has more than {most} bytes")
+    return data
+
+
+def _read(path: str) -> Values:
+    """The settings of a file that may set everything."""
+    data = parse_file(path)
     found: Values = {}
     mcp = data.get("mcp")
     if isinstance(mcp, dict) and (servers := mcp.pop("servers", None)) is not None:
-        _take(path, "mcp.servers", "mcp_servers", _servers(path, servers), found, trusted, notes)
+        found["mcp_servers"] = _servers(path, servers)
     hooks = data.pop("hooks", None)
     if hooks is not None:
-        _take(path, "hooks", "hooks", check_hooks(path, hooks), found, trusted, notes)
-    for key, value in _flat(data):
+        found["hooks"] = check_hooks(path, hooks)
+    for key, value in flatten(path, data):
         section, _, rest = key.partition(".")
         if section in _TABLES:
-            found = _over(found, {section: _table_key(path, section, rest, value, trusted, notes)})
+            found = _over(found, {section: _table_key(path, section, rest, value)})
         else:
-            name = _checked(path, key, value, _KEYS)
-            _take(path, key, name, value, found, trusted, notes)
+            found[check_value(path, key, value)] = value
     return found
 
 
@@ -290,6 +313,14 @@ def has_extensions(values: Values, env: dict[str, str], workspace: str) -> bool:
     return bool(values.get("extensions")) or any(name.endswith(".py") and name[0] != "_" for name in names)
 
 
+def flatten(path: str, data: Values) -> list[tuple[str, object]]:
+    """Each setting by its place, as `sandbox.network`. Raises ConfigError."""
+    try:
+        return _flat(data)
+    except RecursionError:
+        raise ConfigError(f"{path}: its tables are nested too deeply") from None
+
+
 def _flat(data: Values, prefix: str = "") -> list[tuple[str, object]]:
     pairs: list[tuple[str, object]] = []
     for key, value in data.items():
@@ -297,40 +328,43 @@ def _flat(data: Values, prefix: str = "") -> list[tuple[str, object]]:
     return pairs
 
 
-def _table_key(path: str, section: str, rest: str, value: object, trusted: bool, notes: list[str]) -> Values:
+def _table_key(path: str, section: str, rest: str, value: object) -> Values:
     """One setting of one name. The name of a model may hold dots; the last word is the setting."""
     owner, _, name = rest.rpartition(".")
     _checked(path, name, value, {known: (known, kind) for known, kind in _TABLES[section].items()})
     if name in _CHOICES and value not in _CHOICES[name]:
-        raise ConfigError(f"{path}: {section}.{rest} is one of {', '.join(_CHOICES[name])}, not {value!r}")
-    taken: Values = {}
-    _take(path, f"{section}.{rest}", name, value, taken, trusted, notes)
-    return {owner: taken}
+        raise ConfigError(f"{path}: {section}.{rest} is one of {', '.join(_CHOICES[name])}, not {_short(value)}")
+    return {owner: {name: value}}
 
 
-def _take(path: str, key: str, name: str, value: object, found: Values, trusted: bool, notes: list[str]) -> None:
-    if name in _WIDENING and not trusted:
-        notes.append(
-            f"{path}: {key} is ignored in a project's file; set it in your own, or start with --trust-workspace"
-        )
-    else:
-        found[name] = value
+def check_value(path: str, key: str, value: object) -> str:
+    """What a setting is called among the values. Raises ConfigError where there is none, or the value cannot be its."""
+    return _checked(path, key, value, _KEYS)
+
+
+def _short(value: object) -> str:
+    """A wrong value for an error text. A file may hold a number or a list that cannot be written out."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):
+        return "that"
+    return text if len(text) <= 100 else f"{text[:100]}..."
 
 
 def _checked(path: str, key: str, value: object, known: Keys) -> str:
     if key not in known:
         from difflib import get_close_matches  # 8 ms, and only for an error
 
-        near = get_close_matches(key, known, n=1)
-        raise ConfigError(f"{path}: there is no setting {key}" + (f"; did you mean {near[0]}?" if near else ""))
+        near = get_close_matches(key[:100], known, n=1)
+        raise ConfigError(f"{path}: there is no setting {key[:100]}" + (f"; did you mean {near[0]}?" if near else ""))
     name, kind = known[key]
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         wanted = " or ".join(one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,)))
-        raise ConfigError(f"{path}: {key} takes a {wanted}, not {value!r}")
+        raise ConfigError(f"{path}: {key} takes a {wanted}, not {_short(value)}")
     if isinstance(value, int | float) and value < 0:
-        raise ConfigError(f"{path}: {key} cannot be below zero, and is {value!r}")
+        raise ConfigError(f"{path}: {key} cannot be below zero, and is {_short(value)}")
     if isinstance(value, float) and not value < float("inf"):  # nor is nan below anything
-        raise ConfigError(f"{path}: {key} takes a finite number, not {value!r}")
+        raise ConfigError(f"{path}: {key} takes a finite number, not {_short(value)}")
     if isinstance(value, list) and not all(isinstance(one, str) for one in value):
-        raise ConfigError(f"{path}: {key} takes a list of texts, not {value!r}")
+        raise ConfigError(f"{path}: {key} takes a list of texts, not {_short(value)}")
     return name

@@ -14,7 +14,7 @@ from polylect.providers.models import Catalogue, Price, Row
 
 _FAMILY = "claude"
 _SERVE_FAMILY = ("anthropic", "bedrock", "vertex")
-_CREDENTIALS = ("api_key", "base_url", "project", "profile", "model")
+_CREDENTIALS = ("api_key", "base_url", "region", "project", "profile", "model")
 _HEAD = ("PROVIDER", "MODEL", "WINDOW", "OUTPUT", "CAN", "$ PER MILLION TOKENS")
 
 

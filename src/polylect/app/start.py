@@ -269,7 +269,7 @@ def _check_provider(values: config.Values, env: dict[str, str]) -> None:
     provider = str(values["provider"])
     if provider not in PROVIDERS:
         raise CannotStart(f"there is no provider {provider!r}; providers are {', '.join(PROVIDERS)}")
-    names = ("api_key", "base_url", "project", "profile", "model")
+    names = ("api_key", "base_url", "region", "project", "profile", "model")
     told = {name: str(values[name]) for name in names if values.get(name)}
     if reason := check(provider, **told, env=env):
         raise CannotStart(reason)

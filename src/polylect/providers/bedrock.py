@@ -16,7 +16,7 @@ from polylect.providers.faults import Service
 from polylect.providers.http import Client
 from polylect.providers.models import Catalogue
 from polylect.providers.retry import Retries
-from polylect.providers.settings import ProviderSettings
+from polylect.providers.settings import ProviderSettings, host_label
 from polylect.providers.sigv4 import Keys, signed
 from polylect.vocab.errors import ProviderError
 from polylect.vocab.ports import ModelEvent, ModelInfo, ModelRequest, Provider
@@ -33,12 +33,8 @@ class Bedrock:
     def __init__(self, settings: ProviderSettings) -> None:
         self._settings = settings
         self._profile = _profile(settings)
-        self._region = (
-            settings.region
-            or settings.find("AWS_REGION", "AWS_DEFAULT_REGION")
-            or self._profile.get("region", "")
-            or REGION
-        )
+        region = settings.region or settings.find("AWS_REGION", "AWS_DEFAULT_REGION") or self._profile.get("region", "")
+        self._region = host_label("bedrock", "region", region or REGION)
         base = settings.base_url or f"https://bedrock-runtime.{self._region}.amazonaws.com"
         self._base = base.rstrip("/")
         self._client = Client.of(settings)

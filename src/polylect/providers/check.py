@@ -27,6 +27,8 @@ _CREDENTIALS = {
     "vertex": (("VERTEX_PROJECT_ID", "VERTEX_ACCESS_TOKEN"), ("VERTEX_PROJECT_ID", "GOOGLE_APPLICATION_CREDENTIALS")),
 }
 """Providers in the order in which they are tried where nobody names one, and variables that together are enough."""
+_LABEL = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
+_REGIONS = {"bedrock": ("AWS_REGION", "AWS_DEFAULT_REGION"), "vertex": ("VERTEX_REGION", "CLOUD_ML_REGION")}
 _OR_SCRIPTED = "or try without one: --provider scripted"
 
 
@@ -74,6 +76,7 @@ def check(
     *,
     api_key: str = "",
     base_url: str = "",
+    region: str = "",
     project: str = "",
     profile: str = "",
     model: str = "",
@@ -85,6 +88,9 @@ def check(
     rule = _RULES.get(provider)
     if rule is None:
         return None
+    places = {"region": region or _first(env, _REGIONS.get(provider, ())), "project": project}
+    if fault := next((fault for name, value in places.items() if (fault := label_fault(provider, name, value))), ""):
+        return fault
     key_names, base_names, credentials = rule
     base = base_url or _first(env, base_names)
     if base and not _is_address(base):
@@ -185,6 +191,13 @@ def _local(model: str) -> str | None:
     from polylect.providers import gguf
 
     return gguf.missing(model)
+
+
+def label_fault(provider: str, name: str, value: str) -> str:
+    """What is wrong with a part of an address; empty if nothing is. As a region, `evil.example/` would get the key."""
+    if len(value) <= 63 and _LABEL.issuperset(value):
+        return ""
+    return f"{provider}: the {name} {value[:80]!r} may hold only a-z, 0-9 and -"
 
 
 def _is_address(text: str) -> bool:

@@ -5,6 +5,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from polylect.providers.check import label_fault
+from polylect.vocab.errors import ProviderError
+
 
 class ProviderSettings(Struct, frozen=True):
     """What flags, environment and configuration say. Empty means: not said. `env` is the process environment."""
@@ -26,3 +29,10 @@ class ProviderSettings(Struct, frozen=True):
     def find(self, *names: str) -> str:
         """The first of these environment variables that is set to something."""
         return next((self.env[name] for name in names if self.env.get(name)), "")
+
+
+def host_label(provider: str, name: str, value: str) -> str:
+    """A setting that becomes part of an address, such as a region. Raises ProviderError if it cannot be one."""
+    if fault := label_fault(provider, name, value):
+        raise ProviderError("bad_request", fault)
+    return value

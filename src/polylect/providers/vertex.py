@@ -15,10 +15,11 @@ from polylect.providers.google_token import Tokens, read_credentials
 from polylect.providers.http import Client
 from polylect.providers.models import Catalogue
 from polylect.providers.retry import Retries
-from polylect.providers.settings import ProviderSettings
+from polylect.providers.settings import ProviderSettings, host_label
 from polylect.vocab.errors import ProviderError
 from polylect.vocab.ports import ModelEvent, ModelInfo, ModelRequest, Provider
 from polylect.wire import sse
+from polylect.wire.http1 import quoted
 
 REGION = "us-east5"
 _HELP = "GOOGLE_APPLICATION_CREDENTIALS, VERTEX_PROJECT_ID and VERTEX_REGION to where the model is enabled"
@@ -30,7 +31,8 @@ class Vertex:
 
     def __init__(self, settings: ProviderSettings) -> None:
         self._settings = settings
-        self._region = settings.region or settings.find("VERTEX_REGION", "CLOUD_ML_REGION") or REGION
+        region = settings.region or settings.find("VERTEX_REGION", "CLOUD_ML_REGION") or REGION
+        self._region = host_label("vertex", "region", region)
         host = "" if self._region == "global" else f"{self._region}-"
         self._base = (settings.base_url or f"https://{host}aiplatform.googleapis.com").rstrip("/").removesuffix("/v1")
         self._client = Client.of(settings)
@@ -75,8 +77,11 @@ class Vertex:
     def _url(self, model: str) -> str:
         if not self._project:
             raise ProviderError("bad_request", "vertex: no project: set VERTEX_PROJECT_ID")
-        place = f"projects/{self._project}/locations/{self._region}"
-        return f"{self._base}/v1/{place}/publishers/anthropic/models/{model}:streamRawPredict"
+        project = host_label("vertex", "project", self._project)
+        place = f"projects/{project}/locations/{self._region}"
+        return (
+            f"{self._base}/v1/{place}/publishers/anthropic/models/{quoted(model).replace('%40', '@')}:streamRawPredict"
+        )
 
     def _body(self, request: ModelRequest, draft: Draft) -> dict[str, Any]:
         caching = bool(self._settings.extra.get("prompt_caching", True))
