@@ -40,6 +40,9 @@ class FolderContext:
         self.asked.append(question)
         return self.answers.pop(0) if self.answers else Answer("", "deny", reason="nobody is there")
 
+    def reading_fault(self, path: str) -> str:
+        return ""
+
     def plan(self, items: Sequence[PlanItem]) -> None:
         self.plans.append(list(items))
 

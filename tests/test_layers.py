@@ -15,7 +15,7 @@ ROWS = (
     (3, "host tape engine providers tools mcp extensions"),
     (2, "dialects apis"),
     (1, "vocab wire"),
-    (0, "plug search_paths threads"),
+    (0, "plug plain_files repository search_paths threads"),
 )
 ROW = {folder: row for row, folders in ROWS for folder in folders.split()}
 IMPURE = frozenset(["asyncio", "os", "sys", "socket", "subprocess", "time", "random", "uuid"])

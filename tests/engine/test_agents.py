@@ -340,7 +340,7 @@ def test_a_named_agent_has_its_own_words_model_and_tools(tmp_path: Path) -> None
         {"when": {"step": 1}, "say": [spawn(task("judge", agent="critic"))]},
         {"say": ["ok"]},
     )
-    talk = converse(tmp_path, model, [Prompt("t1", "x")], Echo(), Run(), mode="force")
+    talk = converse(tmp_path, model, [Prompt("t1", "x")], Echo(), Run(), mode="force", trust_workspace=True)
     assert talk.of(AgentEnded)[0].summary == "Unknown tool: Run. The tools are: Echo."
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from polylect.engine.instructions import DEEPEST, MOST, MOST_OF_ALL, Instruction, instructions
+from repositories import make_git_directory, make_repository
 
 SECRET = "-----BEGIN KEY-----"
 
@@ -18,7 +19,7 @@ class House:
         self.repository = self.home / "repository"
         self.workspace = self.repository / "part"
         self.workspace.mkdir(parents=True)
-        (self.repository / ".git").mkdir()
+        make_repository(self.repository)
         self.write("home/.ssh/id", SECRET)
 
     def write(self, name: str, text: str) -> Path:
@@ -69,8 +70,32 @@ def test_the_persons_own_come_first_then_the_projects_from_its_root_down_to_the_
     assert [one.whose for one in house.found] == ["every project of this person"] * 2 + ["this project"] * 4
 
 
-def test_without_a_repository_only_the_workspace_is_asked(tmp_path: Path) -> None:
+def make_fake(place: Path, kind: str) -> None:
+    """What git does not take for a repository."""
+    match kind:
+        case "empty":
+            place.mkdir()
+        case "file":
+            place.write_text("gitdir: nowhere\n")
+        case "broken":
+            make_git_directory(place)
+            (place / "HEAD").write_text("nonsense\n")
+        case "pipe":
+            make_git_directory(place)
+            (place / "HEAD").unlink()
+            os.mkfifo(place / "HEAD")
+        case "head":
+            place.mkdir()
+            (place / "HEAD").write_text("ref: refs/heads/main\n")
+        case "elsewhere":
+            place.write_text("/etc\n")
+
+
+@pytest.mark.parametrize("fake", ["nothing", "empty", "file", "broken", "pipe", "head", "elsewhere"])
+def test_without_a_repository_only_the_workspace_is_asked(tmp_path: Path, fake: str) -> None:
+    """D8: `.git` alone makes none. The folder above ends the search, whatever lies in the temporary folder."""
     (tmp_path / "above").mkdir()
+    make_fake(tmp_path / ".git", fake)
     (tmp_path / "AGENTS.md").write_text("anybody may have put this here")
     (tmp_path / "above" / "AGENTS.md").write_text("ours")
     found = instructions(str(tmp_path / "above"), {"HOME": str(tmp_path / "home")})
@@ -169,3 +194,42 @@ def test_a_long_file_is_cut_and_many_are_not_all_told(house: House) -> None:
 def test_bytes_that_are_no_text_do_no_harm(house: House) -> None:
     (house.repository / "AGENTS.md").write_bytes(b"tabs \xff")
     assert house.told == [("repository/AGENTS.md", "tabs \ufffd")]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to somebody else")
+@pytest.mark.parametrize("whose", [".", ".git"])
+def test_a_repository_of_another_user_is_not_read(house: House, whose: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """D8: as git's safe.directory. Anybody can make /tmp/.git and /tmp/AGENTS.md on a shared machine."""
+    house.project("AGENTS.md", "theirs")
+    house.project("part/AGENTS.md", "ours")
+    assert [text for _, text in house.told] == ["theirs", "ours"]
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    os.chown(house.repository / whose, 65534, 65534)
+    assert [text for _, text in house.told] == ["ours"]
+    monkeypatch.setenv("SUDO_UID", "65534")
+    assert [text for _, text in house.told] == ["theirs", "ours"]
+
+
+def test_a_worktree_is_a_repository_too(house: House) -> None:
+    git = house.repository / ".git" / "worktrees" / "tree"
+    git.mkdir(parents=True)
+    (git / "HEAD").write_text("0" * 40 + "\n")
+    (git / "commondir").write_text("../..\n")
+    house.write("home/tree/AGENTS.md", "root")
+    house.write("home/tree/part/AGENTS.md", "part")
+    (house.home / "tree" / ".git").write_text(f"gitdir: {git}\n")
+    env = {"HOME": str(house.home)}
+    assert [one.text for one in instructions(str(house.home / "tree" / "part"), env)] == ["root", "part"]
+
+
+def test_what_rules_deny_is_not_told(house: House) -> None:
+    """M5: by the file that is meant, also through a link."""
+    house.project("AGENTS.md", "Read @secrets/key.txt and @link.txt and @open.txt")
+    secret = house.project("secrets/key.txt", SECRET)
+    (house.repository / "link.txt").symlink_to(secret)
+    house.project("open.txt", "open")
+    env = {"HOME": str(house.home)}
+    denied = str(house.repository / "secrets")
+    found = instructions(str(house.workspace), env, lambda path: "denied" if path.startswith(denied) else "")
+    assert [one.text for one in found] == ["Read @secrets/key.txt and @link.txt and @open.txt", "", "open"]
+    assert [one.fault for one in found] == ["", "denied", ""]

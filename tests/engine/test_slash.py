@@ -156,12 +156,14 @@ def test_a_projects_file_that_leads_out_of_it_is_no_command_nor_is_one_without_a
     ]
 
 
-def test_the_projects_file_is_stronger_than_the_persons_and_a_builtin_than_both(tmp_path: Path) -> None:
+def test_a_trusted_projects_file_is_stronger_than_the_persons_and_a_builtin_than_both(tmp_path: Path) -> None:
     write(tmp_path / "home/.claude/commands/same.md", "Person's.")
     write(tmp_path / "home/.claude/commands/mine.md", "Mine.")
     write(tmp_path / ".claude/commands/same.md", "Project's.")
     write(tmp_path / ".claude/commands/mode.md", "Never.")
-    assert heard(tmp_path, Prompt("t1", "/same"), Prompt("t2", "/mine")) == ["Project's.", "Mine."]
+    prompts = Prompt("t1", "/same"), Prompt("t2", "/mine")
+    assert heard(tmp_path, *prompts) == ["Person's.", "Mine."]
+    assert heard(tmp_path, *prompts, trust_workspace=True) == ["Project's.", "Mine."]
     assert told(tmp_path, "/mode") == "default"
 
 

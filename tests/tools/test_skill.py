@@ -10,6 +10,7 @@ from doubles_tools import FolderContext
 from polylect.tools.skill import MOST_LISTED
 from polylect.tools.standard import standard_tools
 from polylect.vocab.ports import Tool, ToolReturn
+from repositories import make_repository
 
 
 class Home:
@@ -20,7 +21,7 @@ class Home:
         self.repository = path / "repository"
         self.workspace = self.repository / "packages" / "one"
         self.workspace.mkdir(parents=True)
-        (self.repository / ".git").mkdir()
+        make_repository(self.repository)
         self.user.mkdir()
 
     def skill(self, folder: Path, name: str, text: str) -> Path:

@@ -16,6 +16,7 @@ from polylect.engine.gate import opens
 from polylect.engine.hooks import NoHooks, Place
 from polylect.engine.host_calls import HostCalls
 from polylect.engine.prompt import system_prompt
+from polylect.engine.reading_rules import reading_fault
 from polylect.engine.rulebook import Rulebook, configured_rules, rules_in
 from polylect.engine.session import Session
 from polylect.engine.settings import Mode, Settings
@@ -119,6 +120,10 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         notice, self.command_notice = self.command_notice, ""
         return notice
 
+    def reading_fault(self, path: str, *, chosen: bool = False) -> str:
+        """Why rules keep the file at this resolved path from being told to the model; see reading_rules.py."""
+        return reading_fault(self.rules, path, chosen=chosen)
+
     def usable(self) -> dict[str, Tool]:
         """The tools there are in the mode at hand."""
         mode = self.mode
@@ -140,7 +145,8 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         return [tool.spec for tool in self.usable().values() if not getattr(tool, "deferred", False)]
 
     def system(self) -> str:
-        return system_prompt(self.settings.workspace, self.settings.system_prompt, self.session.contexts)
+        settings = self.settings
+        return system_prompt(settings.workspace, settings.system_prompt, self.session.contexts, self.reading_fault)
 
     def frame(self) -> tuple[int, int]:
         """Tokens of instructions and of tools, by their length."""

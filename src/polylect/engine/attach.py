@@ -1,11 +1,15 @@
-"""Files and pictures that come with a prompt: read, or refused before anything is stored."""
+"""Files and pictures that come with a prompt: read, or refused before anything is stored.
+
+A file that a rule denies to Read is refused as well. The file that was judged is the one that is opened.
+"""
 
 import base64
 import os
-import stat
 from collections.abc import Sequence
 
 from polylect.engine import pictures
+from polylect.engine.prompt_files import Fault, no_fault
+from polylect.plain_files import open_resolved
 from polylect.vocab.content import Attachment, Block, Document, File, Image, Link, Text
 
 MOST_TEXT = 1024 * 1024
@@ -17,13 +21,16 @@ class AttachmentError(Exception):
     """An attachment cannot be taken; the text names it and says why."""
 
 
-def blocks(text: str, attachments: Sequence[Attachment], workspace: str) -> tuple[Block, ...]:
-    """A prompt's words and what came with them, as the model will see them."""
+def blocks(text: str, attachments: Sequence[Attachment], workspace: str, fault: Fault = no_fault) -> tuple[Block, ...]:
+    """A prompt's words and what came with them, as the model will see them.
+
+    `fault` says why a file must not be told to the model. Raises AttachmentError.
+    """
     found: list[Block] = [Text(text)] if text else []
     for attachment in attachments:
         match attachment:
             case File(path):
-                found.append(_read(path, workspace))
+                found.append(_read(path, workspace, fault))
             case Link(uri, name):
                 found.append(Text(f"[Attached: {name or uri} ({uri})]"))
             case Image():
@@ -33,9 +40,9 @@ def blocks(text: str, attachments: Sequence[Attachment], workspace: str) -> tupl
     return tuple(found)
 
 
-def _read(path: str, workspace: str) -> Block:
+def _read(path: str, workspace: str, fault: Fault) -> Block:
     full = os.path.join(workspace, os.path.expanduser(path))
-    data, size = _content(path, full)
+    data, size = _content(path, full, fault)
     if media_type := _image_type(path, data):
         return Image(media_type, base64.b64encode(data).decode())
     if b"\0" in data[:8192]:
@@ -66,22 +73,18 @@ def _given(image: Image) -> Image:
     raise AttachmentError(f"an attached image ({image.media_type}) is not of a kind that can be used")
 
 
-def _content(path: str, full: str) -> tuple[bytes, int]:
+def _content(path: str, full: str, fault: Fault) -> tuple[bytes, int]:
     """At most as much as an image may have, and the true size. Never waits on a pipe or a device."""
     try:
-        with open(full, "rb", opener=_open_at_once) as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise AttachmentError(f"the attached file {path} is not a regular file")
+        real = os.path.realpath(full)
+        if why := fault(real):
+            raise AttachmentError(f"the attached file {path} is not read: {why}")
+        with open(open_resolved(real), "rb") as file:
             data = file.read(MOST_IMAGE + 1)
-            return data, max(status.st_size, len(data))  # what the kernel makes up has no size
+            return data, max(os.fstat(file.fileno()).st_size, len(data))  # what the kernel makes up has no size
     except (OSError, ValueError) as error:  # ValueError: a path that no file can have
-        why = getattr(error, "strerror", None) or error
+        why = getattr(error, "strerror", None) or str(error)
         raise AttachmentError(f"the attached file {path} cannot be read: {why}") from None
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _image_type(path: str, data: bytes) -> str:

@@ -431,6 +431,9 @@ class Context:
     async def ask(self, question: Ask) -> Answer:
         return await self._calls.put(self.call, question)
 
+    def reading_fault(self, path: str) -> str:
+        return self.agent.reading_fault(path)
+
     def plan(self, items: Sequence[PlanItem]) -> None:
         self._calls.plan(self.call, items)
 

@@ -6,6 +6,7 @@
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -74,7 +75,8 @@ class Engine:
         self.crew = Crew()
         self.turns = Turns(self.agent, pulse, on_end=self._remind, at_work=lambda: self.crew.busy)
         places = _places(self.settings.workspace)
-        self.personas = find_personas(places)
+        trusted = self.settings.trust_workspace
+        self.personas = find_personas(places, trusted=trusted, fault=self.agent.reading_fault)
         spawn = (OneAgent if self.settings.one_agent else Spawn)(self.agent, self.personas, self._report, self.crew)
         self.agent.tools[spawn.name] = spawn
         self.agent.tools[ExitPlanMode.name] = ExitPlanMode(self._leave_plan)
@@ -251,7 +253,8 @@ class Engine:
     def _read(self, command: Prompt | Steer) -> Message | Failure:
         """What the model will see of it, or why it cannot be taken."""
         try:
-            content = attach.blocks(command.text, command.attachments, self.settings.workspace)
+            fault = partial(self.agent.reading_fault, chosen=True)
+            content = attach.blocks(command.text, command.attachments, self.settings.workspace, fault)
         except attach.AttachmentError as error:
             return Failure("bad_attachment", str(error), "host")
         return Message("user", content) if content else Failure("empty_prompt", "the prompt is empty", "host")
@@ -377,7 +380,7 @@ class Engine:
 
 
 def _places(workspace: str) -> tuple[str, ...]:
-    """Where agents are described: by the user, and, stronger, by the project."""
+    """Where agents and commands are described: by the user, then by the project."""
     return (os.path.expanduser("~"), workspace)
 
 

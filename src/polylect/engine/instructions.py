@@ -2,15 +2,18 @@
 
 First the person's own (`polylect/AGENTS.md` in the configuration folder, `~/.claude/CLAUDE.md`), then the project's,
 from the repository's root down to the workspace. A project may come from anybody: it can include its own files only,
-no link leads out of it, and hidden files are left alone.
+no link leads out of it, and hidden files are left alone. What the rules deny to Read is not told either. The file that
+was judged is the one that is opened.
 """
 
 import os
-import stat
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
+from polylect.engine.prompt_files import Fault, no_fault
+from polylect.plain_files import read_resolved
+from polylect.repository import folders_from_root
 from polylect.wire.pattern import pattern
 
 NAMES = ("AGENTS.md", "CLAUDE.md")
@@ -32,33 +35,24 @@ class Instruction(Struct, frozen=True):
     fault: str = ""
 
 
-def instructions(workspace: str, env: Mapping[str, str]) -> list[Instruction]:
-    """In the order they are told. Files that are not there are not mentioned."""
-    reading = _Reading(os.path.realpath(env.get("HOME") or os.path.expanduser("~")))
-    settings = env.get("XDG_CONFIG_HOME") or os.path.join(reading.home, ".config")
+def instructions(workspace: str, env: Mapping[str, str], fault: Fault = no_fault) -> list[Instruction]:
+    """In the order they are told. Files that are not there are not mentioned; `fault` says why one must not be told."""
+    reading = _Reading(os.path.realpath(env.get("HOME") or os.path.expanduser("~")), fault)
+    settings = env.get("XDG_CONFIG_HOME") or ""
+    settings = settings if os.path.isabs(settings) else os.path.join(reading.home, ".config")
     for path in (os.path.join(settings, "polylect", "AGENTS.md"), os.path.join(reading.home, ".claude", "CLAUDE.md")):
         reading.take(path, root="", whose="every project of this person")
-    folders = list(_folders(os.path.realpath(workspace)))
+    folders = folders_from_root(os.path.realpath(workspace))
     for folder in folders:
         for name in NAMES:
             reading.take(os.path.join(folder, name), root=folders[0])
     return reading.found
 
 
-def _folders(workspace: str) -> list[str]:
-    """From the repository's root down. Without a repository only the workspace: the others may be anybody's."""
-    found = [workspace]
-    while not os.path.lexists(os.path.join(found[0], ".git")):
-        parent = os.path.dirname(found[0])
-        if parent == found[0]:
-            return [workspace]
-        found.insert(0, parent)
-    return found
-
-
 class _Reading:
-    def __init__(self, home: str) -> None:
+    def __init__(self, home: str, fault: Fault) -> None:
         self.home = home
+        self._fault = fault
         self.found: list[Instruction] = []
         self._seen: set[str] = set()
         self._left = MOST_OF_ALL
@@ -71,7 +65,8 @@ class _Reading:
         if real in self._seen:
             return
         self._seen.add(real)
-        fault = _obstacle(path, real, root, depth) or ("there is too much of it already" if not self._left else "")
+        fault = _obstacle(path, real, root, depth) or self._fault(real)
+        fault = fault or ("there is too much of it already" if not self._left else "")
         text = "" if fault else _read(real)
         if text is None:
             fault, text = "it is not a file that can be read", ""
@@ -92,19 +87,11 @@ def _obstacle(path: str, real: str, root: str, depth: int) -> str:
 
 
 def _read(path: str) -> str | None:
-    """The text of a plain file, cut where it is too long. A pipe or a device must not hold us up."""
+    """The text of a plain file, cut where it is too long."""
     try:
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC)
+        text = read_resolved(path, MOST * 4).decode("utf-8", "replace").strip()
     except OSError:
         return None
-    try:
-        if not stat.S_ISREG(os.fstat(file).st_mode):
-            return None
-        text = os.read(file, MOST * 4).decode("utf-8", "replace").strip()
-    except OSError:
-        return None
-    finally:
-        os.close(file)
     return text if len(text) <= MOST else f"{text[:MOST]}\n[the rest of {path} is left out]"
 
 

@@ -8,15 +8,17 @@
     ---
     You review changes. ...
 
-They are looked for in `.polylect/agents` and `.claude/agents` of the workspace and of the user's home.
+They are looked for in `.polylect/agents` and `.claude/agents` of the workspace and of the user's home. One of a project
+that is not trusted chooses no model, and does not take the place of the user's own.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from polylect.engine.prompt_files import markdown_in
+from polylect.engine.prompt_files import Fault, markdown_in, no_fault, strongest
 from polylect.wire.front_matter import listed, split_front
 
 _FOLDERS = (".claude/agents", ".polylect/agents")
@@ -40,10 +42,15 @@ class Persona(Struct, frozen=True):
         return not self.tools or tool in self.tools
 
 
-def find_personas(places: Sequence[str]) -> dict[str, Persona]:
-    """All that are described in these places; later ones win."""
-    read = (parse(text) for _, text in markdown_in(places, _FOLDERS, _LARGEST))
-    return {persona.name: persona for persona in read if persona}
+def find_personas(places: Sequence[str], *, trusted: bool = False, fault: Fault = no_fault) -> dict[str, Persona]:
+    """All that are described in these places, the project's last."""
+    read = ((parse(file.text), file.own) for file in markdown_in(places, _FOLDERS, _LARGEST, fault))
+    personas = (
+        (persona.name, persona if own or trusted else replace(persona, model=""), own)
+        for persona, own in read
+        if persona
+    )
+    return strongest(personas, trusted=trusted)
 
 
 def parse(text: str) -> Persona | None:

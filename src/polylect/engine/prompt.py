@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import date
 
 from polylect.engine.instructions import instructions
+from polylect.engine.prompt_files import Fault, no_fault
 
 _WHO = """\
 You are polylect, a coding agent. You work on the files of one workspace through tools, on behalf of a person who \
@@ -21,8 +22,9 @@ Work this way:
 """
 
 
-def system_prompt(workspace: str, custom: str, contexts: Sequence[str]) -> str:
-    parts = [_WHO, _where(workspace), *_instructions(workspace)]
+def system_prompt(workspace: str, custom: str, contexts: Sequence[str], fault: Fault = no_fault) -> str:
+    """`fault` says why a file must not be told to the model."""
+    parts = [_WHO, _where(workspace), *_instructions(workspace, fault)]
     if custom:
         parts.append(custom)
     if contexts:
@@ -34,6 +36,6 @@ def _where(workspace: str) -> str:
     return f"Workspace: {workspace}\nSystem: {platform.system()}\nToday: {date.today().isoformat()}"
 
 
-def _instructions(workspace: str) -> list[str]:
-    told = instructions(workspace, os.environ)
+def _instructions(workspace: str, fault: Fault) -> list[str]:
+    told = instructions(workspace, os.environ, fault)
     return [f"Instructions for {one.whose}, from {one.path}:\n\n{one.text}" for one in told if one.text]

@@ -6,21 +6,28 @@
     ---
     Review $ARGUMENTS and tell what is wrong.
 
-They are looked for in `.polylect/commands` and `.claude/commands` of the workspace and of the user's home. A project's
-file that leads out of the project is not read: what is there is none of the model's business.
+They are looked for in `.polylect/commands` and `.claude/commands` of the workspace and of the user's home. A project
+may come from anybody: its file that leads out of the project is not read, and takes the place of the user's own only
+where the workspace is trusted. Nor is a file read that the rules keep from being read.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from msgspec import Struct
 
 from polylect.engine.rules import is_below
+from polylect.plain_files import read_resolved
 from polylect.wire.front_matter import split_front
 
 _FOLDERS = (".claude/commands", ".polylect/commands")
 _LARGEST = 256 * 1024
+_MOST_FILES = 1000
 _WORDS = "$ARGUMENTS"
+Fault = Callable[[str], str]
+"""Why the file at a resolved path must not be told to the model; empty if it may be."""
+T = TypeVar("T")
 
 
 class PromptFile(Struct, frozen=True):
@@ -35,28 +42,64 @@ class PromptFile(Struct, frozen=True):
         return f"{self.text}\n\nArguments: {words}" if words else self.text
 
 
-def find_prompt_files(places: Sequence[str]) -> dict[str, PromptFile]:
-    """All that are in these places; later ones win. One without a word is none."""
-    read = ((name, parse(name, text)) for name, text in markdown_in(places, _FOLDERS, _LARGEST))
-    return {name: file for name, file in read if file.text}
+class MarkdownFile(Struct, frozen=True):
+    name: str
+    text: str
+    own: bool
+    """Whether it is the user's, not the project's."""
 
 
-def markdown_in(places: Sequence[str], folders: Sequence[str], largest: int) -> Iterator[tuple[str, str]]:
-    """The Markdown files in these folders of each place, by name and text. The last place is the project's."""
+def no_fault(path: str) -> str:
+    return ""
+
+
+def find_prompt_files(
+    places: Sequence[str], *, trusted: bool = False, fault: Fault = no_fault
+) -> dict[str, PromptFile]:
+    """All that are in these places, the project's last. One without a word is none."""
+    files = markdown_in(places, _FOLDERS, _LARGEST, fault)
+    parsed = ((file.name, parse(file.name, file.text), file.own) for file in files)
+    return strongest((row for row in parsed if row[1].text), trusted=trusted)
+
+
+def strongest(files: Iterable[tuple[str, T, bool]], *, trusted: bool) -> dict[str, T]:
+    """By name, later ones first; but a project's only takes the place of the user's own where it is trusted."""
+    found: dict[str, T] = {}
+    own: set[str] = set()
+    for name, value, is_own in files:
+        if is_own:
+            own.add(name)
+        if is_own or trusted or name not in own:
+            found[name] = value
+    return found
+
+
+def markdown_in(
+    places: Sequence[str], folders: Sequence[str], largest: int, fault: Fault = no_fault
+) -> Iterator[MarkdownFile]:
+    """The Markdown files in these folders of each place. The last place is the project's, if it is not the only one."""
+    project = places[-1] if places[-1] not in places[:-1] else ""
     for place, folder in ((place, os.path.join(place, name)) for place in places for name in folders):
-        for file in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+        bound = os.path.realpath(place) if place == project else "/"
+        for file in _names(folder):
             name, ending = os.path.splitext(file)
-            bound = os.path.realpath(place) if place == places[-1] else "/"
-            if ending == ".md" and (text := _read(os.path.realpath(os.path.join(folder, file)), bound, largest)):
-                yield name, text
+            if ending == ".md" and (text := _read(os.path.join(folder, file), bound, largest, fault)):
+                yield MarkdownFile(name, text, own=place != project)
 
 
-def _read(path: str, bound: str, largest: int) -> str:
-    if not is_below(path, bound) or not os.path.isfile(path):  # a pipe would keep us waiting for good
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))[:_MOST_FILES]
+    except OSError:
+        return []
+
+
+def _read(path: str, bound: str, largest: int, fault: Fault) -> str:
+    real = os.path.realpath(path)
+    if not is_below(real, bound) or fault(real):
         return ""
     try:
-        with open(path, encoding="utf-8-sig") as file:
-            return file.read(largest)
+        return read_resolved(real, largest).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError):
         return ""
 

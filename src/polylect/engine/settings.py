@@ -16,6 +16,8 @@ class Settings(Struct, frozen=True):
     """Zero means no limit. Times are in seconds."""
 
     workspace: str
+    trust_workspace: bool = False
+    """Whether the project's own files may also widen rights: choose models, replace the user's commands and agents."""
     model: str = ""
     mode: Mode = "default"
     thinking: int = 0

@@ -17,7 +17,7 @@ from polylect import __version__
 from polylect.engine import switching
 from polylect.engine.configure import BadSetting
 from polylect.engine.later import LATER
-from polylect.engine.prompt_files import find_prompt_files
+from polylect.engine.prompt_files import PromptFile, find_prompt_files
 from polylect.vocab.answers import CommandCard
 from polylect.vocab.commands import OpenSession
 from polylect.vocab.content import Text, Usage
@@ -50,7 +50,7 @@ class Slash:
         builtin = [CommandCard(name, one.description, one.hint, builtin=True) for name, one in _BUILTIN.items()]
         files = [
             CommandCard(name, file.description, file.hint)
-            for name, file in find_prompt_files(self._places).items()
+            for name, file in self._files().items()
             if name not in _BUILTIN
         ]
         servers = self._engine.servers
@@ -64,9 +64,14 @@ class Slash:
         name, words = found[1], (found[2] or "").strip()
         if builtin := _BUILTIN.get(name):
             return replace(heard, answer=await builtin.act(self._engine, words, say))
-        if file := find_prompt_files(self._places).get(name):
+        if file := self._files().get(name):
             return replace(heard, text=file.filled(words))
         return await self._ask_server(heard, name, words)
+
+    def _files(self) -> dict[str, PromptFile]:
+        agent = self._engine.agent
+        trusted = agent.settings.trust_workspace
+        return find_prompt_files(self._places, trusted=trusted, fault=agent.reading_fault)
 
     async def _ask_server(self, heard: Heard, name: str, words: str) -> Heard:
         servers = self._engine.servers

@@ -3,6 +3,8 @@
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from polylect.repository import find_repository, is_git_directory, read_line
+
 SECRETS = (
     *("~/.ssh", "~/.gnupg", "~/.aws", "~/.azure", "~/.kube", "~/.password-store", "~/.local/share/keyrings"),
     *(
@@ -80,31 +82,19 @@ def temporary_paths(env: Mapping[str, str]) -> list[str]:
 
 def git_paths(workspace: str) -> Iterator[str]:
     """Where git keeps what belongs to this workspace, if that is outside of it: of a folder above, or of a worktree."""
-    folder = workspace
-    while not os.path.lexists(place := os.path.join(folder, ".git")):
-        if folder == (folder := os.path.dirname(folder)):
-            return
-    if os.path.isdir(place) and not os.path.islink(place):
+    repository = find_repository(workspace)
+    if repository is None:
+        return
+    place = os.path.join(repository.folder, ".git")
+    if repository.git == place and not os.path.islink(place):
         yield place
     elif os.path.isfile(place):
-        own = os.path.realpath(os.path.join(folder, _line(place).removeprefix("gitdir: ")))
-        back = os.path.realpath(os.path.join(own, _line(os.path.join(own, "gitdir")) or "nowhere"))
+        own = repository.git
+        back = os.path.realpath(os.path.join(own, read_line(os.path.join(own, "gitdir")) or "nowhere"))
         common, kind = os.path.split(os.path.dirname(own))
         # Whoever wrote .git may have meant any folder. A worktree's own one points back and lies in a repository.
-        if back == os.path.realpath(place) and kind == "worktrees" and _is_repository(common):
+        if back == os.path.realpath(place) and kind == "worktrees" and is_git_directory(common):
             yield common
-
-
-def _is_repository(folder: str) -> bool:
-    return all(os.path.exists(os.path.join(folder, name)) for name in ("HEAD", "objects", "refs"))
-
-
-def _line(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(4096).strip().replace("\0", "?")
-    except OSError:
-        return ""
 
 
 def _is_made(path: str) -> bool:

@@ -50,7 +50,7 @@ class Skill(TypedTool[Arguments]):
         skill = skills.get(args.skill.strip().removeprefix("/"))
         if not skill:
             raise ToolError(f"There is no skill {args.skill!r}. The skills are: {', '.join(skills) or 'none'}.")
-        body = read_body(skill)
+        body = read_body(skill, context.reading_fault)
         if "$ARGUMENTS" in body:
             body = body.replace("$ARGUMENTS", args.args)
         elif args.args:

@@ -1,10 +1,11 @@
 """Skills: folders with a SKILL.md, which says how some kind of work is done here."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
+from polylect.repository import folders_from_root
 from polylect.tools.files import opened_file
 from polylect.tools.paths import PROC, is_inside
 from polylect.vocab.errors import ToolError
@@ -28,28 +29,13 @@ class SkillFile(Struct, frozen=True):
 
 def skill_folders(workspace: str, env: Mapping[str, str]) -> list[tuple[str, str]]:
     """Folders that exist and may hold skills, the nearest first, and for each what it must not lead out of."""
-    root = _project_root(workspace)
-    found: list[tuple[str, str]] = []
-    folder = workspace
-    while True:
-        found += [(os.path.join(folder, name), root) for name in _PROJECT]
-        if folder == root:
-            break
-        folder = os.path.dirname(folder)
+    folders = folders_from_root(workspace)
+    found = [(os.path.join(folder, name), folders[0]) for folder in reversed(folders) for name in _PROJECT]
     home = env.get("HOME") or os.path.expanduser("~")
-    config = env.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    config = env.get("XDG_CONFIG_HOME") or ""
+    config = config if os.path.isabs(config) else os.path.join(home, ".config")
     found += [(os.path.join(config, "polylect", "skills"), ""), (os.path.join(home, ".claude", "skills"), "")]
     return [(path, bound) for path, bound in found if os.path.isdir(path)]
-
-
-def _project_root(workspace: str) -> str:
-    """The repository's root; without a repository, the workspace is all there is of the project."""
-    folder = workspace
-    while not os.path.exists(os.path.join(folder, ".git")):
-        if (parent := os.path.dirname(folder)) == folder:
-            return workspace
-        folder = parent
-    return folder
 
 
 def find_skills(folders: Sequence[tuple[str, str]]) -> dict[str, SkillFile]:
@@ -81,14 +67,17 @@ def _described(path: str, folder: str, bound: str) -> SkillFile | None:
     return SkillFile(front.get("name") or folder, front.get("description", ""), path, bound)
 
 
-def read_body(skill: SkillFile) -> str:
-    return split_front(_read(skill.path, skill.bound, MOST_BODY))[1]
+def read_body(skill: SkillFile, fault: Callable[[str], str]) -> str:
+    """Its instructions. `fault` says why a file must not be told to the model. Raises ToolError."""
+    return split_front(_read(skill.path, skill.bound, MOST_BODY, fault))[1]
 
 
-def _read(path: str, bound: str, most: int) -> str:
+def _read(path: str, bound: str, most: int, fault: Callable[[str], str] = lambda path: "") -> str:
     """A repository may hold a link to anything; what it links to outside of itself is not its skill."""
     real = os.path.realpath(path)
     if is_inside(real, (PROC,)) or (bound and not is_inside(real, (os.path.realpath(bound),))):
         raise ToolError(f"{path} leads out of the project.")
+    if why := fault(real):
+        raise ToolError(f"{path} is not read: {why}.")
     with opened_file(path, real) as file:
         return os.pread(file, most, 0).decode(errors="replace")

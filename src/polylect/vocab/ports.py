@@ -228,6 +228,10 @@ class ToolContext(Protocol):
         """Put a question to the person, on behalf of this call. With nobody there, the answer is no."""
         ...
 
+    def reading_fault(self, path: str) -> str:
+        """Why rules keep the file at this path, absolute and without links, from the model; empty if none does."""
+        ...
+
     def plan(self, items: Sequence[PlanItem]) -> None:
         """Show what is to be done and how far it has come, in the place of what was shown before."""
         ...

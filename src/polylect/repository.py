@@ -1,0 +1,100 @@
+"""The repository that a folder belongs to: what git itself would take for one, if it is the user's own.
+
+Instructions and skills are read from a repository's root down to the workspace, and the sandbox lets commands write to
+its git directory. An empty `.git` in `/tmp`, or one of another user, must not make a repository of everything below it.
+So the rules are those of git (setup.c): a git directory has a valid HEAD, objects and refs; a file `.git` names one;
+the search ends at the boundary of a file system; and folder, file and git directory belong to the current user
+(`safe.directory`). Exceptions that git's configuration makes to the last rule are not known here.
+"""
+
+import os
+import stat
+from typing import NamedTuple
+
+_HEX = frozenset("0123456789abcdef")
+_MOST = 4096
+_POINTER = "gitdir: "
+
+
+class Repository(NamedTuple):
+    """`folder` holds `.git`; `git` is the git directory, elsewhere if `.git` is a file."""
+
+    folder: str
+    git: str
+
+
+def find_repository(folder: str) -> Repository | None:
+    """The repository of this absolute folder; None if it is in none, or in one that git would refuse to use."""
+    try:
+        device = os.stat(folder).st_dev
+        while True:
+            place = os.path.join(folder, ".git")
+            if is_git_directory(place):
+                return _own(folder, place, place)
+            if _is_file(place):
+                git = _pointed_to(place)  # git looks no further, wherever the file leads
+                return _own(folder, place, git) if is_git_directory(git) else None
+            if folder == (folder := os.path.dirname(folder)) or os.stat(folder).st_dev != device:
+                return None
+    except OSError:
+        return None
+
+
+def folders_from_root(workspace: str) -> list[str]:
+    """From the repository's root down to the workspace. Without one only the workspace: others may be anybody's."""
+    found = [workspace]
+    if repository := find_repository(workspace):
+        while found[0] != repository.folder:
+            found.insert(0, os.path.dirname(found[0]))
+    return found
+
+
+def is_git_directory(path: str) -> bool:
+    """Whether git would work with it: HEAD is valid, and there are objects and refs, maybe of the main work tree's."""
+    common = read_line(os.path.join(path, "commondir"))
+    shared = os.path.join(path, common) if common else path
+    parts = (os.path.join(shared, name) for name in ("objects", "refs"))
+    return _has_head(path) and all(map(os.path.isdir, parts))
+
+
+def _has_head(path: str) -> bool:
+    head = os.path.join(path, "HEAD")
+    if os.path.islink(head):
+        return os.readlink(head).startswith("refs/")
+    text = read_line(head)
+    return text.removeprefix("ref:").strip().startswith("refs/") or (len(text) in (40, 64) and _HEX.issuperset(text))
+
+
+def _pointed_to(place: str) -> str:
+    line = read_line(place)
+    path = line.removeprefix(_POINTER) if line.startswith(_POINTER) else ""
+    return os.path.realpath(os.path.join(os.path.dirname(place), path)) if path else ""
+
+
+def _own(folder: str, place: str, git: str) -> Repository | None:
+    return Repository(folder, git) if all(map(_is_ours, (folder, place, git))) else None
+
+
+def _is_ours(path: str) -> bool:
+    """As git's safe.directory: of the current user, or, for root by sudo, of the one who called it."""
+    owner, user = os.lstat(path).st_uid, os.geteuid()
+    sudo = os.environ.get("SUDO_UID", "") if user == 0 else ""
+    return owner == user or (sudo.isdecimal() and owner == int(sudo))
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except OSError:
+        return False
+
+
+def read_line(path: str) -> str:
+    """The text of a small file of git's; empty if it is not there, or is a pipe."""
+    try:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY)) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return ""
+            return file.read(_MOST).decode("utf-8", "replace").strip().replace("\0", "?")
+    except OSError:
+        return ""
