@@ -79,9 +79,8 @@ class Vertex:
             raise ProviderError("bad_request", "vertex: no project: set VERTEX_PROJECT_ID")
         project = host_label("vertex", "project", self._project)
         place = f"projects/{project}/locations/{self._region}"
-        return (
-            f"{self._base}/v1/{place}/publishers/anthropic/models/{quoted(model).replace('%40', '@')}:streamRawPredict"
-        )
+        name = quoted(model).replace("%40", "@").replace("%3A", ":")  # as Google writes them
+        return f"{self._base}/v1/{place}/publishers/anthropic/models/{name}:streamRawPredict"
 
     def _body(self, request: ModelRequest, draft: Draft) -> dict[str, Any]:
         caching = bool(self._settings.extra.get("prompt_caching", True))
