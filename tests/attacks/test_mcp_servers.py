@@ -6,7 +6,9 @@ and a server that was not up when the input ended was never reported.
 
 import asyncio
 import os
+import select
 import sys
+import time
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from engine_process import Frame, Place, message
-from machine import PATIENCE, within
+from machine import PATIENCE, slowness, within
 from polylect.host import Server, ServerFailed, allow_all, connect
 
 pytest.importorskip("mcp", reason="no wheel of the MCP SDK for this machine")
@@ -159,3 +161,21 @@ def test_D1_add_server_returns_when_the_server_is_up_and_raises_when_it_failed(p
 
 def plain(way: str) -> Server:
     return Server("plain", command=sys.executable, args=(str(PLAIN), way))
+
+
+def test_50_000_tools_of_one_server_do_not_make_the_engine_deaf(place: Place) -> None:
+    configure(place, "Many:50000")
+    script = ECHO.replace('"echo"', '"last"')
+    engine = place.started("--approval-mode", "force", script=script)
+    engine.send(message("go"))
+    frames: list[Frame] = []
+    slowest = 0.0
+    while "stream_end" not in [frame["type"] for frame in frames[-3:]]:
+        sent = time.monotonic()
+        engine.send({"type": "ping"})
+        frames += engine.until("pong")
+        slowest = max(slowest, time.monotonic() - sent)
+        select.select([], [], [], 0.02)  # a host that pings without a pause would take the engine's time
+    assert slowest < 0.25 or slowest < 0.25 * slowness(), f"a ping took {slowest:.2f} s"
+    assert [len(frame["tools"]) for frame in frames if frame["type"] == "mcp_ready"] == [50_000]
+    assert text_of(frames) == "It says last."

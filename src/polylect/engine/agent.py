@@ -129,6 +129,11 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         mode = self.mode
         return {name: tool for name, tool in self.tools.items() if mode in getattr(tool, "modes", (mode,))}
 
+    def tool(self, name: str) -> Tool | None:
+        """The tool of this name, if there is one in the mode at hand."""
+        tool, mode = self.tools.get(name), self.mode
+        return tool if tool is not None and mode in getattr(tool, "modes", (mode,)) else None
+
     def abilities(self) -> Abilities:
         """What is offered with the model in use."""
         info = self.provider.info(self.settings.model)

@@ -199,10 +199,9 @@ class Calls:
     # One call.
 
     async def _run_one(self, call: ToolCall, gated: str = "") -> None:
-        tools = self._agent.usable()
-        tool = tools.get(call.name)
+        tool = self._agent.tool(call.name)
         if tool is None:
-            known = ", ".join(sorted(tools))
+            known = ", ".join(sorted(spec.name for spec in self._agent.specs()))
             return self._refuse(call, f"Unknown tool: {call.name}. The tools are: {known}.")
         if UNPARSED in call.extra:
             return self._refuse(

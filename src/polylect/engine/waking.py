@@ -116,7 +116,7 @@ class _Rest(Calls):
         if waiting is None:
             return self._finish(call, ToolReturn(CUT_OFF, ok=False), "cancelled", "Cut off")
         call = replace(call, args=waiting.args)
-        if not isinstance(self._agent.usable().get(call.name), Script):
+        if not isinstance(self._agent.tool(call.name), Script):
             return self._refuse(call, f"{waiting.told}\nThere is no {call.name} any more.")
         script = Script(waiting, self._given.get(call.call))
         _, judged = self._judge(script, call.args)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from importlib import import_module
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -35,12 +35,12 @@ _MISSING = "MCP needs the Python package mcp, and it is not installed here: pip 
 class Keeper:
     """One server and what is known of it. `on_change` is called whenever a host should hear of it again."""
 
-    def __init__(self, server: Server, place: Place, on_change: Callable[["Keeper"], None]) -> None:
+    def __init__(self, server: Server, place: Place, on_change: Callable[["Keeper"], Awaitable[None]]) -> None:
         self.server = server
         self.condition: Condition = "connecting"
         self.added = monotonic()
         self.reported = False
-        """Whether it has come up or failed at least once."""
+        """Whether the host has heard at least once that it came up or failed."""
         self.reason = ""
         self.listed: list[Listed] = []
         self.prompts: tuple[PromptCommand, ...] = ()
@@ -81,7 +81,8 @@ class Keeper:
             if came_up and monotonic() - began > STEADY:
                 chances = RESTARTS
             if not came_up or not chances:
-                return self._fail(fault if came_up or chances else f"it crashed and did not come up again: {fault}")
+                again = "" if came_up or chances else "it crashed and did not come up again: "
+                return await self._fail(f"{again}{fault}")
             chances -= 1
             self._remarks.log(logging.WARNING, f"{fault}; starting it again")
             self.condition = "connecting"
@@ -101,7 +102,7 @@ class Keeper:
                 ) as self._link:
                     self.listed = await self._link.tools()
                     deadline.reschedule(None)
-                    self._come_up()
+                    await self._come_up()
                     await self._link.lost.wait()
             return self._explained("the server ended")
         except TimeoutError:
@@ -109,25 +110,23 @@ class Keeper:
         except Exception as error:  # noqa: BLE001  (whatever a server or the SDK does, it is that server's end only)
             return self._explained(link.why(error))
 
-    def _come_up(self) -> None:
+    async def _come_up(self) -> None:
         assert self._link
         self._version = self._link.version
         self.condition = "ready"
         self._decided.set()
-        self.reported = True
-        self._on_change(self)
+        await self._on_change(self)
         self._refresh("prompts")
         self._refresh("resources")
 
-    def _fail(self, reason: str) -> None:
+    async def _fail(self, reason: str) -> None:
         self.condition, self.reason = "failed", reason
         had_prompts = bool(self.prompts)
         self.listed, self.prompts, self.resources = [], (), ()
         if had_prompts:
             self._place.on_commands()
         self._decided.set()
-        self.reported = True
-        self._on_change(self)
+        await self._on_change(self)
 
     def _explained(self, fault: str) -> str:
         summary = self._remarks.summary()
@@ -165,7 +164,7 @@ class Keeper:
         listed = await link.tools()
         if listed != self.listed and self.condition == "ready":
             self.listed = listed
-            self._on_change(self)
+            await self._on_change(self)
 
     async def _renew_prompts(self, link: "Link") -> None:
         prompts = tuple(await link.prompts())

@@ -13,12 +13,14 @@ from typing import Any
 
 import httpx2
 import mcp_types as types
+import msgspec
 from mcp import Client, MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from polylect import __version__
 from polylect.mcp.elicit import action, address, question
+from polylect.mcp.large import Pages
 from polylect.mcp.place import Fault, Place, PromptCommand, Resource
 from polylect.mcp.remarks import Remarks
 from polylect.mcp.tool import Listed
@@ -38,9 +40,10 @@ _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO,
 class Link:
     """A server that has answered. `lost` is set once it will answer no more."""
 
-    def __init__(self, client: Client, lost: asyncio.Event) -> None:
+    def __init__(self, client: Client, lost: asyncio.Event, pages: Pages) -> None:
         self.lost = lost
         self._client = client
+        self._pages = pages
 
     @property
     def version(self) -> str:
@@ -48,13 +51,15 @@ class Link:
         return f"{info.name} {info.version}".strip() if info else ""
 
     async def tools(self) -> list[Listed]:
-        pages = await _all(self._client.list_tools)
-        return [
-            Listed(tool.name, tool.description or "", tool.input_schema)
-            for page in pages
-            for tool in page.tools
-            if not (tool.execution and tool.execution.task_support == "required")  # a way of calling we do not have
-        ]
+        """All tools. Raises Fault, and what the SDK raises."""
+        listed: list[Listed] = []
+        for page in await _all(self._client.list_tools):
+            large = await self._pages.take(page.meta)
+            if large is not None:
+                session: Any = self._client.session
+                session.validate_tool_result = _unchecked  # it would ask for the whole list again at each call
+            listed += _listed(page.tools) if large is None else large
+        return listed
 
     async def prompts(self) -> list[PromptCommand]:
         pages = await _all(self._client.list_prompts)
@@ -106,10 +111,11 @@ async def connected(
 ) -> AsyncIterator[Link]:
     """A link for as long as the block runs. `on_change` hears that tools, prompts or resources are others now."""
     async with AsyncExitStack() as stack:
+        pages = Pages()
         for mode in _MODES:
             lost = asyncio.Event()
             client = Client(
-                streams(server, place, remarks, lost),
+                streams(server, place, remarks, lost, pages),
                 mode=mode,
                 cache=None,
                 client_info=types.Implementation(name="polylect", version=__version__),
@@ -127,7 +133,17 @@ async def connected(
         if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
             listening = asyncio.create_task(_listen(client, on_change))
             stack.callback(listening.cancel)
-        yield Link(client, lost)
+        yield Link(client, lost, pages)
+
+
+def _listed(tools: list[types.Tool]) -> Iterator[Listed]:
+    for tool in tools:
+        if not (tool.execution and tool.execution.task_support == "required"):  # a way of calling we do not have
+            yield Listed(tool.name, tool.description or "", msgspec.json.encode(tool.input_schema))
+
+
+async def _unchecked(name: str, result: Any) -> None:
+    """In the place of the SDK's check of structured results."""
 
 
 def why(error: BaseException) -> str:

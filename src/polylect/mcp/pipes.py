@@ -20,6 +20,7 @@ from mcp_types import (
     jsonrpc_message_adapter,
 )
 
+from polylect.mcp.large import LARGE, Pages, Response
 from polylect.mcp.remarks import Remarks
 from polylect.vocab.ports import Child
 from polylect.wire.jsonl import Splitter, TooLong
@@ -51,9 +52,13 @@ class _Stream:
 class Incoming(_Stream):
     """Messages from the server. Lines that are none are remarked on and skipped; servers do print banners."""
 
-    def __init__(self, child: Child, asked: set[RequestId], remarks: Remarks, lost: asyncio.Event) -> None:
+    def __init__(
+        self, child: Child, asked: dict[RequestId, str], remarks: Remarks, lost: asyncio.Event, pages: Pages
+    ) -> None:
+        """`asked` holds the requests that are not answered: the method by the id."""
         self._child = child
         self._asked = asked
+        self._pages = pages
         self._remarks = remarks
         self._lost = lost
         self._splitter = Splitter()
@@ -84,6 +89,8 @@ class Incoming(_Stream):
         if isinstance(line, TooLong):
             self._noise(line.start, f"longer than {line.limit} bytes")
             return None
+        if len(line) > LARGE and (large := self._large(line)):
+            return large
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
@@ -92,8 +99,25 @@ class Incoming(_Stream):
             if message.id not in self._asked:
                 self._remarks.stray(message.id)
                 return None
-            self._asked.discard(message.id)
+            self._asked.pop(message.id)
         return SessionMessage(message)
+
+    def _large(self, line: bytes) -> SessionMessage | None:
+        """A long answer that somebody waits for; None if it is anything else."""
+        try:
+            response = msgspec.json.decode(line, type=Response)
+            if response.method or response.id not in self._asked:
+                return None
+            listing = self._asked[response.id] == "tools/list"
+            result = (
+                self._pages.store(response.result)
+                if listing
+                else msgspec.json.decode(response.result, type=dict[str, Any])
+            )
+        except msgspec.DecodeError:
+            return None
+        del self._asked[response.id]
+        return SessionMessage(JSONRPCResponse.model_construct(jsonrpc="2.0", id=response.id, result=result))
 
     def _broken(self, line: bytes) -> SessionMessage | None:
         """Noise; but if it has the form of an answer, whoever waits for that is told at once."""
@@ -104,7 +128,7 @@ class Incoming(_Stream):
             return None
         if answer.method or answer.id not in self._asked:
             return None
-        self._asked.discard(answer.id)
+        del self._asked[answer.id]
         error = ErrorData(code=PARSE_ERROR, message="the server's answer does not follow the protocol")
         return SessionMessage(JSONRPCError(jsonrpc="2.0", id=answer.id, error=error))
 
@@ -116,7 +140,7 @@ class Incoming(_Stream):
 class Outgoing(_Stream):
     """Messages to the server. Whoever sends does not wait, and so cannot leave half a line behind when cancelled."""
 
-    def __init__(self, child: Child, asked: set[RequestId], lost: asyncio.Event) -> None:
+    def __init__(self, child: Child, asked: dict[RequestId, str], lost: asyncio.Event) -> None:
         self._child = child
         self._asked = asked
         self._lost = lost
@@ -127,7 +151,7 @@ class Outgoing(_Stream):
         if self._lost.is_set():
             raise anyio.BrokenResourceError
         if isinstance(item.message, JSONRPCRequest):
-            self._asked.add(item.message.id)
+            self._asked[item.message.id] = item.message.method
         line = item.message.model_dump_json(by_alias=True, exclude_unset=True)
         self._waiting.put_nowait(line.encode() + b"\n")
 

@@ -20,6 +20,10 @@ from polylect.vocab.ports import Children, Tool
 
 CLOSE_BOUND = 0.6
 """Seconds that servers have to leave by themselves. Custody ends those that stay."""
+MOST_TOLD = 100
+"""Tools of servers that a model is told of from the start; of servers that bring more, ToolSearch finds them. Vendors
+take 128 tools at the least."""
+SLICE = 500
 ENDED_EARLY = "the engine ended before this server was up"
 Action = Literal["remove", "reconnect", "enable", "disable"]
 
@@ -57,6 +61,8 @@ class Servers:
         """Of each server: its own name of a tool, and the name that the tool has here."""
         self._leaving: set[asyncio.Task[None]] = set()
         self._change = asyncio.Event()
+        self._offering = asyncio.Lock()
+        """Held while a server's tools get their names: two servers may not get the same one."""
 
     def add(self, server: Server) -> None:
         """Connect it in the background. One of the same name is replaced, one that could pass for another refused."""
@@ -148,33 +154,48 @@ class Servers:
             leaving.add_done_callback(self._leaving.discard)
             self._change.set()
 
-    def _changed(self, keeper: Keeper) -> None:
-        name = keeper.server.name
-        if self._kept.get(name) is not keeper:
-            return
-        if keeper.condition == "ready":
-            self._offer(keeper)
-            self._report(ServerChanged(name, "ready", self._names(name)))
-        else:
-            self._withdraw(name)
-            self._report(ServerChanged(name, "failed", reason=keeper.reason))
+    async def _changed(self, keeper: Keeper) -> None:
+        name, condition = keeper.server.name, keeper.condition
+        async with self._offering:
+            if condition == "ready":
+                await self._offer(keeper)
+            if self._kept.get(name) is not keeper or keeper.condition != condition:
+                return  # it was removed, or what has happened meanwhile is reported by itself
+            if condition == "ready":
+                self._report(ServerChanged(name, "ready", self._names(name)))
+            else:
+                self._withdraw(name)
+                self._report(ServerChanged(name, "failed", reason=keeper.reason))
+        keeper.reported = True
         self._change.set()
 
-    def _offer(self, keeper: Keeper) -> None:
-        """Its tools as they are now. A tool that stays keeps its name, whatever comes and goes around it."""
+    async def _offer(self, keeper: Keeper) -> None:
+        """Put its tools, as they are listed now, in the place of those it had.
+
+        A tool that stays keeps its name, whatever comes and goes around it. Many tools are made in slices, so that
+        others have their turn (L4), and then put in place at once.
+        """
         name = keeper.server.name
         before = self._named.get(name, {})
         bare = not (self._long_names or keeper.server.transport == "host" or keeper.server.extras.get("long_names"))
-        self._withdraw(name)
+        taken = {*self._tools, *before.values()}
+        told = sum(len(names) for server, names in self._named.items() if server != name)
+        deferred = keeper.server.extras.get("deferred") is True or told + len(keeper.listed) > MOST_TOLD
         named: dict[str, str] = {}
-        reserved = {*self._tools, *before.values()}
-        for listed in keeper.listed:
+        tools: dict[str, ServerTool] = {}
+        for number, listed in enumerate(keeper.listed):
             if listed.name not in named:
-                here = before.get(listed.name) or name_for(name, listed.name, reserved, bare=bare)
+                here = before.get(listed.name) or name_for(name, listed.name, taken, bare=bare)
                 named[listed.name] = here
-                reserved.add(here)
-                self._tools[here] = ServerTool(here, name, listed, keeper.call)
-        self._named[name] = named
+                taken.add(here)
+                known = not getattr(self._tools.get(here), "deferred", True)
+                tools[here] = ServerTool(here, name, listed, keeper.call, deferred=deferred and not known)
+            if number % SLICE == SLICE - 1:
+                await asyncio.sleep(0)
+        if self._kept.get(name) is keeper:
+            self._withdraw(name)
+            self._tools.update(tools)
+            self._named[name] = named
 
     def _withdraw(self, name: str) -> None:
         for here in self._named.pop(name, {}).values():

@@ -1,6 +1,7 @@
 """One tool of a server, as the engine knows tools."""
 
 from collections.abc import Awaitable, Callable
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -15,11 +16,11 @@ _MOST_DESCRIPTION = 4000
 
 
 class Listed(msgspec.Struct, frozen=True):
-    """A tool as its server lists it."""
+    """A tool as its server lists it. The schema is JSON, decoded when it is used: a server may list 50 000 tools."""
 
     name: str
     description: str
-    schema: dict[str, Any]
+    schema: bytes
 
 
 class ServerTool:
@@ -34,13 +35,29 @@ class ServerTool:
         server: str,
         listed: Listed,
         call: Callable[[str, dict[str, Any], ToolContext], Awaitable[ToolReturn]],
+        *,
+        deferred: bool = False,
     ) -> None:
+        """`deferred`: the model is not told of it until ToolSearch finds it."""
         self.name = name
-        self.long_name = long_name(server, listed.name)
         self.listed = listed
-        self.spec = ToolSpec(name, _description(server, listed), _schema(listed.schema))
+        self.deferred = deferred
         self._server = server
         self._call = call
+
+    @property
+    def long_name(self) -> str:
+        return long_name(self._server, self.listed.name)
+
+    @property
+    def summary(self) -> str:
+        """What ToolSearch looks through, without the schema."""
+        return self.listed.description
+
+    @cached_property
+    def spec(self) -> ToolSpec:
+        schema = msgspec.json.decode(self.listed.schema, type=dict[str, Any])
+        return ToolSpec(self.name, _description(self._server, self.listed), _schema(schema))
 
     def describe(self, args: dict[str, Any]) -> str:
         return f"MCP {self._server}/{self.listed.name}: {arguments(args)}"

@@ -15,6 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import RequestId
 
 from polylect.mcp.host import in_host
+from polylect.mcp.large import Pages
 from polylect.mcp.pipes import Incoming, Outgoing
 from polylect.mcp.place import Fault, Place
 from polylect.mcp.remarks import Remarks
@@ -32,8 +33,10 @@ for _name in ("httpx2", "httpcore2"):  # they log whole addresses, and those may
 
 
 @asynccontextmanager
-async def streams(server: Server, place: Place, remarks: Remarks, lost: asyncio.Event) -> AsyncIterator[Any]:
-    """The SDK's two streams. `lost` is set when the one that comes in has ended."""
+async def streams(
+    server: Server, place: Place, remarks: Remarks, lost: asyncio.Event, pages: Pages
+) -> AsyncIterator[Any]:
+    """The SDK's two streams. `lost` is set when the one that comes in has ended; `pages` gets lists that are large."""
     needed = "command" if server.transport == "stdio" else "url"
     if server.transport != "host" and not getattr(server, needed):
         raise Fault(f"the transport {server.transport} needs a {needed}")
@@ -43,8 +46,8 @@ async def streams(server: Server, place: Place, remarks: Remarks, lost: asyncio.
             argv = (server.command, *server.args)
             child = await place.children.open(argv, cwd=place.workspace, env=env, on_error_output=remarks.error_output)
             try:
-                asked: set[RequestId] = set()
-                yield Incoming(child, asked, remarks, lost), Outgoing(child, asked, lost)
+                asked: dict[RequestId, str] = {}
+                yield Incoming(child, asked, remarks, lost, pages), Outgoing(child, asked, lost)
             finally:
                 await child.close()
         case "sse":

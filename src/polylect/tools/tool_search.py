@@ -49,7 +49,7 @@ class ToolSearch(TypedTool[Arguments]):
 
     @property
     def deferred(self) -> bool:
-        return not self._hidden()
+        return not any(tool is not self and getattr(tool, "deferred", False) for tool in self._tools.values())
 
     def describe(self, args: dict[str, Any]) -> str:
         return f"Search tools: {shown(args, 'query')}"
@@ -85,6 +85,7 @@ class ToolSearch(TypedTool[Arguments]):
 
 
 def _rank(tool: Tool, words: list[str]) -> int:
-    """A word in the name says more than one in the description."""
-    name, text = tool.name.lower(), tool.spec.description.lower()
+    """A word in the name says more than one in the description. `summary` is there where a spec is costly to make."""
+    summary: str | None = getattr(tool, "summary", None)
+    name, text = tool.name.lower(), (tool.spec.description if summary is None else summary).lower()
     return sum(3 * (word in name) + (word in text) for word in words)

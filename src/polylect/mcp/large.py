@@ -1,0 +1,86 @@
+"""Large answers of a server, read without the SDK.
+
+The SDK checks every message with pydantic in one piece: for a list of 50 000 tools that takes two seconds in which the
+engine hears nobody. So an answer that is long is decoded here instead. A list of tools is also kept from the SDK: it
+gets an empty list that carries the number of the page in its `_meta`, and `Link.tools` reads the page in slices.
+
+    {"id": 3, "result": {"tools": [50 000 tools], "nextCursor": "x"}}
+    becomes {"tools": [], "nextCursor": "x", "_meta": {"polylect/page": 0}}, and page 0 is the list, still as JSON
+
+Called by `pipes.py` (stores pages) and `link.py` (reads them).
+"""
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from polylect.mcp.place import Fault
+from polylect.mcp.tool import Listed
+
+LARGE = 256 * 1024
+"""Bytes. Anything shorter the SDK checks in a few milliseconds."""
+_PAGE = "polylect/page"
+_SLICE = 500
+"""Tools that are decoded before others have their turn."""
+
+
+class Response(msgspec.Struct):
+    """As much of a message as tells whose answer it is."""
+
+    id: int | str
+    result: msgspec.Raw
+    method: str = ""
+
+
+class _Row(msgspec.Struct):
+    """A tool in a list; its schema is decoded when a model is told of it."""
+
+    name: str
+    inputSchema: msgspec.Raw  # noqa: N815
+    description: str | None = None
+    execution: dict[str, Any] | None = None
+
+
+class Pages:
+    """Lists of tools that were kept from the SDK, until they are read."""
+
+    def __init__(self) -> None:
+        self._pages: dict[int, list[msgspec.Raw]] = {}
+        self._stored = 0
+
+    def store(self, result: msgspec.Raw) -> dict[str, Any]:
+        """Keep the tools of a `tools/list` result; returns what the SDK gets. Raises msgspec.DecodeError."""
+        fields = msgspec.json.decode(result, type=dict[str, msgspec.Raw])
+        tools = msgspec.json.decode(fields.pop("tools", msgspec.Raw(b"[]")), type=list[msgspec.Raw])
+        meta = msgspec.json.decode(fields.pop("_meta", msgspec.Raw(b"{}")), type=dict[str, Any])
+        rest = {name: msgspec.json.decode(value) for name, value in fields.items()}
+        self._pages[self._stored] = tools
+        self._stored += 1
+        return {**rest, "tools": [], "_meta": {**meta, _PAGE: self._stored - 1}}
+
+    async def take(self, meta: Any) -> list[Listed] | None:
+        """The tools of a page by its `_meta`; None if it was none of ours. Raises Fault."""
+        number = (meta or {}).get(_PAGE)
+        tools = self._pages.pop(number, None) if isinstance(number, int) else None
+        if tools is None:
+            return None
+        listed: list[Listed] = []
+        for start in range(0, len(tools), _SLICE):
+            listed += filter(None, map(_listed, tools[start : start + _SLICE]))
+            await asyncio.sleep(0)
+        return listed
+
+
+def _listed(tool: msgspec.Raw) -> Listed | None:
+    """None for a tool that can only be called as a task, which we cannot do."""
+    try:
+        row = msgspec.json.decode(tool, type=_Row)
+    except msgspec.DecodeError as error:
+        raise Fault(f"the server's answer does not follow the protocol: tools: {error}") from None
+    schema = bytes(row.inputSchema)
+    if not schema.startswith(b"{"):
+        raise Fault(f"the server's answer does not follow the protocol: tools: {row.name} has no schema")
+    if row.execution and row.execution.get("taskSupport") == "required":
+        return None
+    return Listed(row.name, row.description or "", schema)

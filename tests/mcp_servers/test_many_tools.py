@@ -1,0 +1,91 @@
+"""Servers with many tools: long lists are read in slices, and the model is told of few of them."""
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from doubles_mcp import CallContext, Stage, on_stage, script
+from polylect.mcp.large import Pages
+from polylect.mcp.place import Fault
+from polylect.mcp.servers import MOST_TOLD
+from polylect.mcp.tool import Listed
+from polylect.tools.tool_search import ToolSearch
+from polylect.vocab.content import Server
+from polylect.vocab.ports import Tool
+
+pytest.importorskip("mcp")
+
+
+def many(count: int, server: str = "many", **extras: bool) -> Server:
+    return script("plain", "Many", str(count), server=server, extras=extras)
+
+
+def hidden(stage: Stage) -> int:
+    return sum(getattr(tool, "deferred", False) for tool in stage.tools.values())
+
+
+def test_a_model_is_told_of_a_hundred_tools_and_finds_the_others(tmp_path: Path) -> None:
+    tools: dict[str, Tool] = {}
+
+    async def work(stage: Stage) -> None:
+        search = ToolSearch(stage.tools)
+        stage.servers.add(many(MOST_TOLD))
+        await stage.heard("many")
+        assert (hidden(stage), search.deferred) == (0, True)
+        stage.servers.add(many(1, "one"))
+        await stage.heard("one")
+        assert (hidden(stage), search.deferred) == (1, False)
+        found = await search.run({"query": "select:mcp__one__last"}, CallContext(tmp_path))
+        assert '"name":"mcp__one__last"' in found.output
+        assert hidden(stage) == 0
+
+    on_stage(tmp_path, work, tools=tools)
+
+
+def test_a_server_can_be_left_to_the_search(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        stage.servers.add(many(2, deferred=True))
+        await stage.heard("many")
+        assert hidden(stage) == 2
+
+    on_stage(tmp_path, work)
+
+
+def test_a_long_list_is_what_a_short_one_is(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        for count in (3, 3000):  # the second one is longer than the SDK is given
+            stage.servers.add(many(count, f"many{count}", long_names=True))
+            up = await stage.heard(f"many{count}")
+            assert len(up.tools) == count
+        short, long = (stage.tools[f"mcp__many{count}__last"].spec for count in (3, 3000))
+        assert (short.description, short.schema) == (long.description, long.schema)
+        assert (await stage.call("mcp__many3000__last", {"path": "x"})).output == "last"
+
+    on_stage(tmp_path, work)
+
+
+def test_a_page_is_kept_until_it_is_read_once() -> None:
+    async def work() -> None:
+        pages = Pages()
+        listing = b'{"tools": [{"name": "a", "inputSchema": {"type":"object"}}, {"name": "t", "inputSchema": {}, '
+        listing += b'"execution": {"taskSupport": "required"}}], "nextCursor": "2", "_meta": {"x": 1}}'
+        given = pages.store(msgspec.Raw(listing))
+        assert given == {"nextCursor": "2", "tools": [], "_meta": {"x": 1, "polylect/page": 0}}
+        assert await pages.take(given["_meta"]) == [Listed("a", "", b'{"type":"object"}')]
+        assert await pages.take(given["_meta"]) is None
+        assert await pages.take(None) is None
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("tool", [b"5", b'{"name": "a"}', b'{"name": "a", "inputSchema": 5}', b'{"inputSchema": {}}'])
+def test_a_list_that_does_not_follow_the_protocol_is_the_servers_fault(tool: bytes) -> None:
+    async def work() -> None:
+        pages = Pages()
+        given = pages.store(msgspec.Raw(b'{"tools": [' + tool + b"]}"))
+        with pytest.raises(Fault, match="does not follow the protocol"):
+            await pages.take(given["_meta"])
+
+    asyncio.run(work())
