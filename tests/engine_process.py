@@ -191,6 +191,11 @@ class Engine:
             raise AssertionError(f"the engine said nothing for {within} s; on stderr: {self.errors}")
         return os.read(self._child.stdout.fileno(), most)
 
+    def says_something(self, within: float) -> bool:
+        """Whether there is something to read, or comes within this time."""
+        assert self._child.stdout is not None
+        return bool(self._unread or select.select([self._child.stdout], [], [], within)[0])
+
     def line(self, within: float = PATIENCE) -> bytes:
         """The next line without its end; empty when there are no more."""
         parts = []

@@ -62,6 +62,15 @@ def test_with_a_key_its_service_is_asked_for_a_model_that_has_a_price(place: Pla
     assert b"service" in done.out
 
 
+def test_run_takes_the_key_that_it_tells_people_to_give(place: Place) -> None:
+    vendor = VENDORS["anthropic"]
+    with Service() as service:
+        service.give(vendor.says(Text("from the service")))
+        flags = ("--provider", "anthropic", "--api-key", "sk-ant-given", "--base-url", service.url)
+        done = say(place, "run", *flags)
+        assert (done.code, service.requests[0].headers["x-api-key"]) == (0, "sk-ant-given"), done.errors
+
+
 def test_the_script_answers_whoever_asks_for_it(place: Place) -> None:
     file = place.folder / "own.toml"
     file.write_text('[[reply]]\ntext = "played"\n')

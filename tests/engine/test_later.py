@@ -64,7 +64,7 @@ def refs(talk: Talk) -> list[str]:
     ("command", "failure"),
     [
         (OpenSession("new", parent="nobody", ref="r"), ("internal", "RuntimeError: boom")),
-        (Query("sessions", ref="r"), ("session", "No space left on device")),
+        (Query("sessions", ref="r"), ("storage", "No space left on device")),
         (Query("export", {"path": "bug"}, ref="r"), ("internal", "KeyError: 'bug'")),
     ],
 )

@@ -242,6 +242,8 @@ def test_L1_a_real_full_disk_refuses_the_prompt_or_ends_its_turn_and_the_log_sta
                 tmp_path, Played([BlockDone(Text("Hi")), ReplyDone("end")]), [HELLO], store=opened(tmp_path)
             )
         assert len(talk.of(Settled)) == len(talk.of(TurnEnded)) <= 1
+        failures = [event.failure for event in (*talk.of(TurnEnded), *talk.of(Reply)) if event.failure]
+        assert {(failure.code, failure.owner) for failure in failures} <= {("storage", "user")}
         session = read_back(tmp_path)
         assert isinstance(session.store, FileStore)
         assert session.store.damaged == 0

@@ -9,11 +9,12 @@ import pytest
 
 from polylect.providers.anthropic import messages_url
 from polylect.providers.check import check
+from polylect.providers.faults import Service
 from polylect.providers.models import Catalogue
 from polylect.providers.openai import base_url
 from polylect.providers.settings import ProviderSettings
 from polylect.vocab.content import Usage
-from polylect.vocab.errors import StartError
+from polylect.vocab.errors import ProviderError, StartError
 from polylect.vocab.ports import ReplyDone
 
 
@@ -119,3 +120,11 @@ def test_the_check_imports_nothing_heavy() -> None:
     env = {**os.environ, "PYTHONPATH": source}
     loaded = subprocess.run([sys.executable, "-S", "-c", script], env=env, capture_output=True, text=True, check=True)
     assert not {"typing", "re", "msgspec", "asyncio", "collections", "json"} & set(loaded.stdout.split())
+
+
+@pytest.mark.parametrize(("key", "text"), [("k", "check mock"), ("ollama", "ollama"), ("sk-ant-1234", "[secret]")])
+def test_what_a_server_repeats_of_a_key_is_taken_out_but_a_short_key_is_part_of_other_words(
+    key: str, text: str
+) -> None:
+    said = text.replace("[secret]", key)
+    assert str(Service("s", "X", (key, "")).discreet(ProviderError("server", said))) == text

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from polylect.apis import anthropic_request
 from polylect.apis.arguments import tool_call
-from polylect.apis.faults import cut_off, unreadable
+from polylect.apis.faults import UNREADABLE, Tokens, cut_off, unreadable
 from polylect.vocab.content import Block, Stop, Text, Thinking, Usage
 from polylect.vocab.errors import ProviderError, ProviderFault
 from polylect.vocab.ports import ArgsChunk, BlockDone, ModelEvent, ReplyBegun, ReplyDone, TextChunk, ThinkingChunk
@@ -63,10 +63,10 @@ class _Block(Struct):
 
 
 class _Usage(Struct):
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
+    input_tokens: Tokens | None = None
+    output_tokens: Tokens | None = None
+    cache_read_input_tokens: Tokens | None = None
+    cache_creation_input_tokens: Tokens | None = None
 
 
 class _Message(Struct):
@@ -113,7 +113,7 @@ class StreamParser:
         for payload in payloads:
             try:
                 event = _decode(payload)
-            except msgspec.MsgspecError as error:
+            except UNREADABLE as error:
                 self.fault = unreadable(error)
                 break
             if event.type == "content_block_delta" and event.delta is not None:

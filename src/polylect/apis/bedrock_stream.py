@@ -3,6 +3,7 @@
 import msgspec
 from msgspec import Struct
 
+from polylect.apis.faults import UNREADABLE
 from polylect.wire import eventstream
 
 _FAULTS = {
@@ -45,7 +46,7 @@ class Frames:
 def _event(payload: bytes) -> bytes:
     try:
         return _chunk(payload).event
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise ValueError(f"an event cannot be read: {error}") from None
 
 
@@ -55,7 +56,7 @@ def _payload(message: eventstream.Message) -> bytes:
     name = message.headers.get(":exception-type") or message.headers.get(":error-code") or "internalServerException"
     try:
         text = msgspec.json.decode(message.payload, type=_Exception).message
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         text = message.headers.get(":error-message", "")
     error = {"type": _FAULTS.get(name, "api_error"), "message": text or name}
     return msgspec.json.encode({"type": "error", "error": error})

@@ -1,10 +1,23 @@
-"""What can go wrong with any model's stream, whoever sends it."""
+"""What can go wrong with any model's stream, whoever sends it.
+
+The parsers of all model wires decode into types. What does not fit them is the server's fault and becomes a
+`ProviderError`: `UNREADABLE` is what decoding hostile input raises, and `Tokens` a count that can be added and stored.
+"""
+
+from typing import Annotated
+
+from msgspec import Meta, MsgspecError
 
 from polylect.vocab.errors import ProviderError
 
+UNREADABLE = (MsgspecError, RecursionError)
+Tokens = Annotated[int, Meta(ge=0, le=10**12)]
+"""A negative count would lower what a turn has cost, and one beyond 64 bits cannot be kept."""
+
 
 def unreadable(error: Exception) -> ProviderError:
-    return ProviderError("protocol", f"the model server sent what cannot be read: {error}")
+    reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+    return ProviderError("protocol", f"the model server sent what cannot be read: {reason}")
 
 
 def cut_off() -> ProviderError:

@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from polylect.apis import openai_chat_request
-from polylect.apis.arguments import tool_call
-from polylect.apis.faults import cut_off, unreadable
+from polylect.apis.arguments import is_deep, tool_call
+from polylect.apis.faults import UNREADABLE, Tokens, cut_off, unreadable
 from polylect.apis.openai_faults import fault_of
 from polylect.vocab.content import Stop, Text, Thinking, Usage
 from polylect.vocab.errors import ProviderError
@@ -39,7 +39,7 @@ class _CallDelta(Struct):
 
 
 class _Delta(Struct):
-    content: Any = None
+    content: str | list[Any] | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
     refusal: str | None = None
@@ -52,16 +52,16 @@ class _Choice(Struct):
 
 
 class _PromptDetails(Struct):
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
+    cached_tokens: Tokens | None = None
+    cache_write_tokens: Tokens | None = None
 
 
 class _Usage(Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
+    prompt_tokens: Tokens | None = None
+    completion_tokens: Tokens | None = None
     prompt_tokens_details: _PromptDetails | None = None
-    cached_tokens: int | None = None
-    prompt_cache_hit_tokens: int | None = None
+    cached_tokens: Tokens | None = None
+    prompt_cache_hit_tokens: Tokens | None = None
 
 
 class _Chunk(Struct):
@@ -109,7 +109,7 @@ class StreamParser:
         for payload in payloads:
             try:
                 chunk = _decode(payload)
-            except msgspec.MsgspecError as error:
+            except UNREADABLE as error:
                 if not payload.strip():
                     continue
                 if payload.strip() == b"[DONE]":
@@ -182,7 +182,8 @@ class StreamParser:
             call = _OpenCall(delta.index or 0, delta.id or self._new_id())
             self._calls.append(call)
         call.name = call.name or function.name or ""
-        call.extra |= {"extra_content": delta.extra_content} if delta.extra_content else {}
+        if delta.extra_content and not is_deep(delta.extra_content):
+            call.extra["extra_content"] = delta.extra_content
         if isinstance(function.arguments, str):
             call.args.write(function.arguments)
             events.append(ArgsChunk(call.call, call.name, function.arguments))
@@ -210,9 +211,10 @@ class StreamParser:
         return "calls" if self._calls and stop == "end" else stop  # Gemini says "stop" when it wants calls
 
 
-def _texts(parts: Any) -> str:
+def _texts(parts: list[Any]) -> str:
     """Mistral says some texts as lists of parts."""
-    return "".join(part.get("text") or "" for part in parts if isinstance(part, dict))
+    texts = [part.get("text") for part in parts if isinstance(part, dict)]
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 def _usage(usage: _Usage) -> Usage:

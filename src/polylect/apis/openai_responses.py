@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from polylect.apis import openai_responses_request
 from polylect.apis.arguments import tool_call
-from polylect.apis.faults import cut_off, unreadable
+from polylect.apis.faults import UNREADABLE, Tokens, cut_off, unreadable
 from polylect.apis.openai_faults import fault_of
 from polylect.vocab.content import Block, Stop, Text, Thinking, Usage
 from polylect.vocab.errors import ProviderError
@@ -37,13 +37,13 @@ class _Item(Struct):
 
 
 class _Details(Struct):
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
+    cached_tokens: Tokens | None = None
+    cache_write_tokens: Tokens | None = None
 
 
 class _Usage(Struct):
-    input_tokens: int = 0
-    output_tokens: int = 0
+    input_tokens: Tokens = 0
+    output_tokens: Tokens = 0
     input_tokens_details: _Details | None = None
 
 
@@ -94,7 +94,7 @@ class StreamParser:
         for payload in payloads:
             try:
                 event = _decode(payload)
-            except msgspec.MsgspecError as error:
+            except UNREADABLE as error:
                 if payload.strip() in (b"", b"[DONE]"):
                     continue
                 self.fault = unreadable(error)

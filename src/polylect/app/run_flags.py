@@ -7,7 +7,7 @@ from msgspec import Struct, convert
 from polylect.app import which_engine
 from polylect.app.args import UsageError, parse
 
-_WISHES = ("provider", "model", "mode", "resume", "script", "base_url", "system_prompt", "max_turns")
+_WISHES = ("provider", "model", "mode", "resume", "script", "base_url", "api_key", "system_prompt", "max_turns")
 _OUTPUTS = ("text", "json", "jsonl")
 _FLAGS = {
     **{f"--{name}": ("text", name) for name in ("engine", "dialect", "output", "schema", "cwd")},
@@ -36,7 +36,7 @@ PROMPT is what is to be done; - reads it from stdin, and after -- it may begin w
   --file PATH              a file for the model to look at; may be repeated
   --cwd FOLDER             where the work is
   --resume ID|latest       go on with a session
-  --provider NAME  --model NAME  --mode NAME  --base-url URL  --system-prompt TEXT  --script FILE
+  --provider NAME  --model NAME  --mode NAME  --base-url URL  --api-key KEY  --system-prompt TEXT  --script FILE
                            what the engine is told, as far as it can be
 
 exit codes: 0 done, 1 failed, 2 usage, 3 something needed approval and nobody was there, 4 budget, time or turn limit,

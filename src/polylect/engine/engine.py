@@ -18,7 +18,7 @@ from polylect.engine.changes import Changes
 from polylect.engine.compacts import Compacts, compact
 from polylect.engine.configure import BadSetting
 from polylect.engine.exit_plan import ExitPlanMode
-from polylect.engine.later import LATER, Errands, attempted
+from polylect.engine.later import LATER, Errands, attempted, session_failure
 from polylect.engine.loop import MOST_REMINDERS
 from polylect.engine.one_agent import OneAgent
 from polylect.engine.personas import described_by, find_personas
@@ -229,7 +229,7 @@ class Engine:
         try:
             self.agent.session.accept(command.turn, said)
         except SessionError as error:
-            return Failure("session", str(error), "engine")
+            return session_failure(error)
         self._prompted = True
         if command.busy == "interrupt":
             self.compacts.drop()
@@ -246,7 +246,7 @@ class Engine:
         try:
             self.agent.session.accept(id, said)
         except SessionError as error:
-            return Failure("session", str(error), "engine")
+            return session_failure(error)
         self.agent.steers.add(id, command)
         return None
 
@@ -307,7 +307,7 @@ class Engine:
         except BadSetting as error:
             return Failure(error.code, str(error), "host")
         except SessionError as error:
-            return Failure("session", str(error), "engine")
+            return session_failure(error)
         self.agent.rules.told = rules
         if "mode" in settings:
             self.offers.renew()
@@ -325,7 +325,7 @@ class Engine:
         try:
             self.agent.session.add_context(command.text)
         except SessionError as error:
-            return Failure("session", str(error), "engine")
+            return session_failure(error)
         return None
 
     def _add_server(self, command: AddServer) -> Failure | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import ParamSpec
 
 from polylect.vocab.content import Failure
+from polylect.vocab.errors import SessionError, StorageError
 
 LATER = Failure("later", "", "engine")
 """Returned for a command that was taken and whose one `Reply` comes when its work is done."""
@@ -17,9 +18,15 @@ def fault(error: Exception) -> Failure:
     """What nobody has foreseen. Whoever asked is told, and the next command is taken."""
     _log.error("a command failed", exc_info=error)
     if isinstance(error, OSError):
-        return Failure("session", f"the system refused it: {error}", "engine")
+        return Failure("storage", f"the system refused it: {error}", "user")
     message = f"internal error: {type(error).__name__}: {error}. The session is intact; please report this"
     return Failure("internal", message, "engine")
+
+
+def session_failure(error: SessionError) -> Failure:
+    """A disk that refuses to be written is for a person to mend; all else about sessions is ours."""
+    stored = isinstance(error, StorageError)
+    return Failure("storage" if stored else "session", str(error), "user" if stored else "engine")
 
 
 def attempted(take: Callable[P, Failure | None], *args: P.args, **kwargs: P.kwargs) -> Failure | None:

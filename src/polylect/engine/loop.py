@@ -20,12 +20,13 @@ from polylect.engine import thinking
 from polylect.engine.agent import Agent
 from polylect.engine.budget import Meter
 from polylect.engine.calls import Calls
+from polylect.engine.later import session_failure
 from polylect.engine.reply import Reply
 from polylect.engine.steers import When
 from polylect.engine.structured import NoAnswer, open_form
 from polylect.vocab.commands import Prompt
 from polylect.vocab.content import Failure, Message, Stop, Text, Usage
-from polylect.vocab.errors import PolylectError, ProviderError
+from polylect.vocab.errors import PolylectError, ProviderError, SessionError
 from polylect.vocab.events import Event, Extra, Notice, StepEnded, StepStarted, TurnEnded, TurnStarted, UserMessage
 from polylect.vocab.hooks import StreamRule
 from polylect.vocab.ports import ModelEvent, ModelRequest, Retrying
@@ -360,4 +361,6 @@ def _failure(error: PolylectError) -> Failure:
         return Failure("retry_cancelled", str(error), "provider", retryable=True)
     if isinstance(error, ProviderError):
         return Failure(error.kind, str(error), "provider", error.retryable)
+    if isinstance(error, SessionError):
+        return session_failure(error)
     return Failure(type(error).__name__, str(error), "engine")

@@ -14,7 +14,7 @@ from polylect.engine.recall import PARENT, Recalled
 from polylect.engine.spills import Spills
 from polylect.vocab.content import Message
 from polylect.vocab.entries import Body, Configured, Entry, Opened, Said, TurnClosed
-from polylect.vocab.errors import SessionError
+from polylect.vocab.errors import SessionError, StorageError
 from polylect.vocab.ports import Store
 from polylect.wire import jsonl
 
@@ -121,7 +121,7 @@ class FileStore:
         try:
             message = self._blobs.keep(body.message)
         except OSError as error:
-            raise SessionError(f"cannot keep a picture beside {self._folder.log}: {error.strerror}") from error
+            raise StorageError(f"cannot keep a picture beside {self._folder.log}: {error.strerror}") from error
         return body if message is body.message else replace(body, message=message)
 
     def _look(self) -> None:
@@ -139,7 +139,7 @@ class FileStore:
                 written += os.write(self._file, data[written:])
         except OSError as error:
             os.ftruncate(self._file, before)
-            raise SessionError(f"cannot write the session log {self._folder.log}: {error.strerror}") from error
+            raise StorageError(f"cannot write the session log {self._folder.log}: {error.strerror}") from error
         self._unsynced = True
 
     def sync(self) -> None:
@@ -164,7 +164,7 @@ class FileStore:
         try:
             return self._blobs.put(data)
         except OSError as error:
-            raise SessionError(f"cannot keep a file beside {self._folder.log}: {error.strerror}") from error
+            raise StorageError(f"cannot keep a file beside {self._folder.log}: {error.strerror}") from error
 
     def kept(self, blob: str) -> bytes | None:
         return self._blobs.find(blob)

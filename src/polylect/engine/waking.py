@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from polylect.engine.agent import Agent
 from polylect.engine.budget import Meter
 from polylect.engine.calls import Calls
+from polylect.engine.later import session_failure
 from polylect.engine.loop import Reason, Turn
 from polylect.engine.recall import CUT_OFF, owed
 from polylect.engine.script import Script
@@ -48,7 +49,7 @@ def wake(engine: Engine, answer: Answer) -> Failure | None:
     try:
         waiting = session.wake(call)
     except SessionError as error:
-        return Failure("session", str(error), "engine")
+        return session_failure(error)
     agent.asks.tokens.add(answer.ask)
     engine.turns.afterwards(session.mend)  # a turn that is stopped before its first step has closed nothing
     engine.turns.resume(Woken(agent, waiting, call, answer))

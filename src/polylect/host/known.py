@@ -45,6 +45,7 @@ _OURS = {
     "session": ("--session-id", "{}"),
     "script": ("--script", "{}"),
     "base_url": ("--base-url", "{}"),
+    "api_key": ("--api-key", "{}"),
     "config": ("--config", "{}"),
     "system_prompt": ("--system-prompt", "{}"),
     "max_turns": ("--max-turns", "{}"),

@@ -66,7 +66,7 @@ class Connection(asyncio.Protocol):
         try:
             piece = self.response.feed(data)
         except ValueError as error:
-            self._fail("protocol", f"{self._place} does not speak HTTP ({error}): check --base-url")
+            self._fail("protocol", f"{self._place} does not speak HTTP as it should ({error}): check --base-url")
             self.transport.abort()
             return
         if piece:

@@ -5,12 +5,15 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from polylect.apis.faults import unreadable
 from polylect.providers.faults import Service, message_in, not_a_model, refusal
 from polylect.providers.http import Answer, Client
 from polylect.vocab.errors import ProviderError
 from polylect.vocab.ports import ModelEvent, ReplyBegun, ReplyDone
 
 _ERROR_BODY = 64 * 1024
+MAX_REPLY = 64 * 1024 * 1024
+"""Bytes of a reply with all that is around its words. All of it is kept, and a server may never stop."""
 
 
 class Question(Struct, frozen=True):
@@ -53,8 +56,12 @@ async def converse(
     answer = await client.post(question.url, question.headers, question.body)
     try:
         await _accept(answer, service, question.model)
+        size = 0
         while not parser.done:
-            events = await _next(answer, frames, parser, service)
+            if size > MAX_REPLY:
+                raise ProviderError("protocol", f"{service.name}: the reply is longer than {MAX_REPLY} bytes")
+            piece, events = await _next(answer, frames, parser)
+            size += piece
             if events and isinstance(begun := events[0], ReplyBegun):
                 priced = settled(question.model, ReplyDone("end", begun.usage)).usage
                 events[0] = ReplyBegun(priced, begun.request, begun.model)
@@ -85,15 +92,15 @@ async def _accept(answer: Answer, service: Service, model: str) -> None:
     raise not_a_model(service, "HTML" if "html" in kind else "JSON")
 
 
-async def _next(answer: Answer, frames: Frames, parser: Parser, service: Service) -> list[ModelEvent]:
-    """What the next piece of the body says; at its end, however it ended, whether the reply was complete."""
+async def _next(answer: Answer, frames: Frames, parser: Parser) -> tuple[int, list[ModelEvent]]:
+    """How long the next piece of the body is and what it says; at its end, whether the reply was complete."""
     try:
         piece = await anext(answer, b"")
     except ProviderError as error:
         events = parser.end()
         parser.fault = error if parser.fault else None
-        return events
+        return 0, events
     try:
-        return parser.feed(frames.feed(piece)) if piece else parser.feed(frames.end()) + parser.end()
-    except ValueError as error:
-        raise ProviderError("protocol", f"{service.name}: {error}") from None
+        return len(piece), parser.feed(frames.feed(piece)) if piece else parser.feed(frames.end()) + parser.end()
+    except (ValueError, RecursionError) as error:
+        raise unreadable(error) from None

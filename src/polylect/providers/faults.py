@@ -42,6 +42,10 @@ _OVERFLOW = (
 )
 """How services say it, each in its own words, in lower case."""
 
+_SECRET = 8
+"""Shorter keys are `x`, `none` or `ollama`: no secrets, and parts of other words."""
+_LONGEST = 2000
+"""Characters of an error's text that are of use to anybody."""
 _SPENT = ("insufficient_quota", "credit balance", "billing", "exceeded your current quota")
 
 
@@ -56,11 +60,12 @@ class Service(Struct, frozen=True):
         return f"Service({self.name!r})"
 
     def discreet(self, error: ProviderError) -> ProviderError:
-        """The same without our credentials: some servers repeat what they were sent."""
+        """The same without our credentials, and not too long: some servers repeat what they were sent."""
         text = str(error)
-        for secret in filter(None, self.secrets):
-            text = text.replace(secret, "[secret]")
-        error.args = (text,)
+        for secret in self.secrets:
+            if len(secret) >= _SECRET:
+                text = text.replace(secret, "[secret]")
+        error.args = (text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...",)
         return error
 
 
@@ -110,11 +115,10 @@ def _advice(service: Service, model: str, status: int, kind: ProviderFault, head
 def message_in(body: bytes) -> str:
     """The sentence in an error's body, whoever wrote it."""
     try:
-        found = msgspec.json.decode(body)
-    except msgspec.DecodeError:
+        return _one_line(_sentence(msgspec.json.decode(body)))
+    except (msgspec.DecodeError, RecursionError):
         text = body.decode("utf-8", "replace")
         return "" if "<html" in text.lower() or "<!doctype" in text.lower() else _one_line(text)
-    return _one_line(_sentence(found))
 
 
 def _sentence(found: Any) -> str:
@@ -146,5 +150,5 @@ def _until(date: str) -> float | None:
 
     try:
         return max(0.0, parsedate_to_datetime(date).timestamp() - time.time())
-    except ValueError:
+    except (ValueError, TypeError, OverflowError):
         return None

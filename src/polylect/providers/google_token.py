@@ -86,7 +86,7 @@ class Tokens:
         try:
             if answer.status == 200:
                 return msgspec.json.decode(text, type=_Granted)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError):
             pass
         if answer.status >= 500:
             raise ProviderError("server", f"vertex: no token ({answer.status})", retryable=True, status=answer.status)

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Self, cast
 
 from msgspec import Struct
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _IDLE_SECONDS = 60.0
 """Older idle connections are likely to have been forgotten by something on the way."""
 _IDLE_MOST = 4
+_PIECE = 256 * 1024
+"""The most that is unpacked at once."""
 
 
 class Route(Struct, frozen=True):
@@ -42,24 +44,37 @@ class Answer:
         self._route = route
         self._connection = connection
         coding = self.headers.get("content-encoding", "identity").strip().lower()
-        self._unpack = _unpacker(coding) if coding != "identity" else None
+        self._unpacker = Unpacker(coding) if coding != "identity" else None
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> bytes:
-        piece = await self._connection.piece(self._client.stream_timeout)
-        if not piece:
-            raise StopAsyncIteration
-        return self._unpack(piece) if self._unpack else piece
+        """At least one byte of the body, unpacked, and never much more than what has arrived or `_PIECE`."""
+        unpacker = self._unpacker
+        while True:
+            if unpacker and unpacker.more:
+                await asyncio.sleep(0)  # a small piece may unpack to a thousand times its size
+                piece = unpacker.feed(b"")
+            else:
+                piece = await self._connection.piece(self._client.stream_timeout)
+                if not piece or (unpacker and unpacker.ended):
+                    raise StopAsyncIteration
+                piece = unpacker.feed(piece) if unpacker else piece
+            if piece:
+                return piece
 
-    async def read(self, limit: int) -> bytes:
-        """The beginning of the body: enough for an error's text."""
+    async def read(self, limit: int, seconds: float = 30.0) -> bytes:
+        """The beginning of the body: enough for an error's text. Takes what has come when the time is up."""
         body = b""
-        async for piece in self:
-            body += piece
-            if len(body) >= limit:
-                break
+        try:
+            async with asyncio.timeout(seconds):
+                async for piece in self:
+                    body += piece
+                    if len(body) >= limit:
+                        break
+        except TimeoutError:
+            pass
         return body[:limit]
 
     def close(self, *, finished: bool = False) -> None:
@@ -222,18 +237,29 @@ def _cannot_connect(place: str, error: OSError) -> ProviderError:
     return ProviderError("network", text, retryable=True)
 
 
-def _unpacker(coding: str) -> Callable[[bytes], bytes]:
-    """For servers that compress though they were asked not to."""
-    import zlib
+class Unpacker:
+    """For servers that compress though they were asked not to. No step gives more than `_PIECE` bytes."""
 
-    unpack = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32).decompress
+    def __init__(self, coding: str) -> None:
+        if coding not in ("gzip", "x-gzip", "deflate"):
+            text = f"the server answers in the encoding {coding[:40]!r}, which was not asked for"
+            raise ProviderError("protocol", text)
+        import zlib
 
-    def checked(piece: bytes) -> bytes:
+        self._broken = zlib.error
+        self._coding = coding
+        self._zlib = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
+        self.more = False
+        """Whether what was fed has more to give."""
+
+    @property
+    def ended(self) -> bool:
+        return self._zlib.eof
+
+    def feed(self, piece: bytes) -> bytes:
         try:
-            return unpack(piece)
-        except zlib.error:
-            raise ProviderError("protocol", f"the server answers in broken {coding}") from None
-
-    if coding not in ("gzip", "x-gzip", "deflate"):
-        raise ProviderError("protocol", f"the server answers in the encoding {coding!r}, which was not asked for")
-    return checked
+            unpacked = self._zlib.decompress(self._zlib.unconsumed_tail + piece, _PIECE)
+        except self._broken:
+            raise ProviderError("protocol", f"the server answers in broken {self._coding}") from None
+        self.more = bool(self._zlib.unconsumed_tail) or len(unpacked) == _PIECE
+        return unpacked

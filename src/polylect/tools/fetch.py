@@ -171,16 +171,8 @@ def _question(place: Place) -> bytes:
     return request("GET", place.target, headers)
 
 
-class _Response(Response):
-    """What is said after the body is no header."""
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if not self.status:
-            super().on_header(name, value)
-
-
 async def _answer(reader: asyncio.StreamReader, place: Place) -> tuple[Response, bytes]:
-    response, body = _Response(), bytearray()
+    response, body = Response(), bytearray()
     heard = 0
     while not response.done and len(body) <= MOST_BODY:
         data = await reader.read(65536)

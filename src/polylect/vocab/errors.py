@@ -5,6 +5,7 @@
     ├── ToolError        a tool could not do it; the text is worded for the model
     ├── StartError       the program cannot start: wrong flag, key, session, folder; the text says what to do
     ├── SessionError     a session cannot be opened, read or written
+    │   └── StorageError     the disk refuses it: it is full, read-only, gone
     └── GrammarError     our own code said something out of order: a bug
 
 What a peer sends never raises: it becomes a Malformed or an Unknown.
@@ -50,6 +51,10 @@ class StartError(PolylectError):
 
 class SessionError(PolylectError):
     pass
+
+
+class StorageError(SessionError):
+    """The disk is full or refuses to be written: nobody's mistake here, and a person has to make room."""
 
 
 class GrammarError(PolylectError):

@@ -1,4 +1,8 @@
-"""HTTP/1.1 as a client needs it: a request to bytes, and bytes to one response."""
+"""HTTP/1.1 as a client needs it: a request to bytes, and bytes to one response.
+
+A server may be hostile: what a response makes us keep besides its body is bounded, whether it comes in one header, in
+many, in announcements (1xx), in chunk extensions or in trailers. The model client and WebFetch both read through this.
+"""
 
 from collections.abc import Mapping
 
@@ -20,6 +24,10 @@ class Url(Struct, frozen=True):
 
 
 _PORTS = {"http": 80, "https": 443}
+MAX_HEAD = 256 * 1024
+"""So many bytes in a row may be anything but body: status lines, headers, chunk extensions, trailers."""
+MAX_HEADER = 64 * 1024
+MAX_HEADERS = 1000
 
 
 def parse_url(text: str) -> Url:
@@ -74,18 +82,26 @@ class Response:
         self.done = False
         self.reusable = False
         self._body: list[bytes] = []
+        self._bodiless = 0
+        """Bytes since the last byte of the body."""
+        self._count = 0
+        """Headers and trailers so far."""
+        self._fault = ""
         self._parser = httptools.HttpResponseParser(self)
 
     def feed(self, data: bytes) -> bytes:
-        """The piece of the body in this data. Raises ValueError for what is not HTTP."""
+        """The piece of the body in this data. Raises ValueError for what is not HTTP, or too much of it."""
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self.reusable = False
             if not self.done:  # what comes after the end only spoils the connection
-                raise ValueError(str(error)) from None
+                raise ValueError(self._fault or str(error)) from None
         body = b"".join(self._body)
         self._body.clear()
+        self._bodiless = 0 if body else self._bodiless + len(data)
+        if self._bodiless > MAX_HEAD and not self.done:
+            raise ValueError(f"more than {MAX_HEAD} bytes of headers")
         return body
 
     def end(self) -> bool:
@@ -102,6 +118,12 @@ class Response:
         self.headers = {}
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        self._count += 1
+        if self._count > MAX_HEADERS or len(name) + len(value) > MAX_HEADER:
+            self._fault = "too many headers" if self._count > MAX_HEADERS else "a header is too long"
+            raise ValueError(self._fault)
+        if self.status:
+            return  # a trailer: nobody here reads any
         key, text = name.decode("latin-1").lower(), value.decode("latin-1")
         self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
 

@@ -3,7 +3,8 @@
 The names, ids and retry times of events are left out: every model wire repeats what matters inside the data.
 """
 
-MAX_EVENT = 64 * 1024 * 1024
+MAX_EVENT = 16 * 1024 * 1024
+"""Beyond the longest reply of any model. The bytes of an event that does not end are kept until then."""
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -15,19 +16,20 @@ class Parser:
         self._rest: list[bytes] = []
         self._size = 0
         self._after_cr = False
+        self._ends_line = False
+        """Whether what is kept ends with a newline."""
         self._first = True
 
     def feed(self, data: bytes) -> list[bytes]:
         """The data of every event that is complete now. Raises ValueError for an event that is too long."""
         data = self._with_lf(data)
-        if b"\n" not in data:
-            self._keep(data)
+        if b"\n\n" not in data and not (self._ends_line and data.startswith(b"\n")):
+            self._keep(data)  # no event ends here: what is kept is not looked at again
             return []
         if self._rest:
             self._rest.append(data)
             data = b"".join(self._rest)
-            self._rest.clear()
-            self._size = 0
+            self._forget()
         if self._first:
             data = self._without_bom(data)
         *blocks, rest = data.split(b"\n\n")
@@ -37,8 +39,7 @@ class Parser:
     def end(self) -> list[bytes]:
         """The peer has closed: a last event counts if its lines are whole, though the blank line is missing."""
         rest = b"".join(self._rest)
-        self._rest.clear()
-        self._size = 0
+        self._forget()
         return _data_of([rest.removesuffix(b"\n")]) if rest.endswith(b"\n") else []
 
     def _with_lf(self, data: bytes) -> bytes:
@@ -54,13 +55,19 @@ class Parser:
         self._first = False
         return data.removeprefix(_BOM)
 
+    def _forget(self) -> None:
+        self._rest.clear()
+        self._size = 0
+        self._ends_line = False
+
     def _keep(self, piece: bytes) -> None:
         if not piece:
             return
         self._rest.append(piece)
         self._size += len(piece)
+        self._ends_line = piece.endswith(b"\n")
         if self._size > self._max_event:
-            self._rest.clear()
+            self._forget()
             raise ValueError(f"an event is longer than {self._max_event} bytes")
 
 

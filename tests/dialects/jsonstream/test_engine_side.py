@@ -485,7 +485,7 @@ def test_what_happens_around_a_turn_is_told_in_plain_words() -> None:
         BudgetExceeded("max_tokens_out", "9", "8", turn="m"),
     )
     assert [frame["message"] for frame in frames] == [
-        "The model's service did not answer (overloaded), retrying... (1/2)",
+        "The model's service did not answer (overloaded), retrying in 0.5 s (1/2)",
         "The conversation was shortened from 9 to 3 tokens.",
         "Budget max_tokens_out exceeded: 9 of 8",
     ]

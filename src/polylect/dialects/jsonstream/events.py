@@ -153,7 +153,8 @@ def shown(event: Display) -> str | None:
 
 def retry_text(event: RetryStarted) -> str:
     why = f" ({event.error})" if event.error else ""
-    return f"The model's service did not answer{why}, retrying... ({event.attempt}/{event.most})"
+    wait = f" in {event.delay_ms / 1000:.1f} s" if event.delay_ms else "..."
+    return f"The model's service did not answer{why}, retrying{wait} ({event.attempt}/{event.most})"
 
 
 def compaction_text(event: CompactionEnded) -> str:
