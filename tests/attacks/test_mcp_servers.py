@@ -5,6 +5,7 @@ and a server that was not up when the input ended was never reported.
 """
 
 import asyncio
+import json
 import os
 import select
 import sys
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from engine_process import Frame, Place, message
+from engine_process import Engine, Frame, Place, message
 from machine import PATIENCE, slowness, within
 from polylect.host import Server, ServerFailed, allow_all, connect
 
@@ -179,3 +180,63 @@ def test_50_000_tools_of_one_server_do_not_make_the_engine_deaf(place: Place) ->
     assert slowest < 0.25 or slowest < 0.25 * slowness(), f"a ping took {slowest:.2f} s"
     assert [len(frame["tools"]) for frame in frames if frame["type"] == "mcp_ready"] == [50_000]
     assert text_of(frames) == "It says last."
+
+
+# D6: on Claude's wire a server's tool has one name in every place.
+
+STREAMS = ("--output-format", "stream-json", "--input-format", "stream-json", "--verbose")
+ASKING = ("--permission-prompt-tool", "stdio")
+NAME = "mcp__plain__echo"
+HOOKS = {"PreToolUse": [{"matcher": "mcp__plain__.*", "hookCallbackIds": ["hook_0"]}]}
+
+
+def claude(place: Place, *flags: str) -> list[Frame]:
+    """All that an engine on Claude's wire says to one prompt. Its host allows everything."""
+    config = json.dumps({"mcpServers": {"plain": {"command": sys.executable, "args": [str(PLAIN), "Works"]}}})
+    path = place.folder / "script.toml"
+    path.write_text(ECHO.replace('"echo"', f'"{NAME}"'))
+    env = {**place.env, "POLYLECT_PROVIDER": "scripted", "POLYLECT_SCRIPT": str(path)}
+    argv = [sys.executable, "-m", "polylect", *STREAMS, "--mcp-config", config, *flags]
+    engine = Engine(argv, place.workspace, env)
+    place.keep(engine)
+    hello = {"subtype": "initialize", "hooks": HOOKS}
+    engine.send({"type": "control_request", "request_id": "r1", "request": hello})
+    engine.send({"type": "user", "message": {"role": "user", "content": "go"}})
+    frames: list[Frame] = []
+    while not frames or frames[-1]["type"] != "result":
+        frames.append(frame := engine.frame())
+        if frame["type"] == "control_request":
+            answer = {"behavior": "allow", "updatedInput": frame["request"].get("input")}
+            response = {"subtype": "success", "request_id": frame["request_id"], "response": answer}
+            engine.send({"type": "control_response", "response": response})
+    return frames
+
+
+def asked(frames: list[Frame], subtype: str) -> list[Frame]:
+    requests = [frame["request"] for frame in frames if frame["type"] == "control_request"]
+    return [request for request in requests if request["subtype"] == subtype]
+
+
+def init_of(frames: list[Frame]) -> Frame:
+    return next(frame for frame in frames if frame.get("subtype") == "init")
+
+
+def test_D6_a_servers_tool_has_its_full_name_in_every_place_of_claudes_wire(place: Place) -> None:
+    frames = claude(place, *ASKING)
+    assert init_of(frames)["mcp_servers"] == [{"name": "plain", "status": "connected"}]
+    assert [name for name in init_of(frames)["tools"] if "echo" in name] == [NAME]
+    blocks = [block for frame in frames if frame["type"] == "assistant" for block in frame["message"]["content"]]
+    assert [block["name"] for block in blocks if block["type"] == "tool_use"] == [NAME]
+    assert [request["tool_name"] for request in asked(frames, "can_use_tool")] == [NAME]
+    assert [request["input"]["tool_name"] for request in asked(frames, "hook_callback")] == [NAME]
+    assert [meta["tool_name"] for frame in frames for meta in frame.get("tool_result_meta", ())] == [NAME]
+    assert frames[-1]["result"] == 'It says {"word": "hello"}.'
+
+
+@pytest.mark.parametrize("rule", [NAME, "mcp__plain", "mcp__plain__*"])
+def test_D6_allowed_and_disallowed_tools_go_by_the_full_name(place: Place, rule: str) -> None:
+    allowed = claude(place, *ASKING, "--allowedTools", rule)
+    assert (asked(allowed, "can_use_tool"), allowed[-1]["result"]) == ([], 'It says {"word": "hello"}.')
+    forbidden = claude(place, "--permission-mode", "bypassPermissions", "--disallowedTools", rule)
+    assert NAME not in init_of(forbidden)["tools"]
+    assert f"Unknown tool: {NAME}" in forbidden[-1]["result"]

@@ -20,6 +20,7 @@ from polylect.engine.configure import DEFAULT_THINKING
 from polylect.engine.engine import Engine
 from polylect.engine.hooks import NoHooks
 from polylect.engine.library import FileLibrary
+from polylect.engine.rules import names_tool
 from polylect.engine.session import Session
 from polylect.engine.settings import Settings
 from polylect.engine.switching import restore
@@ -78,6 +79,7 @@ class Assembly:
                 on_commands=agent.offer_changed,
                 host=to_host,
                 long_names=start.values.get("face") == "claude",
+                withheld=_withheld(start.values.get("without")),
             )
 
         self._own_code = _own_code(start, tools, custody, env, self._sandbox)
@@ -143,6 +145,12 @@ class Assembly:
 
             for server in servers_from(servers, self._start.env):
                 engine.handle(AddServer(server))
+
+
+def _withheld(rules: object) -> Callable[[str], bool] | None:
+    """Whether a server's tool is one of those that a flag takes away, by its full name."""
+    named = [rule for rule in rules if rule.startswith("mcp__")] if isinstance(rules, list) else []
+    return (lambda name: any(names_tool(rule, name) for rule in named)) if named else None
 
 
 def _standard_tools(workspace: str, env: Mapping[str, str], sandbox: Sandbox) -> dict[str, Tool]:

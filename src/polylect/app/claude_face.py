@@ -213,7 +213,7 @@ def _choose_rights(told: Options) -> None:
     allowed, forbidden = _rules(told.pop("allowed", [])), _rules(told.pop("disallowed", []))
     if allowed:
         told["allow"] = allowed
-    if denied := [rule for rule in forbidden if "(" in rule]:
+    if denied := [rule for rule in forbidden if "(" in rule or rule.startswith("mcp__")]:
         told["deny"] = [*_rules(told.get("deny", [])), *denied]
     if without := [rule for rule in forbidden if "(" not in rule]:
         told["without"] = without

@@ -46,13 +46,17 @@ class Servers:
         on_commands: Callable[[], None] = lambda: None,
         host: Callable[[str, Any], Awaitable[Any]] | None = None,
         long_names: bool = False,
+        withheld: Callable[[str], bool] | None = None,
     ) -> None:
         """`ask` is for questions that belong to no call; `on_commands` hears that `commands` has others now; `host`
         hands a message to a server inside the host. With `long_names` every tool is `mcp__server__tool`, as hosts of
-        Claude's wire expect; without, a tool keeps its own name where that is free."""
+        Claude's wire expect; without, a tool keeps its own name where that is free. Tools whose full name is
+        `withheld` are left out.
+        """
         self._tools = tools
         self._report = report
         self._long_names = long_names
+        self._withheld = withheld
         told = (children, env, workspace, connect_timeout, call_timeout, ask, on_commands)
         self._place = Place(*told, host, {}, asyncio.Lock())
         self._known: dict[str, Server] = {}
@@ -184,7 +188,8 @@ class Servers:
         named: dict[str, str] = {}
         tools: dict[str, ServerTool] = {}
         for number, listed in enumerate(keeper.listed):
-            if listed.name not in named:
+            withheld = self._withheld and self._withheld(long_name(name, listed.name))
+            if listed.name not in named and not withheld:
                 here = before.get(listed.name) or name_for(name, listed.name, taken, bare=bare)
                 named[listed.name] = here
                 taken.add(here)
