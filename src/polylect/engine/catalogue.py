@@ -1,21 +1,23 @@
-"""Which sessions there are. There is no index: looking through a thousand of them takes half a second."""
+"""Which sessions there are: `polylect sessions`, and the question `sessions` of hosts.
+
+There is no index. Of each log only the outline is decoded: which entries there are, in which order, who spoke. That is
+enough to count the messages as `engine/recall.py` does, which reads all of a log; a test holds the two together.
+"""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
+import msgspec
 from msgspec import Struct
 
 from polylect.engine import folder, log
 from polylect.engine.folder import FolderError
-from polylect.engine.recall import words
+from polylect.engine.recall import current, words
 from polylect.vocab.entries import Configured, Entry, Opened, Said
 
 Kind = TypeVar("Kind")
 _WORDS = 80
-_HEAD = 300
-"""A line says what it is in its first bytes; the rest of it may be long."""
-_SAID, _CONFIGURED = b'"body":{"type":"said"', b'"body":{"type":"configured"'
 
 
 class Listed(Struct, frozen=True, omit_defaults=True):
@@ -30,7 +32,7 @@ class Listed(Struct, frozen=True, omit_defaults=True):
     """How the person began."""
     name: str = ""
     parent: str = ""
-    """The session it was forked from. The messages it took over are not counted."""
+    """The session it was forked from. The messages it took over are counted."""
 
 
 def listing(root: str, workspace: str = "") -> list[Listed]:
@@ -60,7 +62,9 @@ def glance(root: str, session: str) -> Listed | None:
     if not status.st_size:
         return None
     active = status.st_mtime_ns // 1_000_000
-    said = (told.messages, status.st_size, told.words, told.name, told.parent)
+    outlines = [*_taken_over(path, told.outlines), *told.outlines]
+    messages, first = _conversation(outlines)
+    said = (messages, status.st_size, first, told.name, told.parent)
     return Listed(session, _workspace(root, session), active, *said)
 
 
@@ -69,21 +73,98 @@ def forks(root: str, session: str) -> list[str]:
     return [name for name in names(root) if (found := _opened(root, name)) and found.parent == session]
 
 
+class _Block(Struct):
+    """One of a message's blocks, which is only counted."""
+
+
+class _Message(Struct, frozen=True):
+    role: str = ""
+    content: list[_Block] = []
+
+
+class _Body(Struct):
+    type: str
+    turn: str = ""
+    message: _Message = _Message()
+    parent: str = ""
+
+
+class _Outline(Struct):
+    """An entry, without what was said in it but for the person's first words."""
+
+    id: str
+    parent: str
+    body: _Body
+    words: str = ""
+
+
+_decode = msgspec.json.Decoder(_Outline).decode
+
+
 class _Told:
     """What can be said of a log without understanding all of it."""
 
     def __init__(self, lines: log.Lines) -> None:
-        self.messages = 0
-        self.words = self.name = self.parent = ""
-        for number, line in enumerate(lines):
-            if number == 0 and (opened := _body(line, Opened)):
-                self.parent = opened.parent
-            elif _SAID in line[:_HEAD]:
-                self.messages += 1
-                if not self.words and (said := _body(line, Said)) and said.message.role == "user":
-                    self.words = " ".join(words(said.message)[: 4 * _WORDS].split())[:_WORDS]
-            elif _CONFIGURED in line[:_HEAD] and (configured := _body(line, Configured)):
+        self.outlines: list[_Outline] = []
+        self.name = self.parent = ""
+        for line in lines:
+            try:
+                outline = _decode(line)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                continue
+            self.outlines.append(outline)
+            if outline.body.type == "opened":
+                self.parent = outline.body.parent
+            elif outline.body.message.role == "user" and (said := _body(line, Said)):
+                outline.words = " ".join(words(said.message)[: 4 * _WORDS].split())[:_WORDS]
+            elif outline.body.type == "configured" and (configured := _body(line, Configured)):
                 self.name = str(configured.settings.get("name", self.name))
+
+
+def _taken_over(path: str, outlines: Sequence[_Outline]) -> list[_Outline]:
+    """What a fork has from the sessions it came from; as much of it as is still there."""
+    before: list[_Outline] = []
+    seen = {path}
+    while outlines and (parent := outlines[0].body.parent):
+        last, path = outlines[0].parent, os.path.join(os.path.dirname(path), os.path.basename(parent))
+        if path in seen:
+            break
+        seen.add(path)
+        try:
+            with open(log.opened(os.path.join(path, "log.jsonl")), "rb") as file:
+                outlines = _Told(log.Lines(log.pieces(file.fileno()))).outlines
+        except OSError:
+            break
+        end = next((number for number, outline in enumerate(outlines, 1) if outline.id == last), 0)
+        before = [*outlines[:end], *before]
+    return before
+
+
+def _conversation(outlines: Sequence[_Outline]) -> tuple[int, str]:
+    """How many messages it has, and the person's first words in it. A prompt counts once its turn has come."""
+    messages, first = 0, ""
+    waiting: dict[str, _Outline] = {}
+    for outline in current(outlines):
+        body, said = outline.body, outline
+        match body.type:
+            case "said" if body.message.role == "user" and body.turn:
+                waiting[body.turn] = outline
+                continue
+            case "turn_opened" if body.turn in waiting:
+                said = waiting.pop(body.turn)
+            case "turn_closed":
+                waiting.pop(body.turn, None)
+                continue
+            case "opened":
+                waiting.clear()
+                continue
+            case "said" | "shell_ran":
+                pass
+            case _:
+                continue
+        messages += bool(said.body.message.content) or body.type == "shell_ran"
+        first = first or said.words
+    return messages, first
 
 
 def _opened(root: str, name: str) -> Opened | None:

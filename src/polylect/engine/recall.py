@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence, Set
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from polylect.engine import suspension
 from polylect.engine.suspension import SUSPENDED
@@ -132,7 +132,18 @@ class Recalled:
         return items
 
 
-def current(entries: Sequence[Entry]) -> Sequence[Entry]:
+class Placed(Protocol):
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def parent(self) -> str: ...
+
+
+One = TypeVar("One", bound=Placed)
+
+
+def current(entries: Sequence[One]) -> Sequence[One]:
     """Those that the conversation goes through: all of them, unless one names as its parent an earlier one than the one
     before it. A parent that nobody knows was a line that is damaged now."""
     if all(entry.parent == before.id for before, entry in pairwise(entries)):

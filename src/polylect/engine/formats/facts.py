@@ -21,7 +21,7 @@ def facts(story: Story) -> list[tuple[str, str]]:
     found = [
         ("Workspace", story.cwd),
         ("Began", iso(story.at)[:16].replace("T", " ") + " UTC"),
-        ("Messages", str(len(story.told.messages))),
+        ("Messages", str(sum(mark is not None for mark in story.told.marks))),
         ("Model", ", ".join(sorted(models))),
         ("Used", _used(story.usage)),
     ]
