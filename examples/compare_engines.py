@@ -1,6 +1,8 @@
 """One task, several engines, side by side, each in its own copy of a folder.
 
 python examples/compare_engines.py FOLDER "Add a test for parse()" polylect claude omp
+
+An engine that fails, or that there is none of, is a line like any other.
 """
 
 import asyncio

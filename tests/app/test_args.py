@@ -3,6 +3,7 @@
 import pytest
 
 from polylect.app.args import FLAGS, SHORT, UsageError, parse
+from polylect.app.nearest import nearest
 
 
 def test_both_ways_of_giving_a_value_are_read() -> None:
@@ -45,6 +46,7 @@ def test_flags_of_other_engines_are_listed_to_be_noted() -> None:
     ("words", "told"),
     [
         (["--provder", "x"], "unknown flag --provder; did you mean --provider?"),
+        (["--modle", "x"], "unknown flag --modle; did you mean --model?"),
         (["--qqqq"], "unknown flag --qqqq; see polylect --help"),
         (["-x"], "unknown flag -x"),
         (["--provider"], "--provider needs a value"),
@@ -60,6 +62,22 @@ def test_mistakes_are_named_with_what_would_be_right(words: list[str], told: str
     with pytest.raises(UsageError) as caught:
         parse(words)
     assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "near"),
+    [
+        ("--modle", ("--mode", "--model"), "--model"),
+        ("--onlin", ("--login", "--online"), "--online"),
+        ("--mod", ("--mode", "--model"), "--mode"),
+        ("sesions", ("sessions", "models"), "sessions"),
+        ("xyz", ("run", "chat"), ""),
+        ("x" * 10_000, ("run",), ""),
+        ("anything", (), ""),
+    ],
+)
+def test_the_nearest_word_is_the_one_that_was_meant(word: str, known: tuple[str, ...], near: str) -> None:
+    assert nearest(word, known) == near
 
 
 def test_every_flag_of_seed_004_is_known() -> None:

@@ -131,9 +131,9 @@ def test_both_files_may_speak_of_providers(place: Files) -> None:
         ('[default]\nmodle = "x"', "there is no setting default.modle; did you mean default.model?"),
         ("[nonsense]\nx = 1", "there is no setting nonsense.x"),
         ('[providers.openai]\napi_kee = "x"', "api_key?"),
-        ("[default]\nmodel = 1", "default.model takes a str, not 1"),
-        ("[default]\nmax_turns = true", "default.max_turns takes a int, not True"),
-        ("[tools]\nauto_approve = 1", "tools.auto_approve takes a bool, not 1"),
+        ("[default]\nmodel = 1", "default.model takes a text, not 1"),
+        ("[default]\nmax_turns = true", "default.max_turns takes a whole number, not True"),
+        ("[tools]\nauto_approve = 1", "tools.auto_approve takes true or false, not 1"),
         ("[tools]\nallow_list = [1]", "tools.allow_list takes a list of texts, not [1]"),
         ("max_line = -5", "max_line cannot be below zero"),
         (

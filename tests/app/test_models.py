@@ -92,13 +92,13 @@ def test_mistakes_are_told_in_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("toml", "told"),
     [
-        ('[models."gpt-4.1"]\nwindow = "big"', "window takes a int"),
+        ('[models."gpt-4.1"]\nwindow = "big"', "window takes a whole number"),
         ('[models."gpt-4.1"]\nwindow = -1', "below zero"),
         ('[models."gpt-4.1"]\napi = "rest"', "chat, responses"),
         ('[models."gpt-4.1"]\neffort_levels = [1]', "list of texts"),
         ('[prices."gpt-4.1"]\nin = 1', "there is no setting in"),
-        ('[prices."gpt-4.1"]\ninput = "free"', "input takes a int or float"),
-        ('[provider_chain]\nenabled = "yes"', "provider_chain.enabled takes a bool"),
+        ('[prices."gpt-4.1"]\ninput = "free"', "input takes a number"),
+        ('[provider_chain]\nenabled = "yes"', "provider_chain.enabled takes true or false"),
     ],
 )
 def test_wrong_rows_are_told_before_ready(tmp_path: Path, toml: str, told: str) -> None:

@@ -174,6 +174,48 @@ def test_an_interrupt_ends_it_and_the_engine_with_it_p1(place: Place) -> None:
         assert child.wait(PATIENCE) == 143
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_an_object_with_what_was_said_so_far(place: Place, number: signal.Signals) -> None:
+    mark = place.workspace / "running"
+    script = """
+[[reply]]
+say = ["I begin.", { call = "Bash", id = "c1", args = { command = "touch running; sleep 60" } }]
+"""
+    words = argv(place, script, "go", "--yes", "--output", "json")
+    with subprocess.Popen(words, env=place.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        eventually(mark.exists)
+        child.send_signal(number)
+        out, errors = child.communicate(timeout=PATIENCE)
+    result = json.loads(out)
+    assert child.returncode == 128 + number
+    assert (result["text"], result["reason"], result["ok"]) == ("I begin.", "cancelled", False)
+    assert (result["error"], result["exit_code"]) == (f"stopped by {number.name}", 128 + number)
+    assert result["usage"]["output"] > 0
+    assert "cost" in result
+    assert f"stopped by {number.name}" in errors.decode()
+
+
+def test_the_session_can_be_named_and_gone_on_with(place: Place) -> None:
+    script = '[[reply]]\ntext = "turn {turn}"\n'
+    assert run(place, script, "go", "--session-id", "mine").returncode == 0
+    assert (place.sessions / "mine" / "log.jsonl").exists()
+    assert run(place, script, "on", "--resume", "mine").stdout == "turn 2\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--sesion-id", "x"), "unknown flag --sesion-id; did you mean --session-id?"),
+        (("--qqqqqq",), "unknown flag --qqqqqq; see polylect run --help"),
+        (("--schema", "nosuch.json"), "--schema nosuch.json: there is no such file"),
+        (("--schema", "."), "--schema .: it cannot be read: Is a directory"),
+    ],
+)
+def test_a_mistake_is_a_sentence(place: Place, words: tuple[str, ...], told: str) -> None:
+    ran = run(place, "", "go", *words)
+    assert (ran.returncode, ran.stderr) == (2, f"polylect run: {told}\n")
+
+
 def test_what_a_run_has_started_ends_with_it_even_if_it_is_killed_p1(place: Place) -> None:
     sleepers = Sleepers(place)
     args = json.dumps(sleepers.command())

@@ -66,10 +66,11 @@ def test_a_policy_denies_and_the_result_says_so(place: Place) -> None:
 
 def test_two_engines_are_compared_on_copies_of_a_folder(place: Place) -> None:
     (place.workspace / "here.txt").write_text("here")
-    words = (str(place.workspace), "go", "polylect", "polylect-omp", "polylect-claude")
-    lines = run(place, WRITES, "compare_engines.py", *words).splitlines()
+    words = (str(place.workspace), "go", "polylect", "polylect-omp", "polylect-claude", "cloude")
+    *lines, typo = run(place, WRITES, "compare_engines.py", *words).splitlines()
     assert [line.split()[0] for line in lines] == ["polylect", "polylect-omp", "polylect-claude"]
     assert all("done: go" in line for line in lines)
+    assert typo.split()[:2] == ["cloude", "failed:"]
     assert not (place.workspace / "made.txt").exists()
 
 

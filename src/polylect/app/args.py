@@ -96,8 +96,13 @@ class UsageError(Exception):
     """The command line makes no sense; the text says what would."""
 
 
-def parse(words: list[str], flags: Flags = FLAGS, short: dict[str, str] = SHORT) -> tuple[Options, list[str]]:
-    """Options by name, and the words that are none. Both `--flag value` and `--flag=value` are read, up to `--`."""
+def parse(
+    words: list[str], flags: Flags = FLAGS, short: dict[str, str] = SHORT, *, usage: str = "polylect --help"
+) -> tuple[Options, list[str]]:
+    """Options by name, and the words that are none. Both `--flag value` and `--flag=value` are read, up to `--`.
+
+    `usage` is the command that lists these flags. Raises UsageError.
+    """
     options: Options = {}
     rest: list[str] = []
     ignored: list[str] = []
@@ -114,7 +119,7 @@ def parse(words: list[str], flags: Flags = FLAGS, short: dict[str, str] = SHORT)
         flag, given, value = word.partition("=")
         flag = short.get(flag, flag)
         if flag not in flags:
-            raise UsageError(_unknown(flag, flags))
+            raise UsageError(_unknown(flag, flags, usage))
         kind, name = flags[flag]
         if kind == "switch":
             if given:
@@ -177,9 +182,7 @@ def _amount(flag: str, value: str) -> float:
 _CONVERT = {"text": _text, "optional": _text, "count": _count, "seconds": _seconds, "amount": _amount}
 
 
-def _unknown(flag: str, flags: Flags) -> str:
-    from difflib import get_close_matches  # 8 ms, and only for an error
+def _unknown(flag: str, flags: Flags, usage: str) -> str:
+    from polylect.app.nearest import hint  # only for an error
 
-    near = get_close_matches(flag, flags, n=1)
-    hint = f"did you mean {near[0]}?" if near else "see polylect --help"
-    return f"unknown flag {flag}; {hint}"
+    return f"unknown flag {flag}; {hint(flag, flags, f'see {usage}')}"

@@ -72,6 +72,7 @@ _ADDING = ("deny", "ask", "sandbox_hidden", *HOOKS)
 """Lists that a stronger place adds to: what one place forbids, no other can allow."""
 _MOST_BYTES = 1024 * 1024
 _NUMBER = (int, float)
+_KIND_NAMES: dict[object, str] = {str: "a text", int: "a whole number", bool: "true or false", list: "a list of texts"}
 _TABLES: dict[str, dict[str, type | tuple[type, ...]]] = {
     "providers": {
         "api_key": str,
@@ -359,8 +360,7 @@ def _checked(path: str, key: str, value: object, known: Keys) -> str:
         raise ConfigError(f"{path}: there is no setting {key[:100]}" + (f"; did you mean {near[0]}?" if near else ""))
     name, kind = known[key]
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        wanted = " or ".join(one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,)))
-        raise ConfigError(f"{path}: {key} takes a {wanted}, not {_short(value)}")
+        raise ConfigError(f"{path}: {key} takes {_KIND_NAMES.get(kind, 'a number')}, not {_short(value)}")
     if isinstance(value, int | float) and value < 0:
         raise ConfigError(f"{path}: {key} cannot be below zero, and is {_short(value)}")
     if isinstance(value, float) and not value < float("inf"):  # nor is nan below anything

@@ -3,9 +3,10 @@
 import asyncio
 import os
 import shutil
+import signal
 import sys
 import tempfile
-from typing import Literal
+from typing import Any, Literal
 
 from polylect.app.screen import Screen
 from polylect.host import Ask, EngineDied, connect
@@ -22,13 +23,17 @@ from polylect.vocab.events import (
 )
 
 PROMPT = "The tests of this project fail. Find out why and mend it."
-_USAGE = "usage: polylect demo [--frames] [--yes]"
+USAGE = """\
+usage: polylect demo [--frames] [--yes]   watch an engine find and mend a bug, with no key and no network
+  --frames   show what went over the wire
+  --yes      allow everything it asks for"""
+_ENDS = (signal.SIGHUP, signal.SIGTERM)
 _PACE = "0.02"
 
 
 def main(words: list[str]) -> int:
     if not set(words) <= {"--frames", "--yes"}:
-        print(_USAGE, file=sys.stderr)
+        print(USAGE, file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory(prefix="polylect-demo-") as scratch:
         show = _Show(scratch, asks=sys.stdin.isatty() and sys.stdout.isatty() and "--yes" not in words)
@@ -40,6 +45,9 @@ def main(words: list[str]) -> int:
         except KeyboardInterrupt:
             print()
             return 130
+        except asyncio.CancelledError:  # a terminal that was closed cannot be written to
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            return 128 + show.signal
         if "--frames" in words:
             show.show_frames()
         return code
@@ -54,9 +62,14 @@ class _Show:
         self._described: dict[str, str] = {}
         self._workspace = os.path.join(scratch, "sample-project")
         self._state = os.path.join(scratch, "state")
-        shutil.copytree(sample_project(), self._workspace)
+        self.signal = 0
+        """The signal that ended it."""
+        shutil.copytree(sample_project(), self._workspace, ignore=shutil.ignore_patterns("__pycache__"))
 
     async def run(self) -> int:
+        """Raises CancelledError after a signal, so that the scratch folder is removed also then."""
+        for number in _ENDS:
+            asyncio.get_running_loop().add_signal_handler(number, self._end, asyncio.current_task(), number)
         argv = [sys.executable, "-P", "-m", "polylect", "--json-stream", "--provider", "scripted"]
         env = {**os.environ, "POLYLECT_HOME": self._state, "POLYLECT_SCRIPT_PACE": _PACE}
         env.pop("POLYLECT_SCRIPT", None)
@@ -69,6 +82,11 @@ class _Show:
                 if isinstance(event, TurnEnded):
                     ended = event
         return 0 if ended.reason == "end" else 1
+
+    def _end(self, task: "asyncio.Task[Any] | None", number: int) -> None:
+        self.signal = number
+        if task:
+            task.cancel()
 
     async def _see(self, event: Event) -> None:
         screen = self._screen

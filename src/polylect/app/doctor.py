@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from polylect import __version__
 from polylect.app import config
-from polylect.app.args import UsageError, parse
+from polylect.app.args import FLAGS, UsageError, parse
 from polylect.app.models import obstacle
 from polylect.app.start import CannotStart, settle
 from polylect.engine import folder
@@ -17,6 +17,10 @@ from polylect.extensions.find import files_in, installed, offered
 from polylect.providers.check import PROVIDERS
 from polylect.tools.programs import find_program
 
+USAGE = """\
+usage: polylect doctor [--online] [--json] [flags of the engine]   what is configured, found and missing
+  --online   also try the keys
+  The flags of polylect --help are taken into account, as --provider NAME."""
 _MARKS = {"ok": "✓", "note": "·", "bad": "✗"}
 _WORDS = ("--json", "--online")
 _LOOKS = {
@@ -31,12 +35,14 @@ Finding = tuple[str, str, str]
 
 def main(words: list[str]) -> int:
     try:
-        flags, rest = parse([word for word in words if word not in _WORDS])
+        known = {**FLAGS, **{word: ("switch", word) for word in _WORDS}}
+        flags, rest = parse(words, known, usage="polylect doctor --help")
         if rest:
             raise UsageError(f"{rest[0]!r} is not a flag")
     except UsageError as error:
-        print(f"polylect: {error}\nusage: polylect doctor [--online] [--json] [flags of the engine]", file=sys.stderr)
+        print(f"polylect doctor: {error}\n{USAGE}", file=sys.stderr)
         return 2
+    flags = {name: value for name, value in flags.items() if name not in _WORDS}
     workspace = os.path.realpath(str(flags.get("workspace") or os.getcwd()))
     findings = list(_findings(flags, dict(os.environ), workspace, online="--online" in words))
     if "--json" in words:

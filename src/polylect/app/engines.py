@@ -13,12 +13,13 @@ from polylect.host.process import located
 from polylect.search_paths import absolute_only
 from polylect.vocab.visible import visible
 
+USAGE = "usage: polylect engines [--json]   which engines this machine has"
 _PATIENCE = 10.0
 
 
 def main(words: list[str]) -> int:
     if not set(words) <= {"--json"}:
-        print("usage: polylect engines [--json]", file=sys.stderr)
+        print(USAGE, file=sys.stderr)
         return 2
     with ThreadPoolExecutor() as looking:
         found = list(looking.map(_look, ENGINES.values()))

@@ -9,9 +9,14 @@ _NAMES = ("aionrs", "wayland-core", "wcore", "omp", "pi", "claude")
 _LONGEST_SHEBANG = 120
 
 
+USAGE = f"""\
+usage: polylect link NAME FOLDER   makes FOLDER/NAME, which takes the flags of the program of that name
+  NAME is one of {", ".join(_NAMES)}. Put FOLDER first on the host's PATH."""
+
+
 def main(words: list[str]) -> int:
     if len(words) != 2 or words[0] not in _NAMES:
-        print(f"usage: polylect link NAME FOLDER, where NAME is one of {', '.join(_NAMES)}", file=sys.stderr)
+        print(USAGE, file=sys.stderr)
         return 2
     name, folder = words
     link = os.path.join(folder, name)

@@ -146,17 +146,19 @@ def _stand_in(face: str, name: str, words: list[str]) -> int:
 
 
 def _help_of(command: str) -> str:
-    return "\n".join(line.strip() for line in _HELP.split("\n") if line.strip().startswith(f"polylect {command}"))
+    from importlib import import_module
+
+    usage: str = import_module(f"polylect.app.{command}").USAGE
+    return usage
 
 
 def _what_to_do(words: list[str]) -> str:
     wires = "--json-stream, --mode rpc, --output-format stream-json"
     said = f"say what to do: {wires} or one of {', '.join(_COMMANDS)}; see polylect --help"
     if words:
-        from difflib import get_close_matches  # 8 ms, and only for an error
+        from polylect.app.nearest import hint  # only for an error
 
-        near = get_close_matches(words[0], _COMMANDS, n=1)
-        return f"there is no command {words[0]!r}; " + (f"did you mean {near[0]}?" if near else said)
+        return f"there is no command {words[0]!r}; {hint(words[0], _COMMANDS, said)}"
     return said
 
 

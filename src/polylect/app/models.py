@@ -12,6 +12,7 @@ from polylect.providers import gguf
 from polylect.providers.check import PROVIDERS, check, default_model
 from polylect.providers.models import Catalogue, Price, Row
 
+USAGE = "usage: polylect models [--json]   which models can be used now, and what keeps the others from it"
 _FAMILY = "claude"
 _SERVE_FAMILY = ("anthropic", "bedrock", "vertex")
 _CREDENTIALS = ("api_key", "base_url", "region", "project", "profile", "model")
@@ -35,7 +36,7 @@ class Listed(Struct, frozen=True):
 
 def main(words: list[str]) -> int:
     if words not in ([], ["--json"]):
-        print("usage: polylect models [--json]", file=sys.stderr)
+        print(USAGE, file=sys.stderr)
         return 2
     env = dict(os.environ)
     try:

@@ -24,16 +24,19 @@ from polylect.host.connecting import connect
 from polylect.host.errors import EngineDied, HostError, SchemaNotMet, TimedOut, TurnFailed
 from polylect.host.known import command, find, from_here, known
 from polylect.host.turn import Denial, Limits, Result
-from polylect.vocab.events import BudgetExceeded, Event, ToolCalled, ToolFinished
+from polylect.vocab.content import Usage
+from polylect.vocab.events import BudgetExceeded, Event, ReplyEnded, ToolCalled, ToolFinished
 from polylect.vocab.visible import visible
 
 DONE, FAILED, USAGE, UNASKED, LIMIT, UNFIT, LATER, CONFIGURATION = 0, 1, 2, 3, 4, 5, 75, 78
+_LAST_WORDS = 2.0
+"""Seconds in which what a stopped engine still says is waited for."""
 
 
 def run(wanted: Wanted, prompt: str, schema: dict[str, Any] | None, wishes: dict[str, Any]) -> int:
     wanted.file = [os.path.abspath(path) for path in wanted.file]
     task = _Run(wanted, prompt, schema, wishes, _take_stdout())
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, task.signalled)  # add_signal_handler of the loop would load inspect: 6 ms
     return asyncio.run(task.run())
 
@@ -57,6 +60,10 @@ class _Run:
         self._unheard: BaseException | None = None
         self._over = ""
         self._calls: dict[str, str] = {}
+        self._listening: asyncio.Task[None] | None = None
+        self._result = Result()
+        """As far as it has been heard."""
+        self._spent = Usage()
         self._signal = 0
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -74,7 +81,7 @@ class _Run:
         except asyncio.CancelledError:
             if self._unheard:
                 raise self._unheard from None
-            return 128 + self._signal
+            return self._fail(f"stopped by {signal.Signals(self._signal).name}", 128 + self._signal, self._so_far())
         finally:
             beating.cancel()
             with suppress(asyncio.CancelledError):
@@ -92,13 +99,23 @@ class _Run:
         limits = Limits(wanted.timeout, wanted.idle, wanted.budget)
         try:
             async with self._connected(approve=self._judge, limits=limits) as agent:
-                listening = asyncio.ensure_future(self._listen(agent.events()))
+                listening = self._listening = asyncio.ensure_future(self._listen(agent.events()))
                 listening.add_done_callback(partial(self._listened, asyncio.current_task()))
                 code = await self._talk(agent)
         except EngineDied as error:
             return self._fail(str(error), CONFIGURATION)
+        except asyncio.CancelledError:
+            if self._listening and not self._unheard:
+                await asyncio.wait([self._listening], timeout=_LAST_WORDS)  # how the turn ended, and what it cost
+            raise
         await listening
         return code
+
+    def _so_far(self) -> Result:
+        """What is known of a turn that was not waited for."""
+        if self._result.reason != "cancelled":
+            self._result.reason, self._result.usage = "cancelled", self._spent
+        return self._result
 
     def _connected(self, **how: Any) -> Agent:
         """Our own engine needs no process of its own for one task: one start of Python instead of two."""
@@ -147,7 +164,10 @@ class _Run:
     async def _listen(self, events: AsyncIterator[Event]) -> None:
         async for event in events:
             self._progress.hear(event)
+            self._result.take(event)
             match event:
+                case ReplyEnded(usage=usage):
+                    self._spent += usage
                 case BudgetExceeded(reason, observed, limit):
                     self._over = f"the {reason} of {observed} is above the limit of {limit}"
                 case ToolCalled(call, name, args) | Ask(call=call, name=name, args=args):

@@ -61,8 +61,12 @@ def _schema(path: str) -> dict[str, Any] | None:
     try:
         with open(path, "rb") as file:
             schema: dict[str, Any] = msgspec.json.decode(file.read())
-    except (OSError, msgspec.DecodeError) as error:
-        raise UsageError(f"--schema {path}: {error}") from None
+    except FileNotFoundError:
+        raise UsageError(f"--schema {path}: there is no such file") from None
+    except OSError as error:
+        raise UsageError(f"--schema {path}: it cannot be read: {error.strerror}") from None
+    except msgspec.DecodeError as error:
+        raise UsageError(f"--schema {path}: it is no JSON: {error}") from None
     if fault := json_schema.fault_in(schema):
         raise UsageError(f"--schema {path}: it is no JSON Schema: {fault}")
     return schema

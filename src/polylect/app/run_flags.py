@@ -7,14 +7,18 @@ from msgspec import Struct, convert
 from polylect.app import which_engine
 from polylect.app.args import UsageError, parse
 
-_WISHES = ("provider", "model", "mode", "resume", "script", "base_url", "api_key", "system_prompt", "max_turns")
+_WISHES = (
+    *("provider", "model", "mode", "resume", "session", "script", "base_url", "api_key", "system_prompt"),
+    "max_turns",
+)
 _OUTPUTS = ("text", "json", "jsonl")
 _FLAGS = {
     **{f"--{name}": ("text", name) for name in ("engine", "dialect", "output", "schema", "cwd")},
     **{f"--{name}": ("list", name) for name in ("allow", "deny", "file")},
     **{f"--{name}": ("amount", name) for name in ("budget", "timeout", "idle")},
-    **{f"--{name.replace('_', '-')}": ("text", name) for name in _WISHES},
+    **{f"--{name.replace('_', '-')}": ("text", name) for name in _WISHES if name != "session"},
     "--max-turns": ("count", "max_turns"),
+    "--session-id": ("text", "session"),
     "--yes": ("switch", "yes"),
 }
 HELP = f"""\
@@ -35,12 +39,14 @@ PROMPT is what is to be done; - reads it from stdin, and after -- it may begin w
   --max-turns NUMBER       stop after so many requests to the model
   --file PATH              a file for the model to look at; may be repeated
   --cwd FOLDER             where the work is
+  --session-id ID          the name of the new session, to go on with it later
   --resume ID|latest       go on with a session
   --provider NAME  --model NAME  --mode NAME  --base-url URL  --api-key KEY  --system-prompt TEXT  --script FILE
                            what the engine is told, as far as it can be
 
 exit codes: 0 done, 1 failed, 2 usage, 3 something needed approval and nobody was there, 4 budget, time or turn limit,
-5 the answer does not fit the schema, 75 try again later, 78 the engine cannot be started, 130 Ctrl-C, 143 SIGTERM
+5 the answer does not fit the schema, 75 try again later, 78 the engine cannot be started, 129 SIGHUP, 130 Ctrl-C,
+143 SIGTERM
 """
 
 
@@ -67,7 +73,7 @@ class Wanted(Struct):
 
 def read(words: list[str]) -> Wanted:
     """Not with argparse, which takes 6 ms."""
-    options, prompts = parse(words, _FLAGS, {})
+    options, prompts = parse(words, _FLAGS, {}, usage="polylect run --help")
     if len(prompts) != 1:
         raise UsageError(
             f"give one prompt, in quotes if it has spaces; here are {len(prompts)}. See polylect run --help"

@@ -134,7 +134,7 @@ def _fork(root: str, words: list[str]) -> int:
         store.fork(owner, entry)
     finally:
         store.close()
-    print(f"{session}\nGo on with it: polylect --json-stream --resume {session}")
+    print(f"{session}\nGo on with it: polylect chat --resume {session}")
     return 0
 
 

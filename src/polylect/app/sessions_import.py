@@ -23,5 +23,5 @@ def import_file(root: str, path: str, session: str) -> int:
         store.close()
     for note in taken.notes:
         print(f"polylect: {note}", file=sys.stderr)
-    print(f"{session}\nGo on with it: polylect --json-stream --resume {session}")
+    print(f"{session}\nGo on with it: polylect chat --resume {session}")
     return 0

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from polylect import plug
-from polylect.host.known import ENGINES, UnknownEngine
+from polylect.host.errors import UnknownEngine
+from polylect.host.known import ENGINES
 
 HELP = f"one of {', '.join(ENGINES)}, or a command line in quotes (polylect)"
 DIALECT_HELP = "the wire of a command line: jsonstream, omp or claude, and if need be its version, as jsonstream:0.1.0"

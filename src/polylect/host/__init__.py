@@ -17,7 +17,7 @@ _PLACES = {
     "host.connecting": ("connect",),
     "host.errors": (
         *("EngineDied", "HostError", "Refused", "SchemaNotMet", "ServerFailed", "TimedOut", "TurnFailed"),
-        "Unsupported",
+        *("UnknownEngine", "Unsupported"),
     ),
     "host.offering": ("HostTool", "tool"),
     "host.sessions": ("list_sessions",),

@@ -14,6 +14,7 @@ from polylect.host.errors import SchemaNotMet as SchemaNotMet
 from polylect.host.errors import ServerFailed as ServerFailed
 from polylect.host.errors import TimedOut as TimedOut
 from polylect.host.errors import TurnFailed as TurnFailed
+from polylect.host.errors import UnknownEngine as UnknownEngine
 from polylect.host.errors import Unsupported as Unsupported
 from polylect.host.offering import HostTool as HostTool
 from polylect.host.offering import tool as tool

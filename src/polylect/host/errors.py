@@ -3,6 +3,7 @@
 PolylectError
 └── HostError
     ├── EngineDied     it could not be started, was never ready, or is gone; has `code` and `last_words`
+    ├── UnknownEngine  there is none of this name; the text says which ones are known
     ├── Unsupported    this engine's wire has no word for it; nothing was sent
     ├── Refused        the engine said no; has the `failure`
     ├── ServerFailed   an MCP server did not come up; the text says why
@@ -29,6 +30,10 @@ class EngineDied(HostError):
         super().__init__(message)
         self.code = code
         self.last_words = last_words
+
+
+class UnknownEngine(HostError, LookupError):
+    pass
 
 
 class Unsupported(HostError):

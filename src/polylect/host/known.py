@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from polylect.host.errors import UnknownEngine
 from polylect.search_paths import absolute_only, program_on
 
 
@@ -181,11 +182,8 @@ ENGINES: dict[str, Known] = {
 }
 
 
-class UnknownEngine(LookupError):
-    """The text says which ones are known."""
-
-
 def known(name: str) -> Known:
+    """The engine of this name. Raises UnknownEngine."""
     if name not in ENGINES:
         raise UnknownEngine(f"there is no engine {name!r}; known are {', '.join(ENGINES)}")
     return ENGINES[name]
