@@ -20,8 +20,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+class NoThread(OSError):
+    """The system has no thread left, so the work was not begun."""
+
+
 async def run_in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return what `work` returns, or raise what it raises. Raises OSError if the system has no thread left."""
+    """Return what `work` returns, or raise what it raises. Raises NoThread, too."""
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[T] = loop.create_future()
 
@@ -40,5 +44,5 @@ async def run_in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
     try:
         start_new_thread(run, ())
     except RuntimeError as fault:
-        raise OSError(errno.EAGAIN, f"no thread could be started: {fault}") from None
+        raise NoThread(errno.EAGAIN, f"no thread could be started: {fault}") from None
     return await outcome

@@ -18,6 +18,8 @@ from polylect.tools.web_fetch import MOST, WebFetch
 from polylect.vocab.ports import ToolReturn
 
 Pages = dict[str, bytes]
+NO_TEXT = ("punycode", "idna", "zlib", "undefined", "unicode_escape", "rot13", "hex", "base64", "uu", "mbcs")
+"""Codecs of Python's that no page is written in."""
 
 
 def page(body: bytes, head: str = "content-type: text/plain", status: str = "200 OK") -> bytes:
@@ -106,6 +108,9 @@ def test_a_page_comes_as_text_with_its_address(context: FolderContext) -> None:
         (b"a\xe9", "content-type: text/plain; charset=latin-1", "aé"),
         ("<meta charset='windows-1251'>Привет".encode("cp1251"), "content-type: text/html", "Привет"),
         (b"a\xff", "content-type: text/plain; charset=klingon", "a\ufffd"),
+        *((b"a\xff", f"content-type: text/plain; charset={name}", "a\ufffd") for name in NO_TEXT),
+        ("\u65e5\u672c".encode("shift_jis"), "content-type: text/plain; charset=Shift_JIS", "\u65e5\u672c"),
+        ("\u4e2d".encode("gbk"), "content-type: text/plain; charset=GB2312-80", "\u4e2d"),
         (b'{"a": 1}', "content-type: application/vnd.x+json", '{"a": 1}'),
         (gzip.compress(b"packed", mtime=0), "content-encoding: gzip\r\ncontent-type: text/plain", "packed"),
         (b"no type", "x: y", "no type"),
@@ -151,6 +156,22 @@ def test_redirects_are_followed_and_the_last_address_is_told(context: FolderCont
     result = get(context, {"/": to("/a/b"), "/a/b": to("c?d"), "/a/c?d": page(b"here")})
     assert result.output.partition(" ")[0].endswith("/a/c?d")
     assert result.output.endswith("here")
+
+
+def test_a_redirect_to_another_host_is_named_and_not_followed(context: FolderContext) -> None:
+    """Rules and people judge a call by its host, so each host takes a call of its own."""
+    asked: list[str] = []
+
+    async def talk(site: Site, use: Callable[[str], Awaitable[ToolReturn]]) -> None:
+        result = await use("/")
+        asked.extend(site.asked)
+        assert not result.ok
+        _, where, advice = result.output.split("\n")
+        assert where == f"The page is on another host: http://localhost:{site.port}/secret"
+        assert advice == "It was not fetched. If you need it, fetch that address with a new call."
+
+    visit({"/": to("http://localhost:PORT/secret"), "/secret": page(b"secret")}, talk, context)
+    assert len(asked) == 1
 
 
 def test_redirects_are_counted(context: FolderContext) -> None:

@@ -1,16 +1,19 @@
 """One page from the web: bounded in size, time and redirects, and never from a place that only this machine can reach.
 
 The name is resolved once, the address is looked at, and the connection goes to that address: a name that means another
-place a moment later (DNS rebinding) does not get there.
+place a moment later (DNS rebinding) does not get there. Redirects are followed only on the host that was asked for:
+rules and people allow a host, and another one has to be asked for by a call of its own.
 """
 
 import asyncio
+from threading import Semaphore
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from polylect import __version__
-from polylect.threads import run_in_thread
+from polylect.threads import NoThread, run_in_thread
 from polylect.vocab.errors import ToolError
 from polylect.wire.http1 import Response, request
 
@@ -21,7 +24,10 @@ MOST_BODY = 5 * 1024 * 1024
 MOST_HEAD = 64 * 1024
 """Bytes that are not of the body, beside what many small pieces need."""
 MOST_REDIRECTS = 5
+MOST_LOOKUPS = 32
+"""Names that are looked up at the same time, with those that nobody waits for any more: each takes a thread."""
 TIMEOUT = 30.0
+_lookups = Semaphore(MOST_LOOKUPS)
 _REDIRECTS = (301, 302, 303, 307, 308)
 _PORTS = {"http": 80, "https": 443}
 _SAFE = "/%:@!$&'()*+,;=~-._?"
@@ -46,6 +52,8 @@ class Page(Struct, frozen=True):
     body: bytes
     cut: bool
     """There was more of it."""
+    redirect: str = ""
+    """The address on another host that it leads to."""
 
 
 def parse(url: str) -> Place:
@@ -66,7 +74,7 @@ def parse(url: str) -> Place:
 
 
 async def fetch(url: str, *, private: bool = False) -> Page:
-    """Follows redirects, each of them checked like the first address. Raises ToolError."""
+    """Follows redirects on the same host, each of them checked like the first address. Raises ToolError."""
     try:
         async with asyncio.timeout(TIMEOUT):
             for _ in range(MOST_REDIRECTS + 1):
@@ -74,7 +82,9 @@ async def fetch(url: str, *, private: bool = False) -> Page:
                 location = page.headers.get("location")
                 if page.status not in _REDIRECTS or not location:
                     return page
-                url = _joined(url, location)
+                before, url = url, _joined(url, location)
+                if parse(url).host != parse(before).host:
+                    return replace(page, redirect=url)
     except TimeoutError:
         raise ToolError(f"{url} took longer than {TIMEOUT:.0f} s.") from None
     raise ToolError(f"{url} was the end of {MOST_REDIRECTS} redirects, and another one followed.")
@@ -109,13 +119,17 @@ async def _get(url: str, private: bool) -> Page:
 
 
 async def _addresses(place: Place, private: bool) -> list[str]:
-    from socket import SOCK_STREAM, gaierror
+    from socket import gaierror
 
+    if not _lookups.acquire(blocking=False):
+        raise ToolError(f"{MOST_LOOKUPS} names are being looked up, and the name server answers none. Try again later.")
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(place.host, place.port, type=SOCK_STREAM)
+        addresses = await run_in_thread(_resolve, place)
+    except NoThread as fault:
+        _lookups.release()
+        raise ToolError(f"{place.host} could not be looked up: {fault.strerror}") from None
     except (gaierror, UnicodeError):
         raise ToolError(f"There is no host {place.host!r}.") from None
-    addresses = [str(entry[4][0]) for entry in found]
     allowed = [address for address in addresses if private or is_public(address)]
     if not allowed:
         raise ToolError(
@@ -123,6 +137,15 @@ async def _addresses(place: Place, private: bool) -> list[str]:
             "fetched unless the settings allow it."
         )
     return allowed
+
+
+def _resolve(place: Place) -> list[str]:
+    from socket import SOCK_STREAM, getaddrinfo
+
+    try:
+        return [str(entry[4][0]) for entry in getaddrinfo(place.host, place.port, type=SOCK_STREAM)]
+    finally:
+        _lookups.release()
 
 
 def is_public(address: str) -> bool:
