@@ -85,3 +85,41 @@ def test_a_stop_and_a_signal_in_the_middle_of_2000_searches(place: Place, end: s
             engine.signal(signal.SIGTERM)
             engine.rest()
             assert engine.wait() == 143
+
+
+# Threads that never come back.
+
+FILL = """
+import asyncio, threading
+
+def extend(polylect):
+    @polylect.tool("Fill", "Fills the pool of threads for ever.", {"type": "object"}, category="info")
+    async def fill(args):
+        await asyncio.gather(*(asyncio.to_thread(threading.Event().wait) for _ in range(64)))
+"""
+
+
+@pytest.mark.parametrize("end", ["stop", "eof", "signal"])
+def test_a_pool_full_of_threads_does_not_keep_a_turn_from_ending(place: Place, end: str) -> None:
+    """An extension fills asyncio's pool, as pages and name servers once did: the log is saved all the same."""
+    (place.folder / "fill.py").write_text(FILL)
+    flags = ("--force", "--on-eof", "stop", "--extension", str(place.folder / "fill.py"))
+    engine = place.started(*flags, script=asks_for(call("Fill")))
+    prompted(engine).until("tool_running")
+    with within(END):
+        assert ended(engine, end) == {"stop": 0, "eof": 0, "signal": 143}[end]
+
+
+def ended(engine: Engine, how: str) -> int:
+    """Stop what runs, then close the input; or the latter alone; or SIGTERM. Returns the exit code."""
+    match how:
+        case "stop":
+            engine.send({"type": "stop"})
+            engine.until("stream_end")
+            engine.close_input()
+        case "eof":
+            engine.close_input()
+        case "signal":
+            engine.signal(signal.SIGTERM)
+    assert how == "stop" or engine.rest()[-1]["type"] == "stream_end"
+    return engine.wait()

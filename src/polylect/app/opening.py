@@ -8,6 +8,7 @@ from polylect.engine import folder
 from polylect.engine.library import FileLibrary
 from polylect.engine.session import Session
 from polylect.engine.store import FileStore, MemoryStore
+from polylect.vocab.errors import SessionError
 from polylect.vocab.ports import Store
 
 
@@ -38,8 +39,7 @@ def _store(start: Start, library: FileLibrary, workspace: str) -> Store:
             return found
         with closing(found):
             return library.fork(found)
-    assert start.place is not None
-    store = FileStore(start.place, cwd=workspace, new_id=new_id)
+    store = FileStore(_folder(start, workspace), cwd=workspace, new_id=new_id)
     if parent := values.get("fork_from"):
         store.fork(*library.end_of(str(parent)))
     if line := values.get("resume_at"):
@@ -47,6 +47,20 @@ def _store(start: Start, library: FileLibrary, workspace: str) -> Store:
 
         go_back(store, str(line))
     return store
+
+
+def _folder(start: Start, workspace: str) -> folder.Folder:
+    """The session's folder. One that somebody has deleted since the start is made anew, if nothing was in it."""
+    place, values = start.place, start.values
+    assert place is not None
+    goes_on = (values.get("resume") or values.get("continue")) and not values.get("fork")
+    if goes_on or os.path.isdir(place.path):
+        return place
+    place.close()
+    try:
+        return folder.create(os.path.dirname(place.path), place.session, workspace)
+    except folder.FolderError as error:
+        raise SessionError(str(error)) from None
 
 
 def new_id() -> str:

@@ -30,8 +30,8 @@ from polylect.vocab.errors import PolylectError
 from polylect.vocab.events import Event, Failed, Reply, TurnEnded
 from polylect.wire.jsonl import MAX_LINE
 
-_PATIENCE = 30.0
-"""How long a host that reads nothing may keep an engine that has ended."""
+_PATIENCE = 10.0
+"""How long a host that has closed our input may go without reading before the engine ends without it."""
 _LULL = 0.01
 """A host that has said nothing for so long after the start is thinking."""
 _log = logging.getLogger(__name__)
@@ -83,20 +83,37 @@ class _Conversation:
             if not self._ready and not await self._get_ready(ended):
                 return 128 + self._signal
         except PolylectError as error:
+            await asyncio.sleep(0)  # what has been sent by now is read
             reading.cancel()
             return await self._refuse(str(error))
         self._begin()
         asyncio.get_running_loop().call_later(_LULL, self._warm_up)
-        await asyncio.wait([reading, ended], return_when=asyncio.FIRST_COMPLETED)
+        unread = asyncio.create_task(self._host_stalled(reading))
+        await asyncio.wait([reading, ended, unread], return_when=asyncio.FIRST_COMPLETED)
         failed = self._complain(reading)
         if not failed and not self._end.is_set():
             finished = asyncio.create_task(self._engine.settled())
-            await asyncio.wait([finished, ended], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([finished, ended, unread], return_when=asyncio.FIRST_COMPLETED)
         await self._engine.close()
         await self._assembly.close()
-        await self._out.drain(1.0 if self._signal else _PATIENCE)
+        await self._out.drain(1.0 if self._signal else 0.0 if unread.done() else _PATIENCE)
         self._packed.made()
-        return 128 + self._signal if self._signal else failed or self._codec_end()
+        return 128 + self._signal if self._signal else failed or self._left_unread() or self._codec_end()
+
+    async def _host_stalled(self, reading: asyncio.Task[None]) -> None:
+        """Returns when the host has closed our input and reads nothing: it would keep the engine for ever."""
+        closed = asyncio.create_task(stdio.closed(self._start.stdin))
+        await asyncio.wait([reading, closed], return_when=asyncio.FIRST_COMPLETED)
+        closed.cancel()
+        await self._out.stalled(_PATIENCE)
+
+    def _left_unread(self) -> int:
+        """The exit code if the host did not read all that there was for it."""
+        if not (count := self._out.unwritten):
+            return 0
+        why = f"the host closed stdin and read nothing from stdout for {_PATIENCE:g} s"
+        print(f"polylect: {why}: ended with {count} bytes unread", file=sys.stderr)
+        return 1
 
     def _complain(self, reading: asyncio.Task[None]) -> int:
         """Whoever cannot hear any more by a fault of our own says so and ends, rather than going on deaf."""
@@ -126,10 +143,15 @@ class _Conversation:
         self._there.set()
 
     async def _refuse(self, why: str) -> int:
-        """If the host has heard `ready`, it is told here as well."""
+        """If the host has heard `ready`, it is told here as well, and every prompt it has sent by now has its end."""
         print(f"polylect: {why}", file=sys.stderr)
         if self._ready:
-            self._say(Failed(Failure("start", why, "user")))
+            failure = Failure("start", why, "user")
+            self._say(Failed(failure))
+            for command in self._early or ():
+                if isinstance(command, Prompt):
+                    self._reply(command)
+                    self._say(TurnEnded("error", failure=failure, turn=command.turn))
             await self._out.drain(1.0)
             return 1
         with suppress(OSError):

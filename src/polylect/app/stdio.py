@@ -3,6 +3,7 @@
 import asyncio
 import os
 import select
+import stat
 from collections.abc import Awaitable, Callable
 
 HIGH = 1024 * 1024
@@ -10,6 +11,8 @@ HIGH = 1024 * 1024
 LOW = HIGH // 4
 FLOOD = 4 * HIGH
 """Above this much, input is not read either: answers to it would have nowhere to go."""
+_HALF_CLOSED = getattr(select, "EPOLLRDHUP", 0)
+"""A peer that has ended its half of a socket."""
 _READ = 16 * 1024
 """Little, because answers can be seventy times as long, and all to one read are made at once."""
 
@@ -34,6 +37,7 @@ class Outgoing:
         self._broken = broken
         self._loop = asyncio.get_running_loop()
         self._buffer = bytearray()
+        self._written = 0
         self._scheduled = False
         self._watching = False
         self._dead = False
@@ -66,16 +70,36 @@ class Outgoing:
             self._flush()
         return len(self._buffer) > FLOOD
 
-    async def drain(self, patience: float) -> None:
-        """Returns when all is written, or when the host has not taken a byte for so long."""
-        self._flush()
-        while self._buffer and not self._dead:
-            self._progress.clear()
-            try:
-                async with asyncio.timeout(patience):
-                    await self._progress.wait()
-            except TimeoutError:
+    @property
+    def unwritten(self) -> int:
+        """Bytes that the pipe has not taken."""
+        return len(self._buffer)
+
+    async def stalled(self, patience: float) -> None:
+        """Returns when the host has not read a byte for so many seconds, though there is something to read."""
+        read, since = -1, 0.0
+        while not self._dead:
+            now = self._loop.time()
+            if not self._buffer or self._read() != read:
+                read, since = self._read(), now
+            elif now - since >= patience:
                 return
+            await asyncio.sleep(min(patience / 10, 1.0))
+
+    async def drain(self, patience: float) -> None:
+        """Returns when all is written, or when the host has not read a byte for so many seconds."""
+        self._flush()
+        stalled = asyncio.create_task(self.stalled(patience))
+        while self._buffer and not stalled.done():
+            self._progress.clear()
+            progress = asyncio.create_task(self._progress.wait())
+            await asyncio.wait([stalled, progress], return_when=asyncio.FIRST_COMPLETED)
+            progress.cancel()
+        stalled.cancel()
+
+    def _read(self) -> int:
+        """Bytes that the host has read. What the pipe takes is no measure: it takes more once a whole page is free."""
+        return self._written - _unread(self._descriptor)
 
     def _flush(self) -> None:
         self._scheduled = False
@@ -117,6 +141,7 @@ class Outgoing:
         except OSError:
             self._die()
             return len(data)
+        self._written += written
         return written
 
     def _watch(self) -> None:
@@ -175,12 +200,44 @@ async def _next(descriptor: int, loop: asyncio.AbstractEventLoop) -> bytes:
             return b""
 
 
-def _bell(descriptor: int) -> "select.epoll | None":
+async def closed(descriptor: int) -> None:
+    """Returns when nobody can write to this input any more, also while what was written is still unread.
+
+    Waits for ever where the system does not tell; there only reading to the end shows it.
+    """
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    bell = _bell(descriptor, _HALF_CLOSED) if _pollable(descriptor) else None
+    if bell is None:
+        await ended.wait()
+        return
+    loop.add_reader(bell, ended.set)
+    try:
+        await ended.wait()
+    finally:
+        loop.remove_reader(bell)
+        bell.close()
+
+
+def _unread(descriptor: int) -> int:
+    """Bytes in a pipe or socket that its reader has not taken yet; 0 where the system does not tell."""
+    from array import array
+    from fcntl import ioctl
+    from termios import FIONREAD, TIOCOUTQ  # the latter is SIOCOUTQ for sockets
+
+    count = array("i", [0])
+    try:
+        ioctl(descriptor, FIONREAD if stat.S_ISFIFO(os.fstat(descriptor).st_mode) else TIOCOUTQ, count)
+    except OSError:
+        pass
+    return count[0]
+
+
+def _bell(descriptor: int, events: int = 0) -> "select.epoll | None":
     """Readable once the other end is gone: a host that left is noticed even while there is nothing to say."""
     if not hasattr(select, "epoll"):
         return None
     bell = select.epoll()
-    bell.register(descriptor, 0)  # errors and hang-ups are told without being asked for
+    bell.register(descriptor, events)  # errors and hang-ups are told without being asked for
     return bell
 
 

@@ -1,0 +1,41 @@
+"""The folder of a session is deleted right after `ready`: the first prompt has its end all the same."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine_process import Place, message
+
+SCRIPT = '[[reply]]\ntext = "hi"\n'
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    with Place(tmp_path) as place:
+        yield place
+
+
+@pytest.mark.parametrize("flags", [(), ("--session-id", "abc")])
+def test_the_folder_of_a_new_session(place: Place, flags: tuple[str, ...]) -> None:
+    engine = place.started(*flags, script=SCRIPT)
+    shutil.rmtree(place.sessions)
+    engine.send(message("go"))
+    frames, code = engine.finish()
+    assert (frames[-1]["type"], frames[-1]["msg_id"], code) == ("stream_end", "m1", 0)
+
+
+def test_the_folder_of_a_session_that_goes_on(place: Place) -> None:
+    """Nothing can stand in for what was said in it: the prompt ends with an error, and so does the engine."""
+    engine = place.started("--session-id", "abc", script=SCRIPT)
+    engine.send(message("go"))
+    engine.finish()
+    engine = place.start("--resume", "abc", script=SCRIPT)
+    engine.send(message("go"))  # read with the first step
+    assert engine.frame()["type"] == "ready"
+    shutil.rmtree(place.sessions)
+    frames, code = engine.finish()
+    assert frames[-1]["type"] == "stream_end"
+    if code:  # else the log was open by then, and goes on without a name
+        assert frames[0]["type"] == "error"
