@@ -1,6 +1,7 @@
 """What people read: Markdown and a web page. Whatever was said is text there, never markup."""
 
 import json
+import time
 from html.parser import HTMLParser
 
 import pytest
@@ -8,12 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.formats.test_exchange import CALLS, EVERYTHING, PNG, story, user
+from machine import cpu
 from polylect.engine.formats import claude, data, markdown, omp, page
 from polylect.engine.formats.prose import prose
 from polylect.engine.formats.story import NotThat, milliseconds
 from polylect.vocab.content import Document, Image, Message, Text, ToolCall, ToolResult
 from polylect.vocab.entries import Said
 
+TABLE = ("table", "thead", "tbody", "tr", "th", "td")
 EDIT = ToolCall("c1", "Edit", {"file_path": "a.py", "old_string": "a = 1", "new_string": "a = 2"})
 
 
@@ -24,12 +27,15 @@ class Elements(HTMLParser):
         super().__init__()
         self.found: list[str] = []
         self.open: list[str] = []
+        self.names: set[str] = set()
+        """Of all attributes."""
         self.text = ""
         self.feed(text)
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.found.append(tag)
+        self.names |= {name for name, _ in attrs}
         if tag not in ("meta", "br", "img"):
             self.open.append(tag)
 
@@ -100,11 +106,11 @@ def test_nothing_that_was_said_becomes_markup() -> None:
     assert found.text.count(NASTY) >= 8
 
 
-@given(st.text(alphabet="`*#-+1. \n<ab~&", max_size=200))
+@given(st.text(alphabet="`*#-+1. \n<ab~&", max_size=200) | st.text(alphabet='|-: \n>[]()<"`\\a', max_size=200))
 def test_prose_of_any_text_is_well_formed_and_loses_no_letter(text: str) -> None:
     found = Elements(prose(text))
     assert found.open == []
-    assert set(found.found) <= {"p", "br", "h3", "ul", "ol", "li", "pre", "code", "strong"}
+    assert set(found.found) <= {"p", "br", "h3", "ul", "ol", "li", "pre", "code", "strong", *TABLE, "blockquote"}
 
 
 def test_prose_knows_what_agents_write() -> None:
@@ -113,6 +119,52 @@ def test_prose_knows_what_agents_write() -> None:
         "<pre><code>x &lt; 1</code></pre>"
     )
     assert prose("`a*b` and **c**, 2 * 3") == "<p><code>a*b</code> and <strong>c</strong>, 2 * 3</p>"
+
+
+def test_prose_has_tables_quotes_and_links() -> None:
+    table = "| col a | col `b` |\n|---|:-:|\n| 1 | x \\| y |\n| 2 |\n\nafter"
+    assert prose(f"before\n{table}") == (
+        "<p>before</p>\n<table><thead><tr><th>col a</th><th>col <code>b</code></th></tr></thead><tbody>"
+        "<tr><td>1</td><td>x | y</td></tr><tr><td>2</td><td></td></tr></tbody></table>\n<p>after</p>"
+    )
+    assert prose("> a quote\n> > inner\nafter") == (
+        "<blockquote><p>a quote</p><blockquote><p>inner</p></blockquote></blockquote>\n<p>after</p>"
+    )
+    anchor = '<a href="https://a.org/x_(y)?q=1&amp;r" rel="noopener noreferrer">'
+    assert prose('see [link](https://a.org/x_(y)?q=1&r "title").') == f"<p>see {anchor}link</a>.</p>"
+    assert prose("<https://a.org/x_(y)?q=1&r>") == f"<p>{anchor}https://a.org/x_(y)?q=1&amp;r</a></p>"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[x](javascript:alert(1))",
+        "[x](JaVaScRiPt:alert(1))",
+        "[x](data:text/html,<script>)",
+        "[x](//evil.org)",
+        "[x](java\nscript:alert(1))",
+        "<javascript:alert(1)>",
+        "a | b\nc | d",
+        "no - dash",
+    ],
+)
+def test_what_could_run_or_is_none_stays_text(text: str) -> None:
+    found = Elements(prose(text))
+    assert set(found.found) <= {"p", "br"}
+
+
+def test_an_address_cannot_leave_its_attribute() -> None:
+    parsed = Elements(prose('[<b>x</b>](https://a.org/"onclick="alert(1)) and <https://a.org/"><script>'))
+    assert set(parsed.found) <= {"p", "a"}
+    assert parsed.names <= {"href", "rel"}
+
+
+@pytest.mark.parametrize("piece", ["[", "[a](https://x", "<https://a(", "|", "> ", "**a", "`a", "|-|\n", "a|b\n-|-\n"])
+def test_long_text_takes_no_time(piece: str) -> None:
+    began = time.process_time()
+    prose(piece * (200_000 // len(piece)))
+    took = time.process_time() - began
+    assert took < 2 or took < cpu(2)
 
 
 def test_the_json_document_holds_everything() -> None:

@@ -45,6 +45,10 @@ summary { cursor: pointer; padding: .4rem 0; font-size: .9rem; white-space: nowr
 summary code { background: none; color: var(--soft); } .error, .denied, .cancelled, .skipped { color: var(--bad); }
 details.thought { border-style: dashed; color: var(--soft); }
 aside { margin: 2rem 0; padding: .6rem 1rem; border: 1px dashed var(--soft); border-radius: 6px; color: var(--soft); }
+table { border-collapse: collapse; margin: .5rem 0; display: block; overflow-x: auto; }
+th, td { border: 1px solid var(--line); padding: .2rem .6rem; text-align: left; vertical-align: top; }
+blockquote { margin: .5rem 0; padding: 0 0 0 .8rem; border-left: 3px solid var(--line); color: var(--soft); }
+a { color: var(--you); }
 img { max-width: 100%; max-height: 30rem; border-radius: 6px; display: block; margin: .5rem 0; }
 @media print { pre { max-height: none; } }
 """
