@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from polylect.engine import command_rules
 from polylect.engine.exit_plan import NAME as EXIT_PLAN
-from polylect.engine.rules import covers, in_family, is_pattern, names_host, names_tool, written
+from polylect.engine.rules import covers, in_family, names_host, names_tool, written
 from polylect.engine.settings import Mode
 from polylect.vocab.content import Category, Origin, Rule
 
@@ -103,7 +103,7 @@ def _speaks_of(rule: Rule, call: Wanted) -> bool | None:
         case "prefix" | "command":
             if call.command is None or rule.tool not in ("", call.name):
                 return False
-            return command_rules.catches(rule, command_rules.commands_in(call.command))
+            return command_rules.catches(rule, call.command)
 
 
 def _names(rule: Rule, call: Wanted) -> bool:
@@ -169,5 +169,4 @@ def _opens_to(rule: Rule, path: str, call: Wanted) -> bool:
 def opens(rule: Rule, category: Category) -> bool:
     """Is this a folder or file that calls of this category may touch?"""
     named = rule.kind == "path" and rule.effect == "allow" and rule.value.startswith("/")
-    plain = not rule.tool and not is_pattern(rule.value)
-    return named and plain and (rule.write or category == "info")
+    return named and not rule.tool and (rule.write or category == "info")

@@ -10,6 +10,9 @@ from polylect.engine.rules import BadRule, Effect, parse
 from polylect.engine.settings import Settings
 from polylect.vocab.content import Rule
 
+MOST_RULES = 1000
+"""Every call is judged by all of them, so their number is bounded, as the length of each is."""
+
 
 class _Grant(Struct, frozen=True):
     rule: Rule
@@ -52,24 +55,31 @@ class Rulebook:
 
 def configured_rules(settings: Settings, home: str) -> list[Rule]:
     """Raises BadRule; the program checks that before it starts."""
-    told = {"deny": settings.deny, "ask": settings.ask, "allow": settings.allow}
-    return rules_in(told, settings.workspace, home)
+    texts = {"deny": settings.deny, "ask": settings.ask, "allow": settings.allow}
+    return rules_in(texts, settings.workspace, home)
 
 
-def rules_in(found: Any, workspace: str, home: str) -> list[Rule]:
+def rules_in(texts: Any, workspace: str, home: str) -> list[Rule]:
     """Of texts by what they do: `{"deny": ["Bash(rm:*)"], "allow": ["Read"]}`. Raises BadRule."""
     try:
-        told = convert(found, dict[Effect, tuple[str, ...]])
+        by_effect = convert(texts, dict[Effect, tuple[str, ...]])
     except ValidationError as error:
         raise BadRule(f"rules: {error}") from None
-    return [rule for effect, texts in told.items() for text in texts for rule in parse(text, effect, workspace, home)]
+    _check_number(sum(map(len, by_effect.values())))
+    return [rule for effect, row in by_effect.items() for text in row for rule in parse(text, effect, workspace, home)]
 
 
 def fault_in(texts: Sequence[str]) -> str:
     """What is wrong with rules as someone wrote them; empty if nothing is."""
     try:
+        _check_number(len(texts))
         for text in texts:
             parse(text, "deny", "/", "/")
     except BadRule as error:
         return str(error)
     return ""
+
+
+def _check_number(number: int) -> None:
+    if number > MOST_RULES:
+        raise BadRule(f"there are {number} rules: use at most {MOST_RULES}, with wider patterns")

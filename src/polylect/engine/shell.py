@@ -21,6 +21,7 @@ _ELEMENT = pattern(r"[A-Za-z_]\w*\[", re.ASCII)
 _REDIRECTION = pattern(r"\d*(<<<|<<-|<<|<&|<>|<|>>|>\||>&|>)|(&>>|&>)", re.ASCII)
 _NAMED_FILE = pattern(r"\{\w+\}[<>]")
 _DELIMITER = pattern(r"'([^'\n]+)'|\"([^\"\\$`\n]+)\"|(\\?)([\w.-]+)")
+_WORD_END = pattern(r"[ \t\n;&|<>()]|$")
 _JOINTS = ("&&", "||", "|&", "|")
 _CLAUSE_ENDS = (";;&", ";;", ";&")
 _HARMLESS = ("/dev/null", "/dev/stdout", "/dev/stderr")
@@ -28,8 +29,10 @@ _SOCKETS = ("/dev/tcp/", "/dev/udp/")
 SOME_FILE = "a file whose name is not written out"
 
 
-def read(line: str) -> Found:
-    found = Found()
+def read(line: str, found: Found | None = None) -> Found:
+    """What the line holds, added to `found` if that is given; a line that raises may have added some of it. Takes time
+    in proportion to the line's length, and no more than `MOST_STEPS` allow. Raises NotUnderstood."""
+    found = found or Found()
     _Grammar(line, found).commands_until("")
     return found
 
@@ -93,7 +96,9 @@ class _Grammar(Words):
     # Commands.
 
     def _command(self) -> None:
+        self.found.count_step()
         while self._reserved() == "!":
+            self.found.count_step()
             self.at += 1
             self.skip_blanks()
         if self.comes("(("):
@@ -249,7 +254,7 @@ class _Grammar(Words):
 
     def _begin_document(self, *, cut: bool) -> None:
         found = _DELIMITER.match(self.text, self.at)
-        if not found or not re.match(r"[ \t\n;&|<>()]|$", self.text[found.end() :]):
+        if not found or not _WORD_END.match(self.text, found.end()):
             raise NotUnderstood("the end of its here-document is not understood")
         single, double, escape, plain = found.groups()
         self.documents.append((single or double or plain, plain is None or bool(escape), cut))

@@ -10,6 +10,8 @@ from msgspec import Struct
 from polylect.wire.pattern import pattern
 
 MOST = 100_000
+MOST_STEPS = 5000
+"""Commands and parts of words that are read of one line: some 100 ms. A longer line is not understood."""
 DEEPEST = 20
 
 _SPECIAL = " \t\n;&|<>()"
@@ -55,6 +57,12 @@ class Found:
         """Files that redirections write to."""
         self.doubts: list[str] = []
         """What keeps the line from being allowed by its commands alone."""
+        self.steps = 0
+
+    def count_step(self) -> None:
+        self.steps += 1
+        if self.steps > MOST_STEPS:
+            raise NotUnderstood("it is too long")
 
 
 class Words:
@@ -102,12 +110,11 @@ class Words:
         parts: list[Word] = []
         while self.at < len(self.text):
             char = self.text[self.at]
-            if self.comes("<(") or self.comes(">("):
-                parts.append(self._substitution(2))
-            elif char in _SPECIAL:
+            inner = self.comes("<(") or self.comes(">(")
+            if char in _SPECIAL and not inner:
                 break
-            else:
-                parts.append(self._part(char, first=not parts))
+            self.found.count_step()
+            parts.append(self._substitution(2) if inner else self._part(char, first=not parts))
         if not parts:
             return None
         return Word("".join(part.text for part in parts), all(part.literal for part in parts))
@@ -145,6 +152,7 @@ class Words:
         self.at += 1
         parts: list[Word] = []
         while not self.take('"'):
+            self.found.count_step()
             match self.text[self.at : self.at + 1]:
                 case "":
                     raise NotUnderstood("a quote is not closed")
@@ -254,6 +262,7 @@ class Words:
     def expansions(self) -> None:
         """All of a text in which only `$`, backticks and backslashes mean something."""
         while self.at < len(self.text):
+            self.found.count_step()
             if self.comes("\\"):
                 self.at += 2
             elif self.comes("$"):

@@ -157,7 +157,8 @@ class Abilities(Struct, frozen=True, omit_defaults=True):
 
 class Rule(Struct, frozen=True, omit_defaults=True):
     """A standing decision: on this category, this tool, exactly this command or those with this prefix, files at or
-    below this path (a pattern where it has `*`), or this domain. With a `tool`, on calls of that tool only."""
+    below this path, or this domain. With a `tool`, on calls of that tool only, and the path is a pattern where it has
+    `*` or `?` without a backslash before it."""
 
     kind: Literal["category", "tool", "prefix", "command", "path", "domain"]
     value: str = ""

@@ -33,6 +33,11 @@ def check_length(pattern: str) -> None:
         raise re.error(f"the pattern has {len(pattern)} characters: use one of at most {MOST_LENGTH}")
 
 
+def literal(path: str) -> str:
+    """A path as a pattern that means this path only: its `*`, `?` and backslashes are taken as they are."""
+    return re.sub(r"[*?\\]", r"\\\g<0>", path)
+
+
 def expression(tokens: Sequence[str], end: str = r"\Z") -> str:
     """The source of a regular expression for `match`. `end` is what has to follow, and takes no characters itself."""
     *groups, last = _split(tokens, FOLDERS)

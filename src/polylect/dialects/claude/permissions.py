@@ -6,6 +6,10 @@ from polylect.dialects.claude.versions import OUR_MODES
 from polylect.vocab.commands import Command, Configure, Grant
 from polylect.vocab.content import Rule
 from polylect.vocab.events import Ask
+from polylect.wire.path_patterns import literal
+
+_BLANKS = " \t\n"
+"""What bash ignores around a command; other white space makes it another one."""
 
 Effect = Literal["allow", "deny", "ask"]
 _EFFECTS: dict[str, Effect] = {"allow": "allow", "deny": "deny", "ask": "ask"}
@@ -26,7 +30,10 @@ def suggestions(ask: Ask) -> list[dict[str, Any]]:
 
 def _is_exact(command: Any) -> bool:
     """Whether a rule of these words allows this and nothing else: a star at the end would mean any other end too."""
-    return isinstance(command, str) and 0 < len(command.strip()) <= 200 and not command.strip().endswith((":*", " *"))
+    if not isinstance(command, str):
+        return False
+    bare = command.strip(_BLANKS)
+    return 0 < len(bare) <= 200 and not bare.endswith((":*", " *"))
 
 
 class Updates:
@@ -102,10 +109,10 @@ def rule_of(found: Any, behavior: str, cwd: str) -> Rule:
     effect = _EFFECTS[behavior]
     if content is None:
         return Rule("tool", tool, effect=effect)
-    if not isinstance(content, str) or not (text := content.strip()):
+    if not isinstance(content, str) or not (text := content.strip(_BLANKS)):
         raise ValueError(f"a permission rule for {tool[:80]!r} whose ruleContent is no text was skipped")
     if tool == "Bash":
-        prefix = text.removesuffix(":*").removesuffix(" *").strip()
+        prefix = text.removesuffix(":*").removesuffix(" *").strip(_BLANKS)
         return Rule("command" if prefix == text else "prefix", prefix, effect=effect, tool=tool)
     if text.startswith("domain:"):
         return Rule("domain", text.removeprefix("domain:").strip().lower(), effect=effect, tool=tool)
@@ -120,8 +127,10 @@ def _path(text: str, cwd: str) -> str:
             f"the permission rule for {text!r} was skipped: write the path in full, as //{text.strip('~/')}"
         )
     if text.startswith("/"):
-        return cwd + text
-    return f"{cwd}/{text.removeprefix('./')}" if "/" in text.rstrip("/") else f"{cwd}/**/{text}"
+        return literal(cwd) + text
+    if "/" in text.rstrip("/"):
+        return f"{literal(cwd)}/{text.removeprefix('./')}"
+    return f"{literal(cwd)}/**/{text}"
 
 
 def written(rule: Rule) -> dict[str, Any]:
