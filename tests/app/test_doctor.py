@@ -1,11 +1,14 @@
 """`polylect doctor` tells what is configured, found and missing."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from engine_process import Outcome, Place
+from machine import PATIENCE
 from polylect import __version__
 
 
@@ -80,3 +83,87 @@ def test_a_mistyped_word_is_answered_with_the_usage(tmp_path: Path) -> None:
     done = Place(tmp_path).run("doctor", "please")
     assert (done.code, done.out) == (2, b"")
     assert "usage" in done.errors
+
+
+PLAIN = Path(__file__).parents[1] / "mcp_servers" / "plain.py"
+SERVERS = f"""
+[mcp]
+wait = 20
+[mcp.servers.good]
+command = '{sys.executable}'
+args = ['{PLAIN}', 'Works']
+[mcp.servers.dies]
+command = '{sys.executable}'
+args = ['{PLAIN}', 'Dies']
+[mcp.servers.gone]
+command = "no-such-program"
+[mcp.servers.off]
+command = "no-such-program"
+disabled = true
+"""
+
+
+def test_D1_every_configured_server_is_tried(tmp_path: Path) -> None:
+    pytest.importorskip("mcp", reason="no wheel of the MCP SDK for this machine")
+    place = Place(tmp_path)
+    place.configure(SERVERS)
+    done = place.run("doctor", "--json", "--provider", "scripted")
+    assert findings(done)["mcp"] == [
+        ("ok", "good: 1 tool (stdio)"),
+        ("bad", "dies: the server ended the connection (its last words on stderr: KeyError: 'no database')"),
+        ("bad", "gone: There is no program 'no-such-program' on this machine."),
+        ("note", "off: disabled in the settings"),
+    ]
+    assert findings(done)["start"][0][0] == "ok"
+    assert done.code == 1
+    assert list(place.sessions.iterdir()) == []
+
+
+def test_D9_doctor_says_of_a_start_what_a_start_does(tmp_path: Path) -> None:
+    """As root, any folder that has permission bits can be written; the first one here cannot be made by anybody."""
+    place = Place(tmp_path)
+    cases = [{"POLYLECT_HOME": "/proc/self/sessions"}, {"POLYLECT_HOME": str(tmp_path / "home")}]
+    for env, no_room in zip(cases, (False, True), strict=True):
+        engine = started(place, env, "--json-stream", no_room=no_room)
+        assert (engine.returncode, engine.stdout) == (1, b"")
+        doctor = started(place, env, "doctor", "--json", no_room=no_room)
+        found = findings(Outcome(doctor.returncode, doctor.stdout, ""))
+        assert [found["start"][0][0], found["sessions"][0][0]] == ["bad", "bad"]
+        assert doctor.returncode == 1
+
+
+NO_ROOM = """
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def started(place: Place, env: dict[str, str], *words: str, no_room: bool) -> subprocess.CompletedProcess[bytes]:
+    """With `no_room` no file can be written to, as on a full disk."""
+    argv = [sys.executable, "-m", "polylect", *words, "--provider", "scripted"]
+    if no_room:
+        argv = [sys.executable, "-c", NO_ROOM, *argv]
+    return subprocess.run(
+        argv,
+        cwd=place.workspace,
+        env={**place.env, **env},
+        input=b"",
+        capture_output=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+
+def test_D9_an_extension_that_does_not_load_is_not_listed_as_fine(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    named = tmp_path / "broken.py"
+    named.write_text("def extend(polylect):\n    raise ValueError('out of order')\n")
+    found = findings(place.run("doctor", "--json", "--provider", "scripted", "--extension", str(named)))
+    assert [found["start"][0][0], found["extension"][0][0]] == ["bad", "bad"]
+    assert "out of order" in found["extension"][0][1]
+    own = place.settings.parent / "extensions" / "mine.py"
+    own.parent.mkdir(parents=True)
+    own.write_text(named.read_text())
+    found = findings(place.run("doctor", "--json", "--provider", "scripted"))
+    assert (found["start"][0][0], found["extension"]) == ("ok", [("bad", f"{own}: ValueError: out of order")])

@@ -5,17 +5,20 @@ import platform
 import shutil
 import sys
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from polylect import __version__
 from polylect.app import config
 from polylect.app.args import FLAGS, UsageError, parse
 from polylect.app.models import obstacle
-from polylect.app.start import CannotStart, settle
-from polylect.engine import folder
+from polylect.app.start import sessions_root
 from polylect.engine.instructions import instructions
 from polylect.extensions.find import files_in, installed, offered
 from polylect.providers.check import PROVIDERS
 from polylect.tools.programs import find_program
+
+if TYPE_CHECKING:
+    from polylect.app.trial import Trial
 
 USAGE = """\
 usage: polylect doctor [--online] [--json] [flags of the engine]   what is configured, found and missing
@@ -74,11 +77,15 @@ def _findings(flags: config.Values, env: dict[str, str], workspace: str, *, onli
         found = {"provider": ""}
     else:
         yield from _settings(found, config.files(env, workspace), notes)
-        yield from _start(flags, env)
+    from polylect.app.trial import try_start  # the engine and asyncio
+
+    trial = try_start(flags, env)
+    yield from _start(trial)
     yield from _providers(found, env, online=online)
-    yield from _sessions(env)
+    yield from _sessions(trial, env)
     yield from _instructions(env, workspace)
-    yield from _extensions(flags, found, env, workspace)
+    yield from _extensions(trial, flags, found, env, workspace)
+    yield from _servers(trial)
     yield from _programs()
     yield from _custody()
     yield from _sandbox(found, env, workspace)
@@ -96,15 +103,26 @@ def _settings(found: config.Values, files: list[str], notes: list[str]) -> Itera
     yield "ok", "settings", ", ".join(f"{name}={value}" for name, value in sorted(told.items()))
 
 
-def _start(flags: config.Values, env: dict[str, str]) -> Iterator[Finding]:
-    """Whether an engine with these settings would start: by the engine's own checks."""
-    try:
-        values = settle(flags, env, [])
-    except (CannotStart, config.ConfigError) as error:
-        yield "bad", "start", f"an engine would refuse this: {error}"
+def _start(trial: "Trial") -> Iterator[Finding]:
+    """Whether an engine with these settings starts, as one was just started."""
+    if trial.error:
+        yield "bad", "start", f"an engine does not start: {trial.error}"
     else:
-        model = f"{values['provider']}/{values.get('model') or 'any'}"
+        model = f"{trial.values['provider']}/{trial.values.get('model') or 'any'}"
         yield "ok", "start", f"an engine would start with these settings, and {model} would answer"
+
+
+def _servers(trial: "Trial") -> Iterator[Finding]:
+    """The MCP servers of the settings, each tried."""
+    for server in trial.servers:
+        tools = "1 tool" if len(server.tools) == 1 else f"{len(server.tools)} tools"
+        match server.status:
+            case "connected":
+                yield "ok", "mcp", f"{server.name}: {tools} ({server.transport})"
+            case "disabled":
+                yield "note", "mcp", f"{server.name}: disabled in the settings"
+            case _:
+                yield "bad", "mcp", f"{server.name}: {server.error or 'it was not up in time'}"
 
 
 def _providers(found: config.Values, env: dict[str, str], *, online: bool) -> Iterator[Finding]:
@@ -135,15 +153,14 @@ def _looks_wrong(provider: str, values: config.Values, env: dict[str, str]) -> s
     return f"{variable} does not look like a key of this service: those begin with {' or '.join(beginnings)}"
 
 
-def _sessions(env: dict[str, str]) -> Iterator[Finding]:
-    root = folder.sessions_root(env)
-    parent = root
-    while not os.path.exists(parent):
-        parent = os.path.dirname(parent)
-    if os.path.isdir(parent) and os.access(parent, os.W_OK):
+def _sessions(trial: "Trial", env: dict[str, str]) -> Iterator[Finding]:
+    root = sessions_root(trial.values, env)
+    if trial.session_error:
+        yield "bad", "sessions", f"{trial.session_error} (sessions are kept in {root})"
+    elif trial.values.get("no_session") or trial.values.get("sessions") is False:
+        yield "note", "sessions", "not kept: they are switched off"
+    elif trial.values:
         yield "ok", "sessions", f"kept in {root}"
-    else:
-        yield "bad", "sessions", f"{root} cannot be written; set POLYLECT_HOME to a folder that can"
 
 
 def _instructions(env: dict[str, str], workspace: str) -> Iterator[Finding]:
@@ -154,15 +171,24 @@ def _instructions(env: dict[str, str], workspace: str) -> Iterator[Finding]:
             yield "ok", "instructions", f"{one.path}, {len(one.text)} characters"
 
 
-def _extensions(flags: config.Values, found: config.Values, env: dict[str, str], workspace: str) -> Iterator[Finding]:
-    """The user's own code that an engine would load. A project's counts only if it is trusted: the settings say so."""
+def _extensions(
+    trial: "Trial", flags: config.Values, found: config.Values, env: dict[str, str], workspace: str
+) -> Iterator[Finding]:
+    """The user's own code that an engine loads. A project's counts only if it is trusted: the settings say so."""
+    for path, why in trial.extension_errors:
+        yield "bad", "extension", f"{path}: {why}"
+    broken = {path for path, _ in trial.extension_errors}
     places = config.extension_folders(env, workspace, trusted=bool(flags.get("trust_workspace")))
     named = flags.get("extensions")
     files = [path for place in places for path in files_in(place)]
     for path in [*files, *named] if isinstance(named, list) else files:
-        yield "ok", "extension", path
+        if path in trial.error:
+            yield "bad", "extension", trial.error
+        elif path not in broken:
+            yield "ok", "extension", path
     for name, _ in installed() if offered() else []:
-        yield "ok", "extension", f"{name}, of an installed package"
+        if name not in broken:
+            yield "ok", "extension", f"{name}, of an installed package"
     hooks = found.get("hooks")
     for moment, rows in hooks.items() if isinstance(hooks, dict) else ():
         yield "ok", "hooks", f"{moment}: {len(rows)}"
