@@ -8,8 +8,8 @@ from rich.console import Console, RenderableType
 
 from polylect.tui.view import View, plain, shown, wanted
 from polylect.vocab.content import Failure, PlanItem
+from polylect.vocab.escape import escape_controls
 from polylect.vocab.events import Event, Failed, Notice, PlanChanged, TextDelta, ToolCalled, ToolFinished, ToolOutput
-from polylect.vocab.visible import visible
 
 EVIL = "rm -rf x\rls \x1b[8mhidden\x1b[0m\x1b[1A\x1b[2K\x1b]0;title\x07\x9b2J\u202e"
 
@@ -60,6 +60,6 @@ def test_nothing_that_is_heard_reaches_the_terminal_itself(event: Event) -> None
 
 def test_words_stay_as_they_are() -> None:
     text = "tab\tline\nüß漢🦊 [bold]\r\n"
-    assert visible(text) == text.replace("\r\n", "\n")
+    assert escape_controls(text) == text.replace("\r\n", "\n")
     assert printed(plain("[bold]x[/bold]")) == "[bold]x[/bold]\n"
     assert printed(shown("a\nb", "text")) == "a\nb\n"

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from polylect.app import which_engine
+from polylect.app.terminal import print_error
 from polylect.host.errors import EngineDied
+from polylect.vocab.escape import escape_controls
 
 if TYPE_CHECKING:
     from polylect.tui.chat import Listing
@@ -32,7 +34,7 @@ def main(words: list[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except (EngineDied, ValueError, LookupError) as error:
-        print(f"polylect chat: {error}", file=sys.stderr)
+        print_error(error, "polylect chat", several_lines=True)
         return 78 if isinstance(error, EngineDied) else 2
 
 
@@ -71,7 +73,7 @@ async def _chat(wanted: argparse.Namespace) -> int:
         except (EngineDied, ValueError) as error:
             if back is told:
                 raise
-            console.print(str(error), style="red", markup=False)
+            console.print(escape_controls(str(error)), style="red", markup=False)
             told = back
 
 

@@ -9,6 +9,7 @@ import tempfile
 from typing import Any, Literal
 
 from polylect.app.screen import Screen
+from polylect.app.terminal import print_error
 from polylect.host import Ask, EngineDied, connect
 from polylect.vocab.events import (
     Event,
@@ -40,7 +41,7 @@ def main(words: list[str]) -> int:
         try:
             code = asyncio.run(show.run())
         except EngineDied as error:
-            print(f"polylect: {error}", file=sys.stderr)
+            print_error(error, several_lines=True)
             return 1
         except KeyboardInterrupt:
             print()

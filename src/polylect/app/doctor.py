@@ -12,6 +12,7 @@ from polylect.app import config
 from polylect.app.args import FLAGS, UsageError, parse
 from polylect.app.models import obstacle
 from polylect.app.start import sessions_root
+from polylect.app.terminal import print_error, print_line
 from polylect.engine.instructions import instructions
 from polylect.extensions.find import files_in, installed, offered
 from polylect.providers.check import PROVIDERS
@@ -43,7 +44,8 @@ def main(words: list[str]) -> int:
         if rest:
             raise UsageError(f"{rest[0]!r} is not a flag")
     except UsageError as error:
-        print(f"polylect doctor: {error}\n{USAGE}", file=sys.stderr)
+        print_error(error, "polylect doctor")
+        print(USAGE, file=sys.stderr)
         return 2
     flags = {name: value for name, value in flags.items() if name not in _WORDS}
     workspace = os.path.realpath(str(flags.get("workspace") or os.getcwd()))
@@ -58,7 +60,7 @@ def main(words: list[str]) -> int:
         )
     else:
         for state, subject, detail in findings:
-            print(f" {_MARKS[state]} {subject:<12} {detail}")
+            print_line(f" {_MARKS[state]} {subject:<12} {detail}")
     return 1 if any(state == "bad" for state, _, _ in findings) else 0
 
 

@@ -8,10 +8,11 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
+from polylect.app.terminal import print_line
 from polylect.host.known import ENGINES, Known, find
 from polylect.host.process import located
 from polylect.search_paths import absolute_only
-from polylect.vocab.visible import visible
+from polylect.vocab.escape import escape_controls
 
 USAGE = "usage: polylect engines [--json]   which engines this machine has"
 _PATIENCE = 10.0
@@ -28,7 +29,7 @@ def main(words: list[str]) -> int:
     else:
         for one in found:
             state = str(one["version"] or one["problem"])
-            print(f"{one['name']:<16} {one['dialect']:<11} {state:<28} {one['path'] or one['install']}".rstrip())
+            print_line(f"{one['name']:<16} {one['dialect']:<11} {state:<28} {one['path'] or one['install']}".rstrip())
     return 0
 
 
@@ -60,4 +61,4 @@ def _said(argv: list[str]) -> tuple[int, str]:
             with suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
     lines = (out.strip() or errors.strip()).decode(errors="replace").splitlines()
-    return child.returncode, visible(lines[0]) if lines else "?"
+    return child.returncode, escape_controls(lines[0]) if lines else "?"

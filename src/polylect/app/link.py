@@ -4,6 +4,7 @@ import os
 import sys
 
 import polylect
+from polylect.app.terminal import print_error, print_line
 
 _NAMES = ("aionrs", "wayland-core", "wcore", "omp", "pi", "claude")
 _LONGEST_SHEBANG = 120
@@ -26,9 +27,10 @@ def main(words: list[str]) -> int:
             os.unlink(link)
         target = _make(link)
     except OSError as error:
-        print(f"polylect: cannot make {link}: {error.strerror}", file=sys.stderr)
+        print_error(f"cannot make {link}: {error.strerror}")
         return 1
-    print(f"{link} -> {target}\nPut {folder} first on the host's PATH.")
+    print_line(f"{link} -> {target}")
+    print_line(f"Put {folder} first on the host's PATH.")
     return 0
 
 

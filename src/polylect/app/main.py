@@ -105,9 +105,15 @@ def serve(name: str, words: list[str]) -> int:
         options.setdefault("protocol", _STAND_IN.get(name, "0.2.0"))
         from polylect.app.start import start
     except UsageError as error:
-        print(f"polylect: {error}", file=sys.stderr)
+        _complain(error)
         return 2
     return start(options)
+
+
+def _complain(error: UsageError, program: str = "polylect") -> None:
+    from polylect.app.terminal import print_error  # re: 8 ms, and only for an error
+
+    print_error(error, program)
 
 
 def _face(words: list[str]) -> str:
@@ -131,7 +137,7 @@ def _stand_in(face: str, name: str, words: list[str]) -> int:
 
             options = claude_face.options(words, dict(os.environ))
     except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
+        _complain(error, "error")
         return 1
     if options.get("version"):
         print(f"{claude_face.VERSION} (Claude Code)" if name == "claude" else f"{name} {__version__}")

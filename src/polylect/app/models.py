@@ -8,9 +8,11 @@ import msgspec
 from msgspec import Struct
 
 from polylect.app import config
+from polylect.app.terminal import print_error, print_json, print_line
 from polylect.providers import gguf
 from polylect.providers.check import PROVIDERS, check, default_model
 from polylect.providers.models import Catalogue, Price, Row
+from polylect.vocab.escape import escape_line
 
 USAGE = "usage: polylect models [--json]   which models can be used now, and what keeps the others from it"
 _FAMILY = "claude"
@@ -42,14 +44,15 @@ def main(words: list[str]) -> int:
     try:
         found = config.gather({}, env, os.path.realpath(os.getcwd()), [])
     except config.ConfigError as error:
-        print(f"polylect: {error}", file=sys.stderr)
+        print_error(error)
         return 1
     listed = [model for provider in PROVIDERS for model in models(found, provider, env)]
     if words:
-        print(msgspec.json.format(msgspec.json.encode(listed), indent=2).decode())
+        print_json(msgspec.json.format(msgspec.json.encode(listed), indent=2).decode())
     else:
         _show(listed)
-        print(f"\n{_default(found, env)}")
+        print()
+        print_line(_default(found, env))
     return 0
 
 
@@ -98,7 +101,7 @@ def _listed(provider: str, name: str, row: Row, reason: str) -> Listed:
 
 
 def _show(listed: list[Listed]) -> None:
-    rows = [_HEAD, *(_cells(model) for model in listed if model.usable)]
+    rows = [_HEAD, *(tuple(map(escape_line, _cells(model))) for model in listed if model.usable)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
@@ -106,7 +109,7 @@ def _show(listed: list[Listed]) -> None:
     if reasons:
         print("\nNot usable now:")
     for provider, reason in reasons.items():
-        print(f"  {provider:<10} {reason}")
+        print_line(f"  {provider:<10} {reason}")
 
 
 def _cells(model: Listed) -> tuple[str, ...]:

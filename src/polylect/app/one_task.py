@@ -25,8 +25,8 @@ from polylect.host.errors import EngineDied, HostError, SchemaNotMet, TimedOut, 
 from polylect.host.known import command, find, from_here, known
 from polylect.host.turn import Denial, Limits, Result
 from polylect.vocab.content import Usage
+from polylect.vocab.escape import escape_controls, escape_json
 from polylect.vocab.events import BudgetExceeded, Event, ReplyEnded, ToolCalled, ToolFinished
-from polylect.vocab.visible import visible
 
 DONE, FAILED, USAGE, UNASKED, LIMIT, UNFIT, LATER, CONFIGURATION = 0, 1, 2, 3, 4, 5, 75, 78
 _LAST_WORDS = 2.0
@@ -188,7 +188,8 @@ class _Run:
         match self._wanted.output:
             case "text":
                 value = result.value
-                self._write(json.dumps(value, ensure_ascii=False) if self._schema is not None else result.text)
+                told = escape_json(json.dumps(value, ensure_ascii=False)) if self._schema is not None else result.text
+                self._write(escape_controls(told) if self._out and self._out.isatty() else told)
             case "json":
                 self._write(_as_json({**_told(result), "ok": code == DONE, "exit_code": code}))
 
@@ -201,7 +202,7 @@ class _Run:
 
     def _remark(self, text: str) -> None:
         self._progress.clear()
-        print(f"polylect run: {visible(text)}", file=sys.stderr)
+        print(f"polylect run: {escape_controls(text)}", file=sys.stderr)
 
     def _write(self, line: str) -> None:
         self._progress.clear()
@@ -229,4 +230,4 @@ def _told(result: Result) -> dict[str, Any]:
 
 
 def _as_json(value: "Event | dict[str, Any]") -> str:
-    return msgspec.json.encode(value, enc_hook=lambda other: None).decode()
+    return escape_json(msgspec.json.encode(value, enc_hook=lambda other: None).decode())

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
 from polylect.vocab.content import Usage
+from polylect.vocab.escape import escape_controls
 from polylect.vocab.events import (
     CompactionStarted,
     CostChanged,
@@ -21,7 +22,6 @@ from polylect.vocab.events import (
     ToolFinished,
     ToolStarted,
 )
-from polylect.vocab.visible import visible
 
 _BEAT = 0.2
 _MARKS = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -77,7 +77,7 @@ class Progress:
             spent.append(f"{tokens:,} tokens")
         if self._usage.cost is not None:
             spent.append(f"${self._usage.cost:.4f}")
-        told = visible(" ".join(self._doing.split()))
+        told = escape_controls(" ".join(self._doing.split()))
         return f"{_MARKS[self._beats % len(_MARKS)]} {told}  [{', '.join(spent)}]"
 
     def clear(self) -> None:
@@ -100,4 +100,4 @@ def _width(stream: TextIO) -> int:
 def in_short(name: str, args: Mapping[str, Any]) -> str:
     """A call in a few words."""
     told = next((str(args[key]) for key in ("command", "file_path", "path", "url", "pattern") if key in args), "")
-    return visible(f"{name} {' '.join(told.split())[:80]}".strip())
+    return escape_controls(f"{name} {' '.join(told.split())[:80]}".strip())

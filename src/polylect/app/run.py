@@ -12,6 +12,7 @@ from polylect.app.args import UsageError
 from polylect.app.one_task import run
 from polylect.app.policy import rule_fault
 from polylect.app.run_flags import HELP, Wanted, read
+from polylect.app.terminal import print_error
 from polylect.host import known
 from polylect.vocab import json_schema
 
@@ -32,7 +33,7 @@ def main(words: list[str]) -> int:
         wishes |= _forbidden(wanted)
         return run(wanted, prompt, schema, wishes)
     except (UsageError, ValueError, LookupError) as error:
-        print(f"polylect run: {error}", file=sys.stderr)
+        print_error(error, "polylect run")
         return USAGE
     except BrokenPipeError:
         raise  # whoever reads has seen enough

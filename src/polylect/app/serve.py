@@ -19,6 +19,7 @@ from polylect.app.opening import is_long, new_id, open_session
 from polylect.app.packed import PackedImports
 from polylect.app.provider import keys
 from polylect.app.start import ENDING, Start, why_not
+from polylect.app.terminal import print_error
 from polylect.dialects.base import EngineSide, Env
 from polylect.engine.engine import Engine
 from polylect.engine.library import FileLibrary
@@ -27,6 +28,7 @@ from polylect.threads import run_in_thread
 from polylect.vocab.commands import Cancel, Command, Prompt, Quit
 from polylect.vocab.content import Failure
 from polylect.vocab.errors import PolylectError
+from polylect.vocab.escape import escape_controls
 from polylect.vocab.events import Event, Failed, Reply, TurnEnded
 from polylect.wire.jsonl import MAX_LINE
 
@@ -119,7 +121,7 @@ class _Conversation:
         """Whoever cannot hear any more by a fault of our own says so and ends, rather than going on deaf."""
         if not reading.done() or not (error := reading.exception()):
             return 0
-        print(f"polylect: reading has failed: {type(error).__name__}: {error}. Please report this", file=sys.stderr)
+        print_error(f"reading has failed: {type(error).__name__}: {error}. Please report this")
         _log.error("reading has failed", exc_info=error)
         return 1
 
@@ -144,7 +146,7 @@ class _Conversation:
 
     async def _refuse(self, why: str) -> int:
         """If the host has heard `ready`, it is told here as well, and every prompt it has sent by now has its end."""
-        print(f"polylect: {why}", file=sys.stderr)
+        print_error(why)
         if self._ready:
             failure = Failure("start", why, "user")
             self._say(Failed(failure))
@@ -274,9 +276,16 @@ def _codec(start: Start) -> EngineSide:
     return codec
 
 
+class _EscapingFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return escape_controls(super().format(record))
+
+
 def _log_to_stderr(level: str) -> None:
     if level:
         form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-        logging.basicConfig(stream=sys.stderr, level=level.upper(), format=form)
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(_EscapingFormatter(form))
+        logging.basicConfig(handlers=[handler], level=level.upper())
     else:
         logging.disable()

@@ -9,6 +9,7 @@ import msgspec
 from polylect.app import config
 from polylect.app.sessions_export import export, read, show
 from polylect.app.sessions_import import import_file
+from polylect.app.terminal import print_error, print_json, print_line
 from polylect.engine import catalogue, folder, log, repair
 from polylect.engine.catalogue import Listed
 from polylect.engine.formats.story import NotThat, iso
@@ -16,6 +17,7 @@ from polylect.engine.library import fork_place
 from polylect.engine.store import FileStore
 from polylect.vocab.entries import Configured
 from polylect.vocab.errors import SessionError
+from polylect.vocab.escape import escape_line
 
 USAGE = """\
 usage: polylect sessions [--here] [--json]        list them; --here: only those of this folder
@@ -45,9 +47,9 @@ def main(words: list[str]) -> int:
         print(USAGE, file=sys.stderr)
         return 2
     except (config.ConfigError, folder.FolderError, SessionError, NotThat) as error:
-        print(f"polylect: {error}", file=sys.stderr)
+        print_error(error)
     except OSError as error:
-        print(f"polylect: {error.filename or root}: {error.strerror}", file=sys.stderr)
+        print_error(f"{error.filename or root}: {error.strerror}")
     return 1
 
 
@@ -78,15 +80,18 @@ def _list(root: str, words: list[str]) -> int:
         raise Usage
     listed = catalogue.listing(root, os.path.realpath(os.getcwd()) if "--here" in words else "")
     for path in catalogue.strange(root):
-        print(f"polylect: {path} is no file: skipped", file=sys.stderr)
+        print_error(f"{path} is no file: skipped")
     if "--json" in words:
-        print(msgspec.json.format(msgspec.json.encode(listed), indent=2).decode())
+        print_json(msgspec.json.format(msgspec.json.encode(listed), indent=2).decode())
         return 0
-    rows = [("ID", "LAST ACTIVE", "MESSAGES", "WORKSPACE", "ABOUT"), *map(_row, listed)]
+    rows = [
+        ("ID", "LAST ACTIVE", "MESSAGES", "WORKSPACE", "ABOUT"),
+        *(tuple(map(escape_line, _row(one))) for one in listed),
+    ]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row[:4], widths, strict=True)]
-        _print("  ".join((*cells, row[4])).rstrip())
+        print("  ".join((*cells, row[4])).rstrip())
     return 0
 
 
@@ -160,9 +165,9 @@ def _repair(root: str, words: list[str]) -> int:
         except (folder.FolderError, SessionError) as error:
             if words:
                 raise
-            print(f"{session}: {error}")
+            print_line(f"{session}: {error}")
     for path in repair.tidy(root):
-        print(f"{path}: removed")
+        print_line(f"{path}: removed")
     return 0
 
 
@@ -172,7 +177,7 @@ def _repair_one(root: str, session: str) -> None:
         raise SessionError("its log is no file: nothing was changed")
     if os.path.isdir(path) and not catalogue.glance(root, session):
         folder.create(root, session, folder.workspace_of(path)).close(discard=True)
-        print(f"{session}: nothing was ever said in it: removed")
+        print_line(f"{session}: nothing was ever said in it: removed")
         return
     place = folder.resume(root, session, "")
     try:
@@ -180,7 +185,7 @@ def _repair_one(root: str, session: str) -> None:
     finally:
         place.close()
     for line in report or ["in order"]:
-        _print(f"{session}: {line}")
+        print_line(f"{session}: {line}")
 
 
 def _delete(root: str, words: list[str]) -> int:
@@ -203,10 +208,6 @@ def _named(root: str, session: str) -> str:
     if not found:
         raise SessionError("no session is about this folder; see polylect sessions")
     return found[0].session
-
-
-def _print(text: str) -> None:
-    print(text.encode("utf-8", "replace").decode())
 
 
 def _new_id() -> str:

@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Callable
 
+from polylect.app.terminal import print_error, print_line
 from polylect.engine import folder, log
 from polylect.engine.blobs import Blobs
 from polylect.engine.formats import claude, data, markdown, omp, page
@@ -13,6 +14,7 @@ from polylect.engine.library import write_out
 from polylect.engine.recall import Recalled
 from polylect.vocab.entries import Opened
 from polylect.vocab.errors import SessionError
+from polylect.vocab.escape import escape_controls, escape_json
 
 FORMATS: dict[str, Callable[[Story], bytes]] = {
     "md": markdown.told,
@@ -46,12 +48,12 @@ def story(root: str, session: str) -> tuple[Story, log.Log]:
 def show(root: str, session: str, *, points: bool) -> int:
     told, found = story(root, session)
     if points:
-        lines = (f"{point.entry}  {' '.join(point.text.split())[:100]}\n" for point in told.told.fork_points())
-        _print("".join(lines).encode("utf-8", "replace"))
+        for point in told.told.fork_points():
+            print_line(f"{point.entry}  {' '.join(point.text.split())[:100]}")
         return 0
-    _print(markdown.told(told))
+    print(escape_controls(markdown.told(told).decode()), end="")
     for fault in found.faults:
-        print(f"polylect: line {fault.line} of the log is {fault.kind} and not shown", file=sys.stderr)
+        print_error(f"line {fault.line} of the log is {fault.kind} and not shown")
     return 0
 
 
@@ -60,7 +62,7 @@ def export(root: str, session: str, form: str, path: str) -> int:
         raise SessionError(f"there is no format {form!r}; formats are {', '.join(FORMATS)}")
     told, _ = story(root, session)
     if path == "-":
-        _print(FORMATS[form](told))
+        _print(FORMATS[form](told), as_json=form not in ("md", "html"))
     else:
         write_out(root, path, (FORMATS[form](told),))
     if form == "claude":
@@ -72,7 +74,10 @@ def export(root: str, session: str, form: str, path: str) -> int:
     return 0
 
 
-def _print(content: bytes) -> None:
+def _print(content: bytes, *, as_json: bool) -> None:
+    """As it is for a file or a program, escaped for a terminal."""
+    if sys.stdout.isatty():
+        content = (escape_json if as_json else escape_controls)(content.decode()).encode()
     sys.stdout.flush()
     sys.stdout.buffer.write(content)
     sys.stdout.flush()

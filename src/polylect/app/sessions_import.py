@@ -1,8 +1,8 @@
 """A conversation that began in another program becomes a session here."""
 
 import os
-import sys
 
+from polylect.app.terminal import print_error
 from polylect.engine import folder
 from polylect.engine.formats import foreign
 from polylect.engine.store import FileStore
@@ -22,6 +22,6 @@ def import_file(root: str, path: str, session: str) -> int:
     finally:
         store.close()
     for note in taken.notes:
-        print(f"polylect: {note}", file=sys.stderr)
+        print_error(note)
     print(f"{session}\nGo on with it: polylect chat --resume {session}")
     return 0

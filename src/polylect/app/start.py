@@ -112,7 +112,7 @@ def start(options: config.Values) -> int:
             place.close(discard=not os.path.exists(place.log))
         return 1
     for note in notes:
-        print(f"polylect: {note}", file=sys.stderr)
+        _complain(note)
     return _serve(Start(values, env, place, streams, signals, session, first))
 
 
@@ -137,7 +137,7 @@ def _serve(start: Start) -> int:
             return run(start, packed)
     except Exception as error:  # noqa: BLE001  (the host has heard `ready`, so it hears of the end as well)
         told = f"{type(error).__name__}: {error}"
-        print(f"polylect: {told}", file=sys.stderr, flush=True)
+        _complain(told)
         _write(start.stdout, _last_words(str(start.values.get("face") or ""), told, start.session))
         os._exit(1)  # half a loop would only complain on its way out
 
@@ -354,7 +354,7 @@ def new_session(values: config.Values) -> str:
 
 def _say_why(message: str, options: config.Values, *, silent: bool) -> None:
     """On stderr always; seed 004 also wants a frame, but a failed --resume must leave stdout empty."""
-    print(f"polylect: {message}", file=sys.stderr)
+    _complain(message)
     _write(1, why_not(message, options, silent=silent))
 
 
@@ -367,6 +367,12 @@ def why_not(message: str, options: config.Values, *, silent: bool = False) -> by
     if options.get("protocol") == "0.1.0" and not silent:
         return _error_frame("config_error", message)
     return b""
+
+
+def _complain(message: str) -> None:
+    from polylect.app.terminal import print_error  # re: 8 ms, and only where something is to be said
+
+    print_error(message)
 
 
 def _last_words(face: str, message: str, session: str) -> bytes:

@@ -4,6 +4,7 @@ import os
 from datetime import UTC, datetime
 
 from polylect.app import config
+from polylect.app.terminal import print_line
 from polylect.engine import folder
 
 _EMPTY = """\
@@ -19,12 +20,12 @@ _EMPTY = """\
 def tell(flag: str, env: dict[str, str]) -> int:
     match flag:
         case "config_path":
-            print(config.user_file(env))
+            print_line(config.user_file(env))
         case "init_config":
-            print(_init_config(config.user_file(env)))
+            print_line(_init_config(config.user_file(env)))
         case _:
             for line in _sessions(folder.sessions_root(env)):
-                print(line)
+                print_line(line)
     return 0
 
 

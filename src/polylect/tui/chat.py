@@ -25,7 +25,7 @@ from polylect.host.errors import EngineDied, HostError, Refused, Unsupported
 from polylect.host.turn import Turn
 from polylect.tui.view import View, plain, wanted
 from polylect.vocab.answers import SessionCard
-from polylect.vocab.visible import visible
+from polylect.vocab.escape import escape_controls
 
 _ENDS = (signal.SIGTERM, signal.SIGHUP)
 _MODES = ("default", "auto_edit", "force", "plan", "dont_ask")
@@ -151,7 +151,9 @@ class Chat:
         self._view.end()
         self._console.print(
             Text.assemble(
-                ("? ", "yellow"), (visible(ask.title or ask.name), "bold"), (visible(f"  {ask.reason}"), "dim")
+                ("? ", "yellow"),
+                (escape_controls(ask.title or ask.name), "bold"),
+                (escape_controls(f"  {ask.reason}"), "dim"),
             )
         )
         if ask.kind == "permission":

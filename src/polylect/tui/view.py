@@ -11,6 +11,7 @@ from rich.spinner import Spinner
 from rich.syntax import Syntax
 from rich.text import Text
 
+from polylect.vocab.escape import escape_controls
 from polylect.vocab.events import (
     AgentEnded,
     AgentStarted,
@@ -30,7 +31,6 @@ from polylect.vocab.events import (
     ToolStarted,
     TurnEnded,
 )
-from polylect.vocab.visible import visible
 
 _MOST_LINES = 16
 _MOST_WANTED = 40
@@ -72,18 +72,18 @@ class View:
             case StepStarted():
                 self._doing = "asking the model"
             case TextDelta(text):
-                self._text += visible(text)
+                self._text += escape_controls(text)
             case ThinkingDelta():
                 self._doing = "thinking"
             case BlockEnded():
                 self._settle()
             case ToolCalled(call, name, args, _, description):
                 self._settle()
-                self._described[call] = visible(description or _in_short(name, args))
+                self._described[call] = escape_controls(description or _in_short(name, args))
             case ToolStarted(call, name):
-                self._doing = self._described.setdefault(call, visible(name))
+                self._doing = self._described.setdefault(call, escape_controls(name))
             case ToolOutput(call, text, replaced):
-                text = visible(text)
+                text = escape_controls(text)
                 self._output[call] = text if replaced else self._output.get(call, "") + text
             case ToolFinished():
                 self._finish(event)
@@ -116,9 +116,9 @@ class View:
         self._doing = "going on"
         self._output.pop(event.call, None)
         sign, style = _SIGNS.get(event.outcome, ("−", "yellow"))
-        told = self._described.pop(event.call, visible(event.name))
+        told = self._described.pop(event.call, escape_controls(event.name))
         why = f"  {event.outcome}: {event.reason}" if event.outcome in ("denied", "cancelled", "skipped") else ""
-        self.show(Text.assemble((f"{sign} ", style), (told, "bold"), (visible(why), "dim")))
+        self.show(Text.assemble((f"{sign} ", style), (told, "bold"), (escape_controls(why), "dim")))
         if event.outcome in ("ok", "error") and event.output:
             self.show(Padding(shown(event.output, event.form, event.outcome == "error"), (0, 0, 0, 2)))
 
@@ -136,7 +136,7 @@ class View:
 
 def shown(output: str, form: str, failed: bool = False) -> RenderableType:
     """A tool's output: a diff in colour, anything else by its first lines."""
-    lines = visible(output).split("\n")
+    lines = escape_controls(output).split("\n")
     text = "\n".join(lines[:_MOST_LINES])
     more = Text(f"… {len(lines) - _MOST_LINES} more lines", "dim") if len(lines) > _MOST_LINES else Text("")
     body: RenderableType = Syntax(text, "diff", background_color="default") if form == "diff" else Text(text)
@@ -150,14 +150,14 @@ def wanted(name: str, args: dict[str, Any]) -> RenderableType:
     if isinstance(old := args.get("old_string"), str) and isinstance(new := args.get("new_string"), str):
         return _diff([*(f"-{line}" for line in old.split("\n")), *(f"+{line}" for line in new.split("\n"))])
     if isinstance(command := args.get("command"), str):
-        return Syntax(visible(command), "bash", background_color="default", word_wrap=True)
+        return Syntax(escape_controls(command), "bash", background_color="default", word_wrap=True)
     if isinstance(content := args.get("content"), str):
         return _diff([f"+{line}" for line in content.split("\n")])
     return plain(_in_short(name, args), "dim")
 
 
 def _diff(lines: list[str]) -> RenderableType:
-    shown = visible("\n".join(lines[:_MOST_WANTED]))
+    shown = escape_controls("\n".join(lines[:_MOST_WANTED]))
     body = Syntax(shown, "diff", background_color="default", word_wrap=True)
     more = len(lines) - _MOST_WANTED
     return Group(body, Text(f"… {more} more lines", "yellow")) if more > 0 else body
@@ -165,7 +165,7 @@ def _diff(lines: list[str]) -> RenderableType:
 
 def plain(text: str, style: str = "") -> Text:
     """Of somebody else's words."""
-    return Text(visible(text), style)
+    return Text(escape_controls(text), style)
 
 
 def _in_short(name: str, args: dict[str, Any]) -> str:

@@ -1,0 +1,50 @@
+r"""Escapes control characters in untrusted text, so that it cannot move the cursor, hide text or set colours.
+
+Folder names, settings, session titles, names of models and what models say come from strangers. On a terminal a control
+character in them is obeyed: ESC begins a sequence that moves the cursor or fills the clipboard, C1 characters do the
+same in one byte, bidirectional controls make text read otherwise than it runs, characters of no width hide in names.
+Everything that is printed for people goes through `escape_controls` or `escape_line`, JSON through `escape_json`.
+
+>>> escape_controls("a\x1b[31mb")
+'a\\x1b[31mb'
+"""
+
+import re
+
+_CONTROLS = (
+    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but for tab and new line, DEL, C1
+    "\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"  # direction, no width, new lines
+    "\U000e0000-\U000e007f\ud800-\udfff"  # tags, halves of characters
+)
+# Joiners belong into words of some scripts and into emoji; beside ASCII they only hide.
+_JOINERS = "(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])"
+_IN_TEXT = re.compile(f"[{_CONTROLS}]|{_JOINERS}")
+_IN_LINE = re.compile(f"[\t\n{_CONTROLS}]|{_JOINERS}")
+
+
+def escape_controls(text: str) -> str:
+    r"""Text of several lines with `\x1b` in the place of ESC and so on. Tabs and new lines stay."""
+    return _IN_TEXT.sub(_escaped, text.replace("\r\n", "\n"))
+
+
+def escape_line(text: str) -> str:
+    """The same for a text that has to stay on one line: tabs and new lines are escaped too."""
+    return _IN_LINE.sub(_escaped, text)
+
+
+def escape_json(text: str) -> str:
+    r"""JSON with control characters inside its strings as `\u009b`. It means the same, and a terminal shows it."""
+    return _IN_TEXT.sub(_escaped_in_json, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _escaped_in_json(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    code -= 0x10000
+    return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
