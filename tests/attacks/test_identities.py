@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from doubles import converse
+from doubles import Echo, converse
 from doubles_extensions import extended
 from doubles_mcp import Stage, on_stage, script
 from engine_process import Engine, Place
@@ -14,6 +14,7 @@ from polylect.engine.agents import Spawn
 from polylect.engine.exit_plan import ExitPlanMode
 from polylect.engine.gate import Wanted, verdict
 from polylect.engine.one_agent import OneAgent
+from polylect.engine.personas import Persona
 from polylect.engine.rules import parse
 from polylect.engine.script import Script
 from polylect.engine.settings import MODES, Mode, Settings
@@ -21,9 +22,9 @@ from polylect.engine.structured import NAME as STRUCTURED
 from polylect.mcp.names import long_name, name_fault, name_for
 from polylect.providers.scripted import Scripted
 from polylect.tools.standard import standard_tools
-from polylect.vocab.commands import Hello, Prompt
-from polylect.vocab.content import Origin
-from polylect.vocab.events import Notice
+from polylect.vocab.commands import Answer, Command, Hello, Prompt
+from polylect.vocab.content import Category, Origin, Rule
+from polylect.vocab.events import Ask, Event, Notice, ToolFinished
 from polylect.vocab.tool_names import BUILTIN, is_reserved
 
 FOREIGN: list[Origin] = ["mcp", "host", "extension"]
@@ -106,6 +107,44 @@ def test_an_extension_or_a_host_cannot_offer_a_tool_of_such_a_name(tmp_path: Pat
     assert any(f"{name} is a name of the engine's own tools" in event.text for event in talk.of(Notice))
     offered = converse(tmp_path, Scripted.in_order("x"), [Hello(offers={"tools": [{"name": name}]}, ref="r")])
     assert f"{name} is a name of the engine's own tools" in str(offered.events)
+
+
+class Lookup(Echo):
+    """A tool of the server `evil`, as the engine knows it."""
+
+    category: Category = "mcp"
+    origin: Origin = "mcp"
+    long_name = "mcp__evil__lookup"
+
+
+CALL = {"call": "Lookup", "args": {}}
+
+
+def test_a_hook_for_a_server_sees_its_tools_whatever_the_model_calls_them(tmp_path: Path) -> None:
+    code = """
+    def extend(polylect):
+        @polylect.before_tool("mcp__evil__.*")
+        def no(call):
+            return "not this one"
+    """
+    talk = extended(tmp_path, code, Scripted.in_order([CALL, "ok"]), [Prompt("t1", "x")], Lookup(), mode="force")
+    assert [event.outcome for event in talk.of(ToolFinished)] == ["denied"]
+
+
+def test_who_always_allows_a_servers_tool_allows_it_by_its_full_name(tmp_path: Path) -> None:
+    def host(event: Event) -> Command | None:
+        return Answer(event.ask, "allow", always=Rule("tool", event.name)) if isinstance(event, Ask) else None
+
+    model = Scripted.in_order([CALL, CALL, "ok"])
+    talk = converse(tmp_path, model, [Prompt("t1", "x")], Lookup(), host=host)
+    assert [event.outcome for event in talk.of(ToolFinished)] == ["ok", "ok"]
+    assert len(talk.of(Ask)) == 1
+    assert list(talk.engine.agent.rules)[-1] == Rule("tool", "mcp__evil__lookup")
+
+
+def test_an_agent_may_be_given_a_servers_tool_by_its_full_name() -> None:
+    assert Persona("a", tools=("mcp__evil__lookup",)).allows("lookup", "mcp__evil__lookup")
+    assert not Persona("a", tools=("mcp__good__lookup",)).allows("lookup2", "mcp__evil__lookup")
 
 
 @pytest.fixture

@@ -203,7 +203,7 @@ class Spawn:
         tools: dict[str, Tool] = {
             name: tool
             for name, tool in parent.tools.items()
-            if name not in (self.name, FORM, EXIT_PLAN) and persona.allows(name)
+            if name not in (self.name, FORM, EXIT_PLAN) and persona.allows(name, getattr(tool, "long_name", ""))
         }
         session = Session(MemoryStore("", beside=parent.session.store))
         session.calls = parent.session.calls  # hosts tell calls apart by id alone, whoever called

@@ -38,8 +38,9 @@ class Persona(Struct, frozen=True):
     tools: tuple[str, ...] = ()
     model: str = ""
 
-    def allows(self, tool: str) -> bool:
-        return not self.tools or tool in self.tools
+    def allows(self, *names: str) -> bool:
+        """May it use the tool that has these names? A server's tool has two."""
+        return not self.tools or any(name in self.tools for name in names)
 
 
 def find_personas(places: Sequence[str], *, trusted: bool = False, fault: Fault = no_fault) -> dict[str, Persona]:

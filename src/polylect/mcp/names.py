@@ -14,6 +14,8 @@ from polylect.vocab.tool_names import is_reserved
 
 LONGEST = 64
 """The shortest limit among the model vendors."""
+_LONGEST_TOOL = 200
+"""In the full name. People's own matchers go over it, and a server can call a tool anything."""
 _FOREIGN = re.compile(r"[^a-zA-Z0-9_-]")
 
 
@@ -32,8 +34,8 @@ def name_for(server: str, tool: str, taken: Container[str], *, bare: bool = True
 
 
 def long_name(server: str, tool: str) -> str:
-    """What rules and hooks call it, however long that is."""
-    return f"mcp__{server_part(server)}__{_FOREIGN.sub('_', tool)}"
+    """What rules and hooks call it. It is cut only where a tool's own name is absurdly long."""
+    return f"mcp__{server_part(server)}__{_cut(tool, _LONGEST_TOOL)}"
 
 
 def server_part(server: str) -> str:
@@ -51,8 +53,8 @@ def name_fault(server: str, others: Iterable[str]) -> str:
     return ""
 
 
-def _cut(name: str) -> str:
+def _cut(name: str, longest: int = LONGEST) -> str:
     plain = _FOREIGN.sub("_", name)
-    if len(plain) <= LONGEST:
+    if len(plain) <= longest:
         return plain
-    return f"{plain[: LONGEST - 9]}_{crc32(name.encode()):08x}"  # two long names may differ only at the end
+    return f"{plain[: longest - 9]}_{crc32(name.encode()):08x}"  # two long names may differ only at the end
