@@ -160,6 +160,22 @@ def test_D1_add_server_returns_when_the_server_is_up_and_raises_when_it_failed(p
     asyncio.run(asyncio.wait_for(talk(), PATIENCE))
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_D1_a_host_that_adds_a_server_and_does_not_wait_has_its_tools_in_the_first_turn(
+    place: Place, engine: str
+) -> None:
+    path = place.folder / "script.toml"
+    path.write_text(ECHO.replace('"echo"', f'"{ENGINES[engine]}"'))
+    env = {**place.env, "POLYLECT_PROVIDER": "scripted", "POLYLECT_SCRIPT": str(path)}
+
+    async def talk() -> None:
+        servers = [plain("Works")]
+        async with connect(engine, cwd=str(place.workspace), env=env, approve=allow_all, servers=servers) as agent:
+            assert (await agent.ask("go")).text == 'It says {"word": "hello"}.'
+
+    asyncio.run(asyncio.wait_for(talk(), PATIENCE))
+
+
 def plain(way: str) -> Server:
     return Server("plain", command=sys.executable, args=(str(PLAIN), way))
 
