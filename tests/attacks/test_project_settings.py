@@ -294,6 +294,25 @@ def test_pipes_and_devices_do_not_hold_up_a_start(place: Place, make: Callable[[
     assert "Traceback" not in place.run("doctor").errors
 
 
+@pytest.mark.parametrize("flag", ["--settings", "--mcp-config", "--agents"])
+@pytest.mark.parametrize("trap", ["deep", "pipe", "device", "large"])
+def test_settings_in_json_do_not_hold_up_a_start_either(place: Place, flag: str, trap: str) -> None:
+    path = place.workspace / "settings.json"
+    match trap:
+        case "deep":
+            path.write_text('{"a":' * 100_000)
+        case "pipe":
+            _fifo(path)
+        case "device":
+            _device(path)
+        case "large":
+            path.write_text(" " * 2_000_000)
+    done = place.run("-p", "x", "--output-format", "json", flag, str(path))
+    assert done.code == 1
+    assert len(done.errors.splitlines()) == 1
+    assert flag in done.errors
+
+
 def test_a_repository_of_others_chooses_no_model_for_agents(place: Place) -> None:
     agents = place.workspace / ".polylect" / "agents"
     agents.mkdir(parents=True)

@@ -286,10 +286,11 @@ def _object(flag: str, text: str) -> dict[str, object]:
 
     try:
         if not text.lstrip().startswith("{"):
-            with open(text, encoding="utf-8") as file:
-                text = file.read()
+            from polylect.app.config import read_bounded
+
+            text = read_bounded(text).decode()
         found = json.loads(text)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"{flag} is neither an object in JSON nor a file with one: {error}") from None
     if not isinstance(found, dict):
         raise UsageError(f"{flag} has to be an object in JSON")

@@ -194,7 +194,7 @@ def parse_file(path: str, most_bytes: int = _MOST_BYTES, most_dots: int = 0) -> 
     import tomllib  # 13 ms, and only where there is a file
 
     try:
-        data = _content(path, most_bytes)
+        data = read_bounded(path, most_bytes)
         if most_dots and any(line.count(b".") > most_dots for line in data.split(b"\n")):
             raise ValueError(f"a line has more than {most_dots} dots")
         return tomllib.loads(data.decode())
@@ -204,7 +204,8 @@ def parse_file(path: str, most_bytes: int = _MOST_BYTES, most_dots: int = 0) -> 
         raise ConfigError(f"{path}: {error}") from None
 
 
-def _content(path: str, most: int) -> bytes:
+def read_bounded(path: str, most: int = _MOST_BYTES) -> bytes:
+    """A regular file of at most so many bytes. Raises OSError or ValueError; never waits on a pipe or a device."""
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY)) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ValueError("it is not a regular file")

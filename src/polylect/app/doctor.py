@@ -5,6 +5,7 @@ import platform
 import shutil
 import sys
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from polylect import __version__
@@ -14,6 +15,9 @@ from polylect.app.models import obstacle
 from polylect.app.start import sessions_root
 from polylect.app.terminal import print_error, print_line
 from polylect.engine.instructions import instructions
+from polylect.engine.reading_rules import reading_fault
+from polylect.engine.rulebook import rules_in
+from polylect.engine.rules import BadRule
 from polylect.extensions.find import files_in, installed, offered
 from polylect.providers.check import PROVIDERS
 from polylect.tools.programs import find_program
@@ -85,7 +89,7 @@ def _findings(flags: config.Values, env: dict[str, str], workspace: str, *, onli
     yield from _start(trial)
     yield from _providers(found, env, online=online)
     yield from _sessions(trial, env)
-    yield from _instructions(env, workspace)
+    yield from _instructions(found, env, workspace)
     yield from _extensions(trial, flags, found, env, workspace)
     yield from _servers(trial)
     yield from _programs()
@@ -165,8 +169,13 @@ def _sessions(trial: "Trial", env: dict[str, str]) -> Iterator[Finding]:
         yield "ok", "sessions", f"kept in {root}"
 
 
-def _instructions(env: dict[str, str], workspace: str) -> Iterator[Finding]:
-    for one in instructions(workspace, env):
+def _instructions(found: config.Values, env: dict[str, str], workspace: str) -> Iterator[Finding]:
+    try:
+        told = {name: found[name] for name in ("deny", "ask") if found.get(name)}
+        rules = rules_in(told, workspace, env.get("HOME") or os.path.expanduser("~"))
+    except BadRule:
+        return  # the engine would not start, which is said above
+    for one in instructions(workspace, env, partial(reading_fault, rules)):
         if one.fault:
             yield "note", "instructions", f"{one.path} is not told to the model: {one.fault}"
         else:
