@@ -123,7 +123,7 @@ def test_rules_are_added_and_bounded(place: Place) -> None:
     assert (values["deny"], values["ask"], values["allow"]) == (["Write", "Read(.env)"], ["Bash"], ["Edit"])
     for rules in (["Read"] * (MOST_RULES + 1), ["R" * (LONGEST_RULE + 1)]):
         project(place, f"[tools]\ndeny = {json.dumps(rules)}\n")
-        with pytest.raises(ConfigError, match="at most 200 rules of 500 characters"):
+        with pytest.raises(ConfigError, match="at most 100 rules of 200 characters"):
             gathered(place)
 
 

@@ -1,11 +1,16 @@
 """One call of a model cannot make the engine deaf by what its rules and patterns have to compare (H5)."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
 from engine_process import Place, message
+from machine import PATIENCE
+from polylect.app.project_settings import LONGEST_RULE, MOST_RULES
+from polylect.engine.gate import Wanted, verdict
+from polylect.engine.rulebook import rules_in
 
 RULES = """
 [tools]
@@ -42,3 +47,14 @@ def test_the_engine_listens_whatever_a_call_makes_it_compare(tmp_path: Path, too
         engine.send({"type": "ping"})
         engine.until("pong")
         assert engine.finish()[1] == 0
+
+
+@pytest.mark.parametrize("pattern", ["**" + "?" * 180, "**" + "a" * 180, "**/" + "*a/" * 58, "**/a" * 45])
+@pytest.mark.parametrize("path", ["/w/" + "a" * 4000, "/w/" + "a/" * 2000, "/w/" + "aaaaaaa/" * 500])
+def test_all_the_rules_that_a_project_may_have_are_compared_soon(pattern: str, path: str) -> None:
+    texts = [f"Read({pattern}{number}b)" for number in range(MOST_RULES)]
+    assert max(map(len, texts)) <= LONGEST_RULE
+    rules = rules_in({"deny": texts}, "/w", "/h")
+    begin = time.monotonic()
+    assert verdict(Wanted("Read", "info", {}, (), (path,)), "force", (), rules).decision == "allow"
+    assert time.monotonic() - begin < PATIENCE

@@ -24,8 +24,9 @@ ALLOWED = {
 }
 """A setting, and what is taken of it. The same texts are in docs/settings.md."""
 MOST_BYTES = 64 * 1024
-MOST_RULES = 200
-LONGEST_RULE = 500
+MOST_RULES = 100
+LONGEST_RULE = 200
+"""With as many rules of this length, and the worst path, a call is judged in 200 ms."""
 _MOST_DOTS = 100
 """In one line. tomllib needs cubic time for a key of many parts."""
 _MOST_NAMED = 8
