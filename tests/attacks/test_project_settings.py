@@ -20,6 +20,7 @@ from polylect.engine.prompt_files import find_prompt_files
 from polylect.providers.check import PROVIDERS, check
 from polylect.providers.settings import ProviderSettings
 from polylect.providers.vertex import open_provider as open_vertex
+from polylect.tools.skills import find_skills
 from polylect.vocab.errors import ProviderError
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -322,11 +323,17 @@ def test_a_repository_of_others_chooses_no_model_for_agents(place: Place) -> Non
     assert find_personas((home, str(place.workspace)), trusted=True)["x"].model == "costly"
 
 
-def test_the_users_own_agents_and_commands_are_not_replaced_by_a_repositorys(place: Place) -> None:
+def test_the_users_own_agents_commands_and_skills_are_not_replaced_by_a_repositorys(place: Place) -> None:
     for folder, whose in ((place.folder, "mine"), (place.workspace, "theirs")):
         for kind in ("agents", "commands"):
             (folder / ".polylect" / kind).mkdir(parents=True)
             (folder / ".polylect" / kind / "x.md").write_text(f"---\nname: x\n---\n{whose}")
+    folders = []
+    for folder, bound in ((place.workspace, str(place.workspace)), (place.folder, "")):
+        (folder / ".claude" / "skills" / "x").mkdir(parents=True)
+        (folder / ".claude" / "skills" / "x" / "SKILL.md").write_text("---\nname: x\n---\nx")
+        folders.append((str(folder / ".claude" / "skills"), bound))
+    assert [find_skills(folders, trusted=trusted)["x"].bound == "" for trusted in (False, True)] == [True, False]
     places = (str(place.folder), str(place.workspace))
     assert find_personas(places)["x"].prompt == find_prompt_files(places)["x"].text == "mine"
     assert find_personas(places, trusted=True)["x"].prompt == "theirs"

@@ -50,7 +50,7 @@ class Assembly:
         self._provider = open_provider(start.values, start.env)
         self._spans = open_spans(start.env, start.session)
         self._sandbox = sandbox = open_sandbox(start.values, start.env, start.place.path if start.place else "")
-        self._tools = Toolbox(lambda: _standard_tools(settings.workspace, start.env, sandbox))
+        self._tools = Toolbox(lambda: _standard_tools(settings, start.env, sandbox))
 
     def agent(self, emit: Callable[[Event], None], session: Session, library: FileLibrary | None) -> Agent:
         start, settings, tools = self._start, self._settings, self._tools
@@ -153,10 +153,10 @@ def _withheld(rules: object) -> Callable[[str], bool] | None:
     return (lambda name: any(names_tool(rule, name) for rule in named)) if named else None
 
 
-def _standard_tools(workspace: str, env: Mapping[str, str], sandbox: Sandbox) -> dict[str, Tool]:
+def _standard_tools(settings: Settings, env: Mapping[str, str], sandbox: Sandbox) -> dict[str, Tool]:
     from polylect.tools.standard import standard_tools  # 6 ms
 
-    return standard_tools(workspace, env, sandbox=sandbox)
+    return standard_tools(settings.workspace, env, sandbox=sandbox, trusted=settings.trust_workspace)
 
 
 def _own_code(

@@ -34,9 +34,9 @@ class Skill(TypedTool[Arguments]):
     text = TEXT
     arguments = Arguments
 
-    def __init__(self, folders: Sequence[tuple[str, str]]) -> None:
-        self._folders = folders
-        found = find_skills(folders)
+    def __init__(self, folders: Sequence[tuple[str, str]], *, trusted: bool = False) -> None:
+        self._folders, self._trusted = folders, trusted
+        found = find_skills(folders, trusted=trusted)
         self.skills = tuple(found)
         """Their names, as the model was told."""
         self.text = f"{TEXT}\n{_listing(list(found.values()))}"
@@ -46,7 +46,7 @@ class Skill(TypedTool[Arguments]):
         return f"Skill {shown(args, 'skill')} {shown(args, 'args')}".rstrip()
 
     async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
-        skills = find_skills(self._folders)
+        skills = find_skills(self._folders, trusted=self._trusted)
         skill = skills.get(args.skill.strip().removeprefix("/"))
         if not skill:
             raise ToolError(f"There is no skill {args.skill!r}. The skills are: {', '.join(skills) or 'none'}.")

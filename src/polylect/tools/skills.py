@@ -38,14 +38,16 @@ def skill_folders(workspace: str, env: Mapping[str, str]) -> list[tuple[str, str
     return [(path, bound) for path, bound in found if os.path.isdir(path)]
 
 
-def find_skills(folders: Sequence[tuple[str, str]]) -> dict[str, SkillFile]:
-    """By name; of two with the same name, the nearer one."""
+def find_skills(folders: Sequence[tuple[str, str]], *, trusted: bool = False) -> dict[str, SkillFile]:
+    """By name; of two with the same name the nearer one, but the user's own where the project is not trusted."""
     found: dict[str, SkillFile] = {}
     for folder, bound in folders:
         for name in _names(folder):
             skill = _described(os.path.join(folder, name, _NAME), name, bound)
             if skill and len(found) < MOST_SKILLS:
-                found.setdefault(skill.name, skill)
+                nearer = found.setdefault(skill.name, skill)
+                if nearer.bound and not (skill.bound or trusted):
+                    found[skill.name] = skill
     return found
 
 

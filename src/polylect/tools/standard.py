@@ -28,8 +28,12 @@ def standard_tools(
     *,
     private_addresses: bool = False,
     sandbox: Sandbox | None = None,
+    trusted: bool = False,
 ) -> dict[str, Tool]:
-    """The tools of one session. Without a workspace, there are no skills. Tools may be added to what is returned."""
+    """The tools of one session. Without a workspace, there are no skills. Tools may be added to what is returned.
+
+    `trusted` says that the project's skills may take the place of the user's own.
+    """
     jobs = Background()
     tools: dict[str, Tool] = {}
     own: list[Tool] = [
@@ -48,6 +52,6 @@ def standard_tools(
         ToolSearch(tools),
     ]
     if workspace and (folders := skill_folders(workspace, env or {})):
-        own.append(Skill(folders))
+        own.append(Skill(folders, trusted=trusted))
     tools.update((tool.name, tool) for tool in own)
     return tools
