@@ -149,11 +149,12 @@ class _Conversation:
         print_error(why)
         if self._ready:
             failure = Failure("start", why, "user")
-            self._say(Failed(failure))
-            for command in self._early or ():
-                if isinstance(command, Prompt):
-                    self._reply(command)
-                    self._say(TurnEnded("error", failure=failure, turn=command.turn))
+            prompts = [command for command in self._early or () if isinstance(command, Prompt)]
+            for prompt in prompts:
+                self._reply(prompt)
+                self._say(TurnEnded("error", failure=failure, turn=prompt.turn))
+            if not prompts:
+                self._say(Failed(failure))
             await self._out.drain(1.0)
             return 1
         with suppress(OSError):
