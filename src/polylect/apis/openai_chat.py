@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from polylect.apis import openai_chat_request
-from polylect.apis.arguments import is_deep, tool_call
+from polylect.apis.arguments import is_unwieldy, tool_call
 from polylect.apis.faults import UNREADABLE, Tokens, cut_off, unreadable
 from polylect.apis.openai_faults import fault_of
 from polylect.vocab.content import Stop, Text, Thinking, Usage
@@ -182,7 +182,7 @@ class StreamParser:
             call = _OpenCall(delta.index or 0, delta.id or self._new_id())
             self._calls.append(call)
         call.name = call.name or function.name or ""
-        if delta.extra_content and not is_deep(delta.extra_content):
+        if delta.extra_content and not is_unwieldy(delta.extra_content):
             call.extra["extra_content"] = delta.extra_content
         if isinstance(function.arguments, str):
             call.args.write(function.arguments)

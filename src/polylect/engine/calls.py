@@ -204,9 +204,8 @@ class Calls:
             known = ", ".join(sorted(spec.name for spec in self._agent.specs()))
             return self._refuse(call, f"Unknown tool: {call.name}. The tools are: {known}.")
         if UNPARSED in call.extra:
-            return self._refuse(
-                call, "The arguments are cut off or not a JSON object, so nothing was done. Call it again."
-            )
+            why = "The arguments are cut off, too large or not a JSON object, so nothing was done. Call it again."
+            return self._refuse(call, why)
         if fault := _misfit(tool, call.args):
             return self._refuse(call, fault)
         opinion = await self._agent.hooks.before_tool(self._agent.scene(self.turn), call)

@@ -27,6 +27,8 @@ from polylect.vocab.ports import (
     ThinkingChunk,
 )
 
+_MOST_ID = 256
+"""Characters of a call's id that are kept: it is part of every event about the call."""
 RETRY_CANCELLED = "Retry cancelled"
 
 
@@ -131,11 +133,12 @@ class Reply:
     def _unique(self, call: str) -> str:
         """Hosts and vendors tell calls apart by id alone, for the whole conversation."""
         if call not in self._renamed:
-            id, count = call, self._copies.get(call, 1)
+            base = call[:_MOST_ID]
+            id, count = base, self._copies.get(base, 1)
             while id in self._used:
                 count += 1
-                id = f"{call}-{count}"
-            self._copies[call] = count
+                id = f"{base}-{count}"
+            self._copies[base] = count
             self._used.add(id)
             self._renamed[call] = id
         return self._renamed[call]

@@ -24,6 +24,7 @@ MOST_BODY = 5 * 1024 * 1024
 MOST_HEAD = 64 * 1024
 """Bytes that are not of the body, beside what many small pieces need."""
 MOST_REDIRECTS = 5
+MOST_URL = 8192
 MOST_LOOKUPS = 32
 """Names that are looked up at the same time, with those that nobody waits for any more: each takes a thread."""
 TIMEOUT = 30.0
@@ -58,6 +59,9 @@ class Page(Struct, frozen=True):
 
 def parse(url: str) -> Place:
     from urllib.parse import quote, urlsplit  # 4 ms, only for who fetches
+
+    if len(url) > MOST_URL:
+        raise ToolError(f"The address has {len(url)} characters; at most {MOST_URL} are taken.")
 
     try:
         parts = urlsplit(url)

@@ -20,6 +20,7 @@ Finds further tools, which can be called once they were found: by words of what 
 `select:NAME,NAME`. The answer is each tool's name, description and parameters."""
 
 MOST_FOUND = 10
+MOST_QUERY = 2000
 MOST_NAMES = 200
 MOST = 50_000
 
@@ -55,6 +56,8 @@ class ToolSearch(TypedTool[Arguments]):
         return f"Search tools: {shown(args, 'query')}"
 
     async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
+        if len(args.query) > MOST_QUERY:
+            raise ToolError(f"The query has {len(args.query)} characters; at most {MOST_QUERY} are taken.")
         found = self._selected(args.query) if args.query.startswith("select:") else self._like(args.query)
         if not found:
             names = ", ".join(sorted(tool.name for tool in self._hidden())[:MOST_NAMES]) or "none"
