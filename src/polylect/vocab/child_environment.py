@@ -96,9 +96,10 @@ WT_* WSL*
 INVOCATION_ID JOURNAL_STREAM SYSTEMD_* MANAGERPID MEMORY_PRESSURE_* NOTIFY_SOCKET LISTEN_* HIST* PS1 PS2
 PROMPT_COMMAND
 SECURITYSESSIONID COMMAND_MODE LaunchInstanceID XPC_* SUDO_* IM_CONFIG_PHASE CLUTTER_* XMODIFIERS BASH_FUNC_*
-LS_OPTIONS
+LS_OPTIONS ELECTRON_* CHROME_DESKTOP ORIGINAL_XDG_CURRENT_DESKTOP
 """
-"""Withheld as well, but nobody misses them: they belong to the terminal or the desktop. Only `doctor` names them."""
+"""Withheld as well, but nobody misses them: they belong to the terminal, the desktop or a host made with Electron.
+Only `doctor` names them."""
 _SECRET_WORDS = ("TOKEN", "SECRET", "PASSW", "KEY", "CREDENTIAL", "COOKIE", "AUTH")
 """A variable with such a word in its name is never passed on by a pattern, only by its whole name."""
 

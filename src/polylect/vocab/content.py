@@ -8,9 +8,10 @@ Outcome = Literal["ok", "error", "denied", "cancelled", "skipped"]
 """How a call ended. Only `ok` and `error` mean that the tool ran to its end."""
 
 Category = Literal["info", "edit", "exec", "mcp"]
+"""What a tool may do to the world: look, change files, run commands, or ask a foreign server."""
+
 Origin = Literal["builtin", "extension", "host", "mcp"]
 """Where a tool comes from: the engine itself, an extension, the host, or an MCP server."""
-"""What a tool may do to the world: look, change files, run commands, or ask a foreign server."""
 
 Form = Literal["text", "diff", "image"]
 """How a host should show a tool's output."""
