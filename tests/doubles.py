@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from doubles_worker import DirectWorker
 from machine import PATIENCE
 from polylect.engine.agent import Agent
 from polylect.engine.engine import Engine
@@ -337,6 +338,7 @@ class Talk:
                 hooks=hooks(known_tools) if hooks else NoHooks(),
                 session=self.session,
                 processes=NoProcesses(),
+                worker=DirectWorker(),
                 env={},
                 emit=emit,
                 room=room,

@@ -9,13 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+from doubles_worker import DirectWorker
 from machine import PATIENCE
 from polylect.mcp.servers import Servers
 from polylect.tools.processes import Custody
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import PlanItem, Server
 from polylect.vocab.events import Ask, Event, ServerChanged
-from polylect.vocab.ports import Processes, Tool, ToolReturn
+from polylect.vocab.ports import Processes, Tool, ToolReturn, Worker
 
 FOLDER = Path(__file__).parent / "mcp_servers"
 
@@ -31,6 +32,8 @@ class CallContext:
         self.seen: dict[str, tuple[int, int]] = {}
         self.env: Mapping[str, str] = {}
         self.processes: Processes = Custody()
+        self.worker: Worker = DirectWorker()
+        self.touched: Sequence[str] = ()
         self.shown: list[str] = []
         self.showing = asyncio.Event()
         self.asked: list[Ask] = []

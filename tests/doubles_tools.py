@@ -7,19 +7,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from doubles_worker import DirectWorker
 from machine import PATIENCE, within
 from polylect.tools.processes import Custody
+from polylect.tools.sandbox import Sandbox
 from polylect.tools.standard import standard_tools
+from polylect.tools.worker.pool import WorkerPool
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import PlanItem
 from polylect.vocab.events import Ask
-from polylect.vocab.ports import Processes, ToolReturn
+from polylect.vocab.ports import Processes, ToolReturn, Worker
 
 
 class FolderContext:
     """A ToolContext over one folder."""
 
-    def __init__(self, workspace: Path, processes: Processes | None = None) -> None:
+    def __init__(self, workspace: Path, processes: Processes | None = None, worker: Worker | None = None) -> None:
         self.call = "call-1"
         self.turn = "turn-1"
         self.workspace = os.path.realpath(workspace)
@@ -27,6 +30,8 @@ class FolderContext:
         self.seen: dict[str, tuple[int, int]] = {}
         self.env: Mapping[str, str] = dict(os.environ)
         self.processes: Processes = processes or Custody()
+        self.worker: Worker = worker or DirectWorker()
+        self.touched: Sequence[str] = ()
         self.shown: list[str] = []
         self.spilled: list[Path] = []
         self.asked: list[Ask] = []
@@ -56,13 +61,23 @@ class FolderContext:
         return str(path)
 
 
+def with_worker(context: FolderContext, sandbox: Sandbox | None = None) -> FolderContext:
+    """The same with a worker process, in this sandbox."""
+    custody = Custody()
+    context.processes, context.worker = custody, WorkerPool(custody, sandbox, [context.workspace])
+    return context
+
+
 def use(context: FolderContext, name: str, **args: Any) -> ToolReturn:
     """One call from start to end, in a loop of its own."""
 
     async def call() -> ToolReturn:
+        tool = standard_tools()[name]
+        context.touched = tool.touches(args, context.workspace)
         try:
-            return await standard_tools()[name].run(args, context)
+            return await tool.run(args, context)
         finally:
+            await context.worker.close()
             await context.processes.close()
 
     return asyncio.run(asyncio.wait_for(call(), PATIENCE))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from doubles import Log, Played, Run, Talk, run
+from doubles_worker import DirectWorker
 from polylect.engine import folder, log
 from polylect.engine.checkpoints import Checkpoints
 from polylect.engine.library import FileLibrary
@@ -223,10 +224,10 @@ def test_a_file_that_cannot_be_kept_is_not_changed(tmp_path: Path) -> None:
 def test_what_is_no_file_is_left_to_the_tool_and_a_store_without_room_for_files_keeps_none(tmp_path: Path) -> None:
     store = MemoryStore(str(tmp_path))
     os.mkfifo(tmp_path / "pipe")
-    Checkpoints(store).keep("t1", [str(tmp_path), str(tmp_path / "pipe")])
+    asyncio.run(Checkpoints(store, DirectWorker()).keep("t1", [str(tmp_path), str(tmp_path / "pipe")]))
     assert store.entries == []
     plain = Log()
-    Checkpoints(plain).keep("t1", [str(tmp_path / "a.txt")])
+    asyncio.run(Checkpoints(plain, DirectWorker()).keep("t1", [str(tmp_path / "a.txt")]))
     assert plain.entries == []
 
 
@@ -236,14 +237,14 @@ def test_P2_a_folder_that_leads_elsewhere_by_now_is_not_written_through(tmp_path
     for path in (place, other):
         path.mkdir()
     (place / "a.txt").write_text("before")
-    checkpoints = Checkpoints(store)
+    checkpoints = Checkpoints(store, DirectWorker())
     store.append(Said(Message("user", (Text("Go"),)), "t1"), TurnOpened("t1"))
-    checkpoints.keep("t1", [str(place / "a.txt")])
+    asyncio.run(checkpoints.keep("t1", [str(place / "a.txt")]))
     (place / "a.txt").unlink()
     place.rmdir()
     place.symlink_to(other)
     with pytest.raises(SessionError, match="leads elsewhere now"):
-        checkpoints.rewind("t1", dry_run=False)
+        asyncio.run(checkpoints.rewind("t1", dry_run=False))
     assert list(other.iterdir()) == []
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from doubles_tools import FolderContext, processes_with
+from doubles_tools import FolderContext, processes_with, with_worker
 from polylect.tools import background, bash_output
 from polylect.tools.background import Background
 from polylect.tools.bash import Bash
@@ -56,6 +56,7 @@ def converse(context: FolderContext, talk: Callable[[Session], Awaitable[None]])
             await talk(session)
         finally:
             await session.close()
+            await context.worker.close()
 
     asyncio.run(asyncio.wait_for(main(), 30))
 
@@ -142,6 +143,7 @@ def test_a_filter_that_is_wrong_or_never_ends_is_a_fault(
     context: FolderContext, monkeypatch: pytest.MonkeyPatch, pattern: str, words: str
 ) -> None:
     monkeypatch.setattr(bash_output, "FILTER_TIMEOUT", 0.5)
+    with_worker(context)
 
     async def talk(session: Session) -> None:
         await session.start("printf 'a%.0s' $(seq 5000); echo '!'")

@@ -13,8 +13,8 @@ import pytest
 from doubles_tools import FolderContext, use
 from machine import cpu
 from polylect.tools.pages import MOST
-from polylect.tools.read import MOST_IMAGE
 from polylect.tools.standard import standard_tools
+from polylect.tools.worker.reading import MOST_IMAGE
 from polylect.vocab.content import Image
 from polylect.vocab.ports import ToolReturn
 
@@ -76,6 +76,7 @@ def test_the_end_of_a_huge_file_is_found_without_reading_it(context: FolderConte
     read = standard_tools()["Read"]
 
     async def seconds() -> float:
+        context.touched = read.touches({"file_path": "a.log"}, context.workspace)
         began = time.perf_counter()
         result = await read.run({"file_path": "a.log", "offset": -100}, context)
         assert result.output.startswith("  -100\tline 100\n")

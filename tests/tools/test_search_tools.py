@@ -6,18 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from doubles_tools import FolderContext, use
-from polylect.tools import ripgrep
+from doubles_tools import FolderContext, use, with_worker
+from polylect.tools import file_access
 from polylect.tools.matches import Matches
-from polylect.tools.programs import find_program
+from polylect.tools.programs import find_ripgrep
+from polylect.tools.worker import searching
 
-SEARCHERS = ["ours", *(["ripgrep"] if find_program("rg", os.environ) else [])]
+SEARCHERS = ["ours", *(["ripgrep"] if find_ripgrep() else [])]
 
 
 @pytest.fixture(params=SEARCHERS)
 def context(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FolderContext:
     if request.param == "ours":
-        monkeypatch.setattr(ripgrep, "find_program", lambda name, env: "")
+        monkeypatch.setattr(searching, "find_ripgrep", lambda: "")
     files = {
         "a.py": "import os\nprint('Hello')\n",
         "b.txt": "hello\r\n-dash\n",
@@ -138,7 +139,8 @@ def test_grep_cuts_long_lines_and_long_answers(context: FolderContext, tmp_path:
 def test_a_pattern_that_never_ends_is_ended(
     context: FolderContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ripgrep, "TIMEOUT", 0.5)
+    monkeypatch.setattr(file_access, "SEARCH_TIMEOUT", 0.5)
+    with_worker(context)
     (tmp_path / "evil.txt").write_text("a" * 5000 + "!\n")
     result = use(context, "Grep", pattern="(a|aa)+$", path="evil.txt")
     assert "took longer" in result.output or result.output == "No matches found"  # ripgrep cannot be lured
@@ -216,7 +218,7 @@ def test_P5_a_search_from_above_does_not_look_at_processes(
     (tmp_path / "src" / "proc").mkdir()
     (tmp_path / "src" / "proc" / "mine").write_text("KEY=mine\n")
     assert "environ" in use(context, "Glob", pattern="**/*").output
-    monkeypatch.setattr(ripgrep, "PROC", str(tmp_path / "proc"))
+    monkeypatch.setattr(searching, "PROC", str(tmp_path / "proc"))
     assert "environ" not in use(context, "Glob", pattern="**/*").output
     assert use(context, "Grep", pattern="KEY").output == "src/proc/mine:1:KEY=mine"
 
@@ -224,7 +226,7 @@ def test_P5_a_search_from_above_does_not_look_at_processes(
 @pytest.mark.parametrize("size", [1, 7, 64, 100_000])
 def test_a_result_may_come_in_any_pieces(size: int) -> None:
     data = b"/w/b\0001:one\n--\n/w/b\0009-nine\n/w/a\0002:two\r\n/w/c\0003:" + b"z" * 50_000 + b"\n"
-    matches = Matches("/w", 10)
+    matches = Matches(lambda path: path.removeprefix("/w/"), 10)
     for at in range(0, len(data), size):
         matches.add(data[at : at + size])
     lines = matches.text().split("\n")
@@ -234,7 +236,7 @@ def test_a_result_may_come_in_any_pieces(size: int) -> None:
 
 
 def test_a_line_of_any_length_is_cut_as_it_comes() -> None:
-    matches = Matches("/w", 10)
+    matches = Matches(lambda path: path.removeprefix("/w/"), 10)
     matches.add(b"/w/long.txt\0" + b"1:")
     piece = b"x" * 262_144
     tracemalloc.start()
@@ -250,7 +252,7 @@ def test_a_line_of_any_length_is_cut_as_it_comes() -> None:
 
 
 def test_a_flood_of_matches_is_counted_and_not_kept() -> None:
-    matches = Matches("/w", 5)
+    matches = Matches(lambda path: path.removeprefix("/w/"), 5)
     files = [b"/w/%03d" % number for number in range(200)]
     for path in reversed(files):
         matches.add(b"".join(b"%s\0%d:x\n" % (path, line) for line in range(1, 51)))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from doubles_tools import FolderContext, use
-from polylect.tools.files import replace
+from polylect.tools.files import Stamp, replace
 from polylect.vocab.errors import ToolError
 
 
@@ -91,7 +91,7 @@ def test_P3_a_file_changed_since_it_was_read_is_not_overwritten(context: FolderC
 def test_P3_a_change_between_look_and_rename_is_not_lost(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_text("one")
-    before = path.stat()
+    before = Stamp(path.stat())
     path.write_text("someone else's")
     with pytest.raises(ToolError, match="just now"):
         replace("a", str(path), b"mine", before)
@@ -120,7 +120,7 @@ def test_P3_a_kill_in_the_middle_of_a_write_leaves_what_was_there_and_nothing_el
     killed = (
         "import os, signal, sys; from polylect.tools import files\n"
         "os.fsync = lambda file: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "path = sys.argv[1]; old = os.stat(path) if os.path.exists(path) else None\n"
+        "path = sys.argv[1]; old = files.Stamp(os.stat(path)) if os.path.exists(path) else None\n"
         "files.replace('a', path, b'new' * 100000, old)"
     )
     done = subprocess.run([sys.executable, "-c", killed, str(path)], timeout=20, check=False)
@@ -134,7 +134,7 @@ def test_P3_where_files_have_to_have_a_name_a_write_is_whole_all_the_same(
     monkeypatch.setattr("polylect.tools.files._NAMELESS", 0)
     path = tmp_path / "a"
     replace("a", str(path), b"one", None)
-    replace("a", str(path), b"two", path.stat())
+    replace("a", str(path), b"two", Stamp(path.stat()))
     with pytest.raises(ToolError, match="just now"):
         replace("a", str(path), b"three", None)
     assert {one.name: one.read_text() for one in tmp_path.iterdir()} == {"a": "two"}

@@ -1,6 +1,7 @@
 """The engine that a checked start describes, put together. What it speaks, and with whom, is not decided here."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -29,6 +30,7 @@ from polylect.search_paths import absolute_only
 from polylect.threads import run_in_thread
 from polylect.tools.processes import Custody
 from polylect.tools.sandbox import Sandbox
+from polylect.tools.worker.pool import WorkerPool
 from polylect.vocab.child_environment import command_environment
 from polylect.vocab.commands import AddServer, Configure
 from polylect.vocab.content import Abilities
@@ -57,6 +59,7 @@ class Assembly:
         custody = Custody(before=secrets.seal, adopt=True)
         passed = command_environment(start.env, names(start.values, "sandbox_env"), keys(start.values))
         env = absolute_only(passed)
+        worker = WorkerPool(custody, self._sandbox, _roots(settings))
 
         def open_servers() -> Servers:
             from polylect.mcp.servers import Servers as McpServers  # 30 ms, and only where there is a server
@@ -89,6 +92,7 @@ class Assembly:
             tools=tools,
             session=session,
             processes=custody,
+            worker=worker,
             env=env,
             command_notice=withheld_notice(start.env, env),
             open_servers=open_servers,
@@ -151,6 +155,11 @@ def _withheld(rules: object) -> Callable[[str], bool] | None:
     """Whether a server's tool is one of those that a flag takes away, by its full name."""
     named = [rule for rule in rules if rule.startswith("mcp__")] if isinstance(rules, list) else []
     return (lambda name: any(names_tool(rule, name) for rule in named)) if named else None
+
+
+def _roots(settings: Settings) -> list[str]:
+    """The folders that workers may change: what everything may, from the start."""
+    return [os.path.realpath(path) for path in (settings.workspace, *settings.folders)]
 
 
 def _standard_tools(settings: Settings, env: Mapping[str, str], sandbox: Sandbox) -> dict[str, Tool]:

@@ -20,7 +20,7 @@ from polylect.engine.rulebook import rules_in
 from polylect.engine.rules import BadRule
 from polylect.extensions.find import files_in, installed, offered
 from polylect.providers.check import PROVIDERS
-from polylect.tools.programs import find_program
+from polylect.tools.programs import find_ripgrep
 
 if TYPE_CHECKING:
     from polylect.app.trial import Trial
@@ -206,7 +206,7 @@ def _extensions(
 
 
 def _programs() -> Iterator[Finding]:
-    path = find_program("rg", dict(os.environ))
+    path = find_ripgrep()
     missing = "not found: Grep and Glob search in plain Python, more slowly"
     yield ("ok", "ripgrep", path) if path else ("note", "ripgrep", missing)
     shell = shutil.which("bash") or shutil.which("sh")

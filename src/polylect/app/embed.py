@@ -19,6 +19,7 @@ from polylect.extensions.extensions import Extensions
 from polylect.tools.processes import Custody
 from polylect.tools.sandbox import Sandbox
 from polylect.tools.standard import standard_tools
+from polylect.tools.worker.pool import WorkerPool
 from polylect.vocab.child_environment import command_environment
 from polylect.vocab.commands import Command
 from polylect.vocab.content import Abilities
@@ -68,12 +69,14 @@ async def open_engine(
     own_code = Extensions(own, custody, **code) if extensions or hooks else None
 
     def agent(emit: Say) -> Agent:
+        known = Settings(workspace=os.path.realpath(workspace), **settings)
         return Agent(
-            settings=Settings(workspace=os.path.realpath(workspace), **settings),
+            settings=known,
             provider=provider,
             tools=own,
             session=Session(store or MemoryStore("")),
             processes=custody,
+            worker=WorkerPool(custody, sandbox, [os.path.realpath(path) for path in (known.workspace, *known.folders)]),
             env=kept,
             hooks=own_code or NoHooks(),
             offered=offered or Abilities(),

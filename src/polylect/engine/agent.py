@@ -27,7 +27,7 @@ from polylect.vocab.commands import Answer
 from polylect.vocab.content import Abilities, Category, Message, PlanItem, Rule, Usage
 from polylect.vocab.events import Ask, Event
 from polylect.vocab.hooks import Heard, Hooks, Scene
-from polylect.vocab.ports import Library, Models, Processes, Provider, Servers, Tool, ToolSpec
+from polylect.vocab.ports import Library, Models, Processes, Provider, Servers, Tool, ToolSpec, Worker
 
 
 class Agent(Struct, kw_only=True, eq=False, dict=True):
@@ -38,6 +38,7 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
     tools: MutableMapping[str, Tool]
     session: Session
     processes: Processes
+    worker: Worker
     env: Mapping[str, str]
     emit: Callable[[Event], None]
     room: Callable[[], Awaitable[None]]
@@ -100,7 +101,9 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         """What it has set itself to do."""
         self.seen: dict[str, tuple[int, int]] = {}
         self.rules: Rulebook = self.parent.rules if self.parent else self._own_rules()
-        self.checkpoints: Checkpoints = self.parent.checkpoints if self.parent else Checkpoints(session.store)
+        self.checkpoints: Checkpoints = (
+            self.parent.checkpoints if self.parent else Checkpoints(session.store, self.worker)
+        )
 
     def _own_rules(self) -> Rulebook:
         """Those of the configuration. What earlier processes put aside for the model it may still read."""

@@ -213,6 +213,7 @@ class Spawn:
             tools=tools,
             session=session,
             processes=parent.processes,
+            worker=parent.worker,
             env=parent.env,
             emit=parent.emit,
             room=parent.room,

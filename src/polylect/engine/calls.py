@@ -219,11 +219,11 @@ class Calls:
         wanted = await self._allowed(call, tool, opinion, gated)
         if wanted is None:
             return None
-        return await self._carry_out(replace(call, args=wanted.args), tool, wanted.outside, opinion)
+        return await self._carry_out(replace(call, args=wanted.args), tool, wanted, opinion)
 
-    async def _carry_out(self, call: ToolCall, tool: Tool, outside: Sequence[str], opinion: Opinion) -> None:
+    async def _carry_out(self, call: ToolCall, tool: Tool, wanted: Wanted, opinion: Opinion) -> None:
         async with self._composite_slots if _is_composite(tool) else self._slots:
-            returned = await self._execute(call, tool, [*self._agent.roots(tool.category), *outside])
+            returned = await self._execute(call, tool, wanted)
             if tool.category in ("exec", "mcp"):  # what is in files has to stay as it is
                 returned = replace(returned, output=tidy(returned.output, self._agent.settings.compaction))
             return await self._look_back(call, returned, opinion)
@@ -281,7 +281,8 @@ class Calls:
         settings = self._agent.settings
         touched = self._touched(tool, args)
         roots = self._agent.roots(tool.category)
-        outside = tuple(path for path in touched if not any(is_below(path, root) for root in roots))
+        hides = self._agent.worker.hides
+        outside = tuple(p for p in touched if not any(is_below(p, root) for root in roots) or hides(p, roots))
         guarded = tuple(path for path in touched if _steers(path, settings.workspace))
         named = getattr(tool, "long_name", "")
         wanted = Wanted(tool.name, tool.category, args, outside, touched, named, guarded, tool.origin)
@@ -326,8 +327,10 @@ class Calls:
         finally:
             told.cancel()
 
-    async def _execute(self, call: ToolCall, tool: Tool, roots: Sequence[str]) -> ToolReturn:
-        args, context = copy.deepcopy(call.args), Context(self._agent, self, call.call, roots)
+    async def _execute(self, call: ToolCall, tool: Tool, wanted: Wanted) -> ToolReturn:
+        """The paths that were judged are those that are used: they are not resolved again."""
+        roots = [*self._agent.roots(tool.category), *wanted.outside]
+        args, context = copy.deepcopy(call.args), Context(self._agent, self, call.call, roots, wanted.touched)
         self._running[call.call] = call.name
         self._say(ToolStarted(call.call, call.name))
         if tool.category == "exec" and (notice := self._agent.take_command_notice()):
@@ -337,7 +340,7 @@ class Calls:
             if tool.category == "edit":
                 async with self._editing:  # two edits of one file in one step must not race
                     if self._agent.settings.checkpoints:
-                        self._agent.checkpoints.keep(self.turn, self._touched(tool, args))
+                        await self._agent.checkpoints.keep(self.turn, wanted.touched)
                     return await tool.run(args, context)
             return await tool.run(args, context)
         except asyncio.CancelledError:
@@ -405,14 +408,18 @@ class Calls:
 class Context:
     """What one call may use: the `ToolContext` of the port."""
 
-    def __init__(self, agent: Agent, calls: Calls, call: str, roots: Sequence[str]) -> None:
+    def __init__(
+        self, agent: Agent, calls: Calls, call: str, roots: Sequence[str], touched: Sequence[str] = ()
+    ) -> None:
         self.call = call
         self.turn = calls.turn
         self.workspace = agent.settings.workspace
         self.roots = roots
+        self.touched = touched
         self.seen = agent.seen
         self.env = agent.env
         self.processes = agent.processes
+        self.worker = agent.worker
         self.agent = agent
         self._calls = calls
 

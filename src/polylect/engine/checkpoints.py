@@ -1,17 +1,16 @@
-"""What files were before calls changed them, and putting them back."""
+"""What files were before calls changed them, and putting them back.
 
-import os
-import stat
+A path is the real one that was judged when the call was. Files are read, replaced and deleted by the `Worker`, which
+follows no link on the way: a folder that was swapped for a link since is refused. The session keeps the contents.
+"""
+
 from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
-from msgspec import Struct
-
-from polylect.engine import whole
 from polylect.vocab.answers import Rewound
 from polylect.vocab.entries import Entry, FileKept, Said, TurnOpened
 from polylect.vocab.errors import SessionError, ToolError
-from polylect.vocab.ports import Store
+from polylect.vocab.ports import FileState, Store, Worker
 
 
 @runtime_checkable
@@ -28,10 +27,11 @@ class Shelf(Protocol):
 class Checkpoints:
     """The files of one session, each as it was before it was first changed after a message."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, worker: Worker) -> None:
         self._store = store
+        self._worker = worker
 
-    def keep(self, turn: str, paths: Iterable[str]) -> None:
+    async def keep(self, turn: str, paths: Iterable[str]) -> None:
         """Before these are changed. Raises ToolError, so that nothing is changed that could not be put back."""
         if not isinstance(self._store, Shelf):
             return
@@ -39,40 +39,59 @@ class Checkpoints:
             if _kept_already(path, self._store.entries):
                 continue
             try:
-                found = _read(path)
-                blob = self._store.keep(found.data) if found else ""
-                self._store.append(FileKept(turn, path, blob, found.mode if found else 0))
-            except _NoFile:
-                continue  # whatever it is, the call will not change it
+                state = await self._worker.file_state(path)
+            except ToolError:
+                continue  # a folder, a pipe, a device: the call will not change it
+            except OSError as error:
+                raise _unkept(path, error) from error
+            try:
+                blob = self._store.keep(state.data) if state else ""
+                self._store.append(FileKept(turn, path, blob, state.mode if state else 0))
             except (OSError, SessionError) as error:
-                raise ToolError(f"{path} could not be kept as it is, so it was not changed: {error}") from error
+                raise _unkept(path, error) from error
 
-    def rewind(self, to: str, *, dry_run: bool) -> Rewound:
+    async def rewind(self, to: str, *, dry_run: bool) -> Rewound:
         """Put every file back to what it was before this message. Raises SessionError."""
-        states = [(kept.path, self._content(kept), _now(kept.path)) for kept in _after(to, self._store.entries)]
-        changed = [(path, before, now) for path, before, now in states if before != now]
-        lines = [_counted(now.data if now else b"", before.data if before else b"") for _, before, now in changed]
+        changed: list[tuple[str, FileState | None]] = []
+        come = go = 0
+        for kept in _after(to, self._store.entries):
+            before, now = self._content(kept), await self._now(kept.path)
+            if before != now:
+                changed.append((kept.path, before))
+                lines = await self._worker.count_changes(now.data if now else b"", before.data if before else b"")
+                come, go = come + lines[0], go + lines[1]
         if not dry_run:
-            for path, before, _ in changed:
-                _put_back(path, before)
-        return Rewound(tuple(path for path, *_ in changed), sum(come for come, _ in lines), sum(go for _, go in lines))
+            for path, before in changed:
+                await self._put_back(path, before)
+        return Rewound(tuple(path for path, _ in changed), come, go)
 
-    def _content(self, kept: FileKept) -> "_File | None":
+    def _content(self, kept: FileKept) -> FileState | None:
         if not kept.blob:
             return None
         data = self._store.kept(kept.blob) if isinstance(self._store, Shelf) else None
         if data is None:
             raise SessionError(f"what {kept.path} was is no longer there")
-        return _File(data, kept.mode)
+        return FileState(data, kept.mode)
+
+    async def _now(self, path: str) -> FileState | None:
+        try:
+            return await self._worker.file_state(path)
+        except (OSError, ToolError) as error:
+            raise SessionError(f"{path} cannot be put back: {_why(error)}") from error
+
+    async def _put_back(self, path: str, before: FileState | None) -> None:
+        try:
+            await self._worker.restore(path, before)
+        except (OSError, ToolError) as error:
+            raise SessionError(f"{path} cannot be put back: {_why(error)}") from error
 
 
-class _File(Struct, frozen=True):
-    data: bytes
-    mode: int
+def _unkept(path: str, error: Exception) -> ToolError:
+    return ToolError(f"{path} could not be kept as it is, so it was not changed: {error}")
 
 
-class _NoFile(Exception):
-    """A folder, a pipe, a device."""
+def _why(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else "") or str(error)
 
 
 def _kept_already(path: str, entries: Sequence[Entry]) -> bool:
@@ -110,47 +129,3 @@ def _is_message(entry: Entry) -> bool:
 
 def _names(entry: Entry) -> tuple[str, ...]:
     return (entry.id, entry.body.turn) if isinstance(entry.body, TurnOpened) else (entry.id,)
-
-
-def _counted(now: bytes, before: bytes) -> tuple[int, int]:
-    """Lines that come, and lines that go."""
-    from difflib import SequenceMatcher  # 4 ms, and only for those who go back
-
-    old, new = now.splitlines(), before.splitlines()
-    steps = [step for step in SequenceMatcher(None, old, new).get_opcodes() if step[0] != "equal"]
-    return sum(end - start for *_, start, end in steps), sum(end - start for _, start, end, _, _ in steps)
-
-
-# Files. A path is a real one: it was resolved when the call was judged.
-
-
-def _read(path: str) -> _File | None:
-    """None if there is none."""
-    try:
-        if not stat.S_ISREG(os.lstat(path).st_mode):  # before it is opened: that alone has effects on some devices
-            raise _NoFile(path)
-        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    with open(file, "rb") as stream:
-        return _File(stream.read(), stat.S_IMODE(os.fstat(file).st_mode))
-
-
-def _now(path: str) -> _File | None:
-    try:
-        return _read(path)
-    except (OSError, _NoFile) as error:
-        raise SessionError(f"{path} cannot be put back: it is no longer a file that can be read") from error
-
-
-def _put_back(path: str, before: _File | None) -> None:
-    folder = os.path.dirname(path)
-    try:
-        if before is None:
-            return os.unlink(path)
-        os.makedirs(folder, exist_ok=True)
-        if os.path.realpath(folder) != folder:
-            raise SessionError(f"{path} cannot be put back: {folder} leads elsewhere now")
-        whole.write(path, (before.data,), before.mode)
-    except OSError as error:
-        raise SessionError(f"{path} cannot be put back: {error.strerror}") from error

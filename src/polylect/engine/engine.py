@@ -170,6 +170,7 @@ class Engine:
         for tool in list(self.agent.tools.values()):
             if close := getattr(tool, "close", None):
                 await close()
+        await self.agent.worker.close()
         await self.agent.processes.close()
         await self.changes.close()
         with suppress(Exception):

@@ -222,7 +222,7 @@ def rewind(engine: Engine, command: Rewind) -> Failure | None:
 
 
 async def _rewind(engine: Engine, command: Rewind) -> None:
-    work = run_in_thread(engine.agent.checkpoints.rewind, command.to, dry_run=command.dry_run)
+    work = engine.agent.checkpoints.rewind(command.to, dry_run=command.dry_run)
     failure, rewound = None, None
     try:
         rewound = await _undisturbed(work)

@@ -120,9 +120,9 @@ class _Rest(Calls):
         if not isinstance(self._agent.tool(call.name), Script):
             return self._refuse(call, f"{waiting.told}\nThere is no {call.name} any more.")
         script = Script(waiting, self._given.get(call.call))
-        _, judged = self._judge(script, call.args)
+        wanted, judged = self._judge(script, call.args)
         if judged.decision == "deny":  # what is asked for was answered when it began
             return self._finish(
                 call, ToolReturn(f"{waiting.told}\nTool denied: {judged.why}", ok=False), "denied", judged.why
             )
-        return await self._carry_out(call, script, (), Opinion())
+        return await self._carry_out(call, script, wanted, Opinion())

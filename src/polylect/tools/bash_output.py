@@ -1,5 +1,6 @@
 """BashOutput: what a command in the background has printed."""
 
+import os
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
@@ -7,8 +8,8 @@ from msgspec import Meta, Struct
 from polylect.tools.arguments import shown
 from polylect.tools.background import BackgroundTool, Job, News
 from polylect.tools.limits import Capture
-from polylect.tools.programs import own_program
 from polylect.tools.spool import streams
+from polylect.tools.worker.late import Late
 from polylect.vocab.errors import ToolError
 from polylect.vocab.ports import ToolContext, ToolReturn
 
@@ -51,19 +52,17 @@ async def _filtered(job: Job, pattern: str, context: ToolContext) -> str:
 
 
 async def _matching(news: News, pattern: str, context: ToolContext) -> Capture:
-    """In a process of its own, so that a pattern that never ends does not hold up the engine."""
+    """In the worker, so that a pattern that never ends does not hold up the engine."""
     start, stop = news.pass_over()
-    found, complaint = Capture(MOST), Capture(1000)
     if start == stop:
-        return found
-    end = await context.processes.run(
-        (*own_program("sift"), pattern, news.spool.path, str(start), str(stop)),
-        cwd=context.workspace,
-        env=context.env,
-        timeout=FILTER_TIMEOUT,
-        on_output=lambda stream, data: (found if stream == "out" else complaint).add(data),
-    )
-    if end.code or end.timed_out:
-        why = "took too long" if end.timed_out else complaint.text().strip()
-        raise ToolError(f"filter failed: {why}. The output is in {news.spool.path}")
-    return found
+        return Capture(MOST)
+    file = os.open(news.spool.path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        asked = {"pattern": pattern, "start": start, "stop": stop, "most": MOST}
+        value, data = await context.worker.request("sift", asked, file=file, timeout=FILTER_TIMEOUT)
+    except ToolError as error:
+        why = "took too long" if isinstance(error, Late) else error
+        raise ToolError(f"filter failed: {why}. The output is in {news.spool.path}") from None
+    finally:
+        os.close(file)
+    return Capture.of_ends(MOST, data[: value["head"]], data[value["head"] :], value["total"])

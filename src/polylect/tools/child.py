@@ -16,8 +16,12 @@ LEAVE_GRACE = 0.5
 class OpenChild:
     """The `Child` of the port. One task may read while another writes."""
 
-    def __init__(self, program: str, on_error_output: Callable[[bytes], None], guardians: Guardians) -> None:
+    def __init__(
+        self, program: str, on_error_output: Callable[[bytes], None], guardians: Guardians, stdin: int = -1
+    ) -> None:
+        """With `stdin`, that descriptor becomes its standard input in the place of a pipe of ours."""
         self.pid = 0
+        self._other_stdin = stdin
         self._on_error_output = on_error_output
         self._call = Call(program, self._take, self._begin, guardians)
         self._loop = asyncio.get_running_loop()
@@ -31,6 +35,8 @@ class OpenChild:
         return self._call.reach
 
     def lend(self) -> tuple[int, ...]:
+        if self._other_stdin >= 0:
+            return (*self._call.lend(listen=("err",)), os.dup(self._other_stdin))
         far, self._stdin = os.pipe()
         os.set_blocking(self._stdin, False)
         return (*self._call.lend(listen=("err",)), far)

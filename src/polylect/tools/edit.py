@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from polylect.tools.arguments import TypedTool, shown
-from polylect.tools.edits import Change, change_file
+from polylect.tools.file_access import Change, edit_file
 from polylect.tools.paths import real_paths
 from polylect.vocab.content import Category
 from polylect.vocab.ports import ToolContext, ToolReturn
@@ -36,4 +36,5 @@ class Edit(TypedTool[Arguments]):
         return real_paths(args, "file_path", workspace)
 
     async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
-        return change_file(args.file_path, [Change(args.old_string, args.new_string, args.replace_all)], context)
+        change = Change(args.old_string, args.new_string, args.replace_all)
+        return await edit_file(args.file_path, [change], context)

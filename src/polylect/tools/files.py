@@ -1,15 +1,21 @@
-"""Reading and replacing regular files without surprises: no blocking, no half-written file, no lost change (P3)."""
+"""Reading and replacing regular files without surprises: no blocking, no half-written file, no lost change (P3).
+
+The worker process does this for files that it can reach; the engine does it for approved files that it cannot. So
+nothing here may import more than the standard library.
+"""
 
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Self
 
 from polylect.tools.paths import opened_parent
 from polylect.vocab.errors import ToolError
-from polylect.vocab.ports import ToolContext
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Self
 
 MOST_EDITED = 32 * 1024 * 1024
 """Bytes of a file that may be held in memory to be changed."""
@@ -32,17 +38,30 @@ _KINDS = (
 class Stamp(tuple[int, int]):
     """What tells one state of a file from another: time and size, and a time that nobody can set back."""
 
-    def __new__(cls, status: os.stat_result) -> Self:
-        return super().__new__(cls, (status.st_mtime_ns, status.st_size))
+    def __new__(cls, status: os.stat_result) -> "Self":
+        return cls.unpacked(
+            (
+                *(status.st_mtime_ns, status.st_size, status.st_ctime_ns),
+                *(status.st_mode, status.st_uid, status.st_gid, status.st_nlink),
+            )
+        )
 
-    def __init__(self, status: os.stat_result) -> None:
-        self._changed = status.st_ctime_ns
-        self._rights = (status.st_mode, status.st_uid, status.st_gid, status.st_nlink)
+    @classmethod
+    def unpacked(cls, values: Sequence[int]) -> "Self":
+        """As `packed` gave it. Time and size alone will do."""
+        stamp = super().__new__(cls, values[:2])
+        stamp.packed = list(values)
+        return stamp
+
+    packed: list[int]
+    """All that is known: time, size, time of change, mode, owner, group, links."""
 
     def is_of(self, now: os.stat_result) -> bool:
-        """That other time also tells of new rights, a new owner and a new link, which are no change of the text."""
+        """The time of change also tells of new rights, a new owner and a new link, which are no change of the text."""
         later = Stamp(now)
-        return self == later and (self._changed == later._changed or self._rights != later._rights)
+        if self != later or len(self.packed) == 2:
+            return self == later
+        return self.packed[2] == later.packed[2] or self.packed[3:] != later.packed[3:]
 
 
 def regular(path: str, status: os.stat_result) -> os.stat_result:
@@ -66,25 +85,24 @@ def opened_file(path: str, real: str) -> Iterator[int]:
         os.close(file)
 
 
-def read_whole(path: str, real: str) -> tuple[bytes, os.stat_result]:
-    with opened_file(path, real) as file:
-        status = os.fstat(file)
-        if status.st_size > MOST_EDITED:
-            raise ToolError(f"{path} is too large to change this way ({status.st_size} bytes): use Bash")
-        with open(file, "rb", closefd=False) as stream:
-            return stream.read(), status
+def read_whole(path: str, file: int) -> tuple[bytes, os.stat_result]:
+    """All of an open file that is to be changed."""
+    status = os.fstat(file)
+    if status.st_size > MOST_EDITED:
+        raise ToolError(f"{path} is too large to change this way ({status.st_size} bytes): use Bash")
+    with open(file, "rb", closefd=False) as stream:
+        return stream.read(), status
 
 
-def refuse_if_changed(path: str, real: str, status: os.stat_result, context: ToolContext) -> None:
+def refuse_if_changed(path: str, status: os.stat_result, known: Stamp | None) -> None:
     """Whoever changed a file since this conversation saw it must not lose that change."""
-    known = context.seen.get(real)
-    if known is not None and not (known.is_of(status) if isinstance(known, Stamp) else known == Stamp(status)):
+    if known is not None and not known.is_of(status):
         raise ToolError(f"{path} has changed since it was read. Read it again before changing it.")
 
 
-def replace(path: str, real: str, data: bytes, before: os.stat_result | None) -> Stamp:
+def replace(path: str, real: str, data: bytes, before: Stamp | None) -> Stamp:
     """Put `data` in the place of the state `before` (None: no file), whole or not at all. Gives its new stamp."""
-    with opened_parent(real, make=True) as (folder, name), _Draft(folder) as draft:
+    with opened_parent(real, make=True) as (folder, name), Draft(folder) as draft:
         file = draft.file
         with open(file, "wb", closefd=False) as stream:
             stream.write(data)
@@ -99,7 +117,7 @@ def replace(path: str, real: str, data: bytes, before: os.stat_result | None) ->
     return named if named == written else written
 
 
-class _Draft:
+class Draft:
     """A file under way to its place. Where the system has files without a name it has none, so a kill leaves none."""
 
     def __init__(self, folder: int) -> None:
@@ -113,7 +131,7 @@ class _Draft:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         self.file = os.open(self._name, flags, 0o666, dir_fd=folder)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Self":
         return self
 
     def put(self, name: str, *, new: bool) -> bool:
@@ -142,10 +160,11 @@ def _draft_name() -> str:
     return f".polylect-{os.urandom(6).hex()}.tmp"
 
 
-def _keep_rights(file: int, before: os.stat_result) -> None:
+def _keep_rights(file: int, before: Stamp) -> None:
+    mode, owner, group = before.packed[3:6]
     with suppress(PermissionError):  # only root can give a file away; the mode is ours to keep in any case
-        os.fchown(file, before.st_uid, before.st_gid)
-    os.fchmod(file, stat.S_IMODE(before.st_mode))
+        os.fchown(file, owner, group)
+    os.fchmod(file, stat.S_IMODE(mode))
 
 
 def _keep_attributes(file: int, name: str, folder: int) -> None:
@@ -163,12 +182,12 @@ def _keep_attributes(file: int, name: str, folder: int) -> None:
             os.close(old)
 
 
-def _is_still(before: os.stat_result | None, name: str, folder: int) -> bool:
+def _is_still(before: Stamp | None, name: str, folder: int) -> bool:
     try:
         now = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return before is None
-    return before is not None and Stamp(before).is_of(now)
+    return before is not None and before.is_of(now)
 
 
 def is_crlf(text: str) -> bool:

@@ -1,18 +1,13 @@
 """Grep: lines of files by a regular expression."""
 
-import os
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
 from polylect.tools.arguments import TypedTool, shown
-from polylect.tools.files import regular
-from polylect.tools.limits import cut_middle
-from polylect.tools.matches import Matches
+from polylect.tools.file_access import search_folder
 from polylect.tools.paths import admit, real_paths
-from polylect.tools.ripgrep import search
 from polylect.vocab.content import Category
-from polylect.vocab.errors import ToolError
 from polylect.vocab.ports import ToolContext, ToolReturn
 
 TEXT = """\
@@ -22,7 +17,6 @@ often each one does. Files that git ignores are left out."""
 
 MOST_LINES = 250
 MOST_CONTEXT = 50
-MOST = 20_000
 
 Mode = Literal["content", "files_with_matches", "count"]
 _MODES: dict[Mode, str] = {
@@ -62,23 +56,14 @@ class Grep(TypedTool[Arguments]):
         return real_paths(args, "path", workspace, ".")
 
     async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
-        root = _root(args.path, context)
-        matches = Matches(
-            context.workspace, args.head_limit, b"\0" if args.output_mode == "files_with_matches" else b"\n"
-        )
-        complaint = await search(_options(args), root, context, matches.add)
-        if complaint and not matches.total:
-            raise ToolError(complaint)
-        return ToolReturn(cut_middle(matches.text(), MOST) or "No matches found")
-
-
-def _root(path: str, context: ToolContext) -> str:
-    root = admit(path, context)
-    if not os.path.exists(root):
-        raise ToolError(f"{path} does not exist.")
-    if not os.path.isdir(root):
-        regular(path, os.lstat(root))  # a pipe or a device would hold up the search
-    return root
+        real = admit(args.path, context)
+        asked = {
+            "options": _options(args),
+            "path": args.path,
+            "most": args.head_limit,
+            "by_file": args.output_mode == "files_with_matches",
+        }
+        return ToolReturn(await search_folder("grep", real, asked, context))
 
 
 def _options(args: Arguments) -> list[str]:

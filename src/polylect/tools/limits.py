@@ -21,6 +21,14 @@ class Capture:
         self._head = bytearray()
         self._tail = bytearray()
 
+    @classmethod
+    def of_ends(cls, most: int, head: bytes, tail: bytes, total: int) -> "Capture":
+        """One that was filled elsewhere, and of which these are the ends."""
+        capture = cls(most)
+        capture.add(head + tail)
+        capture.total = total
+        return capture
+
     def add(self, data: bytes) -> None:
         self.total += len(data)
         room = self._most - len(self._head)

@@ -1,5 +1,7 @@
 """What a search found, while it comes in: the first lines by path, and how many there are."""
 
+from collections.abc import Callable
+
 MOST_COLUMNS = 500
 _MOST_UNENDED = 4096 + 2 * MOST_COLUMNS
 """Bytes of a line whose end has not come: a path, and more than is shown."""
@@ -10,11 +12,14 @@ Place = list[bytes]
 
 
 class Matches:
-    """ripgrep's answer, whose files come in any order. Keeps little more than what will be shown."""
+    """ripgrep's answer, whose files come in any order. Keeps little more than what will be shown.
 
-    def __init__(self, workspace: str, most: int, ending: bytes = b"\n") -> None:
+    `name_of` says how a path of that answer is shown.
+    """
+
+    def __init__(self, name_of: Callable[[str], str], most: int, ending: bytes = b"\n") -> None:
         self.total = 0
-        self._prefix = workspace.rstrip("/") + "/"
+        self._name_of = name_of
         self._most = most
         self._ending = ending
         self._files: dict[bytes, list[bytes]] = {}
@@ -75,7 +80,7 @@ class Matches:
         lines: list[str] = []
         shown = 0
         for path in sorted(self._files, key=_place):
-            name = path.decode(errors="replace").removeprefix(self._prefix)
+            name = self._name_of(path.decode(errors="replace"))
             for text in self._files[path]:
                 if shown == self._most:
                     break

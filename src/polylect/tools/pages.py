@@ -1,6 +1,5 @@
 """The lines of a text that are shown at a time."""
 
-import asyncio
 import os
 
 MOST = 100_000
@@ -78,7 +77,7 @@ class Page:
         self.lines.append(f"{label:6d}\t{text.removeprefix(chr(0xFEFF)) if label == 1 else text}")
 
 
-async def find_last_lines(file: int, size: int, count: int) -> tuple[int, int]:
+def find_last_lines(file: int, size: int, count: int) -> tuple[int, int]:
     """Where the last `count` lines of a file begin, and how many there are, from its end only."""
     found, at = 0, size
     while at > 0:
@@ -93,5 +92,4 @@ async def find_last_lines(file: int, size: int, count: int) -> tuple[int, int]:
                 cut = data.rfind(b"\n", 0, cut)
             return begin + cut + 1, count
         found, at = found + breaks, begin
-        await asyncio.sleep(0)
     return 0, found + 1 if size else 0

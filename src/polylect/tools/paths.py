@@ -1,28 +1,115 @@
-"""Where file tools may go: inside the workspace and what was granted beside it, whatever symlinks say (P2)."""
+"""Where file tools may go: inside the workspace and what was granted beside it, whatever symlinks say (P2).
+
+A path is resolved once, in the engine, when its call is judged: `real_path`, which a tool's `touches` calls. What was
+judged travels with the call (`ToolContext.touched`), and whoever opens it walks there without following a symlink
+(`opened_parent`). So a link that is put in place after the judgement leads nowhere.
+
+The worker process imports this module too: nothing here may import more than the standard library.
+"""
 
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from polylect.vocab.errors import ToolError
-from polylect.vocab.ports import ToolContext
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from polylect.vocab.ports import ToolContext
 
 PROC = "/proc"
+LONGEST = 4096
+"""Bytes of a path; the kernel takes no longer one, and resolving takes time that grows with the length."""
+
+_MOST_LINKS = 40
+"""Symlinks that lead to something missing; the kernel's own limit for one path."""
+_OWN_FILES = "/proc/self/fd"
+_PATH_ONLY: int = getattr(os, "O_PATH", 0)
 
 # Only a place to start from: O_PATH needs no permission to list a folder that we merely pass through.
-_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = (_PATH_ONLY or os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+# Resolving.
 
 
 def real_path(path: str, workspace: str) -> str:
-    """Absolute, with symlinks resolved as far as the path exists."""
+    """Absolute, with symlinks resolved as far as the path exists. Raises ToolError for what cannot be a path."""
     try:
-        return os.path.realpath(os.path.join(workspace, os.path.expanduser(path)))
+        whole = os.path.join(workspace, os.path.expanduser(path)) if len(path) <= LONGEST else path
+        if len(os.fsencode(whole)) > LONGEST:
+            raise ToolError(f"The path is longer than {LONGEST} bytes, which no file can have: {path[:80]}...")
+        if "\0" in whole:
+            raise ValueError("NUL in a path")
+        return _resolved(whole) if _PATH_ONLY and os.path.isdir(_OWN_FILES) else os.path.realpath(whole)
     except ValueError:
-        raise ToolError(f"Not a path: {path!r}") from None
+        raise ToolError(f"Not a path: {path[:200]!r}") from None
 
 
-def real_paths(args: dict[str, Any], key: str, workspace: str, default: str = "") -> tuple[str, ...]:
+def _resolved(path: str) -> str:
+    """By the kernel, in one step for what exists: `os.path.realpath` takes time that is quadratic in the length."""
+    for _ in range(_MOST_LINKS):
+        place, rest = _existing_part(path)
+        if not rest:
+            return place
+        try:
+            target = os.readlink(os.path.join(place, rest[0]))  # a link to something missing
+        except OSError:
+            names, rest = _missing_part(rest)
+            if not rest:
+                return os.path.join(place, *names)
+            path = "/".join((place, *rest)) if rest[0] != ".." else "/".join((os.path.dirname(place), *rest[1:]))
+        else:
+            path = "/".join((os.path.join(place, target), *rest[1:]))
+    return os.path.normpath(path)
+
+
+def _missing_part(parts: list[str]) -> tuple[list[str], list[str]]:
+    """Names of which the first is missing, without those that a `..` takes back; and what follows if all are."""
+    names: list[str] = []
+    for at, part in enumerate(parts):
+        if part != "..":
+            names.append(part)
+            continue
+        if not names:
+            return [], parts[at:]
+        names.pop()
+        if not names:
+            return [], parts[at + 1 :]
+    return names, []
+
+
+def _existing_part(path: str) -> tuple[str, list[str]]:
+    """The real path of the longest part that exists, and the names after it."""
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    present, missing = 0, len(parts) + 1  # of the first so many parts: these exist, these do not
+    place = "/"
+    at = len(parts)
+    while present < at < missing:
+        if (real := _real("/" + "/".join(parts[:at]))) is None:
+            missing = at
+        else:
+            place, present = real, at
+        at = (present + missing) // 2
+    return place, parts[present:]
+
+
+def _real(path: str) -> str | None:
+    """As the kernel sees it. None if it does not exist, or cannot be reached."""
+    try:
+        file = os.open(path, _PATH_ONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        real = os.readlink(f"{_OWN_FILES}/{file}")
+    finally:
+        os.close(file)
+    return real if real.startswith("/") else os.path.join(PROC, real)  # a pipe or socket that only /proc names
+
+
+def real_paths(args: "dict[str, Any]", key: str, workspace: str, default: str = "") -> tuple[str, ...]:
     """What `touches` answers for a tool with one path: nothing where `run` will refuse the argument anyway."""
     path = args.get(key) or default
     try:
@@ -31,13 +118,28 @@ def real_paths(args: dict[str, Any], key: str, workspace: str, default: str = ""
         return ()
 
 
+# Judging.
+
+
 def is_inside(path: str, roots: Sequence[str]) -> bool:
     return any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots)
 
 
-def admit(path: str, context: ToolContext) -> str:
-    """The real path, if this call may touch it."""
-    real = real_path(path, context.workspace)
+def is_hidden(path: str, hidden: Sequence[str], opened: Sequence[str]) -> bool:
+    """Of the hidden and the opened places that a path is in, whether the innermost is a hidden one."""
+    return _depth(path, hidden) > _depth(path, opened)
+
+
+def _depth(path: str, places: Sequence[str]) -> int:
+    return max((len(place) for place in places if is_inside(path, (place,))), default=0)
+
+
+def admit(path: str, context: "ToolContext") -> str:
+    """The real path that was judged, if this call may touch it. `path` is how the model calls it."""
+    if not context.touched:
+        real_path(path, context.workspace)  # says why it is no path
+        raise ToolError(f"Not a path: {path[:200]!r}")
+    real = context.touched[0]
     if is_inside(real, (PROC,)):
         # We would read it as ourselves: our environment, and the keys in it, whatever was granted (P5).
         raise ToolError(f"{path} belongs to the system's processes and is no file. Look at it with Bash.")
@@ -54,12 +156,15 @@ def relative(real: str, workspace: str) -> str:
     return os.path.relpath(real, workspace) if is_inside(real, (workspace,)) else real
 
 
+# Opening.
+
+
 @contextmanager
 def opened_parent(real: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
     """The folder of a real path as a descriptor, and the name in it.
 
     A real path has no symlinks. Each step is taken without following one, so a folder that was swapped for a symlink
-    after the check leads nowhere instead of outside.
+    after the check leads nowhere instead of outside. With `make`, missing folders are made on the way.
     """
     parent, name = os.path.split(real)
     here = os.open("/", _FOLDER)
@@ -71,6 +176,13 @@ def opened_parent(real: str, *, make: bool = False) -> Iterator[tuple[int, str]]
         yield here, name
     finally:
         os.close(here)
+
+
+@contextmanager
+def opened_folder(real: str) -> Iterator[int]:
+    """A folder by its real path, as a descriptor, reached as `opened_parent` does."""
+    with opened_parent(os.path.join(real, "x")) as (folder, _):
+        yield folder
 
 
 def _enter(step: str, here: int, make: bool) -> int:

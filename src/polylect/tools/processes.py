@@ -70,10 +70,12 @@ class Custody:
         cwd: str,
         env: Mapping[str, str],
         on_error_output: Callable[[bytes], None],
+        stdin: int = -1,
     ) -> OpenChild:
+        """With `stdin`, a copy of that descriptor is its standard input, and it cannot be written to from here."""
         program, request = _request(argv, cwd, env)
         for _ in range(_TRIES):
-            child = OpenChild(program, on_error_output, self._guardians)
+            child = OpenChild(program, on_error_output, self._guardians, stdin)
             try:
                 self._guardians.hand_over(child.lend())
                 await child.start(request)

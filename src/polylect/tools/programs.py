@@ -20,6 +20,22 @@ def find_program(name: str, env: Mapping[str, str]) -> str:
     return ""
 
 
+def find_ripgrep() -> str:
+    """The `rg` that was installed with polylect, or the system's. Never one that PATH names: a project may write there.
+
+    pip puts it beside the interpreter of a virtual environment, or into the `bin` of the place our package is in.
+    """
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    folders = [os.path.dirname(sys.executable)]
+    if os.path.basename(package) in ("site-packages", "dist-packages"):
+        folders.append(os.path.join(os.path.dirname(package), "..", "..", "bin"))
+    for folder in (*folders, "/usr/local/bin", "/usr/bin"):
+        path = os.path.normpath(os.path.join(folder, "rg"))
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    return ""
+
+
 def own_program(module: str) -> list[str]:
     """The command line that runs `main` of one of our modules on a bare interpreter, from its compiled form."""
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

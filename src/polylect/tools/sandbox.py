@@ -65,16 +65,24 @@ class Sandbox:
             case _:
                 return list(argv)
 
+    def hidden(self, workspace: str) -> Sequence[str]:
+        """What commands may not read, whether it exists or not. Of nested places the inner one counts."""
+        return self._look_up(workspace)[1]
+
     def fence(self, workspace: str, roots: Sequence[str]) -> Fence:
-        if self._usual is None:  # looked up once, before a command could change the answer
+        opened, hidden = self._look_up(workspace)
+        opened = list(dict.fromkeys((workspace, *roots, *opened)))
+        there = [path for path in hidden if path not in opened and os.access(path, os.R_OK)]
+        return Fence(opened, there, self._readable, network=self.network)
+
+    def _look_up(self, workspace: str) -> tuple[list[str], list[str]]:
+        """What is opened and what is hidden: once, before a command could change the answer."""
+        if self._usual is None:
             writable, hidden = self._told
             own = [path for one in writable if (path := expand(one, self._env))]
             opened = [*git_paths(workspace), *temporary_paths(self._env), *cache_paths(self._env), *own]
             self._usual = opened, hidden_paths(hidden, self._env)
-        opened, hidden = self._usual
-        opened = list(dict.fromkeys((workspace, *roots, *opened)))
-        there = [path for path in hidden if path not in opened and os.access(path, os.R_OK)]
-        return Fence(opened, there, self._readable, network=self.network)
+        return self._usual
 
     async def settle(self, workspace: str, roots: Sequence[str], processes: Processes) -> None:
         """Find out by trying, once."""

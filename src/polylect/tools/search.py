@@ -1,4 +1,4 @@
-"""Takes ripgrep's place where there is none: a program of its own, so that a bad pattern cannot hold up the engine.
+"""Takes ripgrep's place where there is none: runs in a child of the worker, which can be ended.
 
 Knows exactly the options that Glob and Grep use, and answers in ripgrep's form and exit codes. Of `.gitignore` it
 knows the files in the searched folders and the common patterns.
@@ -6,8 +6,8 @@ knows the files in the searched folders and the common patterns.
 
 import os
 import re
-import sys
 from collections.abc import Iterator, Sequence
+from typing import BinaryIO
 
 from polylect.tools.patterns import compile_pattern
 
@@ -32,35 +32,44 @@ TYPES = {
     "txt": "txt",
     "yaml": "yaml yml",
 }
+STDIN = "-"
 _MOST_LINE = 100_000
 _MOST_FILE = 32 * 1024 * 1024
 
 
-def main() -> None:
-    options, (root,) = sys.argv[1 : sys.argv.index("--")], sys.argv[sys.argv.index("--") + 1 :]
+def main(words: Sequence[str]) -> int:
+    """`words` are ripgrep's: options, `--`, and `./` for the working folder or `-` for standard input."""
+    at = list(words).index("--")
+    options, root = words[:at], words[at + 1].rstrip("/")
     try:
-        sys.exit(_list(root, options) if "--files" in options else _search(root, options))
-    except re.error as fault:
-        sys.exit(_complain(f"regex parse error: {fault}"))
-    except (BrokenPipeError, KeyboardInterrupt):
-        os._exit(1)
+        with open(1, "wb", closefd=False) as out:
+            return _list(root, options, out) if "--files" in options else _search(root, options, out)
+    except re.error as error:
+        return _complain(f"regex parse error: {error}")
+    except _UnknownType as error:
+        return _complain(f"unrecognized file type: {error}")
+    except BrokenPipeError:
+        return 1
+
+
+class _UnknownType(Exception):
+    pass
 
 
 def _complain(words: str) -> int:
-    sys.stderr.write(words + "\n")
+    os.write(2, words.encode(errors="replace") + b"\n")
     return 2
 
 
-def _list(root: str, options: Sequence[str]) -> int:
+def _list(root: str, options: Sequence[str], out: BinaryIO) -> int:
     found = 1
     for path in walk(root, _hidden(options)):
         found = 0
-        sys.stdout.buffer.write(os.fsencode(path) + b"\0")
-    sys.stdout.flush()
+        out.write(os.fsencode(path) + b"\0")
     return found
 
 
-def _search(root: str, options: Sequence[str]) -> int:
+def _search(root: str, options: Sequence[str], out: BinaryIO) -> int:
     values = dict(option.split("=", 1) for option in options if "=" in option)
     flags = re.IGNORECASE if "--ignore-case" in options else 0
     multiline = "--multiline" in options
@@ -71,8 +80,8 @@ def _search(root: str, options: Sequence[str]) -> int:
         lines = _lines(path)
         if hits := _hits(lines, pattern, multiline=multiline):
             found = 0
-            sys.stdout.buffer.write(b"".join(_form(os.fsencode(path), lines, hits, around, options)))
-    sys.stdout.flush()
+            name = b"<stdin>" if path == STDIN else os.fsencode(path)
+            out.write(b"".join(_form(name, lines, hits, around, options)))
     return found
 
 
@@ -80,9 +89,11 @@ def _candidates(root: str, options: Sequence[str], values: dict[str, str]) -> It
     globs = [option.split("=", 1)[1] for option in options if option.startswith("--glob=") and "!" not in option]
     wanted = compile_pattern(globs[0] if "/" in globs[0] else "**/" + globs[0]) if globs else None
     endings = _endings(values["--type"]) if "--type" in values else ("",)
-    for path in walk(root, _hidden(options)) if os.path.isdir(root) else (root,):
-        name = os.path.relpath(path, root) if path != root else os.path.basename(path)
-        if path.endswith(endings) and (not wanted or wanted.match(name)):
+    if root == STDIN:
+        yield root
+        return
+    for path in walk(root, _hidden(options)):
+        if path.endswith(endings) and (not wanted or wanted.match(path.removeprefix(root + "/"))):
             yield path
 
 
@@ -94,7 +105,7 @@ def _hidden(options: Sequence[str]) -> list[tuple[str, Rule]]:
 
 def _endings(kind: str) -> tuple[str, ...]:
     if kind not in TYPES:
-        sys.exit(_complain(f"unrecognized file type: {kind}"))
+        raise _UnknownType(kind)
     return tuple("." + ending for ending in TYPES[kind].split())
 
 
@@ -119,7 +130,7 @@ def _form(
 def _lines(path: str) -> list[bytes]:
     """None of a file that is binary or cannot be read, as ripgrep with --no-messages."""
     try:
-        with open(path, "rb") as file:
+        with open(0 if path == STDIN else path, "rb", closefd=path != STDIN) as file:
             data = file.read(_MOST_FILE)
     except OSError:
         return []

@@ -205,6 +205,55 @@ class Children(Protocol):
     ) -> Child: ...
 
 
+class FileState(Struct, frozen=True):
+    """A file as it was at some time."""
+
+    data: bytes
+    mode: int
+
+
+class Worker(Protocol):
+    """Does the work of file, search and page tools in a process that is confined as commands are, and can be killed."""
+
+    def hides(self, path: str, roots: Sequence[str]) -> bool:
+        """Whether commands cannot read this real path, and none of these folders and files opens it."""
+        ...
+
+    def reaches(self, path: str) -> bool:
+        """Whether it can open and change this real path itself. Else it needs a descriptor, and hands content back."""
+        ...
+
+    async def request(
+        self,
+        operation: str,
+        arguments: Mapping[str, Any],
+        *,
+        data: bytes = b"",
+        file: int = -1,
+        timeout: float = ...,
+        roots: Sequence[str] = (),
+    ) -> tuple[dict[str, Any], bytes]:
+        """Have one of its operations done, with these bytes and this descriptor; `roots` are what a search is about.
+
+        Raises ToolError, or the OSError that it met. Cancelling kills what does it.
+        """
+        ...
+
+    async def file_state(self, path: str) -> FileState | None:
+        """The regular file at a real path, no link followed; None if there is none. Raises ToolError or OSError."""
+        ...
+
+    async def restore(self, path: str, state: FileState | None) -> None:
+        """Put it back to this state, or delete it, no link followed. Raises ToolError or OSError."""
+        ...
+
+    async def count_changes(self, old: bytes, new: bytes) -> tuple[int, int]:
+        """Lines that come, and lines that go."""
+        ...
+
+    async def close(self) -> None: ...
+
+
 class ToolContext(Protocol):
     """What a call may use."""
 
@@ -214,11 +263,14 @@ class ToolContext(Protocol):
     """The folder the work is about: absolute, symlinks resolved."""
     roots: Sequence[str]
     """Folders and files this call may touch: the workspace, what was granted, what was approved for this call."""
+    touched: Sequence[str]
+    """The real paths that were judged, as the tool's `touches` named them. A tool opens these and resolves no more."""
     seen: dict[str, tuple[int, int]]
     """Files this conversation has read or written: real path to (mtime_ns, size) at that time."""
     env: Mapping[str, str]
     """The environment for children, without secrets."""
     processes: Processes
+    worker: Worker
 
     def progress(self, text: str) -> None:
         """Show output as it comes. The return value still holds everything."""

@@ -1,0 +1,147 @@
+"""Operations that change one file: what Write, Edit and MultiEdit do.
+
+They run in the worker process. Where the engine has opened the file because the worker cannot reach its place, it also
+has to put the new content there: the answer then has `before`, the state that the content replaces, and the content
+as bytes. Else the answer has `stamp`, that of the file as it was written.
+"""
+
+import os
+from collections.abc import Sequence
+
+from polylect.tools.diff import unified_diff
+from polylect.tools.files import BOM, Stamp, as_crlf, is_crlf, read_whole, refuse_if_changed, replace
+from polylect.tools.limits import cut_middle
+from polylect.tools.paths import relative
+from polylect.tools.worker.reading import opened
+from polylect.vocab.errors import ToolError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Change = tuple[str, str, bool]
+    """The text that is there, the one to put in its place, and whether everywhere."""
+
+MOST_SHOWN = 10_000
+"""Characters of a diff."""
+_SNIFF = 65536
+
+
+def write(
+    *, path: str, real: str, content: str, known: list[int] | None, handed_back: bool = False, file: int = -1
+) -> "dict[str, Any]":
+    """A whole file. `handed_back`: the engine puts the content in its place; without a `file` there is none yet."""
+    before, head = _look(path, real, file) if file >= 0 or not handed_back else (None, b"")
+    if before:
+        refuse_if_changed(path, before, _stamp(known))
+    try:
+        data = _in_manner_of(head, content).encode()
+    except UnicodeEncodeError:
+        raise ToolError("content holds half a character (a lone surrogate), which no file can.") from None
+    return {"updated": before is not None, **_put(path, real, data, before, handed_back)}
+
+
+def edit(
+    *,
+    path: str,
+    real: str,
+    changes: "Sequence[Change]",
+    known: list[int] | None,
+    workspace: str,
+    handed_back: bool = False,
+    file: int = -1,
+) -> "dict[str, Any]":
+    """All changes, one after the other, or none. The answer has the whole change as a `diff`."""
+    try:
+        with opened(path, real, file) as descriptor:
+            data, status = read_whole(path, descriptor)
+    except FileNotFoundError:
+        raise ToolError(f"{path} does not exist. Use Write to create it.") from None
+    if known is None:
+        raise ToolError(f"Read {path} first: a file can only be edited once you have seen it.")
+    refuse_if_changed(path, status, _stamp(known))
+    bom, old = _decode(path, data)
+    new = _changed(old, changes)
+    try:
+        changed = bom + new.encode()
+    except UnicodeEncodeError:
+        raise ToolError("new_string holds half a character (a lone surrogate), which no file can.") from None
+    diff = unified_diff(relative(real, workspace), old, new)
+    return {"diff": cut_middle(diff, MOST_SHOWN), **_put(path, real, changed, status, handed_back)}
+
+
+def _stamp(known: list[int] | None) -> Stamp | None:
+    return None if known is None else Stamp.unpacked(known)
+
+
+def _put(path: str, real: str, data: bytes, before: os.stat_result | None, handed_back: bool) -> "dict[str, Any]":
+    stamp = Stamp(before) if before else None
+    if handed_back:
+        return {"before": stamp.packed if stamp else None, "data": data}
+    return {"stamp": replace(path, real, data, stamp).packed}
+
+
+# Writing.
+
+
+def _look(path: str, real: str, file: int) -> tuple[os.stat_result | None, bytes]:
+    """What is there now, and how it begins."""
+    try:
+        with opened(path, real, file) as descriptor:
+            return os.fstat(descriptor), os.pread(descriptor, _SNIFF, 0)
+    except FileNotFoundError:
+        return None, b""
+
+
+def _in_manner_of(head: bytes, content: str) -> str:
+    """With the line endings of the file that was there (P3), and with its mark of UTF-8: Read shows neither."""
+    mark = BOM.decode()
+    text = as_crlf(content) if is_crlf(head.decode("latin-1")) else content
+    return mark + text if head.startswith(BOM) and text and not text.startswith(mark) else text
+
+
+# Editing.
+
+
+def _decode(path: str, data: bytes) -> tuple[bytes, str]:
+    bom = BOM if data.startswith(BOM) else b""
+    try:
+        return bom, data[len(bom) :].decode()
+    except UnicodeDecodeError:
+        raise ToolError(f"{path} is not UTF-8 text, so Edit would damage it. Change it with Bash.") from None
+
+
+def _changed(text: str, changes: "Sequence[Change]") -> str:
+    before = text
+    for number, change in enumerate(changes, 1):
+        try:
+            text = _replaced(text, change)
+        except ToolError as error:
+            if len(changes) == 1:
+                raise
+            raise ToolError(f"Edit {number} of {len(changes)}: {error} Nothing was changed.") from None
+    if text == before:
+        raise ToolError("The edits undo each other: nothing to change.")
+    return text
+
+
+def _replaced(text: str, change: "Change") -> str:
+    old, new = _in_endings_of(text, change)
+    if not old:
+        raise ToolError("old_string is empty. Name the text to replace, or use Write for the whole file.")
+    if old == new:
+        raise ToolError("old_string and new_string are the same: nothing to change.")
+    count = text.count(old)
+    if not count:
+        raise ToolError("old_string not found in file. It has to match exactly: read that part again.")
+    if count > 1 and not change[2]:
+        raise ToolError(f"Multiple matches found ({count}). Use replace_all or provide more context.")
+    return text.replace(old, new)
+
+
+def _in_endings_of(text: str, change: "Change") -> tuple[str, str]:
+    """Both strings with the line endings of the file: the model has not seen which ones it has."""
+    old, new, _ = change
+    if is_crlf(text):
+        return (as_crlf(old) if as_crlf(old) in text else old), as_crlf(new)
+    return (old if old in text else old.replace("\r\n", "\n")), new

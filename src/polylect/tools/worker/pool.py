@@ -1,0 +1,318 @@
+"""The engine's side of its workers: starts them, gives each request one of its own, and ends those that are late.
+
+The first worker is started with the first request and stays for the next ones. A request that finds all of them busy
+waits; if it waits for long, another one is started, up to four. A worker whose request is cancelled, takes too long or
+breaks the protocol is killed, never asked to stop: what it runs may not listen. Each is in the custody of the guardian,
+so it dies with the engine, and is confined as commands are, by the same sandbox.
+"""
+
+import asyncio
+import os
+import socket
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from polylect.threads import run_in_thread
+from polylect.tools.paths import is_hidden, is_inside
+from polylect.tools.processes import Custody
+from polylect.tools.programs import own_program
+from polylect.tools.sandbox import Sandbox
+from polylect.tools.worker import protocol
+from polylect.tools.worker.late import Late
+from polylect.vocab.errors import ToolError
+from polylect.vocab.ports import FileState
+
+MOST_WORKERS = 4
+PATIENCE = 0.02
+"""Seconds that a request waits for a busy worker before another one is started, which takes longer than most do."""
+TIMEOUT = 30.0
+_CHUNK = 256 * 1024
+
+
+class WorkerPool:
+    """The `Worker` of an engine. Costs nothing until the first request.
+
+    `roots` are the folders, real paths all, that workers may change: the workspace first.
+    """
+
+    def __init__(self, custody: Custody, sandbox: Sandbox | None, roots: Sequence[str]) -> None:
+        self._custody = custody
+        self._sandbox = sandbox
+        self._roots = tuple(roots)
+        self._free: list[_Worker] = []
+        self._busy: set[_Worker] = set()
+        self._starting = 0
+        self._waiting: deque[asyncio.Future[_Worker | None]] = deque()
+        self._adding: asyncio.Task[_Worker] | None = None
+        self._closed = False
+
+    # What a worker can reach.
+
+    def hides(self, path: str, roots: Sequence[str]) -> bool:
+        """Whether the sandbox hides it from commands, and none of these folders and files opens it."""
+        if self._sandbox is None or self._sandbox.kind == "none":
+            return False
+        return is_hidden(path, self._sandbox.hidden(self._roots[0]), roots)
+
+    def reaches(self, path: str) -> bool:
+        """Whether a worker can open and change this path itself."""
+        if self._sandbox is None or self._sandbox.kind == "none":
+            return True
+        return is_inside(path, self._roots) and not self.hides(path, self._roots)
+
+    # Requests.
+
+    async def request(
+        self,
+        operation: str,
+        arguments: Mapping[str, Any],
+        *,
+        data: bytes = b"",
+        file: int = -1,
+        timeout: float = TIMEOUT,
+        roots: Sequence[str] = (),
+    ) -> tuple[dict[str, Any], bytes]:
+        """Have it done. Raises ToolError, `Late` among them, or the OSError that the worker met.
+
+        With `roots` that the usual workers do not reach, a worker of its own is started that does.
+        """
+        frame = protocol.pack({"operation": operation, "arguments": dict(arguments)}, data)
+        extra = [root for root in roots if not self.reaches(root)]
+        worker = await (self._start(extra) if extra else self._take())
+        try:
+            async with asyncio.timeout(timeout):
+                answer, payload = await worker.ask(frame, file)
+        except TimeoutError:
+            self._drop(worker)
+            raise Late(timeout) from None
+        except (_Broken, ValueError):
+            self._drop(worker)
+            raise ToolError(f"The process that does this was ended. {worker.last_words()}".rstrip()) from None
+        except BaseException:
+            self._drop(worker)
+            raise
+        if extra:
+            self._drop(worker)
+        else:
+            self._give_back(worker)
+        return _value(answer), payload
+
+    async def close(self) -> None:
+        self._closed = True
+        for worker in (*self._free, *self._busy):
+            worker.kill()
+        self._free, self._busy = [], set()
+
+    # Files as they are, for checkpoints.
+
+    async def file_state(self, path: str) -> FileState | None:
+        """Of the regular file at a real path; None if there is none. Raises ToolError or OSError."""
+        if self.reaches(path):
+            value, data = await self.request("snapshot", {"path": path})
+            return FileState(data, value["mode"]) if value["there"] else None
+        from polylect.tools.worker.states import state_of
+
+        state = await run_in_thread(state_of, path)
+        return FileState(*state) if state else None
+
+    async def restore(self, path: str, state: FileState | None) -> None:
+        """Put a file back, or delete it, never through a link. Raises ToolError or OSError."""
+        if self.reaches(path):
+            arguments = {"path": path, "there": state is not None, "mode": state.mode if state else 0}
+            await self.request("restore", arguments, data=state.data if state else b"")
+            return
+        from polylect.tools.worker.states import put_back
+
+        await run_in_thread(put_back, path, (state.data, state.mode) if state else None)
+
+    async def count_changes(self, old: bytes, new: bytes) -> tuple[int, int]:
+        """Lines that come, and lines that go."""
+        value, _ = await self.request("count_changes", {"size": len(old)}, data=old + new)
+        return value["come"], value["go"]
+
+    # Workers.
+
+    async def _take(self) -> "_Worker":
+        while True:
+            while self._free:
+                worker = self._free.pop()
+                if not worker.ended:
+                    self._busy.add(worker)
+                    return worker
+                worker.kill()
+            if not self._busy and not self._starting:
+                return await self._start()
+            if other := await self._next_free():
+                return other
+
+    async def _next_free(self) -> "_Worker | None":
+        """One that another request gives back. None: start one, or look again."""
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[_Worker | None] = loop.create_future()
+        self._waiting.append(turn)
+        more = loop.call_later(PATIENCE, self._add_worker)
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled() and (worker := turn.result()):
+                self._give_back(worker)
+            raise
+        finally:
+            more.cancel()
+            with suppress(ValueError):
+                self._waiting.remove(turn)
+
+    def _add_worker(self) -> None:
+        """A request has waited for long: start another worker, whoever gets it. One after the other."""
+        if self._waiting and not self._adding and len(self._busy) + self._starting < MOST_WORKERS:
+            self._adding = asyncio.ensure_future(self._start())
+            self._adding.add_done_callback(self._added)
+
+    def _added(self, task: "asyncio.Task[_Worker]") -> None:
+        self._adding = None
+        if not task.cancelled() and not task.exception():
+            self._give_back(task.result())
+            self._add_worker()
+
+    async def _start(self, extra: Sequence[str] = ()) -> "_Worker":
+        self._starting += 1
+        try:
+            worker = await _Worker.start(self._custody, self._sandbox, (*self._roots, *extra))
+            self._busy.add(worker)
+            return worker
+        finally:
+            self._starting -= 1
+            self._wake()
+
+    def _give_back(self, worker: "_Worker") -> None:
+        """To whoever waits; else one stays and the others end."""
+        if worker.ended or self._closed:
+            return self._drop(worker)
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                return turn.set_result(worker)
+        self._busy.discard(worker)
+        if self._free:
+            worker.kill()
+        else:
+            self._free.append(worker)
+
+    def _drop(self, worker: "_Worker") -> None:
+        self._busy.discard(worker)
+        worker.kill()
+        self._wake()
+
+    def _wake(self) -> None:
+        """Where no worker is left or under way, whoever has waited longest starts one."""
+        while self._waiting and not self._busy and not self._starting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                return turn.set_result(None)
+
+
+def _value(answer: dict[str, Any]) -> dict[str, Any]:
+    """What came of a request, or the fault it met."""
+    match answer.get("kind"):
+        case None:
+            value: dict[str, Any] = answer["value"]
+            return value
+        case "tool":
+            raise ToolError(answer["error"])
+        case "os":
+            raise OSError(answer["errno"], answer["error"])
+        case _:
+            raise RuntimeError(answer["error"])
+
+
+class _Broken(Exception):
+    """The worker is gone, or says what no worker says."""
+
+
+class _Worker:
+    """One process and the socket to it. One request at a time."""
+
+    def __init__(self, near: socket.socket) -> None:
+        self._socket = near
+        self._loop = asyncio.get_running_loop()
+        self._child: Any = None
+        self._stderr = b""
+
+    @classmethod
+    async def start(cls, custody: Custody, sandbox: Sandbox | None, roots: Sequence[str]) -> "_Worker":
+        near, far = socket.socketpair()
+        worker = cls(near)
+        near.setblocking(False)
+        argv: Sequence[str] = own_program("worker.program")
+        env = {key: os.environ[key] for key in ("LD_LIBRARY_PATH",) if key in os.environ}
+        try:
+            with far:
+                if sandbox:
+                    argv = await sandbox.argv(argv, roots[0], roots, custody)
+                worker._child = await custody.open(
+                    argv, cwd="/", env=env, on_error_output=worker._note, stdin=far.fileno()
+                )
+        except BaseException:
+            near.close()
+            raise
+        return worker
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has died by itself: then its end of the socket is closed."""
+        if self._socket.fileno() < 0:
+            return True
+        try:
+            self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        return True  # it has nothing to say unasked
+
+    async def ask(self, frame: bytes, file: int) -> tuple[dict[str, Any], bytes]:
+        """Raises _Broken, or ValueError for an answer that makes no sense."""
+        try:
+            await self._send(frame, file)
+            body, data = protocol.lengths(bytes(await self._exactly(protocol.HEAD)))
+            whole = await self._exactly(body + data)
+        except OSError as error:
+            raise _Broken from error
+        with memoryview(whole) as view:
+            return protocol.unpack(view[:body]), bytes(view[body:])
+
+    async def _send(self, frame: bytes, file: int) -> None:
+        if file >= 0:
+            sent = socket.send_fds(self._socket, [frame[: protocol.HEAD]], [file])
+        else:
+            try:
+                sent = self._socket.send(frame)
+            except BlockingIOError:
+                sent = 0
+        if sent < len(frame):
+            await self._loop.sock_sendall(self._socket, memoryview(frame)[sent:])
+
+    async def _exactly(self, size: int) -> bytearray:
+        whole = bytearray(size)
+        view, at = memoryview(whole), 0
+        while at < size:
+            count = await self._loop.sock_recv_into(self._socket, view[at : at + _CHUNK])
+            if not count:
+                raise _Broken
+            at += count
+        return whole
+
+    def kill(self) -> None:
+        """At once, with all that it has started."""
+        self._socket.close()
+        if self._child:
+            self._child.let_go()
+
+    def last_words(self) -> str:
+        """The end of what it printed, which says why it died."""
+        return self._stderr.decode(errors="replace").strip().rpartition("\n")[2][:500]
+
+    def _note(self, data: bytes) -> None:
+        self._stderr = (self._stderr + data)[-4096:]

@@ -1,0 +1,137 @@
+"""The operation that reads one file: what Read shows of it.
+
+It runs in the worker process. A file comes as a descriptor where the engine had to open it, else by its real path.
+"""
+
+import os
+from binascii import b2a_base64
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from polylect.tools.files import MOST_EDITED, Stamp, opened_file, regular
+from polylect.tools.pages import Page, find_last_lines
+from polylect.tools.paths import opened_folder
+from polylect.vocab.errors import ToolError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+MOST_IMAGE = 3_750_000
+"""Bytes of a picture; as base64 they are 5 MB, which is what vendors take."""
+_SNIFF = 8192
+_CHUNK = 256 * 1024
+_MARKS = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+)
+
+
+@contextmanager
+def opened(path: str, real: str, file: int) -> Iterator[int]:
+    """The descriptor that came with the request, or the file at the real path. It has to be a regular one."""
+    if file < 0:
+        with opened_file(path, real) as own:
+            yield own
+    else:
+        regular(path, os.fstat(file))
+        yield file
+
+
+def read(*, path: str, real: str, offset: int, limit: int, file: int = -1) -> "dict[str, Any]":
+    """What Read shows: `output`, `form`, an `image` as (media type, base64), and the file's `stamp`."""
+    try:
+        with opened(path, real, file) as descriptor:
+            status = os.fstat(descriptor)
+            return {**_shown(descriptor, status.st_size, path, offset, limit), "stamp": Stamp(status).packed}
+    except (FileNotFoundError, NotADirectoryError):
+        raise ToolError(f"Failed to read file {path}: there is none. {_nearby(real)}") from None
+
+
+def _shown(file: int, size: int, path: str, offset: int, limit: int) -> "dict[str, Any]":
+    head = os.pread(file, _SNIFF, 0)
+    if media := _media_type(head):
+        return _picture(file, size, media, path)
+    if head.startswith(b"%PDF-"):
+        return {"output": f"(binary file, {size} bytes: a PDF. Bash may have a program that shows its text.)"}
+    if b"\0" in head:
+        return {"output": f"(binary file, {size} bytes)"}
+    if path.endswith(".ipynb") and size <= MOST_EDITED and (cells := _notebook(file, size)):
+        page = _page_of(cells, offset, limit)
+    else:
+        page = _text(file, size, offset, limit)
+    page.end()
+    if page.lines:
+        return {"output": "\n".join(page.lines) + page.note}
+    if offset > 0:
+        raise ToolError(f"{path} has only {page.number} lines: offset {offset} is past its end.")
+    return {"output": "(empty file)"}
+
+
+def _media_type(head: bytes) -> str:
+    """By content: names lie, and a vendor refuses a whole conversation over a wrong type."""
+    if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
+        return "image/webp"
+    return next((media for mark, media in _MARKS if head.startswith(mark)), "")
+
+
+def _picture(file: int, size: int, media: str, path: str) -> "dict[str, Any]":
+    if size > MOST_IMAGE:
+        raise ToolError(
+            f"{path} is a picture of {size} bytes; at most {MOST_IMAGE} can be shown. Make it smaller first."
+        )
+    data = b2a_base64(os.pread(file, size, 0), newline=False).decode()
+    return {"output": f"({media}, {size} bytes)", "form": "image", "image": (media, data)}
+
+
+def _notebook(file: int, size: int) -> str:
+    from polylect.tools.notebook import cells_as_text  # only for notebooks
+
+    return cells_as_text(os.pread(file, size, 0))
+
+
+def _text(file: int, size: int, offset: int, limit: int) -> Page:
+    at, page = 0, Page(offset, limit)
+    if offset < 0:
+        at, count = find_last_lines(file, size, -offset)
+        page = Page(0, limit, from_end=count)
+    while not page.full and (data := os.pread(file, min(_CHUNK, size - at), at)):
+        at += len(data)
+        page.add(data)
+    return page
+
+
+def _page_of(text: str, offset: int, limit: int) -> Page:
+    lines = text.count("\n") + 1
+    page = Page(offset if offset >= 0 else max(0, lines + offset), limit)
+    page.add(text.encode(errors="replace"))
+    return page
+
+
+def _nearby(real: str) -> str:
+    """What is there instead of a missing file. The folders on the way are entered without following a link."""
+    from difflib import get_close_matches  # 5 ms, only when something is missing
+
+    folder, name = os.path.split(real)
+    names: list[str] | None = None
+    while names is None and folder != "/":
+        try:
+            with opened_folder(folder) as descriptor:
+                names = sorted(_listed(descriptor))
+        except (FileNotFoundError, NotADirectoryError):
+            folder, name = os.path.split(folder)
+        except OSError:
+            names = []
+    if close := get_close_matches(name, names or [], n=3, cutoff=0.5):
+        return f"Did you mean {' or '.join(os.path.join(folder, other) for other in close)}?"
+    return f"Look with Glob what is in {folder}."
+
+
+def _listed(folder: int) -> list[str]:
+    file = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        return os.listdir(file)
+    finally:
+        os.close(file)

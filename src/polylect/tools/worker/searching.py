@@ -1,0 +1,233 @@
+"""Operations that search a folder: what Glob and Grep find.
+
+They run in the worker process, which starts ripgrep (or runs what takes its place) in a child of its own. The child has
+an empty environment, works in the descriptor of the folder that was judged, and is fenced in there (`search_fence`), so
+that no name leads it elsewhere. One file is searched as the child's standard input: what was opened is what is read.
+Its output is looked at while it comes, and little more is kept than what will be shown.
+"""
+
+import os
+import re
+import resource
+import select
+import stat
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from heapq import nsmallest
+
+from polylect.tools.files import opened_file, regular
+from polylect.tools.limits import Capture, cut_middle
+from polylect.tools.matches import Matches
+from polylect.tools.paths import PROC, is_inside, opened_folder, opened_parent, relative
+from polylect.tools.patterns import compile_pattern, fixed_folder
+from polylect.tools.programs import find_ripgrep
+from polylect.vocab.errors import ToolError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+MOST_KEPT = 10_000
+"""Files of a Glob that are remembered before the oldest of them are forgotten."""
+MOST_SHOWN = 20_000
+"""Characters of what Grep shows."""
+_ALWAYS = ("--no-config", "--no-messages", "--hidden", "--no-require-git", "--color=never", "--glob=!.git")
+_CHUNK = 256 * 1024
+_NOT_STARTED = 126
+_PLAIN = r"[\w.*?-]*(\{[\w.,-]+\})?[\w.*?-]*"
+
+
+# Glob.
+
+
+def glob(*, pattern: str, path: str, real: str, most: int, workspace: str) -> "dict[str, Any]":
+    """The `output` of Glob. `real` is the folder that holds every match: `path` and the pattern's fixed beginning."""
+    matcher = _matcher(pattern)
+    try:
+        with opened_folder(real) as folder:
+            listing = Listing(folder, matcher, most)
+            complaint = search(("--files", "--null", *_prefilter(pattern)), folder, real, listing.add)
+    except (FileNotFoundError, NotADirectoryError):
+        if not os.path.isdir(os.path.join(workspace, os.path.expanduser(path))):
+            raise ToolError(f"{path} is not a folder.") from None
+        return {"output": "No files matched the pattern"}  # only the pattern names a missing one
+    if complaint:
+        raise ToolError(f"Could not list {path}: {complaint}")
+    lines = [relative(os.path.join(real, name), workspace) for name in listing.newest()]
+    if listing.total > len(lines):
+        lines.append(f"({listing.total - len(lines)} more files match: use a narrower pattern to see them)")
+    return {"output": "\n".join(lines) or "No files matched the pattern"}
+
+
+def _prefilter(pattern: str) -> tuple[str, ...]:
+    """Lets ripgrep leave out most others by name: as a type, because its globs would bring back what git ignores."""
+    name = pattern.rpartition("/")[2]
+    if not name or "**" in name or not re.fullmatch(_PLAIN, name, re.ASCII):
+        return ()
+    return (f"--type-add=wanted:{name}", "--type=wanted")
+
+
+def _matcher(pattern: str) -> re.Pattern[str]:
+    """For paths below the pattern's own fixed folder."""
+    fixed = fixed_folder(pattern)
+    try:
+        return compile_pattern(pattern[len(fixed) :].lstrip("/") if fixed or pattern.startswith("/") else pattern)
+    except re.error as error:
+        raise ToolError(f"Not a pattern: {pattern} ({error})") from None
+
+
+class Listing:
+    """The newest matches of a list of paths that comes in pieces, and how many there are."""
+
+    def __init__(self, folder: int, matcher: re.Pattern[str], most: int) -> None:
+        self.total = 0
+        self._matches: list[tuple[int, str]] = []
+        self._most = most
+        self._folder = folder
+        self._matcher = matcher
+        self._rest = b""
+
+    def add(self, data: bytes) -> None:
+        whole, _, self._rest = (self._rest + data).rpartition(b"\0")
+        match = self._matcher.match
+        names = [name for line in os.fsdecode(whole).split("\0") if match(name := line.removeprefix("./"))]
+        self.total += len(names)
+        self._matches += [(self._age(name), name) for name in names]
+        if len(self._matches) > MOST_KEPT:
+            self._matches = nsmallest(self._most, self._matches)
+
+    def newest(self) -> list[str]:
+        return [name for _, name in nsmallest(self._most, self._matches)]
+
+    def _age(self, name: str) -> int:
+        """Sorts the newest first."""
+        try:
+            return -os.stat(name, dir_fd=self._folder, follow_symlinks=False).st_mtime_ns
+        except OSError:
+            return 0  # gone meanwhile
+
+
+# Grep.
+
+
+def grep(
+    *, options: Sequence[str], path: str, real: str, most: int, by_file: bool, workspace: str, file: int = -1
+) -> "dict[str, Any]":
+    """The `output` of Grep. `options` are ripgrep's; `by_file` says that these let it print only names."""
+
+    def name_of(match: str) -> str:
+        return relative(real if match == "<stdin>" else os.path.join(real, match.removeprefix("./")), workspace)
+
+    matches = Matches(name_of, most, b"\0" if by_file else b"\n")
+    complaint = _search_in(options, path, real, file, matches.add)
+    if complaint and not matches.total:
+        raise ToolError(complaint)
+    return {"output": cut_middle(matches.text(), MOST_SHOWN) or "No matches found"}
+
+
+def _search_in(options: Sequence[str], path: str, real: str, file: int, on_data: Callable[[bytes], None]) -> str:
+    if file >= 0:
+        regular(path, os.fstat(file))
+        return search(options, -1, real, on_data, stdin=file)
+    try:
+        with opened_parent(real) as (parent, name):
+            status = os.stat(name or ".", dir_fd=parent, follow_symlinks=False)
+        if stat.S_ISDIR(status.st_mode):
+            with opened_folder(real) as folder:
+                return search(options, folder, real, on_data)
+        with opened_file(path, real) as own:  # a pipe or a device would hold up the search
+            return search(options, -1, real, on_data, stdin=own)
+    except (FileNotFoundError, NotADirectoryError):
+        raise ToolError(f"{path} does not exist.") from None
+
+
+# The child.
+
+
+def search(options: Sequence[str], folder: int, real: str, on_data: Callable[[bytes], None], *, stdin: int = -1) -> str:
+    """Hand over what the search prints as it comes. Gives its complaint, if it could not work at all.
+
+    It is about the folder that `folder` is a descriptor of and `real` the path, or about the file `stdin`.
+    """
+    if is_inside(PROC, (real,)):  # what `admit` does not let in by name does not come in from above
+        options = (*options, f"--glob=!/{os.path.relpath(PROC, real)}")
+    words = (*_ALWAYS, *options, "--", "-" if stdin >= 0 else "./")
+    program = find_ripgrep()
+    code, complaint = _run(program, words, folder, real, stdin, on_data)
+    if code == _NOT_STARTED and program:
+        code, complaint = _run("", words, folder, real, stdin, on_data)
+    return complaint if code not in (0, 1) else ""
+
+
+def _run(
+    program: str, words: Sequence[str], folder: int, real: str, stdin: int, on_data: Callable[[bytes], None]
+) -> tuple[int, str]:
+    """The exit code, and what was printed on stderr. Without a program, our own search."""
+    fence = _fence(folder, real, program)
+    out, out_far = os.pipe()
+    err, err_far = os.pipe()
+    child = os.fork()
+    if not child:
+        _become(program, words, folder, stdin, out_far, err_far, fence)
+    for descriptor in (out_far, err_far, *((fence,) if fence >= 0 else ())):
+        os.close(descriptor)
+    complaint = Capture(4000)
+    try:
+        _listen({out: on_data, err: complaint.add})
+    finally:
+        os.close(out)
+        os.close(err)
+        _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status), complaint.text().strip()
+
+
+def _fence(folder: int, real: str, program: str) -> int:
+    if sys.platform != "linux" or folder < 0:  # a file is searched by its descriptor, and needs no fence
+        return -1
+    try:
+        from polylect.tools.worker.search_fence import make_fence  # ctypes: 3 ms, and only for searches
+    except (ImportError, AttributeError, OSError):
+        return -1
+    return make_fence(folder, real, program)
+
+
+def _become(program: str, words: Sequence[str], folder: int, stdin: int, out: int, err: int, fence: int) -> None:
+    """The child turns into the search, and never returns."""
+    code = _NOT_STARTED
+    try:
+        for place, descriptor in enumerate((stdin if stdin >= 0 else os.open(os.devnull, os.O_RDONLY), out, err)):
+            os.dup2(descriptor, place)
+        if folder >= 0:
+            os.fchdir(folder)
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+        if not program:
+            from polylect.tools.search import main  # before the fence stands between us and our own files
+        if fence >= 0:
+            from polylect.tools.worker.search_fence import enter_fence
+
+            enter_fence(fence)
+        if program:
+            os.execve(program, (program, *words), {})
+        code = main(words)
+    except OSError as error:
+        with suppress(OSError):
+            os.write(2, (error.strerror or "failed").encode())
+    finally:
+        os._exit(code)
+
+
+def _listen(pipes: dict[int, Callable[[bytes], None]]) -> None:
+    """Until all of them have ended."""
+    poll = select.poll()
+    for pipe in pipes:
+        poll.register(pipe, select.POLLIN)
+    left = len(pipes)
+    while left:
+        for pipe, _ in poll.poll():
+            if data := os.read(pipe, _CHUNK):
+                pipes[pipe](data)
+            else:
+                poll.unregister(pipe)
+                left -= 1

@@ -1,0 +1,83 @@
+"""Operations for checkpoints: what a file is now, putting it back, and how much that changes (H7).
+
+They run in the worker process for files that it can reach. For others the engine calls `state_of` and `put_back` in a
+thread of its own. Both walk to the file without following a link, so that a folder that was swapped for a link since
+the file was kept is refused, never written or deleted through.
+"""
+
+import errno
+import os
+import stat
+from contextlib import suppress
+
+from polylect.tools.diff import changed_spans
+from polylect.tools.files import Draft, opened_file
+from polylect.tools.paths import opened_parent
+from polylect.vocab.errors import ToolError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def snapshot(*, path: str) -> "dict[str, Any]":
+    """Its `mode` and its bytes; `there` is false if there is none. Raises ToolError for what is not a file."""
+    state = state_of(path)
+    return {"there": False} if state is None else {"there": True, "data": state[0], "mode": state[1]}
+
+
+def restore(*, path: str, there: bool, mode: int = 0, data: bytes = b"") -> "dict[str, Any]":
+    """Put these bytes in its place, or nothing."""
+    put_back(path, (data, mode) if there else None)
+    return {}
+
+
+def count_changes(*, size: int, data: bytes = b"") -> "dict[str, Any]":
+    """Lines that come, and lines that go, from the first `size` bytes to the others."""
+    old, new = data[:size].splitlines(), data[size:].splitlines()
+    spans = changed_spans(old, new)
+    return {"come": sum(to - at for _, _, at, to in spans), "go": sum(to - at for at, to, _, _ in spans)}
+
+
+def state_of(path: str) -> tuple[bytes, int] | None:
+    """The bytes and the mode of the regular file at a real path; None if there is none."""
+    try:
+        with opened_file(path, path) as file:
+            mode = stat.S_IMODE(os.fstat(file).st_mode)
+            with open(file, "rb", closefd=False) as stream:
+                return stream.read(), mode
+    except FileNotFoundError:
+        return None
+    except NotADirectoryError:
+        _refuse_link(path)
+        return None
+
+
+def put_back(path: str, state: tuple[bytes, int] | None) -> None:
+    """Replace the file at a real path by this state, whole or not at all; None deletes it."""
+    try:
+        with opened_parent(path, make=state is not None) as (folder, name):
+            if state is None:
+                with suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=folder)
+                return
+            data, mode = state
+            with Draft(folder) as draft:
+                with open(draft.file, "wb", closefd=False) as stream:
+                    stream.write(data)
+                os.fchmod(draft.file, mode)
+                os.fsync(draft.file)
+                draft.put(name, new=False)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        if error.errno in (errno.ENOTDIR, errno.ELOOP):
+            _refuse_link(path)
+        raise
+
+
+def _refuse_link(path: str) -> None:
+    """Raises ToolError if a folder on the way is a link by now."""
+    folder = os.path.dirname(path)
+    if os.path.realpath(folder) != folder:
+        raise ToolError(f"{folder} leads elsewhere now")

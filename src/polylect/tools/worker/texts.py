@@ -1,0 +1,59 @@
+"""Operations on text that came from elsewhere: lines of a command's output by a pattern, and web pages.
+
+They run in the worker process, because a pattern or a page can be made to take any time.
+"""
+
+import os
+import re
+
+from polylect.tools.charset import text_codec
+from polylect.tools.limits import Capture
+from polylect.vocab.errors import ToolError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_META = rb"""<meta[^>]{0,200}charset=["']?([\w-]{1,40})"""
+_HTML = ("text/html", "application/xhtml+xml")
+
+
+def sift(*, pattern: str, start: int, stop: int, most: int, file: int) -> "dict[str, Any]":
+    """The lines of a part of a file that match: the first and the last `most` bytes of them, and how many there are."""
+    try:
+        wanted = re.compile(pattern.encode("utf-8", "surrogatepass"))
+    except re.error as error:
+        raise ToolError(f"not a regular expression: {error}") from None
+    matches = Capture(most)
+    with open(os.dup(file), "rb") as stream:
+        stream.seek(start)
+        while (left := stop - stream.tell()) > 0:
+            if not (line := stream.readline(left)):
+                break
+            if wanted.search(line.rstrip(b"\r\n")):
+                matches.add(line)
+    head = matches.head(most)
+    return {
+        "head": len(head),
+        "total": matches.total,
+        "data": head + matches.tail(min(most, matches.total - len(head))),
+    }
+
+
+def page_text(*, content_type: str, url: str, data: bytes = b"") -> "dict[str, Any]":
+    """The `text` of a page's body, by its media type and charset: HTML as Markdown, other text as it is."""
+    text = data.decode(_charset(data, content_type), errors="replace")
+    if content_type.partition(";")[0].strip().lower() in _HTML:
+        from polylect.tools.html_text import html_to_text  # and what it imports: 8 ms
+
+        text = html_to_text(text, url)
+    return {"text": text}
+
+
+def _charset(body: bytes, content_type: str) -> str:
+    """The codec for what the header names, or the page itself."""
+    declared = re.search(r"charset=[\"']?([\w-]+)", content_type, re.IGNORECASE)
+    name = declared[1] if declared else ""
+    if not name and (meta := re.search(_META, body[:4096], re.IGNORECASE)):
+        name = meta[1].decode()
+    return text_codec(name)

@@ -1,0 +1,47 @@
+"""The worker of tests that are about something else: its operations run in the test's own process, one at a time."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from polylect.tools.worker.program import perform
+from polylect.tools.worker.states import put_back, state_of
+from polylect.vocab.ports import FileState
+
+
+class DirectWorker:
+    """A `Worker` without a process, which reaches everything."""
+
+    def hides(self, path: str, roots: Sequence[str]) -> bool:
+        return False
+
+    def reaches(self, path: str) -> bool:
+        return True
+
+    async def request(
+        self,
+        operation: str,
+        arguments: Mapping[str, Any],
+        *,
+        data: bytes = b"",
+        file: int = -1,
+        timeout: float = 30.0,
+        roots: Sequence[str] = (),
+    ) -> tuple[dict[str, Any], bytes]:
+        value, payload = perform(operation, json.loads(json.dumps(arguments)), data, [file] if file >= 0 else [])
+        answer: dict[str, Any] = json.loads(json.dumps(value))
+        return answer, payload
+
+    async def file_state(self, path: str) -> FileState | None:
+        state = state_of(path)
+        return FileState(*state) if state else None
+
+    async def restore(self, path: str, state: FileState | None) -> None:
+        put_back(path, (state.data, state.mode) if state else None)
+
+    async def count_changes(self, old: bytes, new: bytes) -> tuple[int, int]:
+        value, _ = await self.request("count_changes", {"size": len(old)}, data=old + new)
+        return value["come"], value["go"]
+
+    async def close(self) -> None:
+        pass
