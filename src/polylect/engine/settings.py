@@ -16,8 +16,6 @@ class Settings(Struct, frozen=True):
     """Zero means no limit. Times are in seconds."""
 
     workspace: str
-    trust_workspace: bool = False
-    """Whether the project's own files may also widen rights: choose models, replace the user's commands and agents."""
     model: str = ""
     mode: Mode = "default"
     thinking: int = 0
@@ -80,3 +78,5 @@ class Settings(Struct, frozen=True):
     """The longest silence while a turn runs."""
     cancel_timeout: float = 3.0
     """How long a call may take to stop before it is left behind."""
+    trust_workspace: bool = False
+    """Whether the project's own files may also widen rights: choose models, replace the user's commands and agents."""
