@@ -3,9 +3,12 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
+from doubles_mcp import script
 from machine import PATIENCE
 from polylect.app.embed import InProcess
-from polylect.host import Ask, ToolFinished, allow_all, connect
+from polylect.host import Ask, Refused, ToolFinished, allow_all, connect
 from polylect.providers.scripted import Scripted
 from polylect.vocab.answers import State
 from polylect.vocab.commands import Query
@@ -55,5 +58,20 @@ def test_two_of_them_at_once_share_nothing(tmp_path: Path) -> None:
     async def talk() -> None:
         async with asyncio.timeout(PATIENCE):
             assert await asyncio.gather(one("a"), one("b")) == ["x", "x"]
+
+    asyncio.run(talk())
+
+
+def test_an_engine_in_this_process_has_mcp_servers(tmp_path: Path) -> None:
+    pytest.importorskip("mcp", reason="no wheel of the MCP SDK for this machine")
+    server = script("plain", "Works")
+
+    async def talk() -> None:
+        engine = InProcess(Scripted.in_order({"reply": [{"call": "echo", "args": {"a": 1}}, "It says {result}."]}))
+        async with asyncio.timeout(PATIENCE), connect(lambda: engine, approve=allow_all) as agent:
+            await agent.add_server(server)
+            assert (await agent.ask("go")).text == 'It says {"a": 1}.'
+            with pytest.raises(Refused, match="before the first prompt"):
+                await agent.add_server(script("plain", "Works", server="late"))
 
     asyncio.run(talk())

@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,6 +12,7 @@ import msgspec
 from polylect.app import config, secrets
 from polylect.app.available import Available
 from polylect.app.confine import names, open_sandbox, withheld_notice
+from polylect.app.mcp import open_servers
 from polylect.app.opening import new_id
 from polylect.app.otel import open_spans
 from polylect.app.provider import keys, open_provider
@@ -35,7 +37,7 @@ from polylect.vocab.child_environment import command_environment
 from polylect.vocab.commands import AddServer, Configure
 from polylect.vocab.content import Abilities
 from polylect.vocab.events import Event
-from polylect.vocab.ports import Servers, Tool
+from polylect.vocab.ports import Tool
 
 if TYPE_CHECKING:
     from polylect.extensions.extensions import Extensions
@@ -61,30 +63,6 @@ class Assembly:
         env = absolute_only(passed)
         worker = WorkerPool(custody, self._sandbox, _roots(settings))
 
-        def open_servers() -> Servers:
-            from polylect.mcp.servers import Servers as McpServers  # 30 ms, and only where there is a server
-
-            def report(event: Event) -> None:
-                emit(event)
-                agent.offer_changed()
-
-            async def to_host(server: str, message: object) -> object:
-                params = {"server_name": server, "message": message}
-                return await agent.host_calls.ask("mcp_message", params, emit)
-
-            return McpServers(
-                tools,
-                report,
-                custody,
-                env,
-                settings.workspace,
-                connect_timeout=max(McpServers.CONNECT_TIMEOUT, settings.mcp_wait),
-                on_commands=agent.offer_changed,
-                host=to_host,
-                long_names=start.values.get("face") == "claude",
-                withheld=_withheld(start.values.get("without")),
-            )
-
         self._own_code = _own_code(start, tools, custody, env, self._sandbox)
         agent = Agent(
             settings=settings,
@@ -95,7 +73,6 @@ class Assembly:
             worker=worker,
             env=env,
             command_notice=withheld_notice(start.env, env),
-            open_servers=open_servers,
             hooks=self._own_code or NoHooks(),
             models=Available(start.values, start.env),
             library=library,
@@ -106,6 +83,9 @@ class Assembly:
             full=self._full,
             new_id=new_id,
         )
+        withheld = _withheld(start.values.get("without"))
+        long_names = start.values.get("face") == "claude"
+        agent.open_servers = partial(open_servers, agent, custody, long_names=long_names, withheld=withheld)
         return agent
 
     async def required(self) -> None:

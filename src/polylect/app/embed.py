@@ -5,9 +5,11 @@ import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from polylect.app.inside import Inside, Say, plenty
+from polylect.app.mcp import open_servers
 from polylect.dialects.base import EngineSide, Env
 from polylect.engine.agent import Agent
 from polylect.engine.engine import Engine
@@ -68,9 +70,9 @@ async def open_engine(
     code: dict[str, Any] = {"files": extensions, "required": extensions, "commands": hooks, "env": kept}
     own_code = Extensions(own, custody, **code) if extensions or hooks else None
 
-    def agent(emit: Say) -> Agent:
+    def make_agent(emit: Say) -> Agent:
         known = Settings(workspace=os.path.realpath(workspace), **settings)
-        return Agent(
+        agent = Agent(
             settings=known,
             provider=provider,
             tools=own,
@@ -84,8 +86,10 @@ async def open_engine(
             room=room,
             new_id=new_id,
         )
+        agent.open_servers = partial(open_servers, agent, custody)
+        return agent
 
-    engine = Engine(agent, say)
+    engine = Engine(make_agent, say)
     try:
         if own_code:
             await own_code.loaded()

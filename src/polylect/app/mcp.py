@@ -1,0 +1,39 @@
+"""The MCP servers of an engine, opened when the first one is added: by settings, by a host, by a program around it.
+
+Called by `assembly.py` for an engine of flags and files and by `embed.py` for one inside another program. Nothing of
+`polylect.mcp` is imported before there is a server.
+"""
+
+from collections.abc import Callable
+
+from polylect.engine.agent import Agent
+from polylect.vocab.events import Event
+from polylect.vocab.ports import Children, Servers
+
+
+def open_servers(
+    agent: Agent, children: Children, *, long_names: bool = False, withheld: Callable[[str], bool] | None = None
+) -> Servers:
+    """Servers whose tools are the agent's and whose processes are kept by `children`; see `mcp/servers.py`."""
+    from polylect.mcp.servers import Servers as McpServers  # 30 ms, and only where there is a server
+
+    def report(event: Event) -> None:
+        agent.emit(event)
+        agent.offer_changed()
+
+    async def to_host(server: str, message: object) -> object:
+        params = {"server_name": server, "message": message}
+        return await agent.host_calls.ask("mcp_message", params, agent.emit)
+
+    return McpServers(
+        agent.tools,
+        report,
+        children,
+        agent.env,
+        agent.settings.workspace,
+        connect_timeout=max(McpServers.CONNECT_TIMEOUT, agent.settings.mcp_wait),
+        on_commands=agent.offer_changed,
+        host=to_host,
+        long_names=long_names,
+        withheld=withheld,
+    )
