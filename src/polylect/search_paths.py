@@ -35,10 +35,23 @@ def absolute_entries(search_path: str) -> str:
     return os.pathsep.join(filter(os.path.isabs, search_path.split(os.pathsep)))
 
 
-def program_on(search_path: str, name: str) -> str:
-    """The absolute path of a program on a list of folders; empty if none of the absolute ones has it."""
+def program_on(search_path: str, name: str, *, outside: str = "") -> str:
+    """The absolute path of a program on a list of folders; empty if none of the absolute ones has it.
+
+    `outside` is the workspace: a program that lies in it, or is a link into it, is passed over. Commands can write
+    there, and what we start ourselves (a shell, bubblewrap, an MCP server) runs with the user's rights.
+    """
     for folder in absolute_entries(search_path).split(os.pathsep):
         path = os.path.join(folder, name)
-        if folder and os.path.isfile(path) and os.access(path, os.X_OK):
+        if folder and os.path.isfile(path) and os.access(path, os.X_OK) and not _is_inside(path, outside):
             return path
     return ""
+
+
+def _is_inside(program: str, workspace: str) -> bool:
+    """Where the system's own programs are in the workspace (`/`, `/usr`), no program is outside, and all are taken."""
+    real = os.path.realpath(workspace).rstrip("/") + "/"
+    if not workspace or "/usr/bin/".startswith(real):
+        return False
+    folder = os.path.realpath(os.path.dirname(program)) + "/"
+    return folder.startswith(real) or os.path.realpath(program).startswith(real)

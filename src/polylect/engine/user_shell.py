@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, TextIO
 
 from polylect.engine.agent import Agent
 from polylect.engine.later import LATER
+from polylect.search_paths import program_on
 from polylect.vocab.answers import ShellResult
 from polylect.vocab.commands import RunShell
 from polylect.vocab.content import Failure, Rule
@@ -94,7 +95,7 @@ class UserShell:
         end: Exit | None = None
         try:
             end = await agent.processes.run(
-                (_shell(agent.env), "-c", command),
+                (_shell(agent.env, agent.settings.workspace), "-c", command),
                 cwd=agent.settings.workspace,
                 env=agent.env,
                 timeout=_LONGEST,
@@ -185,7 +186,5 @@ def _last(text: str) -> str:
     return "\n".join(shown.split("\n")[-MOST_LINES:])
 
 
-def _shell(env: Mapping[str, str]) -> str:
-    folders = env.get("PATH", os.defpath).split(os.pathsep)
-    paths = [os.path.join(folder, "bash") for folder in folders if os.path.isabs(folder)]
-    return next((path for path in paths if os.access(path, os.X_OK)), "/bin/sh")
+def _shell(env: Mapping[str, str], workspace: str) -> str:
+    return program_on(env.get("PATH", os.defpath), "bash", outside=workspace) or "/bin/sh"

@@ -54,7 +54,7 @@ class Bash(TypedTool[Arguments]):
         return f"Execute: {command[:80]}{'…' if len(command) > 80 else ''}"
 
     async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
-        argv: Sequence[str] = (find_program("bash", context.env) or "/bin/sh", "-c", args.command)
+        argv: Sequence[str] = (find_program("bash", context.env, context.workspace) or "/bin/sh", "-c", args.command)
         if self._sandbox:
             argv = await self._sandbox.argv(argv, context.workspace, context.roots, context.processes)
         if args.run_in_background:

@@ -5,6 +5,7 @@ that watch over it at once, the engine among them. Against that only a sandbox h
 """
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
@@ -99,9 +100,12 @@ def _no_guardian() -> ToolError:
 
 def _request(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> tuple[str, bytes]:
     """The program's path, and what its warden is told."""
-    program = find_program(argv[0], env)
+    program = find_program(argv[0], env, cwd)
     if not program:
-        raise ToolError(f"There is no program {argv[0]!r} on this machine.")
+        missing = f"There is no program {argv[0]!r} on this machine."
+        raise ToolError(f"{missing} One in the workspace counts only if its absolute path is named.")
+    if not os.path.isabs(program):
+        raise ToolError(f"{program} would be whatever the workspace has there; name the program's absolute path.")
     try:
         return program, pack((program, *argv[1:]), cwd, env)
     except ValueError:

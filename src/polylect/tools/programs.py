@@ -4,20 +4,19 @@ import os
 import sys
 from collections.abc import Mapping
 
+from polylect.search_paths import program_on
+
 # Our own folder comes last, so that nothing installed beside polylect can take the place of a standard module.
 _BOOT = "import sys; sys.path.append(sys.argv.pop(1)); from polylect.tools.{} import main; main()"
 
 
-def find_program(name: str, env: Mapping[str, str]) -> str:
-    """The absolute path of a program, looked for where the environment says, then beside our interpreter."""
+def find_program(name: str, env: Mapping[str, str], workspace: str = "") -> str:
+    """The absolute path of a program that we start ourselves: looked for where the environment says, then beside our
+    interpreter, but not in the workspace. A name with a slash is the path itself. Empty if there is none."""
     if "/" in name:
         return name
-    folders = env.get("PATH", os.defpath).split(os.pathsep)
-    for folder in (*folders, os.path.dirname(sys.executable)):
-        path = os.path.join(folder, name)
-        if os.path.isabs(path) and os.path.isfile(path) and os.access(path, os.X_OK):
-            return path
-    return ""
+    places = os.pathsep.join((env.get("PATH", os.defpath), os.path.dirname(sys.executable)))
+    return program_on(places, name, outside=workspace)
 
 
 def find_ripgrep() -> str:
