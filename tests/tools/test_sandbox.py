@@ -384,10 +384,9 @@ def test_P4_off_is_off(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def broken_bwrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def broken_bwrap(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """A bubblewrap as on machines that forbid namespaces."""
-    programs = tmp_path / "programs"
-    programs.mkdir()
+    programs = tmp_path_factory.mktemp("programs")
     (programs / "bwrap").write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2; exit 1\n")
     (programs / "bwrap").chmod(0o755)
     monkeypatch.setattr(sandbox_module, "_PLACES", f"{programs}:")

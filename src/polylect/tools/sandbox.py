@@ -13,7 +13,7 @@ from typing import Literal
 from polylect.tools.programs import find_program
 from polylect.tools.sandbox_bwrap import bwrap_argv
 from polylect.tools.sandbox_fence import Fence
-from polylect.tools.sandbox_policy import cache_paths, expand, git_paths, hidden_paths, temporary_paths
+from polylect.tools.sandbox_policy import HiddenPlaces, cache_paths, expand, git_paths, temporary_paths
 from polylect.vocab.child_environment import loader_variables
 from polylect.vocab.errors import ToolError
 from polylect.vocab.ports import Processes
@@ -50,7 +50,9 @@ class Sandbox:
         self._loader = loader_variables(env) if os.access("/usr/bin/env", os.X_OK) else {}
         self._told = writable, hidden
         self._readable = [path for one in readable if (path := expand(one, env))]
-        self._usual: tuple[list[str], list[str]] | None = None
+        self._scope: list[str] = []
+        """Goes before bubblewrap's command line where Landlock can keep sockets without a path out of reach."""
+        self._usual: tuple[list[str], HiddenPlaces] | None = None
 
     async def argv(self, argv: Sequence[str], workspace: str, roots: Sequence[str], processes: Processes) -> list[str]:
         """The command line that runs this one inside. Raises ToolError if what was asked for cannot be had."""
@@ -59,7 +61,7 @@ class Sandbox:
             argv = ["/usr/bin/env", *(f"{name}={value}" for name, value in self._loader.items()), *argv]
         match self.kind:
             case "bwrap":
-                return bwrap_argv(self._bwrap(), self.fence(workspace, roots), argv)
+                return [*self._scope, *bwrap_argv(self._bwrap(workspace), self.fence(workspace, roots), argv)]
             case "landlock":
                 return [*self.fence(workspace, roots).words(), *argv]
             case _:
@@ -67,21 +69,23 @@ class Sandbox:
 
     def hidden(self, workspace: str) -> Sequence[str]:
         """What commands may not read, whether it exists or not. Of nested places the inner one counts."""
-        return self._look_up(workspace)[1]
+        return self._look_up(workspace)[1].all()
 
     def fence(self, workspace: str, roots: Sequence[str]) -> Fence:
-        opened, hidden = self._look_up(workspace)
-        opened = list(dict.fromkeys((workspace, *roots, *opened)))
-        there = [path for path in hidden if path not in opened and os.access(path, os.R_OK)]
-        return Fence(opened, there, self._readable, network=self.network)
+        """What a command may reach now: asked before each one, because hidden places come and go."""
+        usual, places = self._look_up(workspace)
+        granted = (workspace, *roots)
+        opened = list(dict.fromkeys((*granted, *usual)))
+        hidden = [path for path in places.now(granted) if path not in opened]
+        return Fence(opened, hidden, self._readable, network=self.network)
 
-    def _look_up(self, workspace: str) -> tuple[list[str], list[str]]:
-        """What is opened and what is hidden: once, before a command could change the answer."""
+    def _look_up(self, workspace: str) -> tuple[list[str], HiddenPlaces]:
+        """What is opened and what is to be hidden: once, before a command could change the answer."""
         if self._usual is None:
             writable, hidden = self._told
             own = [path for one in writable if (path := expand(one, self._env))]
             opened = [*git_paths(workspace), *temporary_paths(self._env), *cache_paths(self._env), *own]
-            self._usual = opened, hidden_paths(hidden, self._env)
+            self._usual = opened, HiddenPlaces(hidden, self._env)
         return self._usual
 
     async def settle(self, workspace: str, roots: Sequence[str], processes: Processes) -> None:
@@ -90,10 +94,11 @@ class Sandbox:
             return
         faults: list[str] = []
         if self.mode in ("auto", "bwrap"):
-            fault = await self._try_bwrap(workspace, roots, processes)
-            if not fault:
-                self.kind = "bwrap"
-                return
+            for scope in (Fence([], only_scope=True).words(), []):  # the first takes Landlock, and no setuid bwrap
+                fault = await self._try_bwrap(scope, workspace, roots, processes)
+                if not fault:
+                    self.kind, self._scope = "bwrap", scope
+                    return
             faults.append(fault)
         if self.mode in ("auto", "landlock"):
             fault = self._landlock_fault()
@@ -107,18 +112,22 @@ class Sandbox:
         self.kind = "none"
         _log.warning("commands run without a sandbox: %s", self.why)
 
-    async def _try_bwrap(self, workspace: str, roots: Sequence[str], processes: Processes) -> str:
-        program = self._bwrap()
+    async def _try_bwrap(self, scope: Sequence[str], workspace: str, roots: Sequence[str], processes: Processes) -> str:
+        """What keeps bubblewrap from working here; empty if nothing does."""
+        program = self._bwrap(workspace)
         if not program:
             return "bubblewrap (bwrap) is not installed"
-        said: list[bytes] = []
-        argv = bwrap_argv(program, self.fence(workspace, roots), ("/bin/sh", "-c", ":"))
-        end = await processes.run(
-            argv, cwd=workspace, env={}, timeout=_PROBE_TIME, on_output=lambda stream, data: said.append(data)
-        )
+        output: list[bytes] = []
+        argv = [*scope, *bwrap_argv(program, self.fence(workspace, roots), ("/bin/sh", "-c", ":"))]
+        try:
+            end = await processes.run(
+                argv, cwd=workspace, env={}, timeout=_PROBE_TIME, on_output=lambda stream, data: output.append(data)
+            )
+        except ToolError as error:
+            return str(error)
         if end.code == 0:
             return ""
-        return f"bubblewrap does not work here: {b''.join(said).decode(errors='replace').strip() or end.code}"
+        return f"bubblewrap does not work here: {b''.join(output).decode(errors='replace').strip() or end.code}"
 
     def _landlock_fault(self) -> str:
         if sys.platform != "linux":
@@ -131,6 +140,8 @@ class Sandbox:
             return "Landlock cannot cut off the network on this machine"
         return ""
 
-    def _bwrap(self) -> str:
-        """Not from wherever a project may have put something of that name."""
-        return find_program("bwrap", {"PATH": _PLACES + self._env.get("PATH", "")}) if sys.platform == "linux" else ""
+    def _bwrap(self, workspace: str) -> str:
+        """The usual places come first, and a program of that name in the workspace does not count."""
+        if sys.platform != "linux":
+            return ""
+        return find_program("bwrap", {"PATH": _PLACES + self._env.get("PATH", "")}, workspace)

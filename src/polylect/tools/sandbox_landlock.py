@@ -1,7 +1,9 @@
 """Landlock and seccomp by system call: the process that calls `confine` and all it starts lose what the fence forbids.
 
 Linux can allow what lies below a folder, not forbid a part of it. So where something is hidden, the folders above it
-are opened entry by entry. Names of hidden files can still be listed; their content cannot be had.
+are opened entry by entry. Names of hidden files can still be listed; their content cannot be had. Sockets are not
+hidden: Landlock does not govern who connects to them, and the folder around them would only become useless. Devices are
+opened by name, terminals not at all: a command could write to the person's, or read what is typed there.
 
 Runs in the process that is about to become the command, on the bare standard library.
 """
@@ -18,6 +20,8 @@ from polylect.tools.sandbox_fence import Fence
 OLDEST = 3
 """Before this version, moving files between folders was forbidden and emptying them was not."""
 
+SCOPES = 6
+"""From this version on, signals and sockets without a path end at the fence."""
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _SYSCALLS = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
 """The architecture as seccomp knows it, and the number of socket(2) there."""
@@ -33,7 +37,7 @@ _READ = _EXECUTE | _READ_FILE | _READ_DIR
 _CHANGE = _WRITE_FILE | 0x3FF0 & ~(1 << 6 | 1 << 11) | _TRUNCATE  # make, remove and move anything but devices
 _FOR_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
 _SCOPED = 3  # abstract sockets and signals end at the fence
-_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm", "dri", "kfd")
+_DEVICES = ("null", "zero", "full", "random", "urandom", "shm", "dri", "kfd")
 
 
 def version() -> int:
@@ -48,20 +52,33 @@ def can_cut_network() -> bool:
 def confine(fence: Fence) -> None:
     """Raises OSError, and then nothing must be run."""
     abi = version()
+    if fence.only_scope:
+        if abi >= SCOPES:
+            _restrict(_ruleset(abi, 0))
+        return
     if abi < OLDEST:
         raise OSError(errno.ENOSYS, "this kernel has no Landlock that would do")
-    ruleset = _ruleset(abi)
+    known = 0x7FFF if abi < 5 else 0xFFFF
+    ruleset = _ruleset(abi, known)
     try:
-        known = 0x7FFF if abi < 5 else 0xFFFF
         for path, rights in _rights(fence):
             _add(ruleset, path, rights & known)
         _drop_capabilities()
+    except BaseException:
+        os.close(ruleset)
+        raise
+    _restrict(ruleset)
+    if not fence.network:
+        _cut_network()
+
+
+def _restrict(ruleset: int) -> None:
+    """Put the ruleset in force, and close it."""
+    try:
         _check(_LIBC.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
         _check(_LIBC.syscall(_RESTRICT_SELF, ruleset, 0))
     finally:
         os.close(ruleset)
-    if not fence.network:
-        _cut_network()
 
 
 def _drop_capabilities() -> None:
@@ -76,8 +93,8 @@ def _drop_capabilities() -> None:
 
 def _rights(fence: Fence) -> Iterator[tuple[str, int]]:
     yield "/", _READ_DIR
-    hidden = set(fence.hidden)
-    for path in _around("/", hidden):
+    hidden = {path for path in fence.hidden if not _is_socket(path)}
+    for path in _around("/", {*hidden, "/dev"}):
         yield path, _READ
     for root in fence.writable:
         for path in _around(root, hidden):
@@ -87,6 +104,13 @@ def _rights(fence: Fence) -> Iterator[tuple[str, int]]:
     for name in os.listdir("/dev"):
         if name in _DEVICES or name.startswith("nvidia"):
             yield f"/dev/{name}", _READ | _CHANGE | _IOCTL
+
+
+def _is_socket(path: str) -> bool:
+    try:
+        return stat.S_ISSOCK(os.stat(path).st_mode)
+    except OSError:
+        return False
 
 
 def _around(path: str, hidden: Collection[str]) -> Iterator[str]:
@@ -105,8 +129,9 @@ def _around(path: str, hidden: Collection[str]) -> Iterator[str]:
         yield from _around(entry, below)
 
 
-def _ruleset(abi: int) -> int:
-    attributes = struct.pack("=QQQ", 0x7FFF if abi < 5 else 0xFFFF, 0, _SCOPED if abi >= 6 else 0)
+def _ruleset(abi: int, files: int) -> int:
+    """`files` are the rights to files that are forbidden unless a rule grants them."""
+    attributes = struct.pack("=QQQ", files, 0, _SCOPED if abi >= SCOPES else 0)
     size = 8 if abi < 4 else 16 if abi < 6 else 24
     return _check(_LIBC.syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(size), 0))
 

@@ -1,0 +1,55 @@
+"""Runs several commands one after the other in the sandbox of one session, as a program of its own.
+
+It reads one JSON object from standard input and prints the output of each command as a JSON list. As a program it can
+be started as another user (`setpriv`); a `write` or `rename` between two commands is what the person does meanwhile.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+
+class Session:
+    """The sandbox of one session, and those who run its commands."""
+
+    def __init__(self, plan: dict[str, Any]) -> None:
+        from polylect.tools.processes import Custody
+        from polylect.tools.sandbox import Sandbox
+
+        self._workspace, self._env = plan["workspace"], {"PATH": os.environ["PATH"], **plan["env"]}
+        self._sandbox = Sandbox(plan["kind"], env=self._env, hidden=plan["hidden"])
+        self._custody = Custody()
+        self._steps = plan["steps"]
+
+    async def play(self) -> list[str]:
+        try:
+            return [
+                await self._run(value) for step, value in self._steps if step == "run" or self._meanwhile(step, value)
+            ]
+        finally:
+            await self._custody.close()
+
+    @staticmethod
+    def _meanwhile(step: str, value: Any) -> bool:
+        if step == "write":
+            Path(value).write_text("secret-content")
+        else:
+            os.rename(*value)
+        return False
+
+    async def _run(self, command: str) -> str:
+        output: list[bytes] = []
+        argv = await self._sandbox.argv(
+            ("/bin/sh", "-c", f"exec 2>&1; {command}"), self._workspace, (self._workspace,), self._custody
+        )
+        await self._custody.run(
+            argv, cwd=self._workspace, env=self._env, timeout=30, on_output=lambda _, data: output.append(data)
+        )
+        return b"".join(output).decode(errors="replace")
+
+
+if __name__ == "__main__":
+    print(json.dumps(asyncio.run(asyncio.wait_for(Session(json.load(sys.stdin)).play(), 50))))
