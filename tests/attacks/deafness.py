@@ -8,7 +8,6 @@ processes; therefore the engine's own CPU time is measured beside the time by th
 import json
 import os
 import time
-from collections.abc import Callable
 
 from engine_process import Engine, Frame
 from machine import PATIENCE, cpu, slowness
@@ -56,16 +55,20 @@ class Listener:
     def _cpu(self) -> float:
         return self.engine.effort[1] * _TICK
 
-    def until(self, kind: str, within: float = PATIENCE) -> list[bytes]:
+    def until(self, kind: str) -> list[bytes]:
         """Ping until a frame of this kind has come. Returns all lines that came."""
-        return self.while_waiting(lambda line: line.startswith(b'{"type":"%b"' % kind.encode()), within)
+        lines, came = self.ping_for(PATIENCE, kind)
+        assert came, f"no {kind} came within {PATIENCE} s; last: {lines[-3:]}"
+        return lines
 
-    def while_waiting(self, has_come: Callable[[bytes], bool], within: float = PATIENCE) -> list[bytes]:
-        deadline, lines = time.monotonic() + within, []
-        while not any(map(has_come, fresh := self.ping())):
-            lines += fresh
-            assert time.monotonic() < deadline, f"it did not come within {within} s; last: {lines[-3:]}"
-        return lines + fresh
+    def ping_for(self, seconds: float, until: str) -> tuple[list[bytes], bool]:
+        """Ping until a frame of this kind has come, or for so long. Returns all lines, and whether it has come."""
+        deadline, lines, wanted = time.monotonic() + seconds, list[bytes](), b'{"type":"%b"' % until.encode()
+        while time.monotonic() < deadline:
+            lines += (fresh := self.ping())
+            if any(line.startswith(wanted) for line in fresh):
+                return lines, True
+        return lines, False
 
 
 def results(lines: list[bytes]) -> list[Frame]:
