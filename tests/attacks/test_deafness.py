@@ -228,8 +228,12 @@ def test_hostile_arguments(place: Place, calls: str) -> None:
     prepare(place)
     engine = place.started("--force", script=hostile_script(calls))
     listener = prompted(engine)
-    listener.ping_for(SECONDS, until="stream_end")
+    _, came = listener.ping_for(SECONDS, until="stream_end")
     listener.check()
+    if not came:
+        with within(END):
+            engine.send({"type": "stop"})
+            engine.until("stream_end")
     assert_terminated(engine)
 
 
