@@ -13,6 +13,7 @@ FLAGS: dict[str, tuple[str, str]] = {
     "--max-tokens": ("count", "max_tokens"),
     "--max-turns": ("count", "max_turns"),
     "--max-budget-usd": ("amount", "turn_budget:max_cost_usd"),
+    "--cost-updates": ("text", "cost_updates"),
     "--system-prompt": ("text", "system_prompt"),
     "--thinking": ("text", "thinking"),
     "--thinking-budget": ("count", "thinking_budget"),

@@ -36,7 +36,7 @@ from polylect.tools.worker.pool import WorkerPool
 from polylect.vocab.child_environment import command_environment
 from polylect.vocab.commands import AddServer, Configure
 from polylect.vocab.content import Abilities
-from polylect.vocab.events import Event
+from polylect.vocab.events import CostChanged, Event
 from polylect.vocab.ports import Tool
 
 if TYPE_CHECKING:
@@ -95,6 +95,9 @@ class Assembly:
 
     def begin(self, engine: Engine) -> None:
         """What flags and settings say about this conversation."""
+        session = engine.agent.session
+        if engine.settings.cost_updates == "step" and session.ledger:
+            engine.emit(CostChanged(session.known_usage))  # before any turn: what comes is counted from here
         self._prepare(engine)
         self._add_servers(engine)
 

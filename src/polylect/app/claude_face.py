@@ -356,4 +356,12 @@ def codec_options(values: Options, env: dict[str, str], session: str) -> Options
         "output": values["output_format"],
         "prompt": values.get("prompt") or "",
         "line_id": line_id,
+        "max_output": lambda model: _max_output(model, values.get("models")),
     }
+
+
+def _max_output(model: str, own: object) -> int:
+    """Asked at the end of a turn."""
+    from polylect.providers.models import Catalogue
+
+    return Catalogue(own if isinstance(own, dict) else None).row(model).max_output

@@ -47,6 +47,8 @@ Flags
   --stream-timeout S               how long a model may be silent (300)
   --max-turns N                    model requests in one turn (300)
   --max-tokens N                   tokens of one reply
+  --max-budget-usd N               dollars in one turn; refused where the model's price is not known
+  --cost-updates turn|step         when the host is told what the session has cost (turn)
   --thinking enabled|disabled  --thinking-budget N  --effort LEVEL  --system-prompt TEXT
   --on-eof finish|stop             when stdin ends: finish what was accepted (the default), or stop it
   --max-line BYTES                 the longest line that is read (64 MiB)

@@ -39,6 +39,7 @@ _WORDS = {
     "steering_mode": ("one-at-a-time", "all"),
     "follow_up_mode": ("one-at-a-time", "all"),
     "interrupt_mode": ("immediate", "wait"),
+    "cost_updates": ("turn", "step"),
 }
 """Settings that are one of a few words."""
 _SANDBOXES = ("auto", "bwrap", "landlock", "off")
@@ -201,6 +202,7 @@ def settle(options: config.Values, env: dict[str, str], notes: list[str]) -> con
     _check_provider(values, env)
     _check_model(values)
     _check_effort(values)
+    _check_price(values)
     _check_servers(values, env)
     _check_schema(values)
     values["chain"] = list(_chain(found, env)) if values.get("chain_enabled") else []
@@ -241,8 +243,9 @@ def _chain(found: config.Values, env: dict[str, str]) -> Iterator[config.Values]
         values = {**config.choose(found, provider), "model": model}
         try:
             _check_provider(values, env)
+            _check_price(values)
         except CannotStart as error:
-            raise CannotStart(f"provider_chain.fallbacks: {text!r}: {error}") from None
+            raise CannotStart(f"provider_chain.fallbacks: {text!r}: {error}", code=error.code) from None
         yield values
 
 
@@ -298,6 +301,19 @@ def _check_effort(values: config.Values) -> None:
     if effort not in known[1]:
         levels = ", ".join(known[1]) or "none"
         raise CannotStart(f"--effort {effort!r} is not offered by this model; its levels are: {levels}", code=2)
+
+
+def _check_price(values: config.Values) -> None:
+    """A cap in dollars holds only where prices are known; what a session brings is checked when it is applied."""
+    caps = any(values.get(f"{budget}:max_cost_usd") for budget in ("budget", "turn_budget"))
+    model = str(values.get("model") or "")
+    if not caps or not (model or values["provider"] in ("scripted", "local")):
+        return
+    known = _offer(values)
+    if known is None or not known[2]:
+        name = model or str(values["provider"])
+        text = f"the price of {name!r} is not known, so a cap in dollars (max_cost_usd) cannot hold"
+        raise CannotStart(f'{text}: give it in [prices."{name}"], or leave the cap out', code=CONFIGURATION)
 
 
 def _is_number(text: str) -> bool:

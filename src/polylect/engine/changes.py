@@ -103,8 +103,10 @@ class Changes:
         if provider == self._agent.provider.name:
             return self._agent.provider.info(model)
         card = self._card(provider, model)
-        known = (card.window, card.max_output, card.thinking, card.effort_levels, card.images) if card else ()
-        return ModelInfo(model, *known)
+        if card is None:
+            return ModelInfo(model)
+        known = (card.window, card.max_output, card.thinking, card.effort_levels, card.images)
+        return ModelInfo(model, *known, priced=bool(card.prices) and None not in card.prices[:2])
 
     def _level(self, settings: Settings) -> str:
         return thinking.current(settings, self._agent.provider.info(settings.model))

@@ -27,7 +27,17 @@ from polylect.engine.structured import NoAnswer, open_form
 from polylect.vocab.commands import Prompt
 from polylect.vocab.content import Failure, Message, Stop, Text, Usage
 from polylect.vocab.errors import PolylectError, ProviderError, SessionError
-from polylect.vocab.events import Event, Extra, Notice, StepEnded, StepStarted, TurnEnded, TurnStarted, UserMessage
+from polylect.vocab.events import (
+    CostChanged,
+    Event,
+    Extra,
+    Notice,
+    StepEnded,
+    StepStarted,
+    TurnEnded,
+    TurnStarted,
+    UserMessage,
+)
 from polylect.vocab.hooks import StreamRule
 from polylect.vocab.ports import ModelEvent, ModelRequest, Retrying
 
@@ -161,6 +171,8 @@ class Turn:
                 continue
             if self._form and self._form.given:
                 self._say(Extra("structured_output", {"value": self._form.value}))
+            if self._agent.settings.budget_anew and not self._agent.parent and self._out_of_budget():
+                return "limit"  # claude says so also after a turn's last request
             return _REASONS.get(reply.stop, "error")
 
     def _has_more_to_do(self, reply: Reply) -> bool:
@@ -309,6 +321,8 @@ class Turn:
         agent.charge(message, reply.request)
         agent.session.say(self.id, message, request=reply.request)
         agent.compactor.learn(reply.usage, self._say)
+        if agent.settings.cost_updates == "step":
+            self._aloud(CostChanged(agent.top.session.known_usage))
 
     def _deliver(self, when: When) -> None:
         """What the host wants to add: now, or, when the turn would end, what was meant for then."""

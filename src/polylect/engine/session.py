@@ -170,6 +170,11 @@ class Session:
         """What is known of its price: of some calls it may not be."""
         return sum(row["cost_usd"] or 0.0 for row in self.ledger)
 
+    @property
+    def known_usage(self) -> Usage:
+        """All of its tokens, with what is known of their price."""
+        return replace(self.usage, cost=self.dollars)
+
     def stats(self) -> Stats:
         blocks = [block for message in self.messages for block in message.content]
         commands = sum(isinstance(entry.body, ShellRan) for entry in current(self.store.entries))

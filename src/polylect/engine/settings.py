@@ -29,9 +29,12 @@ class Settings(Struct, frozen=True):
     budget: Budget = Budget()
     """For the whole session."""
     budget_anew: bool = False
-    """Whether a resumed session's caps count from its resumption on, and not from its beginning."""
+    """Whether caps are kept as claude keeps them: a resumed session's count from its resumption on, and a turn whose
+    last request passes one ends with the reason `limit`."""
     turn_budget: Budget = Budget()
     """For each turn of it."""
+    cost_updates: Literal["turn", "step"] = "turn"
+    """When the host is told what the session has cost: after each turn, or also after each model request."""
     folders: tuple[str, ...] = ()
     """Folders beside the workspace that tools may touch without asking."""
     allow_list: tuple[str, ...] = (

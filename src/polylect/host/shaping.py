@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from polylect.host.agent import Agent
 
 _REPAIRS = 2
-_ENDS = {"limit": "it reached a limit of model requests or of its budget", "cancelled": "it was cancelled"}
+_ENDS = {"cancelled": "it was cancelled"}
 _ONLY_JSON = "\n\nAnswer with nothing but one JSON value that fits this JSON Schema:\n"
 _AGAIN = "That does not fit: {why}\nAnswer again, with nothing but a JSON value that fits the schema."
 

@@ -14,8 +14,10 @@ from polylect.vocab.content import Failure, Usage
 from polylect.vocab.events import (
     Ask,
     BudgetExceeded,
+    CostChanged,
     Event,
     Extra,
+    Notice,
     ReplyEnded,
     StepStarted,
     TextDelta,
@@ -28,6 +30,7 @@ from polylect.vocab.events import (
 if TYPE_CHECKING:
     from polylect.host.agent import Agent
 
+_SOME_LIMIT = "the engine reached a limit and did not say which"
 _LAST_WORDS = 2.0
 """How long a turn that took too long may take to end once it is cancelled."""
 
@@ -133,6 +136,9 @@ class Turn:
         self._spent = Usage()
         self._stopped: BudgetExceeded | None = None
         self._cost_before: float | None = None
+        self._started = False
+        self._notice = ""
+        """What the engine said last beside the model: why it stops, for one."""
         self.attended = True
         """Whether somebody may answer what it asks."""
         self.id = prompt.turn
@@ -193,14 +199,35 @@ class Turn:
         if isinstance(event, TurnEnded) and event.turn == self.id:
             self._backlog.put(self._told(event))
             return self._backlog.end()
+        if isinstance(event, BudgetExceeded) and self._deadline is not None:
+            if self._stopped:
+                return None  # of the same cap, which the engine watches too
+            self._stopped = event
         self._backlog.put(event)
-        if isinstance(event, TurnStarted) and self._unwanted:
-            self._agent.stop_soon(self.id)
-        if isinstance(event, ReplyEnded):
-            self._spent += event.usage
-            if over := self._over(self._spent):
-                self._stop(over)
+        match event:
+            case TurnStarted():
+                self._started = True
+                if self._unwanted:
+                    self._agent.stop_soon(self.id)
+            case Notice(text, agent=""):
+                self._notice = text
+            case ReplyEnded(usage=usage):
+                self._spent += usage
+                self._watch(self._spent)
+            case CostChanged() if self._deadline is not None:
+                self._watch_session()
         return None
+
+    def _watch_session(self) -> None:
+        """For wires that tell what the session has cost and not what a reply did."""
+        if not self._started:
+            self._cost_before = self._agent.cost  # a session that goes on tells what it had cost before
+        elif (cost := self._agent.spent.since(self._cost_before)) is not None:
+            self._watch(Usage(cost=cost))
+
+    def _watch(self, spent: Usage) -> None:
+        if over := self._over(spent):
+            self._stop(over)
 
     def fail(self, why: BaseException) -> None:
         self._backlog.end(why)
@@ -213,6 +240,8 @@ class Turn:
             self._stopped = over
             self._backlog.put(over)
         if self._stopped is None:
+            if ended.reason == "limit" and ended.failure is None:
+                return replace(ended, failure=Failure("limit", self._notice or _SOME_LIMIT, "user"))
             return ended
         why = f"the {self._stopped.reason} of {self._stopped.observed} is above the limit of {self._stopped.limit}"
         return replace(ended, reason="limit", failure=Failure("budget", why, "user"))

@@ -18,6 +18,7 @@ from polylect.vocab.ports import ModelInfo, ReplyDone
 Price = tuple[float | None, float | None, float | None, float | None]
 """Dollars for a million tokens: input, output, read from cache, written to it. None is not known."""
 _Bucket = Literal["input", "output", "cache_read", "cache_write"]
+_BUCKETS: tuple[_Bucket, ...] = get_args(_Bucket)
 
 
 class Row(Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,7 +41,7 @@ class Catalogue:
     """Names in the table are beginnings of models' names: the longest that fits counts.
 
     `own` is the user's `[models."name"]` tables, each of which changes what it says and nothing else; `prices` the
-    `[prices."name"]` tables.
+    `[prices."name"]` tables, where prices of the cache that are left out are the input's.
     """
 
     def __init__(self, own: Mapping[str, Any] | None = None, prices: Mapping[str, Any] | None = None) -> None:
@@ -50,8 +51,8 @@ class Catalogue:
             for name, told in (own or {}).items():
                 self._own[name] = msgspec.convert({**asdict(self._base(name)), **told}, Row)
             for name, told in msgspec.convert(prices or {}, dict[str, dict[_Bucket, float]]).items():
-                price = tuple(told.get(bucket) for bucket in get_args(_Bucket))
-                self._own[name] = replace(self._base(name), price=price)
+                price = (told.get(bucket, told.get("input") if "cache" in bucket else None) for bucket in _BUCKETS)
+                self._own[name] = replace(self._base(name), price=tuple(price))
         except msgspec.ValidationError as error:
             raise StartError(f"the configuration's [models] and [prices] cannot be used: {error}", code=78) from None
 
@@ -75,7 +76,8 @@ class Catalogue:
     def info(self, model: str) -> ModelInfo:
         """Asked for several times with every request, so looked up once."""
         if (found := self._infos.get(model)) is None:
-            row, priced = self.row(model), self._price(model) is not None
+            row, price = self.row(model), self._price(model)
+            priced = price is not None and None not in price[:2]
             found = ModelInfo(model, row.window, row.max_output, row.thinking, row.effort_levels, row.images, priced)
             self._infos[model] = found
         return found

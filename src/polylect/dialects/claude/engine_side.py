@@ -34,6 +34,7 @@ class EngineSide:
     output                      all of it (`stream-json`), or only the result as `json` or as `text`
     prompt                      the one prompt of `-p`, said by connecting
     line_id                     how lines of the model's own are named so that they can be found again; else at random
+    max_output                  how many tokens the longest reply of a model has; else nobody knows
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class EngineSide:
         output: Output = "stream-json",
         prompt: str = "",
         line_id: LineId | None = None,
+        max_output: Callable[[str], int] | None = None,
     ) -> None:
         self._pen = Pen(env, version, session=session, output=output, line_id=line_id)
         self._lines = jsonl.Splitter(max_line)
@@ -67,6 +69,8 @@ class EngineSide:
             self._pen, known, self._prompts, partial=partial, hook_events=hook_events, states=session_state
         )
         self._writer.tasks.forward = forward_agents
+        if max_output:
+            self._writer.books.max_output = max_output
         self._asking = Asking(self._writer, prompts=prompts)
         self._requests = Requests(self._writer, self._prompts, self._asking, pid=pid)
         self._prompt = prompt

@@ -1,6 +1,6 @@
 """One turn as the host hears of it: what has to be known at its end to tell how it went."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from msgspec import UNSET
@@ -72,6 +72,8 @@ class Books:
         self.api_ms = 0
         self.budget: BudgetExceeded | None = None
         self.results = 0
+        self.max_output: Callable[[str], int] = lambda model: 0
+        """The longest reply of a model in tokens; 0 where that is not known."""
 
     def take(self, event: CostChanged, window: int) -> None:
         if not event.turn:
@@ -82,7 +84,7 @@ class Books:
             name = str(row.get("model") or "unknown")
             used = row.get("usage")
             spent = used if isinstance(used, Usage) else Usage()
-            before = self.models.get(name) or _nothing(window, str(row.get("provider") or ""))
+            before = self.models.get(name) or _nothing(window, self.max_output(name), str(row.get("provider") or ""))
             self.models[name] = _sum(before, spent, row.get("cost_usd"))
 
     def since_last(self) -> dict[str, shapes.ModelUsage]:
@@ -181,8 +183,8 @@ def _fault(failure: Failure | None) -> shapes.Fault | None:
 # Sums.
 
 
-def _nothing(window: int, provider: str) -> shapes.ModelUsage:
-    return shapes.ModelUsage(0, 0, 0, 0, 0, 0.0, window, 0, provider)
+def _nothing(window: int, max_output: int, provider: str) -> shapes.ModelUsage:
+    return shapes.ModelUsage(0, 0, 0, 0, 0, 0.0, window, max_output, provider)
 
 
 def _sum(before: shapes.ModelUsage, spent: Usage, cost: Any) -> shapes.ModelUsage:

@@ -1,0 +1,187 @@
+"""D2, D3: a cap in dollars holds or is refused, on every wire, also after a resume, and is told once."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine_process import Frame, Place
+from machine import PATIENCE
+from polylect.host import BudgetExceeded, Limits, Result, connect
+from polylect.host.errors import EngineDied, Refused
+
+STREAM = ("--output-format", "stream-json", "--input-format", "stream-json", "--verbose")
+PRICED = """
+[price]
+input = 600.0
+output = 0.0
+"""
+ONCE = '[[reply]]\ntext = "done"\nusage = { input = 1000, output = 1 }\n'
+LOOP = """
+[[reply]]
+say = [{ call = "TodoWrite", args = { todos = [] } }]
+usage = { input = 1000, output = 1 }
+"""
+"""Each reply costs $0.60."""
+KEY = {"ANTHROPIC_API_KEY": "sk-ant-x", "POLYLECT_PROVIDER": ""}
+UNPRICED = ("--model", "claude-unknown-9")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    with Place(tmp_path) as found:
+        yield found
+
+
+def user(text: str) -> bytes:
+    line = {"type": "user", "message": {"role": "user", "content": text}, "parent_tool_use_id": None, "session_id": ""}
+    return json.dumps(line).encode() + b"\n"
+
+
+# Refused.
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("--json-stream", "--max-budget-usd", "1"), 78),
+        (("--json-stream", "--protocol", "0.1.0", "--max-budget-usd", "1"), 78),
+        (("--mode", "rpc", "--max-budget-usd", "1"), 78),
+        ((*STREAM, "--max-budget-usd", "1"), 1),
+        (("run", "hi", "--budget", "1"), 78),
+        (("run", "hi", "--engine", "polylect-claude", "--budget", "1"), 78),
+    ],
+)
+def test_a_cap_on_a_model_without_a_price_is_refused_at_the_start(
+    place: Place, words: tuple[str, ...], code: int
+) -> None:
+    done = place.run(*words, *UNPRICED, env=KEY)
+    assert done.code == code
+    assert "the price of 'claude-unknown-9' is not known" in done.errors
+    assert '[prices."claude-unknown-9"]' in done.errors
+
+
+@pytest.mark.parametrize("table", ["budget", "budget.turn"])
+def test_so_is_one_in_a_file_and_a_price_lets_it_start(place: Place, table: str) -> None:
+    cap = f"[{table}]\nmax_cost_usd = 1.0\n"
+    place.configure(cap)
+    assert place.run("--json-stream", *UNPRICED, env=KEY).code == 78
+    place.configure(cap + '[prices."claude-unknown-9"]\ninput = 1\n')
+    assert place.run("--json-stream", *UNPRICED, env=KEY).code == 78, "what it writes costs something too"
+    place.configure(cap + '[prices."claude-unknown-9"]\ninput = 1\noutput = 2\n')
+    assert place.run("--json-stream", *UNPRICED, env=KEY).code == 0
+
+
+def test_a_fallback_without_a_price_is_refused_too(place: Place) -> None:
+    chain = '[provider_chain]\nenabled = true\nfallbacks = ["anthropic:claude-unknown-9"]\n'
+    place.configure(f"{chain}[budget]\nmax_cost_usd = 1.0\n")
+    done = place.run("--json-stream", env=KEY)
+    assert (done.code, "claude-unknown-9" in done.errors) == (78, True)
+
+
+def test_another_model_without_a_price_is_refused_while_there_is_a_cap(place: Place) -> None:
+    engine = place.started("--provider", "anthropic", "--max-budget-usd", "1", env=KEY)
+    engine.send({"type": "set_config", "model": "claude-unknown-9"})
+    assert "is not known, so the cap in dollars" in engine.until("error")[-1]["error"]["message"]
+    engine.send({"type": "set_config", "model": "claude-opus-5"})
+    assert engine.until("config_changed")[-1]["type"] == "config_changed"
+
+
+# The SDK.
+
+
+def ask(place: Place, script: str, engine: str = "polylect", **how: Any) -> tuple[Result, list[BudgetExceeded]]:
+    """One prompt to a fresh process: its result, and the caps that were told."""
+    path = place.folder / "script.toml"
+    path.write_text(script)
+    prompt = how.pop("prompt", None)
+
+    async def talk() -> tuple[Result, list[BudgetExceeded]]:
+        async with (
+            asyncio.timeout(PATIENCE),
+            connect(engine, cwd=place.workspace, env=place.env, script=str(path), **how) as agent,
+        ):
+            turn = agent.prompt("go", limits=prompt)
+            told = [event async for event in turn if isinstance(event, BudgetExceeded)]
+            return turn.result, told
+
+    return asyncio.run(talk())
+
+
+ENGINES = ["polylect", "polylect-omp", "polylect-claude"]
+SESSION = "0b5b6ab2-31c1-4f0c-9f1c-7d2f4c1f8a01"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_cap_holds_in_the_first_turn_after_a_resume(place: Place, engine: str) -> None:
+    limits = Limits(cost=0.5)
+    for how in ({"session": SESSION}, {"resume": SESSION}, {"resume": SESSION}):
+        result, told = ask(place, PRICED + ONCE, engine, limits=limits, **how)
+        assert (result.reason, result.cost) == ("limit", pytest.approx(0.6))
+        assert len(told) == 1
+        assert result.failure
+        assert "0.5" in result.failure.message
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_agents_cap_ends_a_loop_at_the_step_that_passes_it_and_is_told_once(place: Place, engine: str) -> None:
+    result, told = ask(place, PRICED + LOOP, engine, limits=Limits(cost=0.5))
+    assert (result.reason, len(told)) == ("limit", 1)
+    assert result.cost == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize("engine", ["polylect", "polylect-omp"])
+def test_so_does_a_prompts_cap_where_the_wire_tells_costs_as_it_goes(place: Place, engine: str) -> None:
+    slow = PRICED + "[[reply]]\nwhen.step = 2\nsay = [{ hang = true }]\n" + LOOP
+    result, told = ask(place, slow, engine, prompt=Limits(cost=0.5))
+    assert (result.reason, result.cost, len(told)) == ("limit", pytest.approx(0.6), 1)
+
+
+def test_a_prompts_cap_holds_after_a_resume_too(place: Place) -> None:
+    ask(place, PRICED + ONCE, session="one")
+    result, told = ask(place, PRICED + ONCE, resume="one", prompt=Limits(cost=0.5))
+    assert (result.reason, result.cost, len(told)) == ("limit", pytest.approx(0.6), 1)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_limit_of_requests_says_that_it_was_that_one(place: Place, engine: str) -> None:
+    result, told = ask(place, PRICED + LOOP, engine, max_turns=2)
+    assert (result.reason, told) == ("limit", [])
+    assert result.failure
+    assert "2" in result.failure.message
+    done = place.run("run", "go", "--engine", engine, "--script", str(place.folder / "script.toml"), "--max-turns", "2")
+    assert (done.code, "model requests or of its budget" in done.errors) == (4, False)
+    assert "2" in done.errors
+
+
+def test_the_sdk_is_told_why_a_cap_cannot_hold(place: Place) -> None:
+    async def talk() -> None:
+        how: dict[str, Any] = {"cwd": place.workspace, "env": {**place.env, **KEY}}
+        with pytest.raises(EngineDied, match="is not known, so a cap in dollars"):
+            async with connect("polylect", model="claude-unknown-9", limits=Limits(cost=1), **how):
+                pass
+        async with connect("polylect-claude", provider="anthropic", limits=Limits(cost=1), **how) as agent:
+            with pytest.raises(Refused, match="could not hold"):
+                await agent.configure(model="claude-unknown-9")
+
+    asyncio.run(asyncio.wait_for(talk(), PATIENCE))
+
+
+# Claude's own words.
+
+
+def results(place: Place, script: str, *flags: str) -> tuple[int, list[Frame]]:
+    done = place.run(*STREAM, *place.script(script), *flags, given=user("go"))
+    return done.code, [frame for frame in done.frames if frame["type"] == "result"]
+
+
+@pytest.mark.parametrize("script", [ONCE, LOOP])
+def test_claude_ends_with_its_own_word_also_when_one_request_goes_over(place: Place, script: str) -> None:
+    code, [result] = results(place, PRICED + script, "--max-budget-usd", "0.5")
+    assert (code, result["subtype"], result["is_error"]) == (1, "error_max_budget_usd", True)
+    assert result["total_cost_usd"] == pytest.approx(0.6)
+    code, [result] = results(place, PRICED + ONCE, "--max-budget-usd", "0.7")
+    assert (code, result["subtype"]) == (0, "success")
