@@ -63,7 +63,7 @@ def test_a_users_own_rows_are_listed_and_a_server_of_ones_own_has_no_others(tmp_
     rows = listed(place)
     assert [model for provider, model in rows if provider == "openai"] == ["qwen3:8b"]
     own = rows["openai", "qwen3:8b"]
-    assert (own["usable"], own["window"], own["thinking"], own["price"]) == (True, 40960, True, [0, 0, None, None])
+    assert (own["usable"], own["window"], own["thinking"], own["price"]) == (True, 40960, True, [0, 0, 0, 0])
     changed = rows["anthropic", "claude-sonnet-4-5"]
     assert (changed["window"], changed["max_output"], changed["price"][0]) == (1_000_000, 64_000, 3)
 
