@@ -14,6 +14,7 @@ from doubles_tools import FolderContext, processes_with, use, watched, with_work
 from machine import PATIENCE, within
 from polylect.tools.processes import Custody
 from polylect.tools.sandbox import Sandbox
+from polylect.tools.standard import standard_tools
 from polylect.tools.worker.late import Late
 from polylect.tools.worker.pool import WorkerPool
 from polylect.vocab.errors import ToolError
@@ -227,3 +228,29 @@ def test_what_the_sandbox_hides_counts_as_outside_unless_something_opens_it(tmp_
     assert not pool.hides(f"{home}/.ssh/id_rsa", [home, f"{home}/.ssh"])
     assert not pool.hides(f"{home}/notes", [home])
     assert pool.reaches(f"{home}/notes")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "off"])
+def test_a_search_does_not_see_a_hidden_file_that_was_made_after_the_worker_was_started(
+    tmp_path: Path, kind: Any
+) -> None:
+    """The home folder is the workspace."""
+    (tmp_path / "notes").write_text("mine\n")
+    sandbox = Sandbox(kind, env={"HOME": str(tmp_path), "PATH": os.environ["PATH"]})
+    context = with_worker(FolderContext(tmp_path), sandbox)
+
+    async def grep() -> str:
+        tool = standard_tools()["Grep"]
+        context.touched = (context.workspace,)
+        return (await tool.run({"pattern": "."}, context)).output
+
+    async def main() -> tuple[str, str]:
+        try:
+            before = await grep()
+            (tmp_path / ".netrc").write_text("password\n")
+            return before, await grep()
+        finally:
+            await context.worker.close()
+            await context.processes.close()
+
+    assert asyncio.run(asyncio.wait_for(main(), PATIENCE)) == ("notes:1:mine", "notes:1:mine")

@@ -56,6 +56,12 @@ class WorkerPool:
             return False
         return is_hidden(path, self._sandbox.hidden(self._roots[0]), roots)
 
+    def _hidden_now(self, roots: Sequence[str]) -> set[str]:
+        """What a sandbox that is made now hides in these folders. One that was made earlier may not know of it."""
+        if self._sandbox is None or self._sandbox.kind == "none":
+            return set()
+        return {path for path in self._sandbox.fence(self._roots[0], self._roots).hidden if is_inside(path, roots)}
+
     def reaches(self, path: str) -> bool:
         """Whether a worker can open and change this path itself."""
         if self._sandbox is None or self._sandbox.kind == "none":
@@ -81,6 +87,9 @@ class WorkerPool:
         frame = protocol.pack({"operation": operation, "arguments": dict(arguments)}, data)
         extra = [root for root in roots if not self.reaches(root)]
         worker = await (self._start(extra) if extra else self._take())
+        if roots and not worker.hides(self._hidden_now(roots)):
+            self._drop(worker)
+            worker = await self._start(extra)
         try:
             async with asyncio.timeout(timeout):
                 answer, payload = await worker.ask(frame, file)
@@ -238,6 +247,7 @@ class _Worker:
         self._socket = near
         self._loop = asyncio.get_running_loop()
         self._child: Any = None
+        self._hidden: set[str] = set()
         self._stderr = b""
 
     @classmethod
@@ -250,6 +260,7 @@ class _Worker:
         try:
             with far:
                 if sandbox:
+                    worker._hidden = set(sandbox.fence(roots[0], roots).hidden)
                     argv = await sandbox.argv(argv, roots[0], roots, custody)
                 worker._child = await custody.open(
                     argv, cwd="/", env=env, on_error_output=worker._note, stdin=far.fileno()
@@ -258,6 +269,10 @@ class _Worker:
             near.close()
             raise
         return worker
+
+    def hides(self, paths: set[str]) -> bool:
+        """Whether its sandbox was made with all of these hidden."""
+        return paths <= self._hidden
 
     @property
     def ended(self) -> bool:
