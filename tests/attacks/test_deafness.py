@@ -28,6 +28,8 @@ TRIES = int(os.environ.get("POLYLECT_ATTACK_TRIES") or 1)
 SECONDS = min(20.0, 1.0 * TRIES)
 """How long an engine is watched while a call is at work."""
 DONE = '[[reply]]\ntext = "done"\n'
+WARM = '[[reply]]\nwhen = { prompt = "warm" }\ntext = "warm"\n'
+AGENTS = '[[reply]]\nwhen = { prompt = "sub" }\nsay = [{ hang = true }]\n'
 
 
 @pytest.fixture
@@ -39,8 +41,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 def asks_for(*calls: str, batch: int = 1) -> str:
     """A script whose first reply is these calls, each a table of the scripted provider's."""
-    agents = '[[reply]]\nwhen = { prompt = "sub" }\nsay = [{ hang = true }]\n'
-    return f"batch = {batch}\n{agents}{step(1, *calls)}"
+    return f"batch = {batch}\n{WARM}{AGENTS}{step(1, *calls)}"
 
 
 def step(number: int, *calls: str) -> str:
@@ -59,9 +60,13 @@ def toml(value: object) -> str:
     return json.dumps(value)
 
 
-def prompted(engine: Engine) -> Listener:
+def prompted(engine: Engine, *, scripted: bool = True) -> Listener:
+    """An engine that has loaded all it needs, a script of megabytes too, and is at its prompt."""
     listener = Listener(engine)
-    listener.ping()  # answered when all is loaded
+    if scripted:
+        engine.send(message("warm", "m0"))
+        engine.until("stream_end")
+    listener.ping()
     listener.forget()
     engine.send(message("go"))
     return listener
@@ -155,7 +160,7 @@ def test_megabytes_in_one_reply(place: Place, block: Callable[[], Block]) -> Non
     vendor = VENDORS["chat"]
     with Service() as service:
         service.give(vendor.says(block(), width=60_000), vendor.says(Text("done")))
-        listener = prompted(vendor.engine(place, service.url, "--force"))
+        listener = prompted(vendor.engine(place, service.url, "--force"), scripted=False)
         listener.until("stream_end")
     listener.check()
 
@@ -182,9 +187,7 @@ HOSTILE = {
     "Glob 100 000 braces": call("Glob", pattern="{a,b}" * 20_000),
     "Grep that backtracks": call("Grep", pattern="(a|a)*(a|a)*(a|a)*$", multiline=True),
     "Grep with a repeat of a repeat": call("Grep", pattern="(a{1000}){1000}"),
-    "Edit of 1900 lines, few of them different": call(
-        "Edit", file_path="lines.txt", old_string=LINES, new_string=OTHER
-    ),
+    "Edit of 1900 lines of two kinds": call("Edit", file_path="lines.txt", old_string=LINES, new_string=OTHER),
     "MultiEdit of 400 changes of all of 4 MB": call("MultiEdit", file_path="long.txt", edits=EVERYTHING * 200),
     "WebFetch of an address of 8 KB": call("WebFetch", url="http://" + "a." * 4000),
     "ToolSearch for 1000 words": call("ToolSearch", query="a " * 1000),
