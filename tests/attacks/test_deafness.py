@@ -25,7 +25,7 @@ from polylect.vocab.content import Block, Text, ToolCall
 
 END = 2.0
 TRIES = int(os.environ.get("POLYLECT_ATTACK_TRIES") or 1)
-SECONDS = min(20.0, 1.0 * TRIES)
+SECONDS = min(5.0, 1.0 * TRIES)
 """How long an engine is watched while a call is at work."""
 DONE = '[[reply]]\ntext = "done"\n'
 WARM = '[[reply]]\nwhen = { prompt = "warm" }\ntext = "warm"\n'
@@ -277,7 +277,7 @@ def _written(value: Any) -> Any:
     return value if isinstance(value, int) else "".join(sign * times for sign, times in value)
 
 
-@settings(max_examples=3 * TRIES, phases=[Phase.generate])
+@settings(max_examples=min(3 * TRIES, 60), phases=[Phase.generate])
 @given(st.lists(_calls(), min_size=1, max_size=12))
 def test_generated_arguments(calls: list[tuple[str, dict[str, Any]]]) -> None:
     written = [call(name, **{key: _written(value) for key, value in args.items()}) for name, args in calls]
