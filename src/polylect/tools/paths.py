@@ -131,7 +131,7 @@ def is_hidden(path: str, hidden: Sequence[str], opened: Sequence[str]) -> bool:
 
 
 def _depth(path: str, places: Sequence[str]) -> int:
-    return max((len(place) for place in places if is_inside(path, (place,))), default=0)
+    return max((len(place) for place in places if path.startswith(place) and is_inside(path, (place,))), default=0)
 
 
 def admit(path: str, context: "ToolContext") -> str:

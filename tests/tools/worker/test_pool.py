@@ -11,7 +11,7 @@ import pytest
 
 from attacks.test_link_races import KINDS
 from doubles_tools import FolderContext, processes_with, use, watched, with_worker
-from machine import PATIENCE, within
+from machine import PATIENCE
 from polylect.tools.processes import Custody
 from polylect.tools.sandbox import Sandbox
 from polylect.tools.standard import standard_tools
@@ -103,11 +103,11 @@ def test_a_request_that_is_cancelled_is_killed_at_once(tmp_path: Path) -> None:
         task = asyncio.create_task(yard.never_end())
         done, _ = await asyncio.wait((task,), timeout=0.1)
         assert not done
-        with within(1):
+        with watched(yard.workers) as all_end_within:
             task.cancel()
             await asyncio.wait((task,))
-        assert task.cancelled()
-        assert yard.workers == []
+            assert task.cancelled()
+            assert await asyncio.to_thread(all_end_within, 1)
         assert await yard.read() == "     1\thello"
 
     talk(tmp_path, conversation)

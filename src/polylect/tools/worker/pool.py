@@ -46,6 +46,7 @@ class WorkerPool:
         self._starting = 0
         self._waiting: deque[asyncio.Future[_Worker | None]] = deque()
         self._adding: asyncio.Task[_Worker] | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
     # What a worker can reach.
@@ -158,10 +159,9 @@ class WorkerPool:
 
     async def _next_free(self) -> "_Worker | None":
         """One that another request gives back. None: start one, or look again."""
-        loop = asyncio.get_running_loop()
-        turn: asyncio.Future[_Worker | None] = loop.create_future()
+        turn: asyncio.Future[_Worker | None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
-        more = loop.call_later(PATIENCE, self._add_worker)
+        self._be_patient()
         try:
             return await turn
         except asyncio.CancelledError:
@@ -169,21 +169,25 @@ class WorkerPool:
                 self._give_back(worker)
             raise
         finally:
-            more.cancel()
             with suppress(ValueError):
                 self._waiting.remove(turn)
 
-    def _add_worker(self) -> None:
-        """A request has waited for long: start another worker, whoever gets it. One after the other."""
-        if self._waiting and not self._adding and len(self._busy) + self._starting < MOST_WORKERS:
+    def _be_patient(self) -> None:
+        if self._timer is None and self._waiting and not self._closed:
+            self._timer = asyncio.get_running_loop().call_later(PATIENCE, self._look_around)
+
+    def _look_around(self) -> None:
+        """If requests wait although no worker is being started, start another one, whoever gets it."""
+        self._timer = None
+        if self._waiting and not self._starting and not self._adding and len(self._busy) < MOST_WORKERS:
             self._adding = asyncio.ensure_future(self._start())
             self._adding.add_done_callback(self._added)
+        self._be_patient()
 
     def _added(self, task: "asyncio.Task[_Worker]") -> None:
         self._adding = None
         if not task.cancelled() and not task.exception():
             self._give_back(task.result())
-            self._add_worker()
 
     async def _start(self, extra: Sequence[str] = ()) -> "_Worker":
         self._starting += 1
