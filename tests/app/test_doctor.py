@@ -111,7 +111,11 @@ def test_D1_every_configured_server_is_tried(tmp_path: Path) -> None:
     assert findings(done)["mcp"] == [
         ("ok", "good: 1 tool (stdio)"),
         ("bad", "dies: the server ended the connection (its last words on stderr: KeyError: 'no database')"),
-        ("bad", "gone: There is no program 'no-such-program' on this machine."),
+        (
+            "bad",
+            "gone: There is no program 'no-such-program' on this machine. One in the workspace counts only if its "
+            "absolute path is named.",
+        ),
         ("note", "off: disabled in the settings"),
     ]
     assert findings(done)["start"][0][0] == "ok"
