@@ -41,7 +41,7 @@ clean: ## remove what the other targets made
 # An editable install is compiled by its first run, or never where PYTHONDONTWRITEBYTECODE is set: 170 ms of every start.
 compiled: $(READY)
 	@$(BIN)/python -m compileall -q src
-	@$(BIN)/python -m polylect.app.packed
+	@$(BIN)/python -m polylect.app.startup.packed
 
 $(READY): pyproject.toml constraints.txt scripts/prepare.py
 	@$(PYTHON) scripts/prepare.py .venv

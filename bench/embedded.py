@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 from bench import footprint
 
 from polylect.app.embed import open_engine
-from polylect.providers.scripted import Scripted
+from polylect.providers.scripted.provider import Scripted
 from polylect.vocab.commands import Prompt
 from polylect.vocab.events import Event
 

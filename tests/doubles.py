@@ -19,9 +19,9 @@ from machine import PATIENCE
 from polylect.engine.agent import Agent
 from polylect.engine.engine import Engine
 from polylect.engine.hooks import NoHooks
-from polylect.engine.session import Session
 from polylect.engine.settings import Settings
-from polylect.engine.steers import STEER
+from polylect.engine.turn.steering import STEER
+from polylect.sessions.session import Session
 from polylect.vocab.commands import Command
 from polylect.vocab.content import Category, Message, Origin, ToolCall, ToolResult
 from polylect.vocab.entries import Body, Entry, Said

@@ -7,7 +7,7 @@ from typing import Any
 
 from doubles import Talk, converse
 from polylect.extensions.extensions import Extensions
-from polylect.tools.processes import Custody
+from polylect.tools.process.custody import Custody
 from polylect.vocab.commands import Command
 from polylect.vocab.hooks import Hooks
 from polylect.vocab.ports import Provider, Tool

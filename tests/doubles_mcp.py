@@ -12,7 +12,7 @@ from typing import Any, Literal
 from doubles_worker import DirectWorker
 from machine import PATIENCE
 from polylect.mcp.servers import Servers
-from polylect.tools.processes import Custody
+from polylect.tools.process.custody import Custody
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import PlanItem, Server
 from polylect.vocab.events import Ask, Event, ServerChanged

@@ -9,7 +9,7 @@ from typing import Any
 
 from doubles_worker import DirectWorker
 from machine import PATIENCE, within
-from polylect.tools.processes import Custody
+from polylect.tools.process.custody import Custody
 from polylect.tools.sandbox import Sandbox
 from polylect.tools.standard import standard_tools
 from polylect.tools.worker.pool import WorkerPool

@@ -9,13 +9,14 @@ import pytest
 SRC = Path(__file__).parents[1] / "src" / "polylect"
 
 ROWS = (
-    (6, "__main__"),  # the door for `python -m polylect`: it only calls app
-    (5, "app"),
-    (4, "conform web tui fleet"),
-    (3, "host tape engine providers tools mcp extensions"),
+    (7, "__main__"),  # the door for `python -m polylect`: it only calls app
+    (6, "app"),
+    (5, "conform web tui fleet"),
+    (4, "host tape engine providers tools mcp extensions"),
+    (3, "sessions permissions"),
     (2, "dialects apis"),
     (1, "vocab wire"),
-    (0, "plug plain_files repository search_paths threads"),
+    (0, "plug system"),
 )
 ROW = {folder: row for row, folders in ROWS for folder in folders.split()}
 IMPURE = frozenset(["asyncio", "os", "sys", "socket", "subprocess", "time", "random", "uuid"])
@@ -84,13 +85,13 @@ def test_every_folder_has_a_row_and_none_has_a_name_that_says_nothing() -> None:
         ("vocab", "import msgspec\nfrom polylect.vocab.content import Text", []),
         ("vocab", "from polylect import plug", []),
         ("engine", "from polylect import __version__, plug\nfrom polylect.dialects import base\nimport asyncio", []),
-        ("app", "from polylect.engine.loop import Turn\nfrom polylect.tools import read", []),
+        ("app", "from polylect.engine.turn.loop import Turn\nfrom polylect.tools import read", []),
         ("vocab", "from polylect.wire import jsonl", ["1: vocab imports wire"]),
         ("vocab", "from .. import wire", ["1: vocab imports wire"]),
         ("vocab", "from ..wire.jsonl import dump", ["1: vocab imports wire"]),
         ("vocab", "from . import content", []),
         ("wire", "import polylect.dialects.base", ["1: wire imports dialects"]),
-        ("tools", "def f():\n    from polylect.engine import loop", ["2: tools imports engine"]),
+        ("tools", "def f():\n    from polylect.engine.turn import loop", ["2: tools imports engine"]),
         ("engine", "if True:\n    import polylect.app.main as m", ["2: engine imports app"]),
         ("plug", "from polylect.vocab import content", ["1: plug imports vocab"]),
         ("", "from polylect.vocab import content", ["1: polylect imports vocab"]),

@@ -11,7 +11,7 @@ import pytest
 from engine_process import Place
 from machine import PATIENCE
 from polylect.app.embed import ENV, Wire, open_engine
-from polylect.dialects.jsonstream.engine_side import EngineSide
+from polylect.dialects.jsonstream.engine.codec import EngineSide
 from polylect.providers.scripted import Scripted
 from polylect.vocab.commands import Prompt
 from polylect.vocab.events import Ask, AskClosed, Event, TextDelta, TurnEnded

@@ -13,19 +13,20 @@ from machine import PATIENCE
 BEFORE_READY = {
     "polylect",
     "polylect.app",
-    "polylect.app.args",
-    "polylect.app.config",
+    "polylect.app.startup",
+    "polylect.app.startup.args",
+    "polylect.app.startup.config",
     "polylect.app.main",
-    "polylect.app.start",
+    "polylect.app.startup.start",
     "polylect.dialects",
     "polylect.dialects.jsonstream",
     "polylect.dialects.jsonstream.ready",
     "polylect.dialects.jsonstream.versions",
-    "polylect.engine",
-    "polylect.engine.folder",
+    "polylect.sessions",
+    "polylect.sessions.folder",
     "polylect.providers",
     "polylect.providers.check",
-    "polylect.providers.known",
+    "polylect.providers.known_models",
     "__future__",
     "_json",
     "fcntl",
@@ -36,8 +37,18 @@ _CLAUDE = ("--output-format", "stream-json", "--input-format", "stream-json", "-
 _INITIALIZE = b'{"type":"control_request","request_id":"r1","request":{"subtype":"initialize","hooks":null}}\n'
 FACES: dict[str, tuple[tuple[str, ...], set[str], bytes, str]] = {
     "jsonstream": (("--json-stream",), set(), b'{"type":"ping"}\n', '{"type":"pong"}'),
-    "omp": (("--mode", "rpc"), {"polylect.app.omp_face"}, b'{"type":"get_state"}\n', '"command":"get_state"'),
-    "claude": (_CLAUDE, {"polylect.app.claude_face"}, _INITIALIZE, '"type":"control_response"'),
+    "omp": (
+        ("--mode", "rpc"),
+        {"polylect.app.stand_in", "polylect.app.stand_in.omp_flags"},
+        b'{"type":"get_state"}\n',
+        '"command":"get_state"',
+    ),
+    "claude": (
+        _CLAUDE,
+        {"polylect.app.stand_in", "polylect.app.stand_in.claude_flags"},
+        _INITIALIZE,
+        '"type":"control_response"',
+    ),
 }
 """By wire: its flags, what it needs beyond the handful, a first request, and what is in the answer."""
 FIRST = {"jsonstream": b'{"type":"ready"', "omp": b'{"type":"ready"}\n', "claude": b""}
@@ -64,7 +75,7 @@ before = set(sys.modules)
 
 class Spy:
     def find_spec(self, name, path=None, target=None):
-        if name == "polylect.app.lazy":  # the first import after `ready`
+        if name == "polylect.app.startup.lazy":  # the first import after `ready`
             os.write(2, json.dumps(sorted(set(sys.modules) - before)).encode())
             os._exit(0)
 
@@ -123,7 +134,7 @@ def test_a_first_request_is_answered_without_what_only_a_turn_needs(tmp_path: Pa
         )
     assert answer.encode() in done.stdout
     imported = set(json.loads(done.stderr))
-    assert "polylect.engine.loop" in imported
+    assert "polylect.engine.turn.loop" in imported
     imported -= BUT.get(face, set())
     assert not {name: why for name, why in NOT_FOR_A_FIRST_ANSWER.items() if name in imported}
     assert not [name for name in imported if name.startswith("polylect.dialects.") and is_of_others(name, face)]

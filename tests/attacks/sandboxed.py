@@ -16,7 +16,7 @@ class Session:
     """The sandbox of one session, and those who run its commands."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
-        from polylect.tools.processes import Custody
+        from polylect.tools.process.custody import Custody
         from polylect.tools.sandbox import Sandbox
 
         self._workspace, self._env = plan["workspace"], {"PATH": os.environ["PATH"], **plan["env"]}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine_process import Place, approve, message
-from polylect.vocab.child_environment import command_environment, server_environment
+from polylect.system.child_environment import command_environment, server_environment
 
 KEYS = [
     "GITHUB_TOKEN",

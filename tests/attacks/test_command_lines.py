@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from machine import PATIENCE
-from polylect.engine.command_rules import commands_in, why_not
-from polylect.engine.rules import parse
+from polylect.permissions.command_rules import commands_in, why_not
+from polylect.permissions.rules import parse
 
 BASH = shutil.which("bash") or ""
 SORT = shutil.which("sort") or ""

@@ -19,7 +19,7 @@ from machine import within
 LONG = '[[reply]]\nsay = [{ text = "0123456789abcdef", repeat = 200000 }]'
 _IMPATIENT = """
 import sys
-from polylect.app import serve
+from polylect.app.serving import serve
 from polylect.app.main import main
 serve._PATIENCE = float(sys.argv.pop(1))
 raise SystemExit(main())

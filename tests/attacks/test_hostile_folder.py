@@ -16,7 +16,7 @@ from engine_process import Engine, Place, launcher
 from machine import PATIENCE
 from polylect.host import EngineDied, connect
 from polylect.host.sessions import list_sessions
-from polylect.search_paths import absolute_entries, absolute_only, program_on
+from polylect.system.search_paths import absolute_entries, absolute_only, program_on
 
 MODULES = (
     *("asyncio", "json", "tomllib", "msgspec", "httptools", "re", "random", "typing", "logging", "subprocess"),

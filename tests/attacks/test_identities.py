@@ -10,20 +10,20 @@ from doubles import Echo, converse
 from doubles_extensions import extended
 from doubles_mcp import Stage, on_stage, script
 from engine_process import Engine, Place
-from polylect.engine.agents import Spawn
-from polylect.engine.exit_plan import ExitPlanMode
-from polylect.engine.gate import Wanted, verdict
-from polylect.engine.one_agent import OneAgent
-from polylect.engine.personas import Persona
-from polylect.engine.rules import parse
-from polylect.engine.script import Script
-from polylect.engine.settings import MODES, Mode, Settings
-from polylect.engine.structured import NAME as STRUCTURED
+from polylect.engine.settings import MODES, Settings
+from polylect.engine.subagents.one_agent import OneAgent
+from polylect.engine.subagents.personas import Persona
+from polylect.engine.subagents.spawn import Spawn
+from polylect.engine.tools.exit_plan import ExitPlanMode
+from polylect.engine.tools.script import Script
+from polylect.engine.turn.structured import NAME as STRUCTURED
 from polylect.mcp.names import long_name, name_fault, name_for
+from polylect.permissions.gate import Wanted, verdict
+from polylect.permissions.rules import parse
 from polylect.providers.scripted import Scripted
 from polylect.tools.standard import standard_tools
 from polylect.vocab.commands import Answer, Command, Hello, Prompt
-from polylect.vocab.content import Category, Origin, Rule
+from polylect.vocab.content import Category, Mode, Origin, Rule
 from polylect.vocab.events import Ask, Event, Notice, ToolFinished
 from polylect.vocab.tool_names import BUILTIN, is_reserved
 

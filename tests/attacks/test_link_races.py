@@ -19,11 +19,11 @@ import pytest
 from doubles import Played, Talk, run
 from doubles_tools import FolderContext, with_worker
 from machine import PATIENCE
-from polylect.engine.store import MemoryStore
-from polylect.tools.programs import find_program
+from polylect.sessions.store import MemoryStore
+from polylect.tools.builtin.write import Write
+from polylect.tools.process.programs import find_program
 from polylect.tools.sandbox import Sandbox
 from polylect.tools.standard import standard_tools
-from polylect.tools.write import Write
 from polylect.vocab.commands import Prompt, Rewind
 from polylect.vocab.content import Failure, Text, ToolCall
 from polylect.vocab.events import Settled
@@ -46,7 +46,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def landlock() -> bool:
     try:
-        from polylect.tools.sandbox_landlock import OLDEST, version
+        from polylect.tools.sandbox.landlock import OLDEST, version
 
         return version() >= OLDEST
     except (ImportError, AttributeError, OSError):

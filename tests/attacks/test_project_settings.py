@@ -12,15 +12,15 @@ import pytest
 from engine_process import Place
 from machine import within
 from polylect import plug
-from polylect.app import config, project_settings
-from polylect.app.config import ConfigError, Values
-from polylect.app.project_settings import ALLOWED, LONGEST_RULE, MOST_RULES
-from polylect.engine.personas import find_personas
-from polylect.engine.prompt_files import find_prompt_files
+from polylect.app.startup import config, project_settings
+from polylect.app.startup.config import ConfigError, Values
+from polylect.app.startup.project_settings import ALLOWED, LONGEST_RULE, MOST_RULES
+from polylect.engine.commands.prompt_files import find_prompt_files
+from polylect.engine.subagents.personas import find_personas
 from polylect.providers.check import PROVIDERS, check
 from polylect.providers.settings import ProviderSettings
 from polylect.providers.vertex import open_provider as open_vertex
-from polylect.tools.skills import find_skills
+from polylect.tools.files.skills import find_skills
 from polylect.vocab.errors import ProviderError
 
 DOCS = Path(__file__).parents[2] / "docs"

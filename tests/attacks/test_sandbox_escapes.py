@@ -19,8 +19,8 @@ import msgspec
 import pytest
 
 from machine import PATIENCE
-from polylect.search_paths import program_on
-from polylect.tools.processes import Custody
+from polylect.system.search_paths import program_on
+from polylect.tools.process.custody import Custody
 from polylect.vocab.errors import ToolError
 
 OTHER = 65534
@@ -30,7 +30,7 @@ _AS_OTHER = ("setpriv", f"--reuid={OTHER}", f"--regid={OTHER}", "--clear-groups"
 
 
 _PATHS = os.pathsep.join((str(Path(__file__).parents[2] / "src"), str(Path(msgspec.__file__).parents[1])))
-_IMPORT = "import sys; from polylect.tools.sandbox_landlock import version; sys.exit(version() < 3)"
+_IMPORT = "import sys; from polylect.tools.sandbox.landlock import version; sys.exit(version() < 3)"
 
 
 def _tried(user: str, *argv: str) -> str:
@@ -284,7 +284,7 @@ def test_sockets_of_other_programs_are_out_of_reach(yard: Yard) -> None:
 
 @behind_landlock
 def test_abstract_sockets_are_out_of_reach_of_landlock_too(yard: Yard) -> None:
-    from polylect.tools.sandbox_landlock import SCOPES, version
+    from polylect.tools.sandbox.landlock import SCOPES, version
 
     if version() < SCOPES:
         pytest.skip("this kernel cannot fence abstract sockets in")

@@ -8,9 +8,9 @@ import pytest
 
 from engine_process import Place, message
 from machine import PATIENCE
-from polylect.app.project_settings import LONGEST_RULE, MOST_RULES
-from polylect.engine.gate import Wanted, verdict
-from polylect.engine.rulebook import rules_in
+from polylect.app.startup.project_settings import LONGEST_RULE, MOST_RULES
+from polylect.permissions.gate import Wanted, verdict
+from polylect.permissions.rulebook import rules_in
 
 RULES = """
 [tools]

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from engine_process import Place
-from polylect.engine import attach
-from polylect.engine.attach import AttachmentError
-from polylect.engine.instructions import instructions
-from polylect.engine.prompt_files import find_prompt_files
-from polylect.engine.reading_rules import reading_fault
-from polylect.engine.rules import parse
-from polylect.plain_files import open_resolved
-from polylect.tools.sandbox_policy import git_paths
+from polylect.engine.commands.prompt_files import find_prompt_files
+from polylect.engine.context import attachments
+from polylect.engine.context.attachments import AttachmentError
+from polylect.engine.context.instructions import instructions
+from polylect.engine.context.reading_rules import reading_fault
+from polylect.permissions.rules import parse
+from polylect.system.plain_files import open_resolved
+from polylect.tools.sandbox.policy import git_paths
 from polylect.vocab.content import File
 from repositories import make_git_directory
 
@@ -151,7 +151,7 @@ def test_what_was_checked_is_what_is_read(tmp_path: Path, way: str, what: str) -
             files = find_prompt_files((str(tmp_path), str(work)), fault=fault)
             return "".join(file.text for file in files.values())
         try:
-            return str(attach.blocks("", [File(f"part/{name}")], str(work), fault))
+            return str(attachments.blocks("", [File(f"part/{name}")], str(work), fault))
         except AttachmentError:
             return ""
 

@@ -14,7 +14,7 @@ from attacks.test_deafness import END, asks_for, call, ended, prompted, toml
 from doubles_tools import processes_with, watched
 from engine_process import Engine, Place
 from machine import within
-from polylect.tools.tree import descendants
+from polylect.tools.process.process_tree import descendants
 
 NAME = "a" * 200
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from apis.test_histories import TOOLS, VENDORS
 from doubles import check_history
 from engine_process import Engine, Frame, Place
-from polylect.engine import log
-from polylect.engine.blobs import named
-from polylect.engine.recall import CUT_OFF, Recalled, missing_results, words
+from polylect.sessions import log
+from polylect.sessions.blobs import named
+from polylect.sessions.replay import CUT_OFF, Recalled, missing_results, words
 from polylect.vocab.content import Message, ToolResult
 from polylect.vocab.entries import Opened
 from polylect.vocab.ports import ModelRequest

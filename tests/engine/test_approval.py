@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from doubles import Act, Echo, Edit, Played, Run, Show, Stubborn, Talk, converse, run
-from polylect.engine.store import MemoryStore
 from polylect.providers.scripted import Scripted
+from polylect.sessions.store import MemoryStore
 from polylect.vocab.commands import Answer, Cancel, Command, Prompt
 from polylect.vocab.content import UNPARSED, Rule, ToolCall, ToolResult
 from polylect.vocab.events import Ask, AskClosed, Event, Reply, ToolFinished, ToolStarted

@@ -8,8 +8,8 @@ import pytest
 
 from doubles import Echo, Fail, Run, Talk, converse, run
 from doubles_extensions import loaded, written
-from polylect.engine.store import MemoryStore
 from polylect.providers.scripted import Scripted
+from polylect.sessions.store import MemoryStore
 from polylect.vocab.commands import Answer, Command, Compact, Hello, HostReply, Prompt
 from polylect.vocab.content import Message, Text
 from polylect.vocab.events import (

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from doubles import Log, Talk, converse, run
-from polylect.engine.recall import words
-from polylect.engine.session import Session
 from polylect.providers.scripted import Scripted
+from polylect.sessions.replay import words
+from polylect.sessions.session import Session
 from polylect.vocab.commands import Cancel, Prompt, Steer
 from polylect.vocab.events import Reply, StepStarted, TurnEnded
 

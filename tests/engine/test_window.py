@@ -12,9 +12,9 @@ from apis.test_histories import check_anthropic, check_chat, check_responses
 from doubles import Echo, Talk
 from e2e import vendors
 from e2e.service import VENDORS
-from polylect.engine.store import MemoryStore
 from polylect.plug import load
 from polylect.providers.settings import ProviderSettings
+from polylect.sessions.store import MemoryStore
 from polylect.vocab.commands import Prompt
 from polylect.vocab.content import Block, Text, ToolCall
 from polylect.vocab.events import CompactionEnded, StepStarted, TurnEnded

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from engine_process import Place, message
-from polylect.app import config
+from polylect.app.startup import config
 from polylect.extensions import api
 from polylect.extensions.shell_hooks import MOMENTS
 

@@ -8,9 +8,9 @@ import pytest
 
 from doubles import Echo, Hang, Log, Run, Talk, converse, run
 from doubles_extensions import extended, loaded, written
-from polylect.engine.session import Session
-from polylect.engine.store import MemoryStore
 from polylect.providers.scripted import Scripted
+from polylect.sessions.session import Session
+from polylect.sessions.store import MemoryStore
 from polylect.vocab.answers import CommandCard
 from polylect.vocab.commands import Answer, Cancel, Command, Compact, Hello, Prompt
 from polylect.vocab.content import Document, Message, Text

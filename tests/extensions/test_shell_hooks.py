@@ -10,9 +10,9 @@ import pytest
 
 from doubles import Echo, Run, Talk, converse, run
 from doubles_extensions import loaded
-from polylect.engine.store import MemoryStore
 from polylect.extensions.shell_hooks import opinion_of
 from polylect.providers.scripted import Scripted
+from polylect.sessions.store import MemoryStore
 from polylect.vocab.commands import Answer, Cancel, Command, Compact, Prompt
 from polylect.vocab.content import Message, Text
 from polylect.vocab.events import Ask, CompactionEnded, Event, Extra, Notice, TextDelta, ToolFinished, TurnEnded

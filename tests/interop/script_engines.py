@@ -10,11 +10,11 @@ from interop import omp_peers
 from interop.claude_model import Model
 from polylect import plug
 from polylect.app.embed import InProcess
-from polylect.engine.store import MemoryStore
 from polylect.host import Agent, connect
-from polylect.host.known import ENGINES as KNOWN
+from polylect.host.engine_registry import ENGINES as KNOWN
 from polylect.providers.anthropic import open_provider
 from polylect.providers.settings import ProviderSettings
+from polylect.sessions.store import MemoryStore
 
 MODEL = "claude-sonnet-4-5"
 READY_WITHIN = 60.0

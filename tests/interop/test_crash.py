@@ -7,7 +7,7 @@ import pytest
 
 from e2e.crashes import survives
 from engine_process import Place, say_once
-from polylect.engine import catalogue, log
+from polylect.sessions import catalogue, log
 
 pytestmark = pytest.mark.interop
 

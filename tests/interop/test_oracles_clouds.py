@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 from e2e.vendors import anthropic
 from polylect.apis.bedrock_stream import Frames
-from polylect.providers.google_token import TOKEN_URL, Credentials, assertion
-from polylect.providers.sigv4 import Keys, signed
+from polylect.providers.auth.google_token import TOKEN_URL, Credentials, assertion
+from polylect.providers.auth.sigv4 import Keys, signed
 from polylect.vocab.content import Text, ToolCall
 from polylect.wire import eventstream
 from polylect.wire.http1 import quoted

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from polylect.mcp.configured import ServerError, servers_from
-from polylect.vocab.child_environment import server_environment
+from polylect.system.child_environment import server_environment
 from polylect.vocab.content import Server
 
 TEXT = """

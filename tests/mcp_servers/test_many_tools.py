@@ -8,10 +8,10 @@ import pytest
 
 from doubles_mcp import CallContext, Stage, on_stage, script
 from polylect.mcp.large import Pages
-from polylect.mcp.place import Fault
 from polylect.mcp.servers import MOST_TOLD
 from polylect.mcp.tool import Listed
-from polylect.tools.tool_search import ToolSearch
+from polylect.mcp.values import Fault
+from polylect.tools.builtin.tool_search import ToolSearch
 from polylect.vocab.content import Server
 from polylect.vocab.ports import Tool
 

@@ -120,7 +120,7 @@ import asyncio, sys
 if sys.argv[1] == "without":
     sys.modules["mcp"] = None
 from polylect.mcp.servers import Servers
-from polylect.tools.processes import Custody
+from polylect.tools.process.custody import Custody
 from polylect.vocab.content import Server
 assert "mcp.client" not in sys.modules and "pydantic" not in sys.modules
 

@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
+from polylect.providers.auth.sigv4 import Keys, signed
 from polylect.providers.bedrock import Bedrock
 from polylect.providers.settings import ProviderSettings
-from polylect.providers.sigv4 import Keys, signed
 from polylect.vocab.content import Message, Text
 from polylect.vocab.errors import ProviderError
 from polylect.vocab.ports import ModelRequest

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from polylect.providers.script import parse_script
 from polylect.providers.scripted import Scripted
+from polylect.providers.scripted.parse import parse_script
 from polylect.vocab.content import Block, Message, Text, ToolCall, ToolResult
 from polylect.vocab.ports import BlockDone, ModelRequest
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from polylect.providers.script import build_script, check_script, parse_script
-from polylect.providers.scripted import BUILT_IN
+from polylect.providers.scripted.parse import build_script, check_script, parse_script
+from polylect.providers.scripted.provider import BUILT_IN
 
 BAD = {
     "": "it has no reply; add a [[reply]] or a [[turn]]",

@@ -9,7 +9,7 @@ import pytest
 
 from polylect.providers.anthropic import messages_url
 from polylect.providers.check import check
-from polylect.providers.faults import Service
+from polylect.providers.http.error_kinds import Service
 from polylect.providers.models import Catalogue
 from polylect.providers.openai import base_url
 from polylect.providers.settings import ProviderSettings

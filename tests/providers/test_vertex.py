@@ -6,7 +6,7 @@ from urllib.parse import parse_qs
 import msgspec
 import pytest
 
-from polylect.providers.rsa import read_key
+from polylect.providers.auth.rsa import read_key
 from polylect.providers.settings import ProviderSettings
 from polylect.providers.vertex import Vertex
 from polylect.vocab.content import Message, Text

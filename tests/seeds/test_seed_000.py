@@ -12,14 +12,14 @@ import pytest
 
 from dialects.pair import env
 from engine_process import PATIENCE, Engine, Frame, Place, approve
-from polylect.dialects.jsonstream import frames
-from polylect.dialects.jsonstream.engine_side import EngineSide
+from polylect.dialects.jsonstream.engine.codec import EngineSide
+from polylect.dialects.jsonstream.frames import table as frames
 from polylect.vocab.commands import MalformedCommand, UnknownCommand
 from polylect.vocab.events import Ask, Ready, ToolCalled, TurnStarted
 from seeds.walk import Statements, Untested, lost
 
 HERE = Path(__file__).parent
-CODEC = "dialects/jsonstream/test_"
+CODEC = "dialects/jsonstream/"
 DESKTOP = "hosts/test_wayland_desktop.py::test_row_"
 E2E = "e2e/test_"
 EXAMPLES = "app/test_embed.py::test_an_example_prints_what_stands_below_it"
@@ -57,8 +57,8 @@ STATEMENTS: Statements = {
         E2E + "slow_hosts.py::test_a_host_that_reads_one_byte_at_a_time_gets_everything",
     ),
     "the order of events is kept when sub-agents speak at the same time": (
-        CODEC + "conversations.py::TestConversation",
-        CODEC + "families.py::test_a_whole_family_arrives_lane_by_lane",
+        CODEC + "test_conversations.py::TestConversation",
+        CODEC + "frames/test_families.py::test_a_whole_family_arrives_lane_by_lane",
     ),
     # Relay sinks.
     "what the engine says can go elsewhere than to stdout": (EXAMPLES,),
@@ -77,10 +77,10 @@ STATEMENTS: Statements = {
     "later ones are rejected with a protocol error": ("test_a_server_that_comes_too_late_is_a_protocol_error",),
     "the first message begins the turns": ("test_a_turn_over_two_pipes",),
     "a ready that tells only two capabilities is enough": (
-        CODEC + "host_side.py::test_a_ready_with_two_capabilities_is_enough",
+        CODEC + "host/test_codec.py::test_a_ready_with_two_capabilities_is_enough",
     ),
     "the example exchange with a server": (
-        CODEC + "golden.py::test_a_conversation_is_understood_and_can_be_said_again",
+        CODEC + "test_golden.py::test_a_conversation_is_understood_and_can_be_said_again",
     ),
     # Commands.
     "there are ten commands": ("test_there_are_ten_commands",),
@@ -92,18 +92,18 @@ STATEMENTS: Statements = {
         DESKTOP + "21_a_question_has_its_name_and_labels_and_the_answer_is_the_label",
     ),
     "tool_approve.scope says how far a yes reaches": (
-        CODEC + "engine_side.py::test_a4_a_scope_becomes_a_standing_rule",
+        CODEC + "engine/test_codec.py::test_a4_a_scope_becomes_a_standing_rule",
         "engine/test_approval.py::test_A4_what_is_always_allowed_is_not_asked_for_again",
     ),
     "tool_deny rejects, with a reason": (DESKTOP + "19_every_request_is_closed",),
     "approval_resume resumes a suspended turn, where hitl_suspend is on": (
-        CODEC + "families.py::test_a_running_call_that_needs_a_yes_suspends_the_turn",
-        CODEC + "families.py::test_a_suspended_turn_is_resumed_from_the_other_end",
+        CODEC + "frames/test_families.py::test_a_running_call_that_needs_a_yes_suspends_the_turn",
+        CODEC + "frames/test_families.py::test_a_suspended_turn_is_resumed_from_the_other_end",
     ),
     "set_mode knows default, auto_edit and force": ("test_the_three_modes",),
     "set_config leaves alone what it does not name": (
-        CODEC + "engine_side.py::test_set_config_names_only_what_was_named",
-        "engine/test_configure.py::test_settings_that_are_not_named_stay",
+        CODEC + "engine/test_codec.py::test_set_config_names_only_what_was_named",
+        "engine/commands/test_configure.py::test_settings_that_are_not_named_stay",
     ),
     "add_mcp_server has the transports stdio, sse and streamable-http": ("test_the_three_transports",),
     "init_history begins the conversation with what was before": (

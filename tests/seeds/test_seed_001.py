@@ -8,14 +8,14 @@ import msgspec
 import pytest
 
 from engine_process import Engine, Frame, Place
-from polylect.dialects.omp.frames import EVENTS, REQUESTS
+from polylect.dialects.omp.frames.table import EVENTS, REQUESTS
 from seeds.walk import Statements, Untested, lost
 
 COMMANDS = "dialects/omp/test_engine_commands.py::test_"
 TURNS = "dialects/omp/test_engine_turns.py::test_"
 DIALOGS = "dialects/omp/test_engine_dialogs.py::test_"
 EDGES = "dialects/omp/test_engine_edges.py::test_"
-STEERS = "engine/test_steers.py::test_"
+STEERS = "engine/turn/test_steering.py::test_"
 
 STATEMENTS: Statements = {
     # Starting.

@@ -13,14 +13,14 @@ from dialects.claude.host_talk import INIT, RESULT, Frame, Host, assistant, brie
 from dialects.claude.host_talk import tool_result as returned
 from dialects.pair import Pair
 from polylect.dialects.claude.dialect import DIALECT
-from polylect.dialects.claude.translator import fingerprint
+from polylect.dialects.claude.host.deduplicate import fingerprint
 from polylect.vocab import events as e
 from polylect.vocab.commands import Prompt
 from polylect.vocab.content import Text, Thinking
 from seeds.walk import Statements, Untested, lost
 
-HOST = "dialects/claude/test_host_side.py::test_"
-TRANSLATOR = "dialects/claude/test_translator.py::test_"
+HOST = "dialects/claude/host/test_codec.py::test_"
+TRANSLATOR = "dialects/claude/host/test_deduplicate.py::test_"
 INTEROP = "interop/test_claude_engine.py::test_"
 
 STATEMENTS: Statements = {

@@ -7,16 +7,17 @@ import pytest
 
 from dialects.pair import env
 from engine_process import Place
-from polylect.dialects.jsonstream import frames, shapes
 from polylect.dialects.jsonstream.dialect import DIALECT
+from polylect.dialects.jsonstream.frames import base as shapes
+from polylect.dialects.jsonstream.frames import table as frames
 from polylect.dialects.jsonstream.versions import FAMILIES, FLAGS, MODES
 from polylect.vocab.content import Abilities
 from polylect.vocab.events import Ready
 from seeds.walk import Statements, Untested, lost
 
 CONTRACT = "dialects/jsonstream/test_contract.py::test_"
-FAMILY = "dialects/jsonstream/test_families.py::test_"
-ENGINE = "dialects/jsonstream/test_engine_side.py::test_"
+FAMILY = "dialects/jsonstream/frames/test_families.py::test_"
+ENGINE = "dialects/jsonstream/engine/test_codec.py::test_"
 GOLDEN = "dialects/jsonstream/test_golden.py::test_a_conversation_is_understood_and_can_be_said_again"
 
 STATEMENTS: Statements = {
@@ -48,11 +49,11 @@ STATEMENTS: Statements = {
     ),
     "budget_exceeded is always on": ("test_four_diagnostics_are_always_on", GOLDEN),
     "it fires once, for the first cap": (
-        "engine/test_budget.py::test_a_sessions_cap_is_told_once_and_ends_every_later_turn",
+        "engine/turn/test_budget.py::test_a_sessions_cap_is_told_once_and_ends_every_later_turn",
     ),
     "tool_panicked is always on, beside the result of the call": (
         "test_four_diagnostics_are_always_on",
-        "engine/test_turn.py::test_L1_a_tool_that_fails_or_crashes_ends_its_call_and_not_the_turn",
+        "engine/turn/test_turn.py::test_L1_a_tool_that_fails_or_crashes_ends_its_call_and_not_the_turn",
         GOLDEN,
     ),
     "plugin_registration_failed is always on": (

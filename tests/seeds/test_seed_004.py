@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from engine_process import Frame, Place, approve
-from polylect.app.args import FLAGS
+from polylect.app.startup.args import FLAGS
 from polylect.dialects.jsonstream import events
-from polylect.dialects.jsonstream.frames import EVENTS
-from polylect.engine.agents import Spawn
+from polylect.dialects.jsonstream.frames.table import EVENTS
+from polylect.engine.subagents.spawn import Spawn
 from polylect.providers.check import check
 from polylect.tools.standard import standard_tools
 from polylect.vocab.content import Failure
@@ -63,7 +63,7 @@ STATEMENTS: Statements = {
     "tool_result has status, output and output_type": (GOLDEN, AIONUI + "11_results_have_the_words_that_cards_know"),
     "long output is truncated": ("tools/test_standard.py::test_a_text_is_cut_in_the_middle_and_the_count_is_right",),
     "an Edit answers with a diff and the file's path": (PLAYED + "an_edit_answers_with_a_diff_and_the_path", GOLDEN),
-    "an image is base64": ("dialects/jsonstream/test_engine_side.py::test_an_image_travels_as_base64",),
+    "an image is base64": ("dialects/jsonstream/engine/test_codec.py::test_an_image_travels_as_base64",),
     "tool_cancelled says that it was denied or cancelled": (
         "e2e/test_stop.py::test_stop_during_a_tool_cancels_it_visibly_and_leaves_no_process",
         PLAYED + "the_reason_of_a_denial_reaches_the_model",
@@ -84,7 +84,7 @@ STATEMENTS: Statements = {
     ),
     "files are attached": (
         INPUT + "an_attached_text_reaches_the_model",
-        "engine/test_attach.py::test_T7_text_goes_as_text_images_as_images_and_the_rest_is_named",
+        "engine/context/test_attachments.py::test_T7_text_goes_as_text_images_as_images_and_the_rest_is_named",
     ),
     "stop aborts: the model's request": ("e2e/test_stop.py::test_stop_during_text_ends_the_turn_and_nothing_else",),
     "stop aborts: a running tool": (
@@ -140,7 +140,7 @@ STATEMENTS: Statements = {
     ),
     # Settings.
     "every flag of the table": (
-        "app/test_args.py::test_every_flag_of_seed_004_is_known",
+        "app/startup/test_args.py::test_every_flag_of_seed_004_is_known",
         "test_every_provider_of_the_seed_is_known",
     ),
     "--system-prompt reaches the model": ("test_a_system_prompt_reaches_the_model",),

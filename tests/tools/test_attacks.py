@@ -15,7 +15,7 @@ from doubles_tools import FolderContext, use
 from engine_process import Place, message
 from machine import within
 from polylect.apis.arguments import tool_call
-from polylect.tools import files
+from polylect.tools.files import regular_files
 from polylect.tools.standard import standard_tools
 from polylect.vocab.content import UNPARSED
 
@@ -53,7 +53,7 @@ def on_file(path: str) -> list[tuple[str, dict[str, Any]]]:
 def test_P2_no_tool_follows_a_way_out(context: FolderContext, tmp_path: Path, way: str) -> None:
     (tmp_path / "work" / "link").symlink_to("../secret.txt")
     (tmp_path / "work" / "folder").symlink_to("..")
-    context.seen[str(tmp_path / "secret.txt")] = files.Stamp((tmp_path / "secret.txt").stat())
+    context.seen[str(tmp_path / "secret.txt")] = regular_files.Stamp((tmp_path / "secret.txt").stat())
     for name, args in on_file(way):
         result = use(context, name, **args)
         assert SECRET not in result.output, (name, args)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from doubles_tools import FolderContext, use
-from polylect.tools.limits import Capture, cut_middle
 from polylect.tools.standard import standard_tools
+from polylect.tools.text.truncate import Capture, cut_middle
 from polylect.vocab.ports import Tool
 
 REQUIRED = {

@@ -8,21 +8,21 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-from polylect.app.inside import Inside, Say, plenty
-from polylect.app.mcp import open_servers
+from polylect.app.serving.in_process import Inside, Say, plenty
+from polylect.app.serving.mcp_servers import open_servers
 from polylect.dialects.base import EngineSide, Env
 from polylect.engine.agent import Agent
 from polylect.engine.engine import Engine
 from polylect.engine.hooks import NoHooks
-from polylect.engine.session import Session
 from polylect.engine.settings import Settings
-from polylect.engine.store import MemoryStore
 from polylect.extensions.extensions import Extensions
-from polylect.tools.processes import Custody
-from polylect.tools.sandbox import Sandbox
+from polylect.sessions.session import Session
+from polylect.sessions.store import MemoryStore
+from polylect.system.child_environment import command_environment
+from polylect.tools.process.custody import Custody
+from polylect.tools.sandbox.sandbox import Sandbox
 from polylect.tools.standard import standard_tools
 from polylect.tools.worker.pool import WorkerPool
-from polylect.vocab.child_environment import command_environment
 from polylect.vocab.commands import Command
 from polylect.vocab.content import Abilities
 from polylect.vocab.events import Event
@@ -56,7 +56,7 @@ async def open_engine(
 ) -> AsyncIterator[Engine]:
     """`handle` takes commands; `say` is called with every event, at once and in order, and must not wait.
 
-    Of `env`, which is `os.environ` if nothing is said, commands see what `vocab/child_environment.py` lists, and what
+    Of `env`, which is `os.environ` if nothing is said, commands see what `system/child_environment.py` lists, and what
     `env_names` adds to that (`"NAME"` or `"PREFIX_*"`). `room` is awaited between batches of the model's words: a sink
     that is full makes the model wait there. The commands of the standard tools run in the `sandbox`. `extensions` are
     files, `hooks` the table of the settings of that name; StartError is raised if an extension cannot be loaded.

@@ -5,7 +5,7 @@ import os
 import sys
 
 from polylect import __version__
-from polylect.app.args import UsageError, parse
+from polylect.app.startup.args import UsageError, parse
 
 _STAND_IN = {"aionrs": "0.1.0", "wayland-core": "0.2.0", "wcore": "0.2.0"}
 """Names of programs we stand in for, and the protocol their hosts speak."""
@@ -97,7 +97,7 @@ def serve(name: str, words: list[str]) -> int:
             print(_HELP, end="")
             return 0
         if told := next((name for name in ("config_path", "init_config", "list_sessions") if options.get(name)), ""):
-            from polylect.app.tell import tell
+            from polylect.app.startup.quick_answers import tell
 
             return tell(told, dict(os.environ))
         if not options.get("json_stream"):
@@ -105,7 +105,7 @@ def serve(name: str, words: list[str]) -> int:
         if rest:
             raise UsageError(f"{rest[0]!r} is not a flag; a prompt is sent as a message on stdin")
         options.setdefault("protocol", _STAND_IN.get(name, "0.2.0"))
-        from polylect.app.start import start
+        from polylect.app.startup.start import start
     except UsageError as error:
         _complain(error)
         return 2
@@ -113,7 +113,7 @@ def serve(name: str, words: list[str]) -> int:
 
 
 def _complain(error: UsageError, program: str = "polylect") -> None:
-    from polylect.app.terminal import print_error  # re: 8 ms, and only for an error
+    from polylect.app.cli.terminal import print_error  # re: 8 ms, and only for an error
 
     print_error(error, program)
 
@@ -127,27 +127,27 @@ def _face(words: list[str]) -> str:
 
 
 def _stand_in(face: str, name: str, words: list[str]) -> int:
-    from polylect.app.start import start
+    from polylect.app.startup.start import start
 
     try:
         if face == "omp":
-            from polylect.app import omp_face
+            from polylect.app.stand_in import omp_flags
 
-            options = omp_face.options(words, name)
+            options = omp_flags.options(words, name)
         else:
-            from polylect.app import claude_face
+            from polylect.app.stand_in import claude_flags
 
-            options = claude_face.options(words, dict(os.environ))
+            options = claude_flags.options(words, dict(os.environ))
     except UsageError as error:
         _complain(error, "error")
         return 1
     if options.get("version"):
-        print(f"{claude_face.VERSION} (Claude Code)" if name == "claude" else f"{name} {__version__}")
+        print(f"{claude_flags.VERSION} (Claude Code)" if name == "claude" else f"{name} {__version__}")
         return 0
     if options.get("help"):
         print(_HELP, end="")
         return 0
-    if face == "claude" and not claude_face.has_prompt(options):
+    if face == "claude" and not claude_flags.has_prompt(options):
         print("error: there is no prompt: give it as an argument, or on stdin", file=sys.stderr)
         return 1
     return start(options)
@@ -156,7 +156,7 @@ def _stand_in(face: str, name: str, words: list[str]) -> int:
 def _help_of(command: str) -> str:
     from importlib import import_module
 
-    usage: str = import_module(f"polylect.app.{command}").USAGE
+    usage: str = import_module(f"polylect.app.cli.{command}").USAGE
     return usage
 
 
@@ -164,7 +164,7 @@ def _what_to_do(words: list[str]) -> str:
     wires = "--json-stream, --mode rpc, --output-format stream-json"
     said = f"say what to do: {wires} or one of {', '.join(_COMMANDS)}; see polylect --help"
     if words:
-        from polylect.app.nearest import hint  # only for an error
+        from polylect.app.startup.nearest_word import hint  # only for an error
 
         return f"there is no command {words[0]!r}; {hint(words[0], _COMMANDS, said)}"
     return said
@@ -184,32 +184,32 @@ def _fill_gaps() -> None:
 def _command(words: list[str]) -> int:
     match words[0]:
         case "demo":
-            from polylect.app.demo import main as run
+            from polylect.app.cli.demo import main as run
         case "doctor":
-            from polylect.app.doctor import main as run
+            from polylect.app.cli.doctor import main as run
         case "chat":
-            from polylect.app.chat import main as run
+            from polylect.app.cli.chat import main as run
         case "engines":
-            from polylect.app.engines import main as run
+            from polylect.app.cli.engines import main as run
         case "run":
             return _run(words[1:])
         case "models":
-            from polylect.app.models import main as run
+            from polylect.app.cli.models import main as run
         case "sessions":
-            from polylect.app.sessions import main as run
+            from polylect.app.cli.sessions import main as run
         case _:
-            from polylect.app.link import main as run
+            from polylect.app.cli.link import main as run
     gc.enable()
     return run(words[1:])
 
 
 def _run(words: list[str]) -> int:
-    from polylect.app.lazy import LazyImports
-    from polylect.app.packed import PackedImports
+    from polylect.app.startup.lazy import LazyImports
+    from polylect.app.startup.packed import PackedImports
 
     with PackedImports() as packed:
         with LazyImports():
-            from polylect.app.run import main as run
+            from polylect.app.cli.run import main as run
         gc.enable()
         gc.freeze()
         code = run(words)

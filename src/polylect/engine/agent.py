@@ -8,23 +8,23 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
-from polylect.engine.asks import Asks
-from polylect.engine.budget import Meter
-from polylect.engine.checkpoints import Checkpoints
-from polylect.engine.compact import Compactor
-from polylect.engine.gate import opens
+from polylect.engine.context.prompt import system_prompt
+from polylect.engine.context.reading_rules import reading_fault
 from polylect.engine.hooks import NoHooks, Place
 from polylect.engine.host_calls import HostCalls
-from polylect.engine.prompt import system_prompt
-from polylect.engine.reading_rules import reading_fault
-from polylect.engine.rulebook import Rulebook, configured_rules, rules_in
-from polylect.engine.session import Session
-from polylect.engine.settings import Mode, Settings
-from polylect.engine.spills import spill_folders
-from polylect.engine.steers import Steers
+from polylect.engine.settings import Settings
 from polylect.engine.traces import Record
+from polylect.engine.turn.asks import Asks
+from polylect.engine.turn.budget import Meter
+from polylect.engine.turn.compaction import Compactor
+from polylect.engine.turn.steering import Steers
+from polylect.permissions.gate import opens
+from polylect.permissions.rulebook import Rulebook, rules_in
+from polylect.sessions.checkpoints import Checkpoints
+from polylect.sessions.session import Session
+from polylect.sessions.spills import spill_folders
 from polylect.vocab.commands import Answer
-from polylect.vocab.content import Abilities, Category, Message, PlanItem, Rule, Usage
+from polylect.vocab.content import Abilities, Category, Message, Mode, PlanItem, Rule, Usage
 from polylect.vocab.events import Ask, Event
 from polylect.vocab.hooks import Heard, Hooks, Scene
 from polylect.vocab.ports import Library, Models, Processes, Provider, Servers, Tool, ToolSpec, Worker
@@ -107,7 +107,9 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
 
     def _own_rules(self) -> Rulebook:
         """Those of the configuration. What earlier processes put aside for the model it may still read."""
-        rules = Rulebook(configured_rules(self.settings, _home()))
+        settings = self.settings
+        texts = {"deny": settings.deny, "ask": settings.ask, "allow": settings.allow}
+        rules = Rulebook(rules_in(texts, settings.workspace, _home()))
         for folder in spill_folders(self.session.store):
             rules.add(Rule("path", folder, write=False))
         return rules

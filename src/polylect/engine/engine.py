@@ -11,24 +11,25 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from polylect.engine import attach, offers, queries, switching, user_shell, waking
 from polylect.engine.agent import Agent
-from polylect.engine.agents import Crew, Spawn
-from polylect.engine.changes import Changes
-from polylect.engine.compacts import Compacts, compact
-from polylect.engine.configure import BadSetting
-from polylect.engine.exit_plan import ExitPlanMode
-from polylect.engine.later import LATER, Errands, attempted, session_failure
-from polylect.engine.loop import MOST_REMINDERS
-from polylect.engine.one_agent import OneAgent
-from polylect.engine.personas import described_by, find_personas
-from polylect.engine.pulse import Pulse
-from polylect.engine.rules import BadRule
-from polylect.engine.script import Script
+from polylect.engine.commands import host_capabilities, queries, resume_approval, switch_session, user_shell
+from polylect.engine.commands.background import LATER, Errands, attempted, session_failure
+from polylect.engine.commands.compact import Compacts, compact
+from polylect.engine.commands.configure import BadSetting
+from polylect.engine.commands.settings_changes import Changes
+from polylect.engine.context import attachments
+from polylect.engine.heartbeat import Pulse
 from polylect.engine.settings import Settings
-from polylect.engine.steers import STEER
+from polylect.engine.subagents.one_agent import OneAgent
+from polylect.engine.subagents.personas import described_by, find_personas
+from polylect.engine.subagents.spawn import Crew, Spawn
+from polylect.engine.tools.exit_plan import ExitPlanMode
+from polylect.engine.tools.script import Script
 from polylect.engine.traces import Tracer
-from polylect.engine.turns import Turns
+from polylect.engine.turn.loop import MOST_REMINDERS
+from polylect.engine.turn.steering import STEER
+from polylect.engine.turn.turns import Turns
+from polylect.permissions.rules import BadRule
 from polylect.vocab.commands import (
     AddContext,
     AddServer,
@@ -88,7 +89,7 @@ class Engine:
         self.changes = Changes(self.agent, self.turns, self.crew.finished)
         self._reminded = 0
         self.servers: Servers | None = None
-        self.offers = offers.Offers(self, places)
+        self.offers = host_capabilities.Offers(self, places)
         self.agent.stop_turn = lambda: self.turns.stop(keep=True)
         self.agent.offer_changed, self.agent.hear_command = self.offers.renew, self.offers.slash.hear
         self.agent.wait_for_servers = self._wait_for_servers
@@ -255,8 +256,8 @@ class Engine:
         """What the model will see of it, or why it cannot be taken."""
         try:
             fault = partial(self.agent.reading_fault, chosen=True)
-            content = attach.blocks(command.text, command.attachments, self.settings.workspace, fault)
-        except attach.AttachmentError as error:
+            content = attachments.blocks(command.text, command.attachments, self.settings.workspace, fault)
+        except attachments.AttachmentError as error:
             return Failure("bad_attachment", str(error), "host")
         return Message("user", content) if content else Failure("empty_prompt", "the prompt is empty", "host")
 
@@ -286,7 +287,7 @@ class Engine:
         return None
 
     def _answer(self, command: Answer) -> Failure | None:
-        return None if self.agent.asks.answer(command) else waking.wake(self, command)
+        return None if self.agent.asks.answer(command) else resume_approval.wake(self, command)
 
     def _known_agents(self, settings: dict[str, Any]) -> dict[str, Any]:
         """The host may describe agents; the rest of the settings is left."""
@@ -359,7 +360,7 @@ class Engine:
 
     async def _wait_for_servers(self) -> None:
         if self.servers and self.settings.mcp_wait:
-            from polylect.engine.server_wait import wait_for_servers  # only where there is a server
+            from polylect.engine.turn.server_wait import wait_for_servers  # only where there is a server
 
             await wait_for_servers(self.servers, self.settings.mcp_wait, self.emit)
 
@@ -388,11 +389,11 @@ def _places(workspace: str) -> tuple[str, ...]:
 _AT_ONCE = (Cancel, Answer, HostReply, HostSays)
 """What never waits for another session."""
 _COMMANDS: dict[type[Command], Callable[..., Failure | None]] = {
-    Hello: offers.greet,
-    HostReply: offers.take_reply,
-    HostSays: offers.take_word,
-    OpenSession: switching.open_session,
-    Rewind: switching.rewind,
+    Hello: host_capabilities.greet,
+    HostReply: host_capabilities.take_reply,
+    HostSays: host_capabilities.take_word,
+    OpenSession: switch_session.open_session,
+    Rewind: switch_session.rewind,
     Prompt: Engine._prompt,
     Steer: Engine._steer,
     Cancel: Engine._cancel,

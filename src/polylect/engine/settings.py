@@ -4,11 +4,11 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from polylect.engine.budget import Budget
-from polylect.engine.tidy import Level
+from polylect.engine.context.output_cleanup import Level
+from polylect.engine.turn.budget import Budget
 from polylect.vocab.answers import InterruptMode, QueueMode
+from polylect.vocab.content import Mode
 
-Mode = Literal["default", "auto_edit", "force", "plan", "dont_ask"]
 MODES: tuple[Mode, ...] = ("default", "auto_edit", "force", "plan", "dont_ask")
 
 

@@ -5,8 +5,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from polylect.extensions.book import Book, Command, Hook, Moment, OfferedTool, matcher
-from polylect.extensions.stage import Stage
+from polylect.extensions.hook_runner import Stage
+from polylect.extensions.registry import Book, Command, Hook, Moment, OfferedTool, matcher
 from polylect.vocab.content import Category, Option
 from polylect.vocab.events import Ask, Display, Extra
 from polylect.vocab.hooks import Opinion, StreamRule

@@ -1,8 +1,8 @@
 """All of the user's own code in one session: the `Hooks` of the port.
 
 Loading runs beside the engine. An extension that fails to load is reported and left out, unless it is required: then
-`loaded` raises, and whoever puts the engine together (`app/assembly.py`, `app/embed.py`) ends it before a prompt runs,
-because the extension may be a guard.
+`loaded` raises, and whoever puts the engine together (`app/serving/assembly.py`, `app/embed.py`) ends it before a
+prompt runs, because the extension may be a guard.
 """
 
 import asyncio
@@ -13,11 +13,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from polylect.extensions.api import Polylect
-from polylect.extensions.book import Book, Call, Command, Hook, Moment
 from polylect.extensions.find import Extend, from_file, installed
+from polylect.extensions.hook_runner import Fault, Stage
+from polylect.extensions.registry import Book, Call, Command, Hook, Moment
 from polylect.extensions.rules import watcher
 from polylect.extensions.shell_hooks import ShellHooks, Wrap
-from polylect.extensions.stage import Fault, Stage
 from polylect.extensions.tool import ExtensionTool
 from polylect.vocab import hook_words
 from polylect.vocab.answers import CommandCard

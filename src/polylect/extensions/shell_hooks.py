@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from polylect.extensions.book import Call, Hook, Moment, matcher
+from polylect.extensions.registry import Call, Hook, Moment, matcher
 from polylect.vocab import hook_words
 from polylect.vocab.hooks import Opinion, Scene
 from polylect.vocab.ports import Processes, ToolReturn

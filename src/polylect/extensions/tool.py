@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from polylect.extensions.book import OfferedTool
-from polylect.extensions.stage import Fault, Stage
+from polylect.extensions.hook_runner import Fault, Stage
+from polylect.extensions.registry import OfferedTool
 from polylect.vocab.argument_schema import misfit
 from polylect.vocab.content import Origin
+from polylect.vocab.describe_arguments import arguments
 from polylect.vocab.hooks import Scene
 from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
-from polylect.vocab.shown import arguments
 
 
 class ExtensionTool:

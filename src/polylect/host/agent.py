@@ -24,8 +24,8 @@ from polylect.host.server_starts import BOUND as SERVER_BOUND
 from polylect.host.server_starts import ServerStarts
 from polylect.host.shaping import ask_for_value
 from polylect.host.spent import Spent
+from polylect.host.supported_commands import UNSAID, check
 from polylect.host.turn import Limits, Result, Turn, checked
-from polylect.host.words import UNSAID, check
 from polylect.vocab import answers
 from polylect.vocab.commands import (
     AddContext,

@@ -6,14 +6,14 @@ from typing import Any
 
 from polylect import plug
 from polylect.dialects.base import Dialect
-from polylect.host import known
+from polylect.host import engine_registry
 from polylect.host.agent import Agent
 from polylect.host.asking import Policy
 from polylect.host.link import Link, ProcessLink, Tap
 from polylect.host.offering import HostTool
 from polylect.host.process import Spawn, spawn
 from polylect.host.turn import Limits, checked
-from polylect.search_paths import absolute_only
+from polylect.system.search_paths import absolute_only
 from polylect.vocab.content import Server
 
 
@@ -63,10 +63,10 @@ def connect(
         words = [os.fspath(word) for word in engine]
         wire, argv = _dialect(dialect, version), [_program(words[0]), *words[1:], *flags]
         return Agent(lambda session: ProcessLink(argv, wire, **around), **how)
-    one = known.known(engine)
-    wishes = known.from_here(wishes)
+    one = engine_registry.known(engine)
+    wishes = engine_registry.from_here(wishes)
     if wishes.get("mode") and "mode" not in one.flags:  # then it is told once it listens
-        known.mode_of(one, mode := str(wishes.pop("mode")))
+        engine_registry.mode_of(one, mode := str(wishes.pop("mode")))
         how["settings"] = {"mode": mode, **(settings or {})}
     if limits.cost and "max_cost" in one.flags:  # not every wire tells what a turn costs while it runs
         wishes.setdefault("max_cost", limits.cost)
@@ -75,7 +75,7 @@ def connect(
 
 
 def _to_known(
-    one: known.Known,
+    one: engine_registry.Known,
     wishes: dict[str, Any],
     args: Sequence[str],
     *,
@@ -89,19 +89,19 @@ def _to_known(
     options: dict[str, Any] = {**around, "name": one.name, "install": one.install, **one.options}
     if told := version or one.version:
         options["version"] = told
-    variables = known.variables(one, environment, str(wishes.pop("base_url", "")) if one.base_url else "")
-    known.command(one, wishes, args)  # what it cannot be told is said now, not when it starts
+    variables = engine_registry.variables(one, environment, str(wishes.pop("base_url", "")) if one.base_url else "")
+    engine_registry.command(one, wishes, args)  # what it cannot be told is said now, not when it starts
 
     def link(session: str) -> Link:
         going_on = {**wishes, "resume": session, "session": ""} if session else wishes
         more = one.resumed if going_on.get("resume") else {}
-        return ProcessLink(known.command(one, going_on, args), wire, env=variables, **options, **more)
+        return ProcessLink(engine_registry.command(one, going_on, args), wire, env=variables, **options, **more)
 
     return link
 
 
 def _dialect(name: str, version: str) -> Dialect:
-    names = dict.fromkeys(engine.dialect for engine in known.ENGINES.values())
+    names = dict.fromkeys(engine.dialect for engine in engine_registry.ENGINES.values())
     if name not in names:
         raise LookupError(f"there is no dialect {name!r}; there are {', '.join(names)}")
     found: Dialect = plug.load("dialects", name).DIALECT

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 from polylect.dialects.base import Dialect, Env, HostSide
 from polylect.host.errors import EngineDied
 from polylect.host.process import EngineProcess, Spawn, spawn
-from polylect.host.words import can_say
+from polylect.host.supported_commands import can_say
 from polylect.vocab.commands import Command
 from polylect.vocab.events import Event
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Protocol
 
-from polylect.search_paths import program_on
-from polylect.threads import run_in_thread
+from polylect.system.search_paths import program_on
+from polylect.system.threads import run_in_thread
 
 _LAST_WORDS = 4096
 _LAST_BREATH = 0.5

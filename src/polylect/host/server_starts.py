@@ -9,7 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from polylect.host.errors import EngineDied, ServerFailed
-from polylect.host.words import check
+from polylect.host.supported_commands import check
 from polylect.vocab.answers import ServerCard
 from polylect.vocab.commands import AddServer
 from polylect.vocab.content import Server

@@ -7,7 +7,7 @@ from subprocess import DEVNULL, PIPE
 
 import msgspec
 
-from polylect.host import known
+from polylect.host import engine_registry
 from polylect.host.errors import EngineDied, Unsupported
 from polylect.vocab.answers import SessionCard
 
@@ -16,15 +16,15 @@ async def list_sessions(
     engine: str = "polylect", *, cwd: str | os.PathLike[str] = ".", env: Mapping[str, str] | None = None
 ) -> list[SessionCard]:
     """Those of a folder, the last active one first; `connect(engine, cwd=..., resume=card.id)` goes on with one."""
-    one = known.known(engine)
+    one = engine_registry.known(engine)
     if not one.listing:
         raise Unsupported(f"{engine} does not tell from outside which sessions it has")
     try:
         child = await asyncio.create_subprocess_exec(
-            *known.find(one),
+            *engine_registry.find(one),
             *one.listing,
             cwd=cwd,
-            env=known.variables(one, os.environ if env is None else env, ""),
+            env=engine_registry.variables(one, os.environ if env is None else env, ""),
             stdin=DEVNULL,
             stdout=PIPE,
             stderr=PIPE,

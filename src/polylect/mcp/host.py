@@ -22,8 +22,8 @@ from mcp_types import (
     jsonrpc_message_adapter,
 )
 
-from polylect.mcp.place import Fault, Place
-from polylect.mcp.remarks import Remarks
+from polylect.mcp.server_log import Remarks
+from polylect.mcp.values import Fault, Place
 from polylect.vocab.errors import PolylectError
 
 _MOST_WAITING = 1000

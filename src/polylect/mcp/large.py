@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-from polylect.mcp.place import Fault
 from polylect.mcp.tool import Listed
+from polylect.mcp.values import Fault
 
 LARGE = 256 * 1024
 """Bytes. Anything shorter the SDK checks in a few milliseconds."""

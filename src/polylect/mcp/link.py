@@ -21,10 +21,10 @@ from pydantic import ValidationError
 from polylect import __version__
 from polylect.mcp.elicit import action, address, question
 from polylect.mcp.large import Pages
-from polylect.mcp.place import Fault, Place, PromptCommand, Resource
-from polylect.mcp.remarks import Remarks
+from polylect.mcp.server_log import Remarks
 from polylect.mcp.tool import Listed
 from polylect.mcp.transports import streams
+from polylect.mcp.values import Fault, Place, PromptCommand, Resource
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Server
 from polylect.vocab.errors import ToolError

@@ -21,7 +21,7 @@ from mcp_types import (
 )
 
 from polylect.mcp.large import LARGE, Pages, Response
-from polylect.mcp.remarks import Remarks
+from polylect.mcp.server_log import Remarks
 from polylect.vocab.ports import Child
 from polylect.wire.jsonl import Splitter, TooLong
 

@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from polylect.mcp.keeper import Keeper
 from polylect.mcp.names import long_name, name_fault, name_for
-from polylect.mcp.place import Fault, Place, PromptCommand, ServerStatus
+from polylect.mcp.server_supervisor import Keeper
 from polylect.mcp.tool import ServerTool
+from polylect.mcp.values import Fault, Place, PromptCommand, ServerStatus
 from polylect.vocab.answers import CommandCard
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Block, Server

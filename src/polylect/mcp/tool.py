@@ -9,8 +9,8 @@ import msgspec
 from polylect.mcp.names import long_name
 from polylect.vocab.argument_schema import misfit
 from polylect.vocab.content import Category, Origin
+from polylect.vocab.describe_arguments import arguments
 from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
-from polylect.vocab.shown import arguments
 
 _MOST_DESCRIPTION = 4000
 

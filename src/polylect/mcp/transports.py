@@ -17,10 +17,10 @@ from mcp_types import RequestId
 from polylect.mcp.host import in_host
 from polylect.mcp.large import Pages
 from polylect.mcp.pipes import Incoming, Outgoing
-from polylect.mcp.place import Fault, Place
-from polylect.mcp.remarks import Remarks
-from polylect.threads import run_in_thread
-from polylect.vocab.child_environment import server_environment
+from polylect.mcp.server_log import Remarks
+from polylect.mcp.values import Fault, Place
+from polylect.system.child_environment import server_environment
+from polylect.system.threads import run_in_thread
 from polylect.vocab.content import Server
 from polylect.wire.jsonl import MAX_LINE
 

@@ -108,7 +108,7 @@ def offer(provider: str, model: str, *, script: str = "", own: object = None, pr
         case "local":
             return False, (), False
         case "scripted" if script:
-            from polylect.providers.script import read_script  # 40 ms, and only for a script of one's own
+            from polylect.providers.scripted.parse import read_script  # 40 ms, and only for a script of one's own
 
             head = read_script(script).head
             return head.model.thinking, head.model.effort_levels, head.price is not None
@@ -130,7 +130,7 @@ def _table(told: object) -> dict[str, object]:
 
 def known(model: str) -> Offer | None:
     """What `models.json` says. A dated version has the price of its model."""
-    from polylect.providers.known import KNOWN  # written by tests/providers/test_known.py
+    from polylect.providers.known_models import KNOWN  # written by tests/providers/test_known_models.py
 
     name = model if model in KNOWN else longest(KNOWN, bare(model))
     if not name:

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from polylect.apis import openai_chat, openai_responses
 from polylect.apis.drafts import Drafts
 from polylect.apis.openai_chat_request import MaxTokensField
-from polylect.providers.exchange import Parser, Question, converse
-from polylect.providers.faults import Service
-from polylect.providers.http import Client
+from polylect.providers.http.client import Client
+from polylect.providers.http.error_kinds import Service
+from polylect.providers.http.exchange import Parser, Question, converse
+from polylect.providers.http.retry import Retries
 from polylect.providers.models import Catalogue
-from polylect.providers.retry import Retries
 from polylect.providers.settings import ProviderSettings
 from polylect.vocab.ports import ModelEvent, ModelInfo, ModelRequest, Provider, ReplyDone
 from polylect.wire import sse

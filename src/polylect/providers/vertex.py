@@ -9,12 +9,12 @@ import msgspec
 
 from polylect.apis.anthropic_messages import StreamParser, put, request_body
 from polylect.apis.drafts import Draft, Drafts
-from polylect.providers.exchange import Question, converse
-from polylect.providers.faults import Service
-from polylect.providers.google_token import Tokens, read_credentials
-from polylect.providers.http import Client
+from polylect.providers.auth.google_token import Tokens, read_credentials
+from polylect.providers.http.client import Client
+from polylect.providers.http.error_kinds import Service
+from polylect.providers.http.exchange import Question, converse
+from polylect.providers.http.retry import Retries
 from polylect.providers.models import Catalogue
-from polylect.providers.retry import Retries
 from polylect.providers.settings import ProviderSettings, host_label
 from polylect.vocab.errors import ProviderError
 from polylect.vocab.ports import ModelEvent, ModelInfo, ModelRequest, Provider

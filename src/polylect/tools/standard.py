@@ -2,23 +2,23 @@
 
 from collections.abc import Mapping
 
-from polylect.tools.ask_user_question import AskUserQuestion
-from polylect.tools.background import Background
-from polylect.tools.bash import Bash
-from polylect.tools.bash_output import BashOutput
-from polylect.tools.edit import Edit
-from polylect.tools.glob import Glob
-from polylect.tools.grep import Grep
-from polylect.tools.kill_bash import KillBash
-from polylect.tools.multi_edit import MultiEdit
-from polylect.tools.read import Read
-from polylect.tools.sandbox import Sandbox
-from polylect.tools.skill import Skill
-from polylect.tools.skills import skill_folders
-from polylect.tools.todo_write import TodoWrite
-from polylect.tools.tool_search import ToolSearch
-from polylect.tools.web_fetch import WebFetch
-from polylect.tools.write import Write
+from polylect.tools.builtin.ask_user_question import AskUserQuestion
+from polylect.tools.builtin.bash import Bash
+from polylect.tools.builtin.bash_output import BashOutput
+from polylect.tools.builtin.edit import Edit
+from polylect.tools.builtin.glob import Glob
+from polylect.tools.builtin.grep import Grep
+from polylect.tools.builtin.kill_bash import KillBash
+from polylect.tools.builtin.multi_edit import MultiEdit
+from polylect.tools.builtin.read import Read
+from polylect.tools.builtin.skill import Skill
+from polylect.tools.builtin.todo_write import TodoWrite
+from polylect.tools.builtin.tool_search import ToolSearch
+from polylect.tools.builtin.web_fetch import WebFetch
+from polylect.tools.builtin.write import Write
+from polylect.tools.files.skills import skill_folders
+from polylect.tools.process.background_jobs import Background
+from polylect.tools.sandbox.sandbox import Sandbox
 from polylect.vocab.ports import Tool
 
 

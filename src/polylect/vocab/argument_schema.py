@@ -1,8 +1,8 @@
 """Checks a call's arguments against the JSON Schema of its tool, in bounded time.
 
 Tools of extensions, MCP servers and hosts state a schema but do not always check it themselves. The engine does it
-before such a tool runs (`engine/calls.py`), so that the model is answered with what is wrong. Both the schema and the
-arguments come from strangers, and the check runs on the engine's event loop. So it is not `jsonschema` but a subset
+before such a tool runs (`engine/turn/calls.py`), so that the model is answered with what is wrong. Both the schema and
+the arguments come from strangers, and the check runs on the engine's event loop. So it is not `jsonschema` but a subset
 without patterns: every node it visits is counted, and a check that takes too many steps or goes too deep is given up.
 
 The invariant: arguments that fit are never refused. What the check does not know (`pattern`, `format`, `not`, `if`,

@@ -10,6 +10,9 @@ Outcome = Literal["ok", "error", "denied", "cancelled", "skipped"]
 Category = Literal["info", "edit", "exec", "mcp"]
 """What a tool may do to the world: look, change files, run commands, or ask a foreign server."""
 
+Mode = Literal["default", "auto_edit", "force", "plan", "dont_ask"]
+"""How much is asked of the person before calls run; `vocab/modes.py` has the words that hosts use for each."""
+
 Origin = Literal["builtin", "extension", "host", "mcp"]
 """Where a tool comes from: the engine itself, an extension, the host, or an MCP server."""
 

@@ -5,6 +5,9 @@ built-in tool stays free for it, also where it is not offered now and in any cas
 makes names that begin with `mcp__`: from the name under which a server is configured.
 """
 
+EXIT_PLAN = "ExitPlanMode"
+"""Presents a plan; the gate treats it on its own: it always asks, and leaving plan mode is its purpose."""
+
 BUILTIN = frozenset(
     (
         *("Read", "Write", "Edit", "MultiEdit", "Glob", "Grep", "Bash", "BashOutput", "KillBash", "WebFetch"),

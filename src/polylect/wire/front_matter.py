@@ -1,6 +1,6 @@
 """The fields between two `---` lines at the top of a Markdown file. Of YAML only what such fields use."""
 
-from polylect.wire.pattern import pattern
+from polylect.wire.lazy_regex import pattern
 
 _KEY = pattern(r"([A-Za-z][\w-]*):(?:[ \t]+(.*))?$")
 _FOLDED = (">", "|", ">-", "|-", ">+", "|+")

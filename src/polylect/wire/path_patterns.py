@@ -1,8 +1,9 @@
 """Turns file patterns into regular expressions that cannot blow up, whoever wrote the pattern and the path.
 
 Patterns and paths come from models, projects and hosts, so matching must not backtrack: the work for a path of `n`
-characters and a pattern of `m` is at most in the order of `n * m`. `tools/patterns.py` (Glob, the fallback search)
-and `engine/rules.py` (permission rules) cut their own notations into tokens; this module makes the expression.
+characters and a pattern of `m` is at most in the order of `n * m`. `tools/text/glob_pattern.py` (Glob, the fallback
+search) and `permissions/rules.py` (permission rules) cut their own notations into tokens; this module makes the
+expression.
 
 A token is an expression for exactly one character, or one of
 

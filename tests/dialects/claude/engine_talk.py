@@ -5,7 +5,7 @@ from itertools import count
 from typing import Any
 
 from polylect.dialects.base import Env
-from polylect.dialects.claude.engine_side import EngineSide
+from polylect.dialects.claude.engine.codec import EngineSide
 from polylect.vocab.commands import Command, Prompt
 from polylect.vocab.events import Event, Reply
 

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from dialects.pair import env
-from polylect.dialects.claude.host_side import HostSide
+from polylect.dialects.claude.host.codec import HostSide
 from polylect.vocab import events as e
 from polylect.vocab.commands import Command
 from polylect.vocab.content import Thinking

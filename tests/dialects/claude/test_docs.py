@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from polylect.dialects.claude.frames import COMMANDS, EVENTS
-from polylect.dialects.claude.requests import _COMMANDS as REQUESTS
+from polylect.dialects.claude.engine.control_requests import _COMMANDS as REQUESTS
+from polylect.dialects.claude.frames.table import COMMANDS, EVENTS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "claude.md").read_text(encoding="utf-8")
 LINES = [line for line in PAGE.splitlines() if line.startswith(("→ ", "← "))]

@@ -7,8 +7,8 @@ import pytest
 
 from dialects.claude.engine_talk import Talk
 from dialects.claude.host_talk import Host, only
-from polylect.dialects.claude.pen import PIECE
-from polylect.dialects.claude.shapes import StreamEvent
+from polylect.dialects.claude.engine.line_writer import PIECE
+from polylect.dialects.claude.frames.turn import StreamEvent
 from polylect.vocab.commands import Prompt
 from polylect.vocab.content import Text
 from polylect.vocab.events import (

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from dialects.pair import env
 from polylect.dialects.base import Env
-from polylect.dialects.jsonstream import frames, later
-from polylect.dialects.jsonstream.host_side import HostSide
+from polylect.dialects.jsonstream.frames import table as frames
+from polylect.dialects.jsonstream.host import newer_events as later
+from polylect.dialects.jsonstream.host.codec import HostSide
 from polylect.dialects.jsonstream.versions import FLAGS
-from polylect.dialects.ration import Ration
+from polylect.dialects.rate_limit import Ration
 from polylect.vocab.content import Usage
 from polylect.vocab.events import (
     AskClosed,

@@ -13,10 +13,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from dialects.pair import env
 from doubles import PATIENCE, Crash, Echo, Edit, Hang, Log, Run, Show, Talk
-from polylect.dialects.jsonstream.engine_side import EngineSide
-from polylect.dialects.jsonstream.host_side import HostSide
+from polylect.dialects.jsonstream.engine.codec import EngineSide
+from polylect.dialects.jsonstream.host.codec import HostSide
 from polylect.providers.scripted import Scripted
-from polylect.tools.ask_user_question import AskUserQuestion
+from polylect.tools.builtin.ask_user_question import AskUserQuestion
 from polylect.vocab.commands import Command, MalformedCommand, Prompt, UnknownCommand
 from polylect.vocab.content import Abilities
 from polylect.vocab.events import Event, MalformedEvent, Ready, Reply, UnknownEvent

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from dialects.pair import env
-from polylect.dialects.jsonstream import frames
 from polylect.dialects.jsonstream.dialect import DIALECT
+from polylect.dialects.jsonstream.frames import table as frames
 from polylect.vocab.commands import MalformedCommand, UnknownCommand
 from polylect.vocab.events import MalformedEvent, UnknownEvent
 

@@ -7,8 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dialects.pair import env
-from polylect.dialects.jsonstream import frames, later, shapes
 from polylect.dialects.jsonstream.dialect import DIALECT
+from polylect.dialects.jsonstream.frames import base as shapes
+from polylect.dialects.jsonstream.frames import table as frames
+from polylect.dialects.jsonstream.host import newer_events as later
 from polylect.vocab.commands import MalformedCommand
 from polylect.vocab.grammar import Grammar
 

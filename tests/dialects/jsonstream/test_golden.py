@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from dialects.pair import Pair, env
-from polylect.dialects.jsonstream import frames
 from polylect.dialects.jsonstream.dialect import DIALECT
+from polylect.dialects.jsonstream.frames import table as frames
 from polylect.vocab.commands import (
     AddContext,
     AddServer,

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from polylect.app.embed import ENV, Wire, open_engine
-from polylect.dialects.jsonstream.engine_side import EngineSide
+from polylect.dialects.jsonstream.engine.codec import EngineSide
 from polylect.dialects.jsonstream.ready import ready_line
-from polylect.engine.budget import Budget
+from polylect.engine.turn.budget import Budget
 from polylect.providers.scripted import Scripted
 from polylect.vocab.content import Abilities
 from polylect.vocab.ports import ModelInfo

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from polylect.dialects.base import Env
-from polylect.dialects.omp.engine_side import EngineSide
+from polylect.dialects.omp.engine.codec import EngineSide
 from polylect.vocab.commands import Command
 from polylect.vocab.content import Failure
 from polylect.vocab.events import Event, Reply

@@ -5,7 +5,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from dialects.pair import env
-from polylect.dialects.omp.host_side import HostSide
+from polylect.dialects.omp.host.codec import HostSide
 from polylect.vocab.commands import Command
 from polylect.vocab.events import Event
 from polylect.wire import jsonl

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from dialects.pair import env
 from polylect.dialects.omp.dialect import DIALECT
-from polylect.dialects.omp.engine_side import EngineSide
-from polylect.dialects.omp.frames import ANSWERS, EVENTS, REQUESTS
+from polylect.dialects.omp.engine.codec import EngineSide
+from polylect.dialects.omp.frames.table import ANSWERS, EVENTS, REQUESTS
 from polylect.vocab.content import Text, Usage
 from polylect.vocab.events import (
     BlockEnded,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dialects.omp.engine_talk import EngineTalk, Frame, kinds
-from polylect.dialects.omp.frames import REQUESTS
+from polylect.dialects.omp.frames.table import REQUESTS
 from polylect.vocab.answers import (
     AgentCard,
     CommandCard,

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dialects.omp.engine_talk import EngineTalk, Frame, kinds
-from polylect.dialects.omp.frames import COMMANDS, VERSIONS
+from polylect.dialects.omp.frames.table import COMMANDS, VERSIONS
 from polylect.vocab.commands import MalformedCommand, UnknownCommand
 from polylect.vocab.content import Failure
 from polylect.vocab.events import Ready, Reply

@@ -12,7 +12,7 @@ import pytest
 from attacks.test_link_races import KINDS
 from doubles_tools import FolderContext, processes_with, use, watched, with_worker
 from machine import PATIENCE
-from polylect.tools.processes import Custody
+from polylect.tools.process.custody import Custody
 from polylect.tools.sandbox import Sandbox
 from polylect.tools.standard import standard_tools
 from polylect.tools.worker.late import Late

@@ -4,14 +4,14 @@ from typing import Any, cast
 
 from polylect import plug
 from polylect.dialects.base import Dialect, Env, HostSide
-from polylect.dialects.claude.engine_side import EngineSide
-from polylect.dialects.claude.frames import COMMANDS, EVENTS
+from polylect.dialects.claude.engine.codec import EngineSide
+from polylect.dialects.claude.frames.table import COMMANDS, EVENTS
 from polylect.dialects.claude.versions import MAX_FRAME, VERSIONS
 
 
 def _host_side(env: Env, **options: Any) -> HostSide:
     """An engine never needs it."""
-    return cast(HostSide, plug.load("dialects.claude", "host_side").HostSide(env, **options))
+    return cast(HostSide, plug.load("dialects.claude.host", "codec").HostSide(env, **options))
 
 
 DIALECT = Dialect(

@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from polylect.dialects.hosting import Refusal
-from polylect.dialects.jsonstream import shapes
+from polylect.dialects.host_base import Refusal
+from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.versions import MODES
 from polylect.vocab.answers import THINKING_TOKENS
 from polylect.vocab.commands import AddContext, AddServer, Cancel, Command, Configure, Prompt

@@ -1,10 +1,10 @@
 """The dialect as others find it: `plug.load("dialects", "jsonstream").DIALECT`."""
 
 from polylect.dialects.base import Dialect
-from polylect.dialects.jsonstream.engine_side import EngineSide
-from polylect.dialects.jsonstream.frames import COMMANDS, EVENTS
-from polylect.dialects.jsonstream.host_side import HostSide
-from polylect.dialects.jsonstream.pen import MAX_FRAME
+from polylect.dialects.jsonstream.engine.codec import EngineSide
+from polylect.dialects.jsonstream.engine.line_writer import MAX_FRAME
+from polylect.dialects.jsonstream.frames.table import COMMANDS, EVENTS
+from polylect.dialects.jsonstream.host.codec import HostSide
 from polylect.dialects.jsonstream.versions import VERSIONS
 
 DIALECT = Dialect(

@@ -4,8 +4,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from polylect.dialects.jsonstream import families, shapes
-from polylect.dialects.jsonstream.frames import EXTRAS
+from polylect.dialects.jsonstream.frames import base as shapes
+from polylect.dialects.jsonstream.frames import families
+from polylect.dialects.jsonstream.frames.table import EXTRAS
 from polylect.dialects.jsonstream.versions import ALL_CAPABILITIES, ERROR_CODES, MODES
 from polylect.vocab.content import Abilities, Failure, Form, Image, Usage
 from polylect.vocab.events import (

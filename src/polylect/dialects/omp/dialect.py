@@ -3,18 +3,18 @@
 from typing import Any
 
 from polylect.dialects.base import Dialect, EngineSide, Env, HostSide
-from polylect.dialects.omp.frames import COMMANDS, EVENTS, VERSIONS
-from polylect.dialects.omp.pen import MAX_FRAME
+from polylect.dialects.omp.engine.line_writer import MAX_FRAME
+from polylect.dialects.omp.frames.table import COMMANDS, EVENTS, VERSIONS
 
 
 def _engine_side(env: Env, **options: Any) -> EngineSide:
-    from polylect.dialects.omp.engine_side import EngineSide as Side  # each end is loaded only where it is used
+    from polylect.dialects.omp.engine.codec import EngineSide as Side  # each end is loaded only where it is used
 
     return Side(env, **options)
 
 
 def _host_side(env: Env, **options: Any) -> HostSide:
-    from polylect.dialects.omp.host_side import HostSide as Side  # each end is loaded only where it is used
+    from polylect.dialects.omp.host.codec import HostSide as Side  # each end is loaded only where it is used
 
     return Side(env, **options)
 

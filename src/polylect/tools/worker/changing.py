@@ -8,10 +8,10 @@ as bytes. Else the answer has `stamp`, that of the file as it was written.
 import os
 from collections.abc import Sequence
 
-from polylect.tools.diff import unified_diff
-from polylect.tools.files import BOM, Stamp, as_crlf, is_crlf, read_whole, refuse_if_changed, replace
-from polylect.tools.limits import cut_middle
-from polylect.tools.paths import relative
+from polylect.tools.files.paths import relative
+from polylect.tools.files.regular_files import BOM, Stamp, as_crlf, is_crlf, read_whole, refuse_if_changed, replace
+from polylect.tools.text.diff import unified_diff
+from polylect.tools.text.truncate import cut_middle
 from polylect.tools.worker.reading import opened
 from polylect.vocab.errors import ToolError
 

@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from polylect.threads import run_in_thread
-from polylect.tools.paths import is_hidden, is_inside
-from polylect.tools.processes import Custody
-from polylect.tools.programs import own_program
-from polylect.tools.sandbox import Sandbox
+from polylect.system.threads import run_in_thread
+from polylect.tools.files.paths import is_hidden, is_inside
+from polylect.tools.process.custody import Custody
+from polylect.tools.process.programs import own_program
+from polylect.tools.sandbox.sandbox import Sandbox
 from polylect.tools.worker import protocol
 from polylect.tools.worker.late import Late
 from polylect.vocab.errors import ToolError

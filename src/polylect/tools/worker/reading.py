@@ -8,9 +8,9 @@ from binascii import b2a_base64
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from polylect.tools.files import MOST_EDITED, Stamp, opened_file, regular
-from polylect.tools.pages import Page, find_last_lines
-from polylect.tools.paths import opened_folder
+from polylect.tools.files.paths import opened_folder
+from polylect.tools.files.regular_files import MOST_EDITED, Stamp, opened_file, regular
+from polylect.tools.text.line_pages import Page, find_last_lines
 from polylect.vocab.errors import ToolError
 
 TYPE_CHECKING = False
@@ -87,7 +87,7 @@ def _picture(file: int, size: int, media: str, path: str) -> "dict[str, Any]":
 
 
 def _notebook(file: int, size: int) -> str:
-    from polylect.tools.notebook import cells_as_text  # only for notebooks
+    from polylect.tools.text.notebook import cells_as_text  # only for notebooks
 
     return cells_as_text(os.pread(file, size, 0))
 

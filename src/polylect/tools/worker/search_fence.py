@@ -12,7 +12,7 @@ import struct
 from collections.abc import Sequence
 from contextlib import suppress
 
-from polylect.tools.paths import opened_folder
+from polylect.tools.files.paths import opened_folder
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _NO_NEW_PRIVILEGES = 38

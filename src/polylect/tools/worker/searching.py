@@ -16,12 +16,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from heapq import nsmallest
 
-from polylect.tools.files import opened_file, regular
-from polylect.tools.limits import Capture, cut_middle
-from polylect.tools.matches import Matches
-from polylect.tools.paths import PROC, is_inside, opened_folder, opened_parent, relative
-from polylect.tools.patterns import compile_pattern, fixed_folder
-from polylect.tools.programs import find_ripgrep
+from polylect.tools.files.paths import PROC, is_inside, opened_folder, opened_parent, relative
+from polylect.tools.files.regular_files import opened_file, regular
+from polylect.tools.process.programs import find_ripgrep
+from polylect.tools.text.glob_pattern import compile_pattern, fixed_folder
+from polylect.tools.text.search_results import Matches
+from polylect.tools.text.truncate import Capture, cut_middle
 from polylect.vocab.errors import ToolError
 
 TYPE_CHECKING = False
@@ -203,7 +203,9 @@ def _become(program: str, words: Sequence[str], folder: int, stdin: int, out: in
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
         resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
         if not program:
-            from polylect.tools.search import main  # before the fence stands between us and our own files
+            from polylect.tools.files.fallback_search import (
+                main,  # before the fence stands between us and our own files
+            )
         if fence >= 0:
             from polylect.tools.worker.search_fence import enter_fence
 

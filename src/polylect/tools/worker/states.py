@@ -10,9 +10,9 @@ import os
 import stat
 from contextlib import suppress
 
-from polylect.tools.diff import changed_spans
-from polylect.tools.files import Draft, opened_file
-from polylect.tools.paths import opened_parent
+from polylect.tools.files.paths import opened_parent
+from polylect.tools.files.regular_files import Draft, opened_file
+from polylect.tools.text.diff import changed_spans
 from polylect.vocab.errors import ToolError
 
 TYPE_CHECKING = False

@@ -6,8 +6,8 @@ They run in the worker process, because a pattern or a page can be made to take 
 import os
 import re
 
-from polylect.tools.charset import text_codec
-from polylect.tools.limits import Capture
+from polylect.tools.text.charset import text_codec
+from polylect.tools.text.truncate import Capture
 from polylect.vocab.errors import ToolError
 
 TYPE_CHECKING = False
@@ -44,7 +44,7 @@ def page_text(*, content_type: str, url: str, data: bytes = b"") -> "dict[str, A
     """The `text` of a page's body, by its media type and charset: HTML as Markdown, other text as it is."""
     text = data.decode(_charset(data, content_type), errors="replace")
     if content_type.partition(";")[0].strip().lower() in _HTML:
-        from polylect.tools.html_text import html_to_text  # and what it imports: 8 ms
+        from polylect.tools.text.html_text import html_to_text  # and what it imports: 8 ms
 
         text = html_to_text(text, url)
     return {"text": text}

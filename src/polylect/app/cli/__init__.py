@@ -1,0 +1,1 @@
+"""The subcommands of `polylect`, one module each, and what they share."""

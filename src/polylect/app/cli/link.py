@@ -1,0 +1,68 @@
+"""`polylect link NAME FOLDER`: polylect under the name by which a host looks for another engine."""
+
+import os
+import sys
+
+import polylect
+from polylect.app.cli.terminal import print_error, print_line
+
+_NAMES = ("aionrs", "wayland-core", "wcore", "omp", "pi", "claude")
+_LONGEST_SHEBANG = 120
+
+
+USAGE = f"""\
+usage: polylect link NAME FOLDER   makes FOLDER/NAME, which takes the flags of the program of that name
+  NAME is one of {", ".join(_NAMES)}. Put FOLDER first on the host's PATH."""
+
+
+def main(words: list[str]) -> int:
+    if len(words) != 2 or words[0] not in _NAMES:
+        print(USAGE, file=sys.stderr)
+        return 2
+    name, folder = words
+    link = os.path.join(folder, name)
+    try:
+        os.makedirs(folder, exist_ok=True)
+        if os.path.islink(link) or _is_ours(link):
+            os.unlink(link)
+        target = _make(link)
+    except OSError as error:
+        print_error(f"cannot make {link}: {error.strerror}")
+        return 1
+    print_line(f"{link} -> {target}")
+    print_line(f"Put {folder} first on the host's PATH.")
+    return 0
+
+
+def _make(link: str) -> str:
+    """A symbolic link to the program; where we were started as a module there is none, and a small script stands in."""
+    program = os.path.realpath(sys.argv[0])
+    if os.access(program, os.X_OK) and not program.endswith("__main__.py"):
+        os.symlink(program, link)
+        return program
+    with open(link, "x", encoding="utf-8") as file:
+        file.write(_script())
+    os.chmod(link, 0o755)
+    return f"{sys.executable} -m polylect"
+
+
+def _script() -> str:
+    """Needs nothing of the environment: hosts take PYTHONPATH and its like away."""
+    place = os.path.dirname(os.path.dirname(os.path.abspath(polylect.__file__)))
+    lines = [f"import sys; sys.path.insert(0, {place!r})", "from polylect.app.main import main", "sys.exit(main())"]
+    return "\n".join([_shebang(sys.executable), *lines, ""])
+
+
+def _shebang(python: str) -> str:
+    if " " not in python and len(python) < _LONGEST_SHEBANG:
+        return f"#!{python}"
+    # The kernel cannot start this path, but a shell can; to Python these two lines are a text.
+    return f"#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''"
+
+
+def _is_ours(path: str) -> bool:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return "from polylect.app.main import main" in file.read(1000)
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,87 @@
+"""The command line of `polylect run`."""
+
+from typing import Any
+
+from msgspec import Struct, convert
+
+from polylect.app.cli import engine_choice
+from polylect.app.startup.args import UsageError, parse
+
+_WISHES = (
+    *("provider", "model", "mode", "resume", "session", "script", "base_url", "api_key", "system_prompt"),
+    "max_turns",
+)
+_OUTPUTS = ("text", "json", "jsonl")
+_FLAGS = {
+    **{f"--{name}": ("text", name) for name in ("engine", "dialect", "output", "schema", "cwd")},
+    **{f"--{name}": ("list", name) for name in ("allow", "deny", "file")},
+    **{f"--{name}": ("amount", name) for name in ("budget", "timeout", "idle")},
+    **{f"--{name.replace('_', '-')}": ("text", name) for name in _WISHES if name != "session"},
+    "--max-turns": ("count", "max_turns"),
+    "--session-id": ("text", "session"),
+    "--yes": ("switch", "yes"),
+}
+HELP = f"""\
+polylect run PROMPT [flags]: give one task to an engine
+
+PROMPT is what is to be done; - reads it from stdin, and after -- it may begin with a dash
+
+  --engine NAME            {engine_choice.HELP}
+  --dialect WIRE           {engine_choice.DIALECT_HELP}
+  --output text|json|jsonl the answer (the default), the result, or every event
+  --schema FILE            a JSON Schema that the answer has to fit
+  --allow RULE             what may be done, as 'Bash(git log:*)' or Edit; may be repeated
+  --deny RULE              what may not, whatever is allowed; may be repeated
+  --yes                    allow everything the engine asks for
+  --budget DOLLARS         stop when it has cost more
+  --timeout SECONDS        stop when it takes longer
+  --idle SECONDS           stop when nothing is heard for so long
+  --max-turns NUMBER       stop after so many requests to the model
+  --file PATH              a file for the model to look at; may be repeated
+  --cwd FOLDER             where the work is
+  --session-id ID          the name of the new session, to go on with it later
+  --resume ID|latest       go on with a session
+  --provider NAME  --model NAME  --mode NAME  --base-url URL  --api-key KEY  --system-prompt TEXT  --script FILE
+                           what the engine is told, as far as it can be
+
+exit codes: 0 done, 1 failed, 2 usage, 3 something needed approval and nobody was there, 4 budget, time or turn limit,
+5 the answer does not fit the schema, 75 try again later, 78 the engine cannot be started, 129 SIGHUP, 130 Ctrl-C,
+143 SIGTERM
+"""
+
+
+class Wanted(Struct):
+    """What the command line says."""
+
+    prompt: str = ""
+    engine: str = "polylect"
+    dialect: str = ""
+    output: str = "text"
+    schema: str = ""
+    allow: list[str] = []
+    deny: list[str] = []
+    yes: bool = False
+    budget: float = 0.0
+    timeout: float = 0.0
+    idle: float = 0.0
+    file: list[str] = []
+    cwd: str = "."
+    wishes: dict[str, Any] = {}
+    argv: str | list[str] = ""
+    """The engine as `connect` takes it: a name that is known, or words."""
+
+
+def read(words: list[str]) -> Wanted:
+    """Not with argparse, which takes 6 ms."""
+    options, prompts = parse(words, _FLAGS, {}, usage="polylect run --help")
+    if len(prompts) != 1:
+        raise UsageError(
+            f"give one prompt, in quotes if it has spaces; here are {len(prompts)}. See polylect run --help"
+        )
+    wishes = {name: options.pop(name) for name in _WISHES if name in options}
+    wanted = convert({"prompt": prompts[0], "wishes": wishes, **options}, Wanted)
+    if wanted.output not in _OUTPUTS:
+        raise UsageError(f"--output {wanted.output}: choose one of {', '.join(_OUTPUTS)}")
+    if wishes.get("max_turns") == 0:
+        raise UsageError("--max-turns takes a whole number above zero, not 0")
+    return wanted

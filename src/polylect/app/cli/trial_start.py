@@ -1,0 +1,123 @@
+"""A start of the engine that is tried out: `polylect doctor` says that an engine would start only after it has.
+
+It does what a start does, in this process: settings are checked, the session folder is made, locked and written,
+extensions are loaded, MCP servers are started. Then everything is ended, and nothing is left behind. Commands of hooks
+are not run. No model is asked.
+"""
+
+import asyncio
+import os
+from dataclasses import dataclass, field
+
+from polylect.app.serving.assembly import Assembly
+from polylect.app.serving.in_process import plenty
+from polylect.app.serving.open_provider import keys
+from polylect.app.startup import config, secrets
+from polylect.app.startup.open_session import open_session
+from polylect.app.startup.start import CannotStart, Start, settle, take_session
+from polylect.engine.engine import Engine
+from polylect.engine.turn.server_wait import wait_for_servers
+from polylect.sessions import folder
+from polylect.vocab.answers import ServerCard
+from polylect.vocab.errors import PolylectError
+from polylect.vocab.events import Event, Extra
+
+_PROBE = 64 * 1024
+"""Bytes that have to fit on the disk. A first prompt writes about a tenth of it."""
+_EXTENSIONS = 15.0
+"""Seconds for extensions to load; each has ten."""
+_SERVERS = 30.0
+"""Seconds for servers to come up where the settings say that a prompt does not wait for them."""
+
+
+@dataclass
+class Trial:
+    """What came of it. `error` says why an engine would not start; it is empty if it would."""
+
+    values: config.Values
+    error: str = ""
+    session_error: str = ""
+    """The part of it that concerns the session folder."""
+    servers: list[ServerCard] = field(default_factory=list)
+    extension_errors: list[tuple[str, str]] = field(default_factory=list)
+    """The path of each extension that could not be used, and why."""
+
+
+def try_start(flags: config.Values, env: dict[str, str]) -> Trial:
+    """Start an engine with these flags and end it again."""
+    trial = Trial({})
+    try:
+        trial.values = settle(flags, env, [])
+    except (CannotStart, config.ConfigError) as error:
+        trial.error = str(error)
+        return trial
+    values = {name: value for name, value in trial.values.items() if name != "hooks"}
+    try:
+        place = take_session(values, env)
+        if place:
+            _fill(place)
+    except (CannotStart, folder.FolderError) as error:
+        trial.error = trial.session_error = str(error)
+        return trial
+    except OSError as error:
+        trial.error = trial.session_error = f"{error.strerror}: {error.filename or 'the session folder'}"
+        return trial
+    secrets.conceal(keys(values))
+    start = Start(values, env, place, (-1, -1), -1, place.session if place else "", b"")
+    asyncio.run(_run(start, trial))
+    return trial
+
+
+def _fill(place: folder.Folder) -> None:
+    """Write as much as a first prompt would, and more. Raises OSError after the folder was let go."""
+    path = os.path.join(place.path, "probe")
+    try:
+        with open(path, "wb") as file:
+            file.write(bytes(_PROBE))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        _unlink(path)
+        place.close(discard=not os.path.exists(place.log))
+        raise OSError(error.errno, error.strerror, place.path) from None
+    _unlink(path)
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass  # it was never made
+
+
+async def _run(start: Start, trial: Trial) -> None:
+    def receive(event: Event) -> None:
+        match event:
+            case Extra("extension_error", {"extensionPath": str(path), "error": str(why)}):
+                trial.extension_errors.append((path, why))
+            case Extra("plugin_registration_failed", {"plugin_name": str(path), "message": str(why)}):
+                trial.extension_errors.append((path, why))
+
+    opened = None
+    try:
+        opened = session, library = open_session(start)
+        assembly = Assembly(start, plenty, lambda: False)
+        engine = Engine(lambda emit: assembly.agent(emit, session, library), receive)
+    except PolylectError as error:
+        trial.error = str(error)
+        if opened:
+            session.store.close()
+        return
+    try:
+        await assembly.required()
+        async with asyncio.timeout(_EXTENSIONS):
+            await engine.agent.hooks.opened()
+        assembly.begin(engine)
+        if engine.servers:
+            await wait_for_servers(engine.servers, engine.settings.mcp_wait or _SERVERS, receive)
+        trial.servers = engine.offers.servers()
+    except (PolylectError, TimeoutError) as error:
+        trial.error = str(error) or f"extensions were not loaded within {_EXTENSIONS:g} s"
+    finally:
+        await engine.close()
+        await assembly.close()

@@ -1,0 +1,186 @@
+"""The engine that a checked start describes, put together. What it speaks, and with whom, is not decided here."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from polylect.app.serving.available_models import Available
+from polylect.app.serving.lazy_tools import Toolbox
+from polylect.app.serving.mcp_servers import open_servers
+from polylect.app.serving.open_provider import keys, open_provider
+from polylect.app.serving.otel import open_spans
+from polylect.app.serving.sandbox_setup import names, open_sandbox, withheld_notice
+from polylect.app.startup import config, secrets
+from polylect.app.startup.open_session import new_id
+from polylect.app.startup.start import Start, flags
+from polylect.engine.agent import Agent
+from polylect.engine.commands.configure import DEFAULT_THINKING
+from polylect.engine.commands.switch_session import restore
+from polylect.engine.engine import Engine
+from polylect.engine.hooks import NoHooks
+from polylect.engine.settings import Settings
+from polylect.extensions.find import files_in, offered
+from polylect.permissions.rules import names_tool
+from polylect.sessions.library import FileLibrary
+from polylect.sessions.session import Session
+from polylect.system.child_environment import command_environment
+from polylect.system.search_paths import absolute_only
+from polylect.system.threads import run_in_thread
+from polylect.tools.process.custody import Custody
+from polylect.tools.sandbox.sandbox import Sandbox
+from polylect.tools.worker.pool import WorkerPool
+from polylect.vocab.commands import AddServer, Configure
+from polylect.vocab.content import Abilities
+from polylect.vocab.events import CostChanged, Event
+from polylect.vocab.ports import Tool
+
+if TYPE_CHECKING:
+    from polylect.extensions.extensions import Extensions
+
+_LAST_SPANS = 2.0
+
+
+class Assembly:
+    """`room` and `full` are those of the way to the host. Raises PolylectError."""
+
+    def __init__(self, start: Start, room: Callable[[], Awaitable[None]], full: Callable[[], bool]) -> None:
+        self._start, self._room, self._full = start, room, full
+        self._settings = settings = _settings(start)
+        self._provider = open_provider(start.values, start.env)
+        self._spans = open_spans(start.env, start.session)
+        self._sandbox = sandbox = open_sandbox(start.values, start.env, start.place.path if start.place else "")
+        self._tools = Toolbox(lambda: _standard_tools(settings, start.env, sandbox))
+
+    def agent(self, emit: Callable[[Event], None], session: Session, library: FileLibrary | None) -> Agent:
+        start, settings, tools = self._start, self._settings, self._tools
+        custody = Custody(before=secrets.seal, adopt=True)
+        passed = command_environment(start.env, names(start.values, "sandbox_env"), keys(start.values))
+        env = absolute_only(passed)
+        worker = WorkerPool(custody, self._sandbox, _roots(settings))
+
+        self._own_code = _own_code(start, tools, custody, env, self._sandbox)
+        agent = Agent(
+            settings=settings,
+            provider=self._provider,
+            tools=tools,
+            session=session,
+            processes=custody,
+            worker=worker,
+            env=env,
+            command_notice=withheld_notice(start.env, env),
+            hooks=self._own_code or NoHooks(),
+            models=Available(start.values, start.env),
+            library=library,
+            trace=self._spans.keep if self._spans else None,
+            offered=Abilities(mcp=bool(start.values.get("mcp_servers")), extras=flags(start.values)),
+            emit=emit,
+            room=self._room,
+            full=self._full,
+            new_id=new_id,
+        )
+        withheld = _withheld(start.values.get("without"))
+        long_names = start.values.get("face") == "claude"
+        agent.open_servers = partial(open_servers, agent, custody, long_names=long_names, withheld=withheld)
+        return agent
+
+    async def required(self) -> None:
+        """Returns once the extensions that must be there are loaded. Raises StartError if one cannot be."""
+        if self._own_code and self._start.values.get("required_extensions"):
+            await self._own_code.loaded()
+
+    def begin(self, engine: Engine) -> None:
+        """What flags and settings say about this conversation."""
+        session = engine.agent.session
+        if engine.settings.cost_updates == "step" and session.ledger:
+            engine.emit(CostChanged(session.known_usage))  # before any turn: what comes is counted from here
+        self._prepare(engine)
+        self._add_servers(engine)
+
+    def warm_up(self) -> None:
+        """What the first request needs and `ready` did not."""
+        len(self._tools)
+        getattr(self._provider, "warm", lambda: None)()
+
+    async def close(self) -> None:
+        """Nobody waits long for a collector of spans that does not answer."""
+        if self._spans:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(run_in_thread(self._spans.close), _LAST_SPANS)
+
+    def _prepare(self, engine: Engine) -> None:
+        values, tools = self._start.values, engine.agent.tools
+        named, without = values.get("tools"), values.get("without")
+        for name in list(tools) if named is not None or without else ():
+            if (isinstance(named, list) and name not in named) or (isinstance(without, list) and name in without):
+                del tools[name]
+        told = {"thinking": values.get("thinking_level"), "name": values.get("name"), "agents": values.get("agents")}
+        if values["restore"] and engine.agent.session.settings:
+            restore(engine)
+        if settings := {name: value for name, value in told.items() if value}:
+            engine.handle(Configure(settings))
+
+    def _add_servers(self, engine: Engine) -> None:
+        """Those of the configuration, now that nobody waits for them (L5)."""
+        servers = self._start.values.get("mcp_servers")
+        if isinstance(servers, dict) and servers:
+            from polylect.mcp.configured import servers_from  # 20 ms, and only where there are servers
+
+            for server in servers_from(servers, self._start.env):
+                engine.handle(AddServer(server))
+
+
+def _withheld(rules: object) -> Callable[[str], bool] | None:
+    """Whether a server's tool is one of those that a flag takes away, by its full name."""
+    named = [rule for rule in rules if rule.startswith("mcp__")] if isinstance(rules, list) else []
+    return (lambda name: any(names_tool(rule, name) for rule in named)) if named else None
+
+
+def _roots(settings: Settings) -> list[str]:
+    """The folders that workers may change: what everything may, from the start."""
+    return [os.path.realpath(path) for path in (settings.workspace, *settings.folders)]
+
+
+def _standard_tools(settings: Settings, env: Mapping[str, str], sandbox: Sandbox) -> dict[str, Tool]:
+    from polylect.tools.standard import standard_tools  # 6 ms
+
+    return standard_tools(settings.workspace, env, sandbox=sandbox, trusted=settings.trust_workspace)
+
+
+def _own_code(
+    start: Start, tools: MutableMapping[str, Tool], custody: Custody, env: Mapping[str, str], sandbox: Sandbox
+) -> "Extensions | None":
+    """The user's own code, from places that are trusted. Nothing of it has been imported before."""
+    values, workspace, table = start.values, str(start.values["workspace"]), start.values.get("hooks")
+    folders = config.extension_folders(start.env, workspace, trusted=bool(values.get("trust_workspace")))
+    files = [path for folder in folders for path in files_in(folder)]
+    files = list(dict.fromkeys([*files, *config.texts(values, "extensions")]))
+    packages = offered()
+    if not (files or table or packages):
+        return None
+    from polylect.extensions.extensions import Extensions  # 15 ms, and only for those who have some
+
+    async def wrap(argv: Sequence[str]) -> Sequence[str]:
+        return await sandbox.argv(argv, workspace, (workspace,), custody)
+
+    commands = table if isinstance(table, dict) else {}
+    required = config.texts(values, "required_extensions")
+    return Extensions(
+        tools, custody, files=files, required=required, packages=packages, commands=commands, env=env, wrap=wrap
+    )
+
+
+def _settings(start: Start) -> Settings:
+    values = start.values
+    told = {name: values[name] for name in Settings.__struct_fields__ if values.get(name) is not None}
+    thinking = values.get("thinking_budget") or DEFAULT_THINKING if values.get("thinking") == "enabled" else 0
+    budgets = {name: _under(values, f"{name}:") for name in ("budget", "turn_budget")}
+    return msgspec.convert({**told, **budgets, "thinking": thinking}, Settings, strict=False)
+
+
+def _under(values: Mapping[str, object], prefix: str) -> dict[str, object]:
+    return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}

@@ -1,0 +1,46 @@
+"""Opens the model's service that the settings name, and those that stand behind it."""
+
+from collections.abc import Mapping
+from functools import partial
+
+import msgspec
+
+from polylect import plug
+from polylect.app.startup.config import Values
+from polylect.providers.settings import ProviderSettings
+from polylect.vocab.ports import Provider
+
+_EXTRA = ("script", "model", "models", "prices", "api", "ca_file", "prompt_caching")
+
+
+def open_provider(values: Values, env: Mapping[str, str]) -> Provider:
+    primary = open_one(values, env)
+    fallbacks = values.get("chain")
+    if not isinstance(fallbacks, list) or not fallbacks:
+        return primary
+    from polylect.providers.circuit import Breaker, Chain, Fallback  # few have fallbacks
+
+    breaker = Breaker(
+        msgspec.convert(values.get("failure_threshold", 3), int),
+        msgspec.convert(values.get("recovery_timeout", 30.0), float),
+    )
+    behind = [
+        Fallback(f"{told['provider']}:{told['model']}", told["model"], partial(open_one, told, env))
+        for told in fallbacks
+    ]
+    return Chain(primary, behind, breaker)
+
+
+def open_one(values: Values, env: Mapping[str, str]) -> Provider:
+    told = {field: values[field] for field in ProviderSettings.__struct_fields__ if values.get(field) is not None}
+    extra = {key: values[key] for key in _EXTRA if values.get(key) is not None}
+    settings = msgspec.convert({**told, "env": env, "extra": extra}, ProviderSettings)
+    provider: Provider = plug.load("providers", str(values["provider"])).open_provider(settings)
+    return provider
+
+
+def keys(values: Values) -> list[str]:
+    """The credentials that flags and files have given."""
+    fallbacks = values.get("chain")
+    tables = [values, *(fallbacks if isinstance(fallbacks, list) else ())]
+    return [str(told["api_key"]) for told in tables if told.get("api_key")]

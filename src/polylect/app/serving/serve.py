@@ -1,0 +1,293 @@
+"""One conversation on two pipes: bytes to commands, commands to the engine, events to bytes."""
+
+import asyncio
+import gc
+import logging
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib import import_module
+from typing import Literal
+
+from polylect import plug
+from polylect.app.cli.terminal import print_error
+from polylect.app.serving import stdio
+from polylect.app.serving.assembly import Assembly
+from polylect.app.serving.open_provider import keys
+from polylect.app.startup import secrets
+from polylect.app.startup.open_session import is_long, new_id, open_session
+from polylect.app.startup.packed import PackedImports
+from polylect.app.startup.start import ENDING, Start, why_not
+from polylect.dialects.base import EngineSide, Env
+from polylect.engine.engine import Engine
+from polylect.sessions.library import FileLibrary
+from polylect.sessions.session import Session
+from polylect.system.threads import run_in_thread
+from polylect.vocab.commands import Cancel, Command, Prompt, Quit
+from polylect.vocab.content import Failure
+from polylect.vocab.errors import PolylectError
+from polylect.vocab.escape import escape_controls
+from polylect.vocab.events import Event, Failed, Reply, TurnEnded
+from polylect.wire.jsonl import MAX_LINE
+
+_PATIENCE = 10.0
+"""How long a host that has closed our input may go without reading before the engine ends without it."""
+_LULL = 0.01
+"""A host that has said nothing for so long after the start is thinking."""
+_log = logging.getLogger(__name__)
+
+
+def load(values: Mapping[str, object]) -> None:
+    """The one wire that will be spoken and the one service that will answer, while imports are cheap."""
+    import_module(f"polylect.dialects.{values.get('face') or 'jsonstream'}.engine.codec")
+    with suppress(ImportError, LookupError):  # which is told when it is opened
+        plug.load("providers", str(values["provider"]))
+
+
+def run(start: Start, packed: PackedImports) -> int:
+    secrets.conceal(keys(start.values))
+    _log_to_stderr(str(start.values.get("log_level", "")))
+    with asyncio.Runner() as runner:
+        code = runner.run(_Conversation(start, packed).run())
+        sys.stderr.flush()
+        os._exit(code)  # before the runner waits for what ignores its end: a tool, a thread in a system call
+
+
+class _Conversation:
+    def __init__(self, start: Start, packed: PackedImports) -> None:
+        self._start = start
+        self._packed = packed
+        self._inbox: deque[Command] = deque()
+        self._end = asyncio.Event()
+        self._signal = 0
+        self._early: list[Command] | None = []
+        """What is said before the engine is there."""
+        self._there = asyncio.Event()
+        self._ready = not start.values.get("required_extensions")
+        """Whether the host may hear anything: not before required extensions are loaded."""
+        self._first = b""
+
+    async def run(self) -> int:
+        start = self._start
+        self._codec = _codec(start)
+        due = getattr(self._codec, "due", lambda: None)
+        self._out = stdio.Outgoing(start.stdout, self._data_to_send, self._host_gone, due)
+        asyncio.get_running_loop().add_reader(self._start.signals, self._signalled)
+        reading = asyncio.create_task(self._read())
+        ended = asyncio.create_task(self._end.wait())
+        try:
+            if (opened := await self._opened(ended)) is None:
+                return 128 + self._signal if self._signal else self._codec_end()
+            self._assembly = assembly = Assembly(start, self._out.room, self._out.full)
+            self._engine = Engine(lambda emit: assembly.agent(emit, *opened), self._say)
+            if not self._ready and not await self._get_ready(ended):
+                return 128 + self._signal
+        except PolylectError as error:
+            await asyncio.sleep(0)  # what has been sent by now is read
+            reading.cancel()
+            return await self._refuse(str(error))
+        self._begin()
+        asyncio.get_running_loop().call_later(_LULL, self._warm_up)
+        unread = asyncio.create_task(self._host_stalled(reading))
+        await asyncio.wait([reading, ended, unread], return_when=asyncio.FIRST_COMPLETED)
+        failed = self._complain(reading)
+        if not failed and not self._end.is_set():
+            finished = asyncio.create_task(self._engine.settled())
+            await asyncio.wait([finished, ended, unread], return_when=asyncio.FIRST_COMPLETED)
+        await self._engine.close()
+        await self._assembly.close()
+        await self._out.drain(1.0 if self._signal else 0.0 if unread.done() else _PATIENCE)
+        self._packed.made()
+        return 128 + self._signal if self._signal else failed or self._left_unread() or self._codec_end()
+
+    async def _host_stalled(self, reading: asyncio.Task[None]) -> None:
+        """Returns when the host has closed our input and reads nothing: it would keep the engine for ever."""
+        closed = asyncio.create_task(stdio.closed(self._start.stdin))
+        await asyncio.wait([reading, closed], return_when=asyncio.FIRST_COMPLETED)
+        closed.cancel()
+        await self._out.stalled(_PATIENCE)
+
+    def _left_unread(self) -> int:
+        """The exit code if the host did not read all that there was for it."""
+        if not (count := self._out.unwritten):
+            return 0
+        why = f"the host closed stdin and read nothing from stdout for {_PATIENCE:g} s"
+        print(f"polylect: {why}: ended with {count} bytes unread", file=sys.stderr)
+        return 1
+
+    def _complain(self, reading: asyncio.Task[None]) -> int:
+        """Whoever cannot hear any more by a fault of our own says so and ends, rather than going on deaf."""
+        if not reading.done() or not (error := reading.exception()):
+            return 0
+        print_error(f"reading has failed: {type(error).__name__}: {error}. Please report this")
+        _log.error("reading has failed", exc_info=error)
+        return 1
+
+    def _codec_end(self) -> int:
+        """Some wires tell by it how the last turn ended."""
+        return int(getattr(self._codec, "exit_code", 0))
+
+    async def _opened(self, ended: asyncio.Task[Literal[True]]) -> tuple[Session, FileLibrary | None] | None:
+        """A long log is read in a thread, so that the host is heard meanwhile (L4). None if the end came first."""
+        if not is_long(self._start):
+            return open_session(self._start)
+        loading = asyncio.create_task(run_in_thread(open_session, self._start))
+        await asyncio.wait([loading, ended], return_when=asyncio.FIRST_COMPLETED)
+        return loading.result() if loading.done() else None
+
+    def _begin(self) -> None:
+        self._assembly.begin(self._engine)
+        early, self._early = self._early or [], None
+        for command in early:
+            self._engine.handle(command)
+        self._there.set()
+
+    async def _refuse(self, why: str) -> int:
+        """If the host has heard `ready`, it is told here as well, and every prompt it has sent by now has its end."""
+        print_error(why)
+        if self._ready:
+            failure = Failure("start", why, "user")
+            prompts = [command for command in self._early or () if isinstance(command, Prompt)]
+            for prompt in prompts:
+                self._reply(prompt)
+                self._say(TurnEnded("error", failure=failure, turn=prompt.turn))
+            if not prompts:
+                self._say(Failed(failure))
+            await self._out.drain(1.0)
+            return 1
+        with suppress(OSError):
+            os.write(self._start.stdout, why_not(why, self._start.values))
+        return 1
+
+    async def _get_ready(self, ended: asyncio.Task[Literal[True]]) -> bool:
+        """Waits for the extensions without which nothing may run; only then does the host hear anything.
+
+        False if the end came first. Raises StartError. In both cases the engine is closed.
+        """
+        loading = asyncio.create_task(self._assembly.required())
+        await asyncio.wait([loading, ended], return_when=asyncio.FIRST_COMPLETED)
+        if loading.done() and not loading.exception():
+            self._first, self._ready = self._start.first, True
+            self._out.wake()
+            return True
+        await self._engine.close()
+        await self._assembly.close()
+        if loading.done():
+            loading.result()
+        return False
+
+    def _data_to_send(self) -> bytes:
+        if not self._ready:
+            return b""
+        first, self._first = self._first, b""
+        return first + self._codec.data_to_send()
+
+    # In.
+
+    async def _read(self) -> None:
+        one_shot = self._start.values.get("input_format") == "text"
+        if one_shot:
+            await self._there.wait()
+        self._take(self._codec.start())
+        if not one_shot:
+            await stdio.read(self._start.stdin, self._receive, self._out.room)
+        self._take(self._codec.receive_eof())
+        await self._there.wait()
+        self._engine.input_closed(stop=self._start.values.get("on_eof") == "stop")
+
+    def _receive(self, data: bytes) -> None:
+        self._take(self._codec.receive(data))
+
+    def _take(self, commands: list[Command]) -> None:
+        for command in commands:
+            if isinstance(command, Quit):
+                return self._end.set()
+            self._handle(command)
+        self._out.wake()
+
+    def _handle(self, command: Command) -> None:
+        if self._early is None:
+            self._engine.handle(command)
+        elif isinstance(command, Cancel) and command.what == "turn":
+            self._stop_early(command)
+        else:
+            self._early.append(command)
+
+    def _stop_early(self, command: Cancel) -> None:
+        """Prompts that wait for the session to be read need not wait for their end."""
+        waiting, self._early = self._early or [], []
+        for one in waiting:
+            if isinstance(one, Prompt) and command.queued == "drop":
+                self._reply(one)
+                self._say(TurnEnded("cancelled", turn=one.turn))
+            else:
+                self._early.append(one)
+        self._reply(command)
+
+    # Out.
+
+    def _reply(self, command: Command) -> None:
+        if command.ref:
+            self._say(Reply(command.ref))
+
+    def _say(self, event: Event) -> None:
+        if follows := self._codec.send(event):
+            self._inbox.extend(follows)
+            asyncio.get_running_loop().call_soon(self._take_inbox)
+        self._out.wake()
+
+    def _take_inbox(self) -> None:
+        while self._inbox:
+            self._handle(self._inbox.popleft())
+
+    def _host_gone(self) -> None:
+        _log.info("the host has closed its end: stopping")
+        self._end.set()
+
+    def _warm_up(self) -> None:
+        """What the first request needs and `ready` did not: better now, while the host thinks, than when it asks."""
+        self._assembly.warm_up()
+        gc.freeze()
+        self._packed.make()
+
+    # Signals.
+
+    def _signalled(self) -> None:
+        for number in os.read(self._start.signals, 64):
+            if number in ENDING:
+                self._signal = number
+                self._end.set()
+
+
+def _codec(start: Start) -> EngineSide:
+    values, told = start.values, start.values.get("max_line")
+    max_line = told if isinstance(told, int) and told else MAX_LINE
+    env = Env(now=lambda: time.time_ns() // 1_000_000, new_id=new_id)
+    if face := str(values.get("face") or ""):
+        ours, wire = import_module(f"polylect.app.stand_in.{face}_flags"), plug.load("dialects", face).DIALECT
+        options = ours.codec_options(values, start.env, start.session)
+        codec: EngineSide = wire.engine_side(Env(env.now, ours.new_id), max_line=max_line, **options)
+    else:
+        from polylect.dialects.jsonstream.engine import codec as engine_side  # other wires do without: 4 ms
+
+        codec = engine_side.EngineSide(env, version=str(values["protocol"]), max_line=max_line)
+    codec.overhear(start.first)
+    return codec
+
+
+class _EscapingFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return escape_controls(super().format(record))
+
+
+def _log_to_stderr(level: str) -> None:
+    if level:
+        form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(_EscapingFormatter(form))
+        logging.basicConfig(handlers=[handler], level=level.upper())
+    else:
+        logging.disable()

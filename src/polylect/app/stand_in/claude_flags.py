@@ -1,0 +1,367 @@
+"""Standing in for the claude program: its flags, and what they mean here."""
+
+import os
+
+from polylect.app.startup.args import Flags, Options, UsageError, common, parse
+
+VERSION = "2.1.325"
+"""Whose wire this is; hosts accept any 2.x."""
+_FLAGS: Flags = {
+    **common(),
+    # What goes in and comes out.
+    "--print": ("switch", "print"),
+    "--output-format": ("text", "output_format"),
+    "--input-format": ("text", "input_format"),
+    "--verbose": ("switch", "verbose"),
+    "--include-partial-messages": ("switch", "partial"),
+    "--include-hook-events": ("switch", "hook_events"),
+    "--replay-user-messages": ("switch", "replay"),
+    "--forward-subagent-text": ("switch", "forward_agents"),
+    "--strict-input": ("switch", "strict_input"),
+    "--json-schema": ("text", "json_schema"),
+    # The model.
+    "--provider": ("text", "provider"),
+    "--model": ("text", "model"),
+    "--fallback-model": ("text", "fallback_model"),
+    "--effort": ("text", "effort"),
+    "--thinking": ("text", "thinking"),
+    "--max-thinking-tokens": ("count", "max_thinking_tokens"),
+    "--system-prompt": ("text", "system_prompt"),
+    "--system-prompt-file": ("text", "system_prompt_file"),
+    "--append-system-prompt": ("list", "append_system_prompt"),
+    "--append-system-prompt-file": ("text", "append_system_prompt_file"),
+    "--max-budget-usd": ("amount", "budget:max_cost_usd"),
+    "--agents": ("text", "agents"),
+    # Rights.
+    "--permission-mode": ("text", "approval_mode"),
+    "--dangerously-skip-permissions": ("switch", "force"),
+    "--permission-prompt-tool": ("text", "prompt_tool"),
+    "--permission-prompts": ("text", "prompts"),
+    "--tools": ("list", "tools"),
+    "--allowedTools": ("list", "allowed"),
+    "--allowed-tools": ("list", "allowed"),
+    "--disallowedTools": ("list", "disallowed"),
+    "--disallowed-tools": ("list", "disallowed"),
+    "--add-dir": ("list", "folders"),
+    "--settings": ("text", "their_settings"),
+    "--mcp-config": ("list", "mcp_config"),
+    # The session.
+    "--session-id": ("text", "session_id"),
+    "--resume": ("optional", "resume"),
+    "--continue": ("switch", "continue"),
+    "--fork-session": ("switch", "fork"),
+    "--resume-session-at": ("text", "resume_at"),
+    "--no-session-persistence": ("switch", "no_session"),
+    "--name": ("text", "name"),
+    # Accepted and noted: there is nothing here that they could switch.
+    **dict.fromkeys(("--session-mirror", "--restricted", "--brief", "--safe-mode"), ("switch", "ignored")),
+    **dict.fromkeys(("--disable-slash-commands",), ("switch", "ignored")),
+    **dict.fromkeys(("--plugin-dir", "--plugin-url", "--betas", "--file"), ("text", "ignored")),
+    **dict.fromkeys(("--task-budget", "--resume-drops-turn", "--agent"), ("text", "ignored")),
+    **dict.fromkeys(("--worktree",), ("optional", "ignored")),
+    # Accepted without a word: SDKs send these as a matter of course, and nothing here would be other without them.
+    **dict.fromkeys(("--allow-dangerously-skip-permissions", "--strict-mcp-config", "--bare"), ("switch", "needless")),
+    **dict.fromkeys(("--ide", "--chrome", "--no-chrome"), ("switch", "needless")),
+    **dict.fromkeys(("--exclude-dynamic-system-prompt-sections",), ("switch", "needless")),
+    **dict.fromkeys(("--setting-sources", "--thinking-display"), ("text", "needless")),
+    **dict.fromkeys(("--system-prompt-snapshot", "--debug-file"), ("text", "needless")),
+    **dict.fromkeys(("--debug", "--prompt-suggestions"), ("optional", "needless")),
+}
+_SHORT = {
+    "-p": "--print",
+    "-c": "--continue",
+    "-r": "--resume",
+    "-n": "--name",
+    "-d": "--debug",
+    "-w": "--worktree",
+    "-v": "--version",
+    "-h": "--help",
+}
+_MODES = ("acceptEdits", "auto", "bypassPermissions", "default", "dontAsk", "manual", "plan")
+_EFFORTS = ("low", "medium", "high", "xhigh", "max")
+_OUTPUTS = ("text", "json", "stream-json")
+_KEY = "ANTHROPIC_API_KEY"
+_SILENCE = 1.0
+"""Seconds for which something on stdin is waited for, beside a prompt."""
+_FAMILIES = {"sonnet": "claude-sonnet-5", "opus": "claude-opus-5-5", "haiku": "claude-haiku-4-5"}
+"""Families by one word: the newest model of each whose price is known, so that --max-budget-usd can hold."""
+
+
+def options(words: list[str], env: dict[str, str]) -> Options:
+    """Raises UsageError, whose text says what would be right."""
+    told, rest = parse(words, _FLAGS, _SHORT)
+    told.pop("needless", None)
+    _choose_form(told, rest)
+    _choose_model(told, env)
+    _choose_prompt(told)
+    _choose_rights(told)
+    _choose_session(told)
+    for name in ("agents", "json_schema"):
+        if name in told:
+            told[name] = _object(f"--{name.replace('_', '-')}", str(told[name]))
+    if servers := _servers(told.pop("mcp_config", [])):
+        told["mcp_servers"] = servers
+    if "their_settings" in told:
+        _take_settings(told, _object("--settings", str(told.pop("their_settings"))))
+    _check_limits(told)
+    return {
+        **told,
+        "face": "claude",
+        "one_agent": True,
+        "budget_anew": "budget:max_cost_usd" in told,  # hosts compare it with total_cost_usd
+        "checkpoints": _is_on(env, "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"),
+    }
+
+
+def _choose_form(told: Options, rest: list[str]) -> None:
+    output = told.setdefault("output_format", "text")
+    source = told.setdefault("input_format", "text")
+    if output not in _OUTPUTS:
+        raise UsageError(f"--output-format {output}: choose one of {', '.join(_OUTPUTS)}")
+    if source not in ("text", "stream-json"):
+        raise UsageError(f"--input-format {source}: choose text or stream-json")
+    if source == "stream-json" and output != "stream-json":
+        raise UsageError("--input-format stream-json needs --output-format stream-json")
+    if told.get("print") and output == "stream-json" and not told.get("verbose"):
+        raise UsageError("--print with --output-format stream-json needs --verbose")
+    if told.get("partial") and output != "stream-json":
+        raise UsageError("--include-partial-messages needs --output-format stream-json")
+    if len(rest) > 1:
+        raise UsageError(f"one prompt is enough: {rest[1]!r} is a second one; put it in quotes")
+    if rest and source == "text":
+        told["prompt"] = rest[0]
+
+
+def has_prompt(told: Options) -> bool:
+    """Where prompts do not come as lines, there is one: on the command line, on stdin, or on both."""
+    if told["input_format"] != "text":
+        return True
+    asked = str(told.get("prompt") or "")
+    if piped := _piped(wait=not asked):
+        told["prompt"] = f"{asked}\n\n{piped}" if asked else piped
+    return bool(told.get("prompt"))
+
+
+def _piped(*, wait: bool) -> str:
+    """All of stdin, but for a terminal, and for one that stays silent beside a prompt: nobody waits for that."""
+    import select  # only where there is a prompt on the command line
+
+    if os.isatty(0) or not (wait or select.select([0], [], [], _SILENCE)[0]):
+        return ""
+    with open(0, "rb", closefd=False) as stdin:
+        return stdin.read().decode("utf-8", "replace").strip()
+
+
+def _choose_model(told: Options, env: dict[str, str]) -> None:
+    if told.get("model") in ("", "default"):
+        del told["model"]
+    if "model" in told:
+        told["model"] = _full(str(told["model"]))
+    if usual := env.get("ANTHROPIC_MODEL"):
+        told["usual_model"] = _full(usual)
+    if fallback := told.pop("fallback_model", ""):
+        told |= {"chain_enabled": True, "fallbacks": [f"anthropic:{_full(str(fallback))}"]}
+    tokens, thinking = told.pop("max_thinking_tokens", None), told.pop("thinking", None)
+    if thinking not in (None, "adaptive", "enabled", "disabled"):
+        raise UsageError(f"--thinking {thinking}: choose adaptive, enabled or disabled")
+    if thinking or tokens is not None:
+        on = tokens if tokens is not None else thinking != "disabled"
+        told |= {"thinking": "enabled" if on else "disabled"} | ({"thinking_budget": tokens} if tokens else {})
+
+
+def _check_limits(told: Options) -> None:
+    if (effort := told.get("effort")) and effort not in _EFFORTS:
+        raise UsageError(f"--effort {effort}: choose one of {', '.join(_EFFORTS)}")
+    if told.get("max_turns") == 0:
+        raise UsageError("--max-turns takes a number above zero")
+    if isinstance(agents := told.get("agents"), dict):
+        from polylect.engine.subagents.personas import described_by  # only where a host describes some
+
+        try:
+            described_by(agents)
+        except ValueError as error:
+            raise UsageError(f"--agents: {error}") from None
+
+
+def _full(model: str) -> str:
+    """Families go by one word, and a large window is the only one there is."""
+    name = model.removesuffix("[1m]")
+    return _FAMILIES.get(name, name)
+
+
+def _choose_prompt(told: Options) -> None:
+    """All words for the model, in one: ours come first in any case."""
+    parts = [str(told.pop("system_prompt", ""))]
+    for name in ("system_prompt_file", "append_system_prompt_file"):
+        if path := told.pop(name, ""):
+            try:
+                with open(str(path), encoding="utf-8") as file:
+                    parts.append(file.read())
+            except (OSError, ValueError) as error:
+                raise UsageError(f"--{name.replace('_', '-')} {path}: {error}") from None
+    if any(parts):
+        told["system_prompt"] = "\n\n".join(filter(None, parts))
+
+
+def _choose_rights(told: Options) -> None:
+    mode = told.get("approval_mode", "default")
+    if mode not in _MODES:
+        raise UsageError(f"--permission-mode {mode}: choose one of {', '.join(_MODES)}")
+    if mode in ("manual", "auto"):
+        told["approval_mode"] = "default"
+    told["prompts"] = told.pop("prompt_tool", "") == "stdio" and told.get("prompts") != "none"
+    allowed, forbidden = _rules(told.pop("allowed", [])), _rules(told.pop("disallowed", []))
+    if allowed:
+        told["allow"] = allowed
+    if denied := [rule for rule in forbidden if "(" in rule or rule.startswith("mcp__")]:
+        told["deny"] = [*_rules(told.get("deny", [])), *denied]
+    if without := [rule for rule in forbidden if "(" not in rule]:
+        told["without"] = without
+    if isinstance(named := told.pop("tools", None), list) and "default" not in (tools := _rules(named)):
+        told["tools"] = tools
+
+
+def _rules(texts: object) -> list[str]:
+    """Parted by commas or blanks outside parentheses."""
+    assert isinstance(texts, list)
+    if not any(texts):
+        return []
+    from polylect.permissions.rules import BadRule, split  # only where somebody has rules
+
+    try:
+        named = [rule for text in texts for rule in split(text)]
+    except BadRule as error:
+        raise UsageError(f"Invalid permission rule {error}") from None
+    return ["Agent" + rule.removeprefix("Task") if rule.split("(")[0] == "Task" else rule for rule in named]
+
+
+def _choose_session(told: Options) -> None:
+    session = told.get("session_id")
+    if session is not None and not _is_uuid(str(session)):
+        raise UsageError("Invalid session ID. Must be a valid UUID.")
+    if told.get("resume") is True:
+        raise UsageError("--resume needs the id of a session: there is nobody here to choose one")
+    if told.get("fork") and not (told.get("resume") or told.get("continue")):
+        raise UsageError("--fork-session goes with --resume or --continue")
+    if "resume_at" in told and not (told.get("resume") or told.get("continue")):
+        raise UsageError("--resume-session-at goes with --resume or --continue")
+    if session and (told.get("resume") or told.get("continue")) and not told.get("fork"):
+        raise UsageError("--session-id goes with --resume or --continue only together with --fork-session")
+
+
+def new_id() -> str:
+    """As theirs: a random UUID."""
+    digits = bytearray(os.urandom(16))
+    digits[6] = digits[6] & 0x0F | 0x40
+    digits[8] = digits[8] & 0x3F | 0x80
+    text = digits.hex()
+    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+
+def refusal(message: str, session: str) -> bytes:
+    """The result of a conversation that could not be begun."""
+    import json
+
+    counts = {
+        "duration_ms": 0,
+        "duration_api_ms": 0,
+        "num_turns": 0,
+        "total_cost_usd": 0,
+        "usage": {},
+        "modelUsage": {},
+    }
+    told = {"type": "result", "subtype": "error_during_execution", "is_error": True, **counts}
+    rest = {"permission_denials": [], "errors": [message], "session_id": session, "uuid": new_id()}
+    return json.dumps({**told, **rest}).encode() + b"\n"
+
+
+def _is_uuid(text: str) -> bool:
+    parts = text.lower().split("-")
+    return [len(part) for part in parts] == [8, 4, 4, 4, 12] and set("".join(parts)) <= set("0123456789abcdef")
+
+
+def _object(flag: str, text: str) -> dict[str, object]:
+    """JSON in the flag itself, or in a file that it names."""
+    import json  # only where a flag holds some
+
+    try:
+        if not text.lstrip().startswith("{"):
+            from polylect.app.startup.config import read_bounded
+
+            text = read_bounded(text).decode()
+        found = json.loads(text)
+    except (OSError, ValueError, RecursionError) as error:
+        raise UsageError(f"{flag} is neither an object in JSON nor a file with one: {error}") from None
+    if not isinstance(found, dict):
+        raise UsageError(f"{flag} has to be an object in JSON")
+    return found
+
+
+def _servers(places: object) -> dict[str, object]:
+    """`{"mcpServers": {"name": {...}}}`, in the terms of our own configuration."""
+    assert isinstance(places, list)
+    servers: dict[str, object] = {}
+    for text in places:
+        found = _object("--mcp-config", text).get("mcpServers")
+        if not isinstance(found, dict):
+            raise UsageError('--mcp-config has to be an object like {"mcpServers": {...}}')
+        for name, server in found.items():
+            if not isinstance(server, dict):
+                raise UsageError(f"--mcp-config: the server {name!r} has to be an object")
+            kind = str(server.pop("type", "http" if server.get("url") else "stdio"))
+            server.pop("name", None)
+            server.pop("instance", None)
+            servers[name] = {**server, "transport": {"sdk": "host"}.get(kind, kind)}
+    return servers
+
+
+def _take_settings(told: Options, settings: dict[str, object]) -> None:
+    """Lists join those of flags; of the rest, flags count first. What is not in force is said."""
+    from polylect.app.stand_in.claude_settings import read  # only where a host has some
+
+    taken, left = read(settings)
+    if (mode := taken.get("approval_mode", "default")) not in _MODES:
+        raise UsageError(f"--settings: defaultMode {mode}: choose one of {', '.join(_MODES)}")
+    if mode == "auto":
+        taken["approval_mode"] = "default"
+    if "model" in taken:
+        taken["model"] = _full(str(taken["model"]))
+    if left:
+        taken["ignored"] = [f"--settings: {name}" for name in left]
+    for name, value in taken.items():
+        before = told.get(name)
+        told[name] = [*before, *value] if isinstance(before, list) and isinstance(value, list) else before or value
+
+
+def _is_on(env: dict[str, str], name: str) -> bool:
+    return env.get(name, "").lower() in ("1", "true", "yes")
+
+
+def codec_options(values: Options, env: dict[str, str], session: str) -> Options:
+    """What its wire has to know of the start; see dialects/claude/engine/codec.py."""
+    switches = ("partial", "replay", "forward_agents", "prompts", "hook_events")
+    asked = _is_on(env, "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS")
+    from polylect.app.stand_in.claude_lines import line_id  # the engine, which is there by now
+
+    hidden: object = "hidden" if _is_on(env, "CLAUDE_CODE_SDK_READS_SESSION_STATE") else False
+    return {
+        **{name: bool(values.get(name)) for name in switches},
+        "session": session,
+        "cwd": values["workspace"],
+        "model": values.get("model") or "",
+        "mode": values["mode"],
+        "strict": bool(values.get("strict_input")),
+        "session_state": asked or hidden,
+        "key_source": _KEY if values["provider"] == "anthropic" and env.get(_KEY) else "none",
+        "output": values["output_format"],
+        "prompt": values.get("prompt") or "",
+        "line_id": line_id,
+        "max_output": lambda model: _max_output(model, values.get("models")),
+    }
+
+
+def _max_output(model: str, own: object) -> int:
+    """Asked at the end of a turn."""
+    from polylect.providers.models import Catalogue
+
+    return Catalogue(own if isinstance(own, dict) else None).row(model).max_output

@@ -1,0 +1,159 @@
+"""Standing in for omp and pi: the flags of `--mode rpc`, and what they mean here."""
+
+import os
+
+from polylect.app.startup.args import Flags, Options, UsageError, common, parse
+
+_FLAGS: Flags = {
+    **common(),
+    "--mode": ("text", "wire"),
+    "--slim": ("switch", "slim"),
+    "--protocol": ("text", "omp_version"),
+    "--provider": ("text", "provider"),
+    "--model": ("text", "model"),
+    "--thinking": ("text", "thinking_level"),
+    "--system-prompt": ("text", "system_prompt"),
+    "--append-system-prompt": ("list", "append_system_prompt"),
+    "--tools": ("text", "tools"),
+    "--no-tools": ("switch", "no_tools"),
+    "--approval-mode": ("text", "approval_mode"),
+    "--add-dir": ("list", "folders"),
+    "--no-session": ("switch", "no_session"),
+    "--session-dir": ("text", "sessions_root"),
+    "--session-id": ("text", "session_id"),
+    "--continue": ("switch", "continue"),
+    "--resume": ("text", "target"),
+    "--session": ("text", "target"),
+    "--fork": ("text", "fork"),
+    "--extension": ("list", "their_extensions"),
+    "--no-extensions": ("switch", "no_extensions"),
+    # Accepted and noted: there is nothing here that they could switch.
+    "--models": ("text", "ignored"),
+    "--skills": ("text", "ignored"),
+    "--hook": ("text", "ignored"),
+    "--no-skills": ("switch", "ignored"),
+    "--no-rules": ("switch", "ignored"),
+    "--no-lsp": ("switch", "ignored"),
+    "--no-pty": ("switch", "ignored"),
+    "--no-title": ("switch", "ignored"),
+    "--no-context-files": ("switch", "ignored"),
+    "--no-prompt-templates": ("switch", "ignored"),
+    "--no-themes": ("switch", "ignored"),
+    "--no-ui": ("switch", "ignored"),
+}
+_SHORT = {
+    "-e": "--extension",
+    "-c": "--continue",
+    "-r": "--resume",
+    "-h": "--help",
+    "-v": "--version",
+    "-V": "--version",
+    "-m": "--model",
+}
+_TOOLS = {
+    "read": "Read",
+    "write": "Write",
+    "edit": "Edit",
+    "bash": "Bash",
+    "grep": "Grep",
+    "find": "Glob",
+    "glob": "Glob",
+    "task": "Spawn",
+    "todo_write": "TodoWrite",
+    "web_fetch": "WebFetch",
+    "ask": "AskUserQuestion",
+}
+"""Their names for tools, and ours."""
+_LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh", "max", "auto", "inherit")
+_VERSIONS = ("13", "18", "pi")
+
+
+def options(words: list[str], name: str = "omp") -> Options:
+    """`name` is what we were called by. Raises UsageError, whose text says what would be right."""
+    told, rest = parse(words, _FLAGS, _SHORT)
+    if told.setdefault("omp_version", "pi" if name == "pi" else "13") not in _VERSIONS:
+        raise UsageError(f"--protocol {told['omp_version']!r}: choose one of {', '.join(_VERSIONS)}")
+    if told.pop("wire", "rpc") != "rpc":
+        raise UsageError("--mode rpc is the one mode there is here")
+    if any(word.startswith("@") for word in rest):
+        raise UsageError("@file arguments are not supported in RPC mode: name the file in a prompt")
+    if rest:
+        raise UsageError(f"{rest[0]!r} is not a flag; a prompt is sent as a command on stdin")
+    if (level := told.get("thinking_level", "off")) not in _LEVELS:
+        raise UsageError(f"--thinking {level!r}: choose one of {', '.join(_LEVELS[:7])}")
+    if told.pop("no_tools", False):
+        told["tools"] = []
+    elif isinstance(named := told.get("tools"), str):
+        told["tools"] = [_TOOLS.get(name.strip(), name.strip()) for name in named.split(",") if name.strip()]
+    _choose_model(told)
+    _choose_session(told)
+    _choose_extensions(told)
+    # Its wire has no word for approval, so nothing is asked unless somebody says so.
+    return {"approval_mode": "force", **told, "face": "omp"}
+
+
+def _choose_model(told: Options) -> None:
+    """`provider/name`, and an ending `:high` that says how hard to think, both in one word."""
+    model = str(told.get("model") or "")
+    name, _, level = model.rpartition(":")
+    if name and level in _LEVELS:
+        told.setdefault("thinking_level", level)
+        model = name
+    provider, _, name = model.partition("/")
+    from polylect.providers.check import PROVIDERS  # loaded before `ready` anyway
+
+    if name and provider in PROVIDERS and told.get("provider") in (None, provider):
+        told["provider"], model = provider, name
+    if model:
+        told["model"] = model
+
+
+def _choose_session(told: Options) -> None:
+    """A session is named by its id or by the path of a file, which may be another engine's."""
+    target = str(told.pop("target", None) or told.get("fork") or "")
+    if os.sep in target or target.endswith(".jsonl"):
+        if not os.path.exists(target):
+            raise UsageError(f"there is no session file {target}")
+        told["session_file"] = os.path.abspath(target)
+        if "fork" in told:
+            told["fork"] = True
+    elif target:
+        told["resume"] = target
+        if "fork" in told:
+            told["fork"] = True
+
+
+def _choose_extensions(told: Options) -> None:
+    """Theirs are TypeScript; ours are Python."""
+    named = told.pop("their_extensions", [])
+    assert isinstance(named, list)
+    if told.pop("no_extensions", False):
+        return
+    told["extensions"] = [path for path in named if path.endswith(".py")]
+    if others := [path for path in named if not path.endswith(".py")]:
+        ignored = told.get("ignored")
+        told["ignored"] = [*(ignored if isinstance(ignored, list) else []), *(f"--extension {path}" for path in others)]
+
+
+def codec_options(values: Options, env: dict[str, str], session: str) -> Options:
+    """What its wire has to know of the start."""
+    return {
+        "version": values["omp_version"],
+        "slim": bool(values.get("slim")),
+        "provider": values["provider"],
+        "model": values.get("model") or "",
+    }
+
+
+def new_id() -> str:
+    return os.urandom(8).hex()
+
+
+def refusal(message: str, session: str) -> bytes:
+    """The end of a conversation that could not be begun."""
+    import json  # only where something is broken
+
+    return (
+        json.dumps({"type": "extension_error", "extensionPath": "engine", "event": "start", "error": message}).encode()
+        + b"\n"
+    )

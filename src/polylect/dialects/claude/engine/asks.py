@@ -1,0 +1,176 @@
+"""What the engine asks of the host, and the host's answers. Each request is answered, or taken back, once."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from polylect.dialects.claude.engine import questions
+from polylect.dialects.claude.engine.encode import EventWriter
+from polylect.dialects.claude.frames import control
+from polylect.dialects.claude.permissions import Updates, suggestions
+from polylect.vocab.commands import Answer, Command, HostReply
+from polylect.vocab.content import Rule
+from polylect.vocab.events import Ask, AskClosed, HostCall, HostCallEnded
+from polylect.wire import jsonl
+
+_NOBODY = "nobody is there to ask: the host has no way to answer permission prompts"
+_INTERACTIVE = ("ExitPlanMode", questions.QUESTION)
+
+
+class _Put(Struct, frozen=True):
+    """An ask as the host saw it: its input may have been shortened on the way."""
+
+    ask: Ask
+    input: dict[str, Any]
+
+
+class Asking:
+    def __init__(self, writer: EventWriter, *, prompts: bool) -> None:
+        self._writer = writer
+        self._pen = writer.pen
+        self._prompts = prompts
+        self._asks: dict[str, _Put] = {}
+        self._calls: dict[str, HostCall] = {}
+        self._granted: list[Rule] = []
+        """Rules that came with answers."""
+        self._over: set[str] = set()
+        """What was taken back: an answer that comes late is nobody's fault."""
+
+    # Out.
+
+    def ask(self, ask: Ask) -> list[Command]:
+        if not self._prompts:
+            return [Answer(ask.ask, "deny", reason=_NOBODY, session=ask.session)]
+        request = self._tool_request(ask) if ask.kind == "permission" or ask.call else questions.elicitation(ask)
+        self._writer.settle(ask)
+        self._writer.state("requires_action")
+        line = self._request(ask.ask, request)
+        sent = jsonl.parse(line)["request"].get("input", {}) if isinstance(request, control.CanUseTool) else {}
+        self._asks[ask.ask] = _Put(ask, sent)
+        self._writer.asked.add(ask.call)
+        return []
+
+    def _tool_request(self, ask: Ask) -> control.CanUseTool:
+        permission = ask.kind == "permission"
+        name = ask.name if permission else questions.QUESTION
+        return control.CanUseTool(
+            tool_name=name,
+            display_name=name,
+            input=ask.args if permission else questions.as_input(ask),
+            tool_use_id=ask.call,
+            description=ask.title,
+            permission_suggestions=suggestions(ask) if permission else [],
+            decision_reason=ask.reason,
+            agent_id=ask.agent,
+            title=ask.title,
+            requires_user_interaction=not permission or name in _INTERACTIVE,
+        )
+
+    def ask_closed(self, event: AskClosed) -> None:
+        put = self._asks.get(event.ask)
+        if event.how in ("cancelled", "timeout") and put:
+            self._writer.deny(put.ask.call, put.ask.name)
+        self._take_back(event.ask, self._asks)
+        if not self._asks and self._writer.turn:
+            self._writer.state("running")
+
+    def host_call(self, event: HostCall) -> list[Command]:
+        request = _host_request(event, self._pen.id)
+        if request is None:
+            self._pen.lost[f"HostCall {event.method}"] += 1
+            return [HostReply(event.call, error=f"this host cannot be asked for {event.method}", session=event.session)]
+        self._calls[event.call] = event
+        self._request(event.call, request)
+        return []
+
+    def host_call_ended(self, event: HostCallEnded) -> None:
+        self._take_back(event.call, self._calls)
+
+    def withdraw(self) -> None:
+        """The turn is to stop: what it asks needs no answer any more. Told before the stop is confirmed."""
+        for put in [put for put in self._asks.values() if put.ask.turn]:
+            self._writer.deny(put.ask.call, put.ask.name)
+            self._take_back(put.ask.ask, self._asks)
+
+    def _take_back(self, id: str, waiting: dict[str, Any]) -> None:
+        if waiting.pop(id, None) is not None:
+            self._over.add(id)
+            self._pen.say(control.ControlCancel(request_id=id))
+
+    def _request(self, id: str, request: control.Request) -> bytes:
+        return self._pen.say(control.ControlRequest(request_id=id, request=msgspec.to_builtins(request)))
+
+    # In.
+
+    def answer(self, response: dict[str, Any]) -> list[Command]:
+        """Raises ValueError if nothing was asked under this id (A1)."""
+        id = str(response.get("request_id"))
+        if put := self._asks.pop(id, None):
+            return self._verdict(put, response)
+        if call := self._calls.pop(id, None):
+            return [_host_reply(call, response)]
+        if id not in self._over:
+            raise ValueError(f"nothing that waits was asked under the request_id {id[:80]!r}")
+        self._over.discard(id)
+        return []
+
+    def _verdict(self, put: _Put, response: dict[str, Any]) -> list[Command]:
+        """Anything but a clear yes is a no (A1)."""
+        ask, found = put.ask, response.get("response")
+        if response.get("subtype") != "success":
+            why = f"Tool permission request failed: {response.get('error') or 'no reason was given'}"
+            return [Answer(ask.ask, "deny" if ask.kind == "permission" else "cancelled", reason=why)]
+        if ask.kind != "permission" and not ask.call and isinstance(found, dict):
+            return [questions.elicited(ask, found)]
+        match found if isinstance(found, dict) else {}:
+            case {"behavior": "allow"} as given:
+                return self._allowed(put, given)
+            case {"behavior": "deny"} as given:
+                reason, interrupt = str(given.get("message") or ""), given.get("interrupt") is True
+                return [Answer(ask.ask, "deny", reason=reason, interrupt=interrupt)]
+            case _:
+                return [Answer(ask.ask, "deny", reason="the answer to the permission request was not valid")]
+
+    def _allowed(self, put: _Put, found: dict[str, Any]) -> list[Command]:
+        ask, given = put.ask, found.get("updatedInput")
+        if given is not None and not isinstance(given, dict):
+            return [Answer(ask.ask, "deny", reason="the answer to the permission request had no valid updatedInput")]
+        if ask.kind != "permission":
+            return [questions.answered(ask, given)]
+        changed = given not in (None, put.input, ask.args)
+        if changed and put.input != ask.args:
+            return [Answer(ask.ask, "deny", reason="only part of the input was shown, so it cannot be changed")]
+        updates = Updates(found.get("updatedPermissions"), self._writer.known.cwd, self._granted)
+        for problem in updates.problems:
+            self._pen.inform(problem, "warning")
+        answer = Answer(ask.ask, "allow", args=given if changed else None, always=updates.always)
+        return [*updates.commands, answer]
+
+
+def _host_request(event: HostCall, new_id: Callable[[], str]) -> control.Request | None:
+    params = event.params if isinstance(event.params, dict) else {}
+    match event.method, params:
+        case "hook", {"callback": str(callback), "input": dict(given)}:
+            return control.HookCallback(callback_id=callback, input=given, tool_use_id=params.get("call") or new_id())
+        case "mcp_message", {"server_name": str(name), "message": dict(message)}:
+            return control.McpMessage(server_name=name, message=message)
+        case "dialog", {"dialog_kind": str(kind)}:
+            return control.UserDialog(dialog_kind=kind, payload=params.get("payload"))
+        case "elicitation", {"message": str(message)}:
+            return control.Elicitation(
+                mcp_server_name=str(params.get("mcp_server_name", "")),
+                message=message,
+                requested_schema=params.get("requested_schema") or {},
+            )
+    return None
+
+
+def _host_reply(call: HostCall, response: dict[str, Any]) -> HostReply:
+    found = response.get("response")
+    if response.get("subtype") != "success":
+        return HostReply(call.call, error=str(response.get("error") or "the host failed"), session=call.session)
+    if call.method == "mcp_message":
+        found = found.get("mcp_response") if isinstance(found, dict) else None
+    return HostReply(call.call, result=found if found is not None else {}, session=call.session)

@@ -1,0 +1,248 @@
+"""What one agent says: each block whole once it is, and before that in pieces, if the host wants those.
+
+A block is kept back until the next event, because only that tells whether it was cut short; but not for long.
+"""
+
+from typing import Any
+
+from msgspec import UNSET
+
+from polylect.dialects import line_limit
+from polylect.dialects.claude.engine.line_writer import PIECE, Pen
+from polylect.dialects.claude.frames import turn as shapes
+from polylect.dialects.claude.versions import STOPS
+from polylect.vocab.content import Block, Text, Thinking, ToolCall, Usage
+from polylect.vocab.events import ArgsDelta, ReplyEnded, TextDelta, ThinkingDelta
+from polylect.wire import jsonl
+
+_Delta = TextDelta | ThinkingDelta | ArgsDelta
+_PARTIAL = {"text": ("text_delta", "text"), "thinking": ("thinking_delta", "thinking")}
+_HOLE, _HOLE_IN_JSON = "\0", rb"\u0000"
+_KINDS: dict[type[_Delta], str] = {TextDelta: "text", ThinkingDelta: "thinking", ArgsDelta: "tool_use"}
+
+
+class Voice:
+    """`marks` are the fields that tell this agent's frames from others'; `shown` is whether its words are."""
+
+    def __init__(self, pen: Pen, *, parent: str | None, partial: bool, shown: bool, marks: shapes.Marks) -> None:
+        self._pen = pen
+        self.parent = parent
+        self._partial = partial
+        self._shown = shown
+        self.marks = marks
+        self.model = ""
+        self.turn = ""
+        """The turn whose lines can be found again, and how many it has so far."""
+        self.lines = 0
+        self.uuids: list[str] = []
+        """Of the prompt that is being answered."""
+        self.reply: list[str] = []
+        """The texts of the last reply."""
+        self.first_at = 0
+        """When the turn's first word came."""
+        self._message = ""
+        self._called: set[str] = set()
+        self._open = ""
+        """The kind of block whose deltas come, and what came of them."""
+        self._parts: list[str] = []
+        self._call = ("", "")
+        self._held: Block | None = None
+        self._index = 0
+        self._streaming = False
+        self._closers = False
+        self._last: tuple[str | None, Usage] = (None, Usage())
+        self._opened = False
+        self._unclosed = False
+        self._around = (b"", b"", b"")
+
+    # In.
+
+    def begin(self) -> None:
+        """A model is asked."""
+        self.finish()
+        self._message = ""
+        self.reply = []
+        self._called.clear()
+
+    def delta(self, event: _Delta) -> None:
+        kind = _KINDS[type(event)]
+        call = (event.call, event.name) if isinstance(event, ArgsDelta) else ("", "")
+        if (kind, call) != (self._open, self._call) or self._held is not None:
+            self.settle()
+            self._open, self._call = kind, call
+        if kind != "tool_use":
+            self._parts.append(event.text)
+        self.first_at = self.first_at or self._pen.now()
+        if self._partial:
+            for piece in line_limit.pieces(event.text, PIECE):
+                self._stream_delta(piece)
+
+    def block(self, block: Block) -> None:
+        if isinstance(block, ToolCall):
+            self.call(block.call, block.name, block.args)
+            return
+        kind = {Text: "text", Thinking: "thinking"}.get(type(block), "")
+        if self._open != kind or self._held is not None:
+            self.settle()
+        if kind:
+            self._held = block
+        else:
+            self._pen.lost[f"BlockEnded {type(block).__name__}"] += 1
+
+    def call(self, call: str, name: str, args: dict[str, Any]) -> None:
+        """Told once, whether as a block, as a call, or as both."""
+        if call in self._called:
+            return
+        self._called.add(call)
+        if self._open != "tool_use" or self._call[0] != call:
+            self.settle()
+            if self._partial:
+                self._open, self._call = "tool_use", (call, name)
+                self._stream_delta(jsonl.dump(args).decode().rstrip())
+        self._write(shapes.ToolUseBlock(call, name, args), call)
+        self._end_block()
+
+    def ended(self, event: ReplyEnded) -> None:
+        cut = event.stop == "cancelled"
+        self.settle(aborted=cut)
+        self._last = (STOPS.get(event.stop), event.usage)
+        self._closers = self._streaming
+        if not cut or not self._pen.newer:
+            self.finish()
+        self._message = ""
+
+    @property
+    def holds(self) -> bool:
+        return self._held is not None
+
+    def release(self) -> None:
+        """Say the block that was kept back."""
+        if self._held is not None:
+            self.settle()
+
+    def finish(self) -> None:
+        """The end of partial messages. Kept back where a reply was interrupted: that is marked first."""
+        self.settle()
+        if self._closers and (self._pen.newer or self._last[0]):
+            reason, usage = self._last
+            if self._unclosed:
+                self._stream({"type": "content_block_stop", "index": self._index})
+            told = {"stop_reason": reason, "stop_sequence": None}
+            self._stream({"type": "message_delta", "delta": told, "usage": usage_of(usage)})
+            self._stream({"type": "message_stop"})
+        self._closers = self._streaming = self._unclosed = False
+        self._index = 0
+
+    # Out.
+
+    def settle(self, *, aborted: bool = False) -> None:
+        """Say the block that was kept back, or the one that never ended."""
+        text, block = "".join(self._parts), self._held
+        if block is None and self._open in ("text", "thinking"):
+            block = Text(text) if self._open == "text" else Thinking(text)
+        match block:
+            case Text(text):
+                self.reply.append(text)
+                self._say_long(text, "", aborted)
+            case Thinking(redacted=data) if data:
+                self._write(shapes.RedactedThinkingBlock(data), data, aborted=aborted)
+            case Thinking(text, signature):
+                if signature and self._opened:
+                    delta = {"type": "signature_delta", "signature": signature}
+                    self._stream({"type": "content_block_delta", "index": self._index, "delta": delta})
+                self._say_long(text, signature, aborted, thinking=True)
+        if block is not None or self._open:
+            self._end_block(cut=aborted)
+
+    def _say_long(self, text: str, signature: str, aborted: bool, *, thinking: bool = False) -> None:
+        """What is longer than a line becomes several messages, so that nobody takes one for a repetition."""
+        pieces = line_limit.pieces(text, PIECE)
+        for number, piece in enumerate(pieces):
+            if number:
+                self._message = ""
+            last = signature if number == len(pieces) - 1 else ""
+            block = shapes.ThinkingBlock(piece, last) if thinking else shapes.TextBlock(piece)
+            self._write(block, piece, aborted=aborted, kept=thinking or bool(text))
+
+    def _write(self, block: shapes.Spoken, words: str, *, aborted: bool = False, kept: bool = True) -> None:
+        """`kept` says that it becomes part of the history, as all does but an empty text."""
+        if not self._shown and not isinstance(block, shapes.ToolUseBlock):
+            return
+        pen = self._pen
+        self._message = self._message or f"msg_{pen.id()}"
+        pen.say(
+            shapes.Assistant(
+                message=shapes.Message(self._message, self.model, [block]),
+                parent_tool_use_id=self.parent,
+                timestamp=pen.timestamp() if pen.newer else UNSET,
+                aborted=aborted and pen.newer,
+                user_message_uuid=self.uuids[-1] if self.uuids and pen.newer else "",
+                user_message_uuids=self.uuids if self.uuids and pen.newer else UNSET,
+                session_id=pen.session,
+                uuid=self._id(words) if kept else pen.id(),
+                **self.marks,
+            )
+        )
+
+    def _id(self, words: str) -> str:
+        if not self.turn:
+            return self._pen.id()
+        self.lines += 1
+        return self._pen.line_id(self.turn, self.lines - 1, words)
+
+    def _end_block(self, *, cut: bool = False) -> None:
+        if self._opened and not cut:
+            self._stream({"type": "content_block_stop", "index": self._index})
+            self._index += 1
+        self._unclosed = self._opened and cut
+        self._open, self._call, self._parts, self._held, self._opened = "", ("", ""), [], None, False
+
+    # Partial messages.
+
+    def _stream_delta(self, text: str) -> None:
+        if not self._streaming:
+            self._start_message()
+        if not self._opened:
+            self._opened = True
+            self._stream({"type": "content_block_start", "index": self._index, "content_block": self._empty()})
+            self._around = self._delta_line()
+        if len(text) > PIECE:  # the arguments of a call, all at once
+            self._stream(self._delta_event(text))
+            return
+        head, middle, tail = self._around
+        self._pen.put(head + self._pen.id().encode() + middle + jsonl.dump(text)[:-1] + tail)
+
+    def _delta_event(self, text: str) -> dict[str, Any]:
+        kind, field = _PARTIAL.get(self._open, ("input_json_delta", "partial_json"))
+        return {"type": "content_block_delta", "index": self._index, "delta": {"type": kind, field: text}}
+
+    def _delta_line(self) -> tuple[bytes, bytes, bytes]:
+        """What stands around the id and the text in every delta of this block: most of a line is written only once."""
+        event, said = self._delta_event(_HOLE), shapes.Envelope(session_id=self._pen.session, uuid=_HOLE)
+        line = jsonl.dump(shapes.StreamEvent(event=event, parent_tool_use_id=self.parent, **said))
+        head, _, rest = line.partition(_HOLE_IN_JSON)
+        middle, _, tail = rest.partition(_HOLE_IN_JSON)
+        return head, middle[:-1], tail[1:]  # the text has quotes of its own
+
+    def _start_message(self) -> None:
+        self._message = self._message or f"msg_{self._pen.id()}"
+        self._streaming = True
+        message = shapes.Message(self._message, self.model, [])
+        self._stream({"type": "message_start", "message": message})
+
+    def _empty(self) -> dict[str, Any]:
+        match self._open:
+            case "text":
+                return {"type": "text", "text": ""}
+            case "thinking":
+                return {"type": "thinking", "thinking": "", "signature": ""}
+            case _:
+                return {"type": "tool_use", "id": self._call[0], "name": self._call[1], "input": {}}
+
+    def _stream(self, event: dict[str, Any]) -> None:
+        pen = self._pen
+        pen.say(shapes.StreamEvent(event=event, parent_tool_use_id=self.parent, **pen.envelope()))
+
+
+def usage_of(usage: Usage) -> shapes.Usage:
+    return shapes.Usage(usage.input, usage.output, usage.cache_write, usage.cache_read)

@@ -1,0 +1,199 @@
+"""The engine's end: bytes to commands, events to bytes."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from polylect.dialects.base import Env
+from polylect.dialects.claude.engine.asks import Asking
+from polylect.dialects.claude.engine.control_requests import Requests
+from polylect.dialects.claude.engine.encode import EventWriter
+from polylect.dialects.claude.engine.engine_info import Known
+from polylect.dialects.claude.engine.line_writer import LineId, Output, Pen
+from polylect.dialects.claude.engine.prompts import Prompts
+from polylect.dialects.claude.engine.session_frames import States
+from polylect.dialects.claude.versions import OUR_MODES, VERSIONS
+from polylect.vocab.commands import Command, Configure, Hello, MalformedCommand, Quit, UnknownCommand
+from polylect.vocab.events import Ask, AskClosed, Event, HostCall, HostCallEnded, Reply
+from polylect.wire import jsonl
+
+
+class EngineSide:
+    """Options beside `version` and `max_line`:
+
+    session, cwd, model, mode   what is known before the engine tells of it
+    key_source                  `apiKeySource` of init
+    pid                         told in the answer to initialize
+    partial                     blocks also in pieces (--include-partial-messages)
+    replay                      prompts are said again (--replay-user-messages)
+    forward_agents              the words of sub-agents are shown too (--forward-subagent-text)
+    hook_events                 command hooks are told of (--include-hook-events)
+    session_state               whether anything runs is told; "hidden" marks that as meant for an SDK alone
+    prompts                     a host answers permission prompts; else asks are denied at once
+    strict                      a bad line ends the conversation (--strict-input)
+    output                      all of it (`stream-json`), or only the result as `json` or as `text`
+    prompt                      the one prompt of `-p`, said by connecting
+    line_id                     how lines of the model's own are named so that they can be found again; else at random
+    max_output                  how many tokens the longest reply of a model has; else nobody knows
+    """
+
+    def __init__(
+        self,
+        env: Env,
+        *,
+        version: str = VERSIONS[0],
+        max_line: int = jsonl.MAX_LINE,
+        session: str = "",
+        cwd: str = "",
+        model: str = "",
+        mode: str = "default",
+        key_source: str = "none",
+        pid: int = 0,
+        partial: bool = False,
+        replay: bool = False,
+        forward_agents: bool = False,
+        prompts: bool = True,
+        hook_events: bool = False,
+        session_state: States = False,
+        strict: bool = False,
+        output: Output = "stream-json",
+        prompt: str = "",
+        line_id: LineId | None = None,
+        max_output: Callable[[str], int] | None = None,
+    ) -> None:
+        self._pen = Pen(env, version, session=session, output=output, line_id=line_id)
+        self._lines = jsonl.Splitter(max_line)
+        self._prompts = Prompts(self._pen, replay=replay)
+        known = Known(cwd=cwd, model=model, mode=OUR_MODES.get(mode, mode), key_source=key_source)
+        self._writer = EventWriter(
+            self._pen, known, self._prompts, partial=partial, hook_events=hook_events, states=session_state
+        )
+        self._writer.tasks.forward = forward_agents
+        if max_output:
+            self._writer.books.max_output = max_output
+        self._asking = Asking(self._writer, prompts=prompts)
+        self._requests = Requests(self._writer, self._prompts, self._asking, pid=pid)
+        self._prompt = prompt
+        self._strict = strict
+        self._spoiled = False
+
+    @property
+    def lost(self) -> Counter[str]:
+        """What this wire had no word for, by the name of the event."""
+        return self._pen.lost
+
+    @property
+    def exit_code(self) -> int:
+        """1 if the last result was an error, or a bad line ended the conversation."""
+        return int(self._writer.failed or self._spoiled)
+
+    # The hinge.
+
+    def start(self) -> list[Command]:
+        """A host need not greet, and what an engine tells the one that did is needed for every init."""
+        if not self._prompt:
+            return [Hello()]
+        return [Hello(), *self._prompts.take({"message": {"role": "user", "content": self._prompt}})]
+
+    def receive(self, data: bytes) -> list[Command]:
+        return [command for line in self._lines.feed(data) for command in self._hear(line)]
+
+    def receive_eof(self) -> list[Command]:
+        heard = [command for line in self._lines.end() for command in self._hear(line)]
+        return [*heard, *self._let_go()]
+
+    def send(self, event: Event) -> list[Command]:
+        match event:
+            case Reply():
+                self._reply(event)
+                return [] if self._requests.greetings else self._let_go()
+            case Ask():
+                return self._asking.ask(event)
+            case AskClosed():
+                self._asking.ask_closed(event)
+            case HostCall():
+                return self._asking.host_call(event)
+            case HostCallEnded():
+                self._asking.host_call_ended(event)
+            case _:
+                self._writer.write(event)
+        return []
+
+    def data_to_send(self) -> bytes:
+        return self._writer.take()
+
+    def due(self) -> int | None:
+        """In how many milliseconds `data_to_send` has to be asked again, if something is held back."""
+        return self._writer.due()
+
+    def overhear(self, data: bytes) -> list[Command]:
+        """Nothing is said by other means on this wire."""
+        return []
+
+    # What the host says.
+
+    def _hear(self, line: bytes | jsonl.TooLong) -> list[Command]:
+        if isinstance(line, jsonl.TooLong):
+            return self._malformed(line.start, f"the line is longer than {line.limit} bytes")
+        try:
+            frame = jsonl.parse(line)
+            kind = frame.get("type")
+            if not isinstance(kind, str):
+                raise ValueError('expected a "type"')
+            if kind not in _FRAMES:
+                self._pen.inform(f"A line of the unknown type {kind[:80]!r} was skipped.", "warning")
+                return [UnknownCommand(kind, line)]
+            return _FRAMES[kind](self, frame, line)
+        except ValueError as error:
+            return self._malformed(line, str(error))
+
+    def _malformed(self, raw: bytes, why: str) -> list[Command]:
+        self._pen.inform(f"A line was skipped: {why}", "warning")
+        self._spoiled = self._spoiled or self._strict
+        return [MalformedCommand(raw, why), *([Quit(f"bad input: {why}")] if self._strict else [])]
+
+    def _user(self, frame: dict[str, Any], raw: bytes) -> list[Command]:
+        self._prompts.held += self._prompts.take(frame)
+        return [] if self._requests.greetings else self._let_go()
+
+    def _let_go(self) -> list[Command]:
+        held, self._prompts.held = self._prompts.held, []
+        return [*held]
+
+    def _control_request(self, frame: dict[str, Any], raw: bytes) -> list[Command]:
+        return self._requests.hear(frame, raw)
+
+    def _control_response(self, frame: dict[str, Any], raw: bytes) -> list[Command]:
+        response = frame.get("response")
+        if not isinstance(response, dict):
+            raise ValueError("control_response: expected a response")
+        return self._asking.answer(response)
+
+    def _keep_alive(self, frame: dict[str, Any], raw: bytes) -> list[Command]:
+        return []
+
+    def _environment(self, frame: dict[str, Any], raw: bytes) -> list[Command]:
+        variables = frame.get("variables")
+        if not isinstance(variables, dict):
+            raise ValueError("update_environment_variables: expected variables")
+        return [Configure({"environment": variables})]
+
+    # What becomes of commands.
+
+    def _reply(self, event: Reply) -> None:
+        if self._requests.reply(event):
+            return
+        turn = self._prompts.replied(event.ref)
+        if turn is not None and event.failure is None:
+            self._prompts.accepted(turn, busy=self._writer.turn is not None)
+        elif turn is not None and event.failure:
+            self._writer.refused(turn, event.failure)
+
+
+_FRAMES: dict[str, Callable[[EngineSide, dict[str, Any], bytes], list[Any]]] = {
+    "user": EngineSide._user,
+    "control_request": EngineSide._control_request,
+    "control_response": EngineSide._control_response,
+    "keep_alive": EngineSide._keep_alive,
+    "update_environment_variables": EngineSide._environment,
+}

@@ -1,0 +1,323 @@
+"""What the host asks for: control requests become commands, and what comes of those becomes one answer."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from polylect.dialects.claude.engine import replies as payloads
+from polylect.dialects.claude.engine.asks import Asking
+from polylect.dialects.claude.engine.encode import EventWriter
+from polylect.dialects.claude.engine.flag_settings import commands_of
+from polylect.dialects.claude.engine.initialize import offers_of, settings_of
+from polylect.dialects.claude.engine.prompts import Prompts
+from polylect.dialects.claude.frames import control
+from polylect.dialects.claude.servers import server_of
+from polylect.dialects.claude.versions import OUR_MODES
+from polylect.vocab.commands import (
+    AddContext,
+    AddServer,
+    Cancel,
+    ChangeServer,
+    Command,
+    Configure,
+    Hello,
+    HostSays,
+    MalformedCommand,
+    Query,
+    Quit,
+    Rewind,
+    UnknownCommand,
+)
+from polylect.vocab.content import Server
+from polylect.vocab.events import Reply
+
+
+class Refused(Exception):
+    """The request is answered with no, and nothing comes of it."""
+
+    def __init__(self, message: str, code: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class _Open(Struct):
+    """A request that waits for what it led to."""
+
+    id: str
+    request: control.Request
+    asked: dict[str, Command]
+    replies: dict[str, Reply] = {}
+
+
+class Requests:
+    def __init__(self, writer: EventWriter, prompts: Prompts, asking: Asking, *, pid: int) -> None:
+        self._writer = writer
+        self._pen = writer.pen
+        self._prompts = prompts
+        self._asking = asking
+        self._pid = pid
+        self._open: dict[str, _Open] = {}
+        """By the ref of each command that it led to."""
+        self._servers: dict[str, Server] = {}
+        """Those that the host has set."""
+        self._greeted = False
+        self.greetings: set[str] = set()
+        """Refs of those that are not answered: servers inside the host may be on their way."""
+
+    def hear(self, frame: dict[str, Any], raw: bytes) -> list[Command]:
+        """Raises ValueError if it is no request at all."""
+        id, found = frame.get("request_id"), frame.get("request")
+        if not isinstance(id, str):
+            raise ValueError("control_request: expected a request_id")
+        kind = found.get("subtype") if isinstance(found, dict) else None
+        if not isinstance(kind, str):
+            why = "control_request: expected a request with a subtype"
+            self._refuse(id, why, "invalid_request")
+            return [MalformedCommand(raw, why)]
+        if kind not in _COMMANDS:
+            self._refuse(id, f"Unsupported control request subtype: {kind[:80]}", "unsupported_request")
+            return [UnknownCommand(f"control_request/{kind}", raw)]
+        try:
+            request = msgspec.convert(found, control.ASKED_BY_HOST[kind])
+            return self._lead(id, request, _COMMANDS[kind](self, request))
+        except msgspec.ValidationError as error:
+            self._refuse(id, f"Invalid {kind} request: {error}", "invalid_request")
+            return [MalformedCommand(raw, str(error))]
+        except Refused as refused:
+            self._refuse(id, str(refused), refused.code)
+            return [MalformedCommand(raw, str(refused))]
+
+    def _lead(self, id: str, request: control.Request, commands: list[Command]) -> list[Command]:
+        """With nothing to wait for it is answered at once."""
+        if isinstance(request, control.EndSession):  # who ends may not get round to answering
+            self._answer(_Open(id, request, {}))
+            return commands
+        commands = [msgspec.structs.replace(command, ref=self._pen.id()) for command in commands]
+        waiting = _Open(id, request, {command.ref: command for command in commands})
+        self._open |= dict.fromkeys(waiting.asked, waiting)
+        self.greetings |= {command.ref for command in commands if isinstance(command, Hello)}
+        if not commands:
+            self._answer(waiting)
+        return commands
+
+    def reply(self, event: Reply) -> bool:
+        """Whether it was about a request."""
+        self.greetings.discard(event.ref)
+        waiting = self._open.pop(event.ref, None)
+        if waiting is None:
+            return False
+        waiting.replies[event.ref] = event
+        if len(waiting.replies) == len(waiting.asked):
+            self._answer(waiting)
+        return True
+
+    def _answer(self, waiting: _Open) -> None:
+        request = waiting.request
+        replies = [(command, waiting.replies.get(ref) or Reply(ref)) for ref, command in waiting.asked.items()]
+        try:
+            answer: _Answer = _PAYLOADS.get(type(request), _plain)
+            payload = answer(self, request, replies)
+        except Refused as refused:
+            self._refuse(waiting.id, str(refused), refused.code)
+        else:
+            told = msgspec.UNSET if payload is None else payload
+            success = control.Success(request_id=waiting.id, response=told)
+            self._pen.say(control.ControlResponse(response=success))
+        if isinstance(request, control.SetPermissionMode) and self._writer.mode_waits:
+            self._writer.tell_mode()
+
+    def _refuse(self, id: str, why: str, code: str = "") -> None:
+        self._pen.say(control.ControlResponse(response=control.Refusal(request_id=id, error=why, error_code=code)))
+
+    # What each of them leads to.
+
+    def _initialize(self, request: control.Initialize) -> list[Command]:
+        if request.forwardSubagentText is True:
+            self._writer.tasks.forward = True
+        context, offers = request.appendSystemPrompt, offers_of(request)
+        again, self._greeted = self._greeted and not offers, True
+        return [
+            *([] if again else [Hello(offers=offers)]),  # a second greeting without offers takes none back
+            *(Configure({name: value}) for name, value in settings_of(request).items()),
+            *([AddContext(context)] if isinstance(context, str) and context else []),
+            Query("personas"),
+            Query("commands"),
+            Query("models"),
+        ]
+
+    def _interrupt(self, request: control.Interrupt) -> list[Command]:
+        self._asking.withdraw()
+        self._writer.tasks.stop()
+        return [Cancel(queued="drop" if request.cancel_queued else "keep")]
+
+    def _stop_task(self, request: control.StopTask) -> list[Command]:
+        self._writer.tasks.stop(request.task_id)
+        return [Cancel("agent", request.task_id)]
+
+    def _set_mode(self, request: control.SetPermissionMode) -> list[Command]:
+        if request.mode not in OUR_MODES:
+            raise Refused(f"there is no mode {request.mode[:80]!r}; modes are {', '.join(OUR_MODES)}", "invalid_mode")
+        self._writer.mode_waits = True
+        return [Configure({"mode": OUR_MODES[request.mode]})]
+
+    def _set_model(self, request: control.SetModel) -> list[Command]:
+        default = request.model in (None, "", "default")
+        model = self._writer.known.first_model if default else request.model
+        return [Configure({"model": model})] if model else []
+
+    def _set_thinking(self, request: control.SetMaxThinkingTokens) -> list[Command]:
+        return [Configure({"thinking": request.max_thinking_tokens or "disabled"})]
+
+    def _mcp_toggle(self, request: control.McpToggle) -> list[Command]:
+        return [ChangeServer(request.serverName, "enable" if request.enabled else "disable")]
+
+    def _mcp_set_servers(self, request: control.McpSetServers) -> list[Command]:
+        """The difference to what was set before."""
+        try:
+            wanted = {name: server_of(name, entry) for name, entry in request.servers.items()}
+        except ValueError as error:
+            raise Refused(str(error), "invalid_request") from None
+        before, self._servers = self._servers, wanted
+        gone = [name for name, server in before.items() if wanted.get(name) != server]
+        new = [server for name, server in wanted.items() if before.get(name) != server]
+        return [*(ChangeServer(name, "remove") for name in gone), *map(AddServer, new)]
+
+    def _apply_settings(self, request: control.ApplyFlagSettings | control.UpdateSettings) -> list[Command]:
+        try:
+            return commands_of(request.settings)
+        except ValueError as error:
+            raise Refused(str(error), "invalid_request") from None
+
+    # What answers more than yes.
+
+    def _initialized(self, request: Any, replies: "_Replies") -> dict[str, Any]:
+        models: Any = ()
+        for command, reply in replies:
+            match command:
+                case Hello() if reply.failure:
+                    raise Refused(reply.failure.message, reply.failure.code)
+                case Query("commands") if reply.data is not None:
+                    self._writer.known.learn("commands", reply.data)
+                case Query("personas"):
+                    self._writer.known.describe(reply.data)
+                case Query("models"):
+                    models = reply.data
+                case Configure() | AddContext() if reply.failure:
+                    self._pen.inform(reply.failure.message, "warning")
+        busy = self._writer.turn is not None
+        return self._writer.known.greeting(self._pen, models, pid=self._pid, busy=busy)
+
+    def _interrupted(self, request: control.Interrupt, replies: "_Replies") -> dict[str, Any] | None:
+        """The engine has not told yet what became of its queue: it is as the request found it."""
+        _plain(self, request, replies)
+        if request.cancel_queued:
+            told = {"still_queued": [], "cancelled": self._prompts.take_back()}
+        else:
+            told = {"still_queued": self._prompts.queue}
+        return told if self._pen.newer else None
+
+    def _mode_set(self, request: Any, replies: "_Replies") -> dict[str, Any]:
+        failure = replies[0][1].failure
+        if failure:
+            self._writer.mode_waits = False
+            raise Refused(failure.message, "invalid_mode")
+        return {"mode": request.mode}
+
+    def _model_set(self, request: Any, replies: "_Replies") -> dict[str, Any]:
+        _plain(self, request, replies)
+        asked = [command.settings["model"] for command, _ in replies if isinstance(command, Configure)]
+        return {"model": asked[0] if asked else self._writer.known.model}
+
+    def _stopped(self, request: Any, replies: "_Replies") -> dict[str, Any]:
+        """Also if there is no such task any more."""
+        return {}
+
+    def _prompt_cancelled(self, request: control.CancelAsyncMessage, replies: "_Replies") -> dict[str, Any]:
+        return {"cancelled": bool(self._prompts.take_back(request.message_uuid))}
+
+    def _servers_set(self, request: Any, replies: "_Replies") -> dict[str, Any]:
+        told: dict[str, Any] = {"added": [], "removed": [], "errors": {}}
+        for command, reply in replies:
+            match command:
+                case AddServer(server) | ChangeServer(server) if reply.failure:
+                    name = server.name if isinstance(server, Server) else server
+                    told["errors"][name] = reply.failure.message
+                    self._servers.pop(name, None)
+                case AddServer(server):
+                    told["added"].append(server.name)
+                case ChangeServer(name):
+                    told["removed"].append(name)
+        return told
+
+    def _rewound(self, request: control.RewindFiles, replies: "_Replies") -> dict[str, Any]:
+        reply = replies[0][1]
+        if reply.failure and request.dry_run:
+            return {"canRewind": False, "error": reply.failure.message}
+        if reply.failure:
+            raise Refused(reply.failure.message, reply.failure.code)
+        return payloads.rewound(reply.data)
+
+    def _queried(self, request: Any, replies: "_Replies") -> dict[str, Any] | None:
+        _plain(self, request, replies)
+        return payloads.QUERIES[type(request)](replies[0][1].data, self._writer)
+
+
+_Replies = list[tuple[Command, Reply]]
+_Answer = Callable[..., dict[str, Any] | None]
+_UNSUPPORTED = ("unsupported", "unknown_command")
+
+
+def _plain(requests: Requests, request: Any, replies: _Replies) -> dict[str, Any] | None:
+    """Yes, or the first no."""
+    for _, reply in replies:
+        if reply.failure:
+            code = reply.failure.code
+            raise Refused(reply.failure.message, "unsupported_request" if code in _UNSUPPORTED else code)
+    return None
+
+
+_COMMANDS: dict[str, Callable[[Requests, Any], list[Command]]] = {
+    "initialize": Requests._initialize,
+    "interrupt": Requests._interrupt,
+    "set_permission_mode": Requests._set_mode,
+    "set_model": Requests._set_model,
+    "set_max_thinking_tokens": Requests._set_thinking,
+    "mcp_status": lambda _, request: [Query("servers")],
+    "mcp_reconnect": lambda _, request: [ChangeServer(request.serverName, "reconnect")],
+    "mcp_toggle": Requests._mcp_toggle,
+    "mcp_set_servers": Requests._mcp_set_servers,
+    "mcp_message": lambda _, request: [HostSays("mcp_message", msgspec.structs.asdict(request))],
+    "mcp_read_resource": lambda _, request: [Query("resource", {"server": request.serverName, "uri": request.uri})],
+    "rewind_files": lambda _, request: [Rewind(request.user_message_id, request.dry_run)],
+    "get_context_usage": lambda _, request: [Query("context")],
+    "get_settings": lambda _, request: [Query("state")],
+    "apply_flag_settings": Requests._apply_settings,
+    "update_settings": Requests._apply_settings,
+    "get_session_cost": lambda _, request: [Query("cost")],
+    "get_usage": lambda _, request: [Query("cost")],
+    "stop_task": Requests._stop_task,
+    "get_task_output": lambda _, request: [Query("agent_output", {"task": request.task_id})],
+    "cancel_async_message": lambda _, request: [Cancel("prompt", request.message_uuid)],
+    "generate_session_title": lambda _, request: [Query("title", {"description": request.description})],
+    "side_question": lambda _, request: [Query("side_question", {"question": request.question})],
+    "rename_session": lambda _, request: [Configure({"name": request.title})],
+    "list_models": lambda _, request: [Query("models")],
+    "list_permission_rules": lambda _, request: [Query("rules")],
+    "get_binary_version": lambda _, request: [Query("version")],
+    "file_suggestions": lambda _, request: [Query("file_suggestions", {"query": request.query})],
+    "read_file": lambda _, request: [Query("file", {"path": request.path})],
+    "end_session": lambda _, request: [Quit(request.reason)],
+}
+_PAYLOADS: dict[type[control.Request], _Answer] = {
+    control.Initialize: Requests._initialized,
+    control.Interrupt: Requests._interrupted,
+    control.SetPermissionMode: Requests._mode_set,
+    control.SetModel: Requests._model_set,
+    control.McpSetServers: Requests._servers_set,
+    control.RewindFiles: Requests._rewound,
+    control.StopTask: Requests._stopped,
+    control.CancelAsyncMessage: Requests._prompt_cancelled,
+    **dict.fromkeys(payloads.QUERIES, Requests._queried),
+}

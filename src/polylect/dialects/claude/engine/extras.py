@@ -1,0 +1,27 @@
+"""What only this family of engines says: the data of an `Extra` as a frame of its own."""
+
+from typing import Any
+
+from polylect.dialects.claude.frames.turn import Envelope
+from polylect.vocab.events import Extra
+
+_SYSTEM = frozenset(
+    {
+        "thinking_tokens", "model_refusal_fallback", "model_refusal_no_fallback", "background_tasks_changed",
+        "control_request_progress", "plugin_install", "files_persisted", "memory_recall", "elicitation_complete",
+        "worker_shutting_down",
+    }
+)  # fmt: skip
+_HOOKS = frozenset({"hook_started", "hook_progress", "hook_response"})
+_OWN_TYPES = frozenset({"tool_use_summary", "auth_status", "active_goal", "transcript_mirror"})
+
+
+def extra(event: Extra, said: Envelope, *, hooks: bool) -> dict[str, Any] | None:
+    """None if this wire has no word for it, or the host does not want to hear it."""
+    if event.kind in _SYSTEM or (event.kind in _HOOKS and hooks):
+        return {"type": "system", "subtype": event.kind, **event.data, **said}
+    if event.kind in _OWN_TYPES:
+        return {"type": event.kind, **event.data, **said}
+    if event.kind == "rate_limit_event":
+        return {"type": event.kind, "rate_limit_info": event.data, **said}
+    return None

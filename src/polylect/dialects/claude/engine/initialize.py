@@ -1,0 +1,32 @@
+"""What `initialize` brings along: what the host can do for the engine, and settings."""
+
+from typing import Any
+
+from polylect.dialects.claude.frames import control
+
+_SETTINGS = {"agents": "agents", "skills": "skills", "jsonSchema": "json_schema", "title": "name"}
+
+
+def offers_of(request: control.Initialize) -> dict[str, Any]:
+    offers: dict[str, Any] = {}
+    if request.hooks:
+        offers["hooks"] = {moment: [_hook(one) for one in matchers] for moment, matchers in request.hooks.items()}
+    if request.sdkMcpServers:
+        offers["servers"] = list(request.sdkMcpServers)
+    return offers
+
+
+def settings_of(request: control.Initialize) -> dict[str, Any]:
+    found = {ours: getattr(request, theirs) for theirs, ours in _SETTINGS.items()}
+    prompt = request.systemPrompt
+    found["system_prompt"] = "\n\n".join(filter(None, prompt)) if isinstance(prompt, list) else prompt
+    return {name: value for name, value in found.items() if value}
+
+
+def _hook(matcher: control.HookMatcher) -> dict[str, Any]:
+    told: dict[str, Any] = {"matcher": matcher.matcher, "ids": matcher.hookCallbackIds}
+    if matcher.timeout:
+        told["timeout"] = matcher.timeout
+    if matcher.onFailure:
+        told["on_failure"] = matcher.onFailure
+    return told

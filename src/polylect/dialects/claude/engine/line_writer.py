@@ -1,0 +1,102 @@
+"""Frames to lines, none too long. Knows the session, and whether all that happens is told or only how it ended."""
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from polylect.dialects import line_limit
+from polylect.dialects.base import Env
+from polylect.dialects.claude.frames import notices
+from polylect.dialects.claude.frames import turn as shapes
+from polylect.dialects.claude.versions import MAX_FRAME, NEWER
+from polylect.wire import jsonl
+
+Output = Literal["stream-json", "json", "text"]
+Level = Literal["info", "warning"]
+LineId = Callable[[str, int, str], str]
+"""From a turn, the number of a line in it, and its words, a name by which it can be found again."""
+PIECE = 160 * 1024
+"""Characters of a text that fit into any line, however they are escaped."""
+
+
+class Pen:
+    def __init__(self, env: Env, version: str, *, session: str, output: Output, line_id: LineId | None = None) -> None:
+        self._env = env
+        self._line_id = line_id
+        self._output = output
+        self._out: list[bytes] = []
+        self.newer = NEWER[version]
+        self.version = version
+        self.session = session
+        self.lost: Counter[str] = Counter()
+        """What this wire has no word for, by the name of the event."""
+
+    def take(self) -> bytes:
+        """The bytes written since the last time."""
+        data = b"".join(self._out)
+        self._out.clear()
+        return data
+
+    def id(self) -> str:
+        return self._env.new_id()
+
+    def line_id(self, turn: str, number: int, words: str) -> str:
+        return self._line_id(turn, number, words) if self._line_id else self.id()
+
+    def now(self) -> int:
+        return self._env.now()
+
+    def timestamp(self) -> str:
+        whole = datetime.fromtimestamp(self.now() / 1000, UTC)
+        return whole.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    def envelope(self) -> shapes.Envelope:
+        return {"session_id": self.session, "uuid": self.id()}
+
+    def say(self, frame: shapes.Frame | dict[str, Any]) -> bytes:
+        """The line that was written."""
+        line = line_limit.line(frame, MAX_FRAME)
+        if self._output == "stream-json":
+            self._out.append(line)
+        elif isinstance(frame, shapes.Result):  # read whole, so it may be as long as it is
+            self._out.append(jsonl.dump(frame) if self._output == "json" else _words(frame))
+        return line
+
+    def put(self, line: bytes) -> None:
+        """A line that is known to be short enough, in a conversation in which all is told."""
+        self._out.append(line)
+
+    def fits(self, frame: shapes.Frame) -> bool:
+        return len(jsonl.dump(frame)) <= MAX_FRAME
+
+    def inform(self, text: str, level: Level = "info") -> None:
+        self.say(notices.Informational(subtype="informational", content=text, level=level, **self.envelope()))
+
+    def tool_result(self, frame: shapes.User, block: shapes.ToolResultBlock, path: str) -> None:
+        """Long output is cut in the middle; whoever wants the whole is told where it is."""
+        if not self.fits(frame):
+            cut = replace(block, content=_cut(block.content, path))
+            frame = replace(frame, message=shapes.Words([cut]), tool_use_result=UNSET)
+        self.say(frame)
+
+
+def _words(frame: shapes.Result) -> bytes:
+    """What a person at a terminal wants to read."""
+    text = frame.result if isinstance(frame.result, str) else "\n".join(frame.errors or [])
+    return f"{text}\n".encode(errors="replace")
+
+
+def _cut(content: str | list[shapes.TextBlock | shapes.ImageBlock], path: str) -> str:
+    """Pictures cannot be cut, so they are left out."""
+    blocks = [shapes.TextBlock(content)] if isinstance(content, str) else content
+    text = "\n".join(
+        block.text if isinstance(block, shapes.TextBlock) else f"[{block.source.media_type}: too large for a line]"
+        for block in blocks
+    )
+    where = f"the whole is in {path}" if path else "the model was told all of it"
+    note = f"\n... [{len(text) - PIECE} characters left out here; {where}] ...\n"
+    return text if len(text) <= PIECE else text[: PIECE // 2] + note + text[-PIECE // 2 :]

@@ -1,0 +1,205 @@
+"""Prompts as they come, and what the host is told of each: queued, started, said again, completed or cancelled."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from polylect.dialects.claude.engine.line_writer import Pen
+from polylect.dialects.claude.frames import notices
+from polylect.dialects.claude.frames import turn as shapes
+from polylect.vocab.commands import Prompt
+from polylect.vocab.content import Attachment, Document, File, Image, Link
+
+
+class _Sent(Struct):
+    content: Any
+    uuid: str = ""
+    replayed: bool = False
+
+
+class Prompts:
+    def __init__(self, pen: Pen, *, replay: bool) -> None:
+        self._pen = pen
+        self._replay = replay
+        self._sent: dict[str, _Sent] = {}
+        """By turn, until it has ended."""
+        self._refs: dict[str, str] = {}
+        self._seen: set[str] = set()
+        self.waiting: dict[str, str] = {}
+        """Turns that were accepted and have not begun: their uuids."""
+        self.held: list[Prompt] = []
+        """Those that came before the greeting was answered: they may use what it offered."""
+        self.queued: tuple[str, ...] = ()
+        """Turns that wait for another one, as the engine tells."""
+        self._taken_back: set[str] = set()
+
+    # In.
+
+    def take(self, frame: dict[str, Any]) -> list[Prompt]:
+        """Raises ValueError if it is no prompt. One that was sent before is acknowledged and not run again."""
+        message = frame.get("message")
+        if not isinstance(message, dict) or message.get("role") != "user":
+            raise ValueError('message: expected an object with the role "user"')
+        text, attachments = _read(message.get("content"))
+        attachments += [File(path) for path in _files(frame.get("file_attachments"))]
+        uuid = frame.get("uuid") or ""
+        if not isinstance(uuid, str):
+            raise ValueError("uuid: expected a string")
+        if uuid in self._seen:
+            self._again(uuid, message["content"])
+            return []
+        self._seen |= {uuid} - {""}
+        turn, ref = uuid or self._pen.id(), self._pen.id()
+        self._sent[turn] = _Sent(message["content"], uuid)
+        self._refs[ref] = turn
+        return [
+            Prompt(
+                turn,
+                text,
+                tuple(attachments),
+                busy="interrupt" if frame.get("priority") == "now" else "queue",
+                query=frame.get("shouldQuery") is not False,
+                verbatim=frame.get("client_composed") is True,
+                ref=ref,
+            )
+        ]
+
+    def replied(self, ref: str) -> str | None:
+        """The turn that this ref was about."""
+        return self._refs.pop(ref, None)
+
+    def accepted(self, turn: str, *, busy: bool) -> None:
+        uuid = self._sent[turn].uuid if turn in self._sent else ""
+        if busy or self.waiting:
+            self._tell(uuid, "queued")
+        self.waiting[turn] = uuid
+
+    # Out.
+
+    def uuids(self, turn: str) -> list[str]:
+        """Of the prompt, if it came with one; of a turn that began elsewhere, its name."""
+        sent = self._sent.get(turn)
+        return [sent.uuid] if sent and sent.uuid else [] if sent else [turn]
+
+    def started(self, turn: str, *, unasked: bool) -> list[str]:
+        self.waiting.pop(turn, None)
+        if turn not in self._sent:
+            self._sent[turn] = _Sent(None, "" if unasked else turn, replayed=True)
+        self._tell(self._sent[turn].uuid, "started")
+        return self.uuids(turn)
+
+    def replay(self, turn: str) -> None:
+        """Once, if the host wants to hear its own words again."""
+        sent = self._sent.get(turn)
+        if sent and not sent.replayed and self._replay:
+            sent.replayed = True
+            self._echo(sent.uuid or turn, sent.content)  # the name by which files can be set back to it
+
+    def ended(self, turn: str, how: str = "completed") -> None:
+        self.waiting.pop(turn, None)
+        sent = self._sent.pop(turn, None)
+        self._tell(sent.uuid if sent else "", how)
+
+    # Taken back by the host.
+
+    @property
+    def queue(self) -> list[str]:
+        """Those that wait for another turn, or for the greeting's answer, and have a uuid."""
+        turns = (*(prompt.turn for prompt in self.held), *self.queued)
+        return [sent.uuid for turn in turns if (sent := self._sent.get(turn)) and sent.uuid]
+
+    def take_back(self, uuid: str = "") -> list[str]:
+        """One, or all. Of those that the engine has, it will say that they have ended."""
+        taken = [one for one in self.queue if uuid in ("", one)]
+        unsent = [prompt for prompt in self.held if not uuid or prompt.turn == uuid]
+        self.held = [prompt for prompt in self.held if prompt not in unsent]
+        self._taken_back |= {turn for turn in self.queued if uuid in ("", turn)}
+        for prompt in unsent:
+            self._refs.pop(prompt.ref, None)
+            self.ended(prompt.turn, "cancelled")
+        return taken
+
+    def cancelled(self, turn: str) -> bool:
+        """Whether the host has taken it back and need not hear more. There is no word for one without a uuid."""
+        told = turn in self._taken_back and self._pen.newer and bool(self.uuids(turn))
+        self._taken_back.discard(turn)
+        if told:
+            self.ended(turn, "cancelled")
+        return told
+
+    def _again(self, uuid: str, content: Any) -> None:
+        if self._replay:
+            self._echo(uuid, content)
+        self._tell(uuid, "completed")
+
+    def _echo(self, uuid: str, content: Any) -> None:
+        """As it was sent: a string stays a string."""
+        self._pen.say(
+            shapes.User(
+                message=shapes.Words(content),
+                parent_tool_use_id=None,
+                timestamp=self._pen.timestamp(),
+                isReplay=True,
+                session_id=self._pen.session,
+                uuid=uuid,
+            )
+        )
+
+    def _tell(self, uuid: str, state: str) -> None:
+        if uuid and self._pen.newer:
+            session, own = self._pen.session, self._pen.id()
+            self._pen.say(notices.CommandLifecycle(command_uuid=uuid, state=state, session_id=session, uuid=own))
+
+
+# Content.
+
+
+def _read(content: Any) -> tuple[str, list[Attachment]]:
+    if isinstance(content, str):
+        return content, []
+    if not isinstance(content, list):
+        raise ValueError("message.content: expected a string or a list of blocks")
+    texts: list[str] = []
+    attachments: list[Attachment] = []
+    for number, block in enumerate(content):
+        try:
+            match block:
+                case {"type": "text", "text": str(text)}:
+                    texts.append(text)
+                case {"type": "image", "source": dict(source)}:
+                    attachments.append(_image(source))
+                case {"type": "document", "source": dict(source)}:
+                    attachments.append(_document(source, block.get("title")))
+                case {"type": "tool_result", "content": found}:
+                    texts.append(_read(found)[0])
+                case _:
+                    raise ValueError("expected a block of type text, image, document or tool_result")
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"message.content[{number}]: {error} is missing or wrong") from None
+        except ValueError as error:
+            raise ValueError(f"message.content[{number}]: {error}") from None
+    return "\n".join(texts), attachments
+
+
+def _image(source: dict[str, Any]) -> Attachment:
+    if source.get("type") == "url":
+        return Link(str(source["url"]), media_type="image")
+    return Image(str(source["media_type"]), str(source["data"]))
+
+
+def _document(source: dict[str, Any], title: Any) -> Attachment:
+    name = str(title or "document")
+    match source.get("type"):
+        case "url":
+            return Link(str(source["url"]), name)
+        case "text":
+            return Document(name, str(source.get("media_type") or "text/plain"), text=str(source["data"]))
+        case _:
+            return Document(name, str(source["media_type"]), data=str(source["data"]))
+
+
+def _files(found: Any) -> list[str]:
+    """Files that are only named. No host but ours does that."""
+    rows = found if isinstance(found, list) else []
+    paths = [row.get("path") if isinstance(row, dict) else row for row in rows]
+    return [path for path in paths if isinstance(path, str)]

@@ -1,0 +1,108 @@
+"""Answers of the engine as the payloads of this wire."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from polylect.dialects.claude.engine.encode import EventWriter
+from polylect.dialects.claude.engine.engine_info import models_of
+from polylect.dialects.claude.frames import control
+from polylect.dialects.claude.permissions import written
+from polylect.vocab.answers import ContextReport, Ledger, Rewound, ServerCard, State
+from polylect.vocab.content import Rule, Usage
+
+
+def _servers(data: Any, writer: EventWriter) -> dict[str, Any]:
+    return {"mcpServers": [_server(card) for card in data or () if isinstance(card, ServerCard)]}
+
+
+def _server(card: ServerCard) -> dict[str, Any]:
+    told: dict[str, Any] = {"name": card.name, "status": card.status, "tools": [{"name": name} for name in card.tools]}
+    told |= {"transport": card.transport} if card.transport else {}
+    return told | ({"error": card.error} if card.error else {})
+
+
+def _context(data: Any, writer: EventWriter) -> dict[str, Any]:
+    report = data if isinstance(data, ContextReport) else ContextReport(0)
+    parts = [
+        {"id": part.name, "name": part.name, "tokens": part.tokens, "color": "", "kind": "used"}
+        for part in report.parts
+    ]
+    return {
+        "categories": parts,
+        "totalTokens": report.used,
+        "maxTokens": report.size,
+        "rawMaxTokens": report.size,
+        "percentage": round(100 * report.used / report.size) if report.size else 0,
+        "model": writer.known.model,
+    }
+
+
+def _settings(data: Any, writer: EventWriter) -> dict[str, Any]:
+    state = data if isinstance(data, State) else State()
+    model, mode = state.model or writer.known.model, writer.known.wire_mode
+    effective = {**msgspec.to_builtins(state.settings), "model": model, "permissions": {"defaultMode": mode}}
+    return {"effective": effective, "sources": [], "applied": {"model": model, "effort": writer.known.effort or None}}
+
+
+def _cost(data: Any, writer: EventWriter) -> dict[str, Any]:
+    ledger = data if isinstance(data, Ledger) else Ledger()
+    return {"text": f"Total cost: {_dollars(ledger.total)} for {len(ledger.rows)} requests, {_tokens(ledger.total)}"}
+
+
+def _usage(data: Any, writer: EventWriter) -> dict[str, Any]:
+    ledger = data if isinstance(data, Ledger) else Ledger()
+    used = {"total_cost_usd": ledger.total.cost or 0.0, "model_usage": writer.books.models}
+    return {"session": used, "rate_limits": None}
+
+
+def _dollars(usage: Usage) -> str:
+    return "unknown" if usage.cost is None else f"${usage.cost:.4f}"
+
+
+def _tokens(usage: Usage) -> str:
+    return (
+        f"{usage.input} tokens in, {usage.output} out, {usage.cache_read} from the cache, {usage.cache_write} into it"
+    )
+
+
+def _models(data: Any, writer: EventWriter) -> dict[str, Any]:
+    return {"models": models_of(data)}
+
+
+def _rules(data: Any, writer: EventWriter) -> dict[str, Any]:
+    return {"rules": [written(rule) for rule in data or () if isinstance(rule, Rule)]}
+
+
+def _version(data: Any, writer: EventWriter) -> dict[str, Any]:
+    return {"version": writer.pen.version, "engine": str(data)}
+
+
+def _as_it_is(data: Any, writer: EventWriter) -> dict[str, Any]:
+    told = msgspec.to_builtins(data)
+    return told if isinstance(told, dict) else {"value": told}
+
+
+def rewound(data: Any) -> dict[str, Any]:
+    told = data if isinstance(data, Rewound) else Rewound()
+    counts = {"insertions": told.insertions, "deletions": told.deletions}
+    return {"canRewind": True, "filesChanged": list(told.files), **counts}
+
+
+QUERIES: dict[type[control.Request], Callable[[Any, EventWriter], dict[str, Any]]] = {
+    control.McpStatus: _servers,
+    control.GetContextUsage: _context,
+    control.GetSettings: _settings,
+    control.GetSessionCost: _cost,
+    control.GetUsage: _usage,
+    control.ListModels: _models,
+    control.ListPermissionRules: _rules,
+    control.GetBinaryVersion: _version,
+    control.McpReadResource: _as_it_is,
+    control.GetTaskOutput: _as_it_is,
+    control.GenerateSessionTitle: _as_it_is,
+    control.SideQuestion: _as_it_is,
+    control.FileSuggestions: _as_it_is,
+    control.ReadFile: _as_it_is,
+}

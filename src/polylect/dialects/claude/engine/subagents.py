@@ -1,0 +1,153 @@
+"""Sub-agents as the wire tells of them: tasks, and frames that name the call that started them."""
+
+from typing import Any
+
+from msgspec import UNSET, Struct
+
+from polylect.dialects.claude.engine.block_stream import Voice
+from polylect.dialects.claude.engine.line_writer import Pen
+from polylect.dialects.claude.frames import notices
+from polylect.dialects.claude.frames import turn as shapes
+from polylect.vocab.content import Usage
+from polylect.vocab.events import AgentEnded, AgentProgress, AgentStarted, ToolCalled
+
+
+class Task(Struct):
+    """A sub-agent at work. `parent` is what its frames carry as `parent_tool_use_id`."""
+
+    id: str
+    parent: str
+    kind: str
+    depth: int
+    background: bool
+    at: int
+    voice: Voice
+    calls: int = 0
+    told: tuple[str, int] = ("", 0)
+    """The last progress that was."""
+    tokens: int = 0
+    last_tool: str = ""
+    stopped: bool = False
+
+
+class Tasks:
+    def __init__(self, pen: Pen) -> None:
+        self._pen = pen
+        self._running: dict[str, Task] = {}
+        self.forward = False
+        """Whether the words of agents are shown that the turn waits for. Those of others always are."""
+
+    def get(self, agent: str) -> Task | None:
+        return self._running.get(agent)
+
+    def voice(self, agent: str) -> Voice:
+        """Of an agent that nobody has introduced, too."""
+        if agent not in self._running:
+            self._running[agent] = self._new(AgentStarted(agent=agent), "")
+        return self._running[agent].voice
+
+    def start(self, event: AgentStarted, kind: str) -> None:
+        """`kind` is the named agent that it is, if any."""
+        task = self._running[event.agent] = self._new(event, kind)
+        self._pen.say(
+            notices.TaskStarted(
+                subtype="task_started",
+                task_id=task.id,
+                tool_use_id=event.call,
+                description=event.name or event.task[:80],
+                task_type="local_agent",
+                subagent_type=task.kind,
+                prompt=event.task,
+                is_backgrounded=event.background if self._pen.newer or event.background else UNSET,
+                spawn_depth=task.depth,
+                parent_task_id=event.parent,
+                **self._said(),
+            )
+        )
+
+    def progress(self, event: AgentProgress) -> None:
+        task = self._running.get(event.agent)
+        used = {"total_tokens": event.usage.tokens, "tool_uses": event.calls, "duration_ms": self._took(task)}
+        told = (event.text, event.calls)
+        if task is None or task.told != told:
+            self._progress(event.agent, event.text, used)
+        if task:
+            task.told = told
+
+    def called(self, event: ToolCalled) -> None:
+        """What an agent calls is its progress, if that was not told already."""
+        if task := self._running.get(event.agent):
+            task.calls += 1
+            task.last_tool = event.name
+            told = (event.description or event.name, task.calls)
+            if task.told != told:
+                self._progress(task.id, told[0], self._usage(task))
+            task.told = told
+
+    def _progress(self, agent: str, text: str, used: dict[str, int]) -> None:
+        task = self._running.get(agent)
+        self._pen.say(
+            notices.TaskProgress(
+                subtype="task_progress",
+                task_id=agent,
+                tool_use_id=task.parent if task else "",
+                description=text,
+                usage=used,
+                last_tool_name=task.last_tool if task else "",
+                subagent_type=task.kind if task else "",
+                **self._said(),
+            )
+        )
+
+    def stop(self, agent: str | None = None) -> None:
+        """The host wants this one to end, or all that the turn waits for."""
+        for task in self._running.values():
+            task.stopped |= task.id == agent if agent else not task.background
+
+    def end(self, event: AgentEnded) -> None:
+        task = self._running.pop(event.agent, None)
+        if task:
+            task.voice.finish()
+        failed = ("killed", "stopped") if task and task.stopped else ("failed", "failed")
+        state, status = ("completed", "completed") if event.ok else failed
+        patch: dict[str, Any] = {"status": state, "end_time": self._pen.now()}
+        self._pen.say(notices.TaskUpdated(subtype="task_updated", task_id=event.agent, patch=patch, **self._said()))
+        self._pen.say(
+            notices.TaskNotification(
+                subtype="task_notification",
+                task_id=event.agent,
+                tool_use_id=task.parent if task else "",
+                status=status,
+                output_file="",
+                summary=event.summary,
+                usage=self._usage(task),
+                **self._said(),
+            )
+        )
+
+    def spent(self, agent: str, usage: Usage) -> None:
+        if task := self._running.get(agent):
+            task.tokens += usage.tokens
+
+    def _new(self, event: AgentStarted, kind: str) -> Task:
+        above = self._running.get(event.parent)
+        background = event.background or (above.background if above else False)
+        marks: shapes.Marks = {
+            "agent_id": event.agent,
+            "subagent_type": kind or event.name,
+            "task_description": event.name or event.task[:80],
+        }
+        parent = event.call or event.agent
+        voice = Voice(self._pen, parent=parent, partial=False, shown=background or self.forward, marks=marks)
+        depth = above.depth + 1 if above else 1
+        return Task(event.agent, parent, kind or event.name, depth, background, self._pen.now(), voice)
+
+    def _took(self, task: Task | None) -> int:
+        return max(self._pen.now() - task.at, 0) if task else 0
+
+    def _usage(self, task: Task | None) -> dict[str, int]:
+        tokens, calls = (task.tokens, task.calls) if task else (0, 0)
+        return {"total_tokens": tokens, "tool_uses": calls, "duration_ms": self._took(task)}
+
+    def _said(self) -> shapes.Envelope:
+        return self._pen.envelope()

@@ -1,0 +1,209 @@
+"""One turn as the host hears of it: what has to be known at its end to tell how it went."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from polylect.dialects.claude.engine.block_stream import usage_of
+from polylect.dialects.claude.engine.line_writer import Pen
+from polylect.dialects.claude.frames import turn as shapes
+from polylect.dialects.claude.versions import STOPS
+from polylect.vocab.content import Failure, Stop, Usage
+from polylect.vocab.events import BudgetExceeded, CostChanged, ReplyEnded, TurnEnded
+from polylect.wire import jsonl
+
+API_ERRORS = {
+    "auth": ("authentication_failed", 401),
+    "rate_limit": ("rate_limit", 429),
+    "overloaded": ("overloaded", 529),
+    "server": ("server_error", 500),
+    "bad_request": ("invalid_request", 400),
+    "overflow": ("invalid_request", 400),
+}
+"""What a provider's fault is called on the wire, and the status it most likely came with."""
+
+
+class Turn:
+    def __init__(self, id: str, uuids: list[str], at: int, *, unasked: bool = False) -> None:
+        self.id = id
+        self.uuids = uuids
+        """Of the prompt, if it came with one."""
+        self.unasked = unasked
+        self._at = at
+        self.opened = False
+        """Whether init has been said."""
+        self.denials: dict[str, shapes.Denial] = {}
+        self.structured: Any = UNSET
+        self.answers: list[str] = []
+        """Notices before any model was asked: if none ever is, they are the answer."""
+        self.compacted = False
+        self.steps = 0
+        self.called = False
+        """Whether the last reply is over and wanted things done: an interrupt stops those then."""
+        self.stop: Stop | None = None
+        self.first_at = 0
+
+    def asked(self) -> None:
+        self.steps += 1
+        self.called = False
+        self.stop = None
+
+    def replied(self, event: ReplyEnded) -> None:
+        self.stop = event.stop
+        self.called = self.called and event.stop != "cancelled"
+
+    @property
+    def local(self) -> bool:
+        """Nothing but a slash command's answer."""
+        return not self.steps
+
+
+class Books:
+    """What a session has cost so far, and the results that told of it."""
+
+    def __init__(self) -> None:
+        self.total: float = 0.0
+        self._before = CostChanged(Usage())
+        """What a session that goes on had cost before."""
+        self.models: dict[str, shapes.ModelUsage] = {}
+        self._told: dict[str, shapes.ModelUsage] = {}
+        self.api_ms = 0
+        self.budget: BudgetExceeded | None = None
+        self.results = 0
+        self.max_output: Callable[[str], int] = lambda model: 0
+        """The longest reply of a model in tokens; 0 where that is not known."""
+
+    def take(self, event: CostChanged, window: int) -> None:
+        if not event.turn:
+            self._before = event
+        self.total = _known(event) - _known(self._before)
+        self.models = {}
+        for row in event.rows[len(self._before.rows) :]:
+            name = str(row.get("model") or "unknown")
+            used = row.get("usage")
+            spent = used if isinstance(used, Usage) else Usage()
+            before = self.models.get(name) or _nothing(window, self.max_output(name), str(row.get("provider") or ""))
+            self.models[name] = _sum(before, spent, row.get("cost_usd"))
+
+    def since_last(self) -> dict[str, shapes.ModelUsage]:
+        """And from now on the next result is the last."""
+        found = {name: _less(now, self._told.get(name)) for name, now in self.models.items()}
+        self._told = dict(self.models)
+        return {name: used for name, used in found.items() if used.inputTokens or used.outputTokens}
+
+
+def _known(event: CostChanged) -> float:
+    """Dollars. A price that nobody knows counts as none, and takes nothing away from the others."""
+    if event.total.cost is not None:
+        return event.total.cost
+    return sum((row.get("cost_usd") or 0.0 for row in event.rows), 0.0)
+
+
+def result(event: TurnEnded, turn: Turn, books: Books, pen: Pen, text: str, queued: int) -> shapes.Result:
+    """The last frame of a turn."""
+    told = _how(event, turn, books, text)
+    local = turn.local and event.reason == "end"
+    books.results += 1
+    since = books.since_last()
+    return shapes.Result(
+        **told,
+        session_id=pen.session,
+        uuid=pen.id(),
+        duration_ms=max(pen.now() - turn._at, 0),
+        duration_api_ms=0 if local else books.api_ms,
+        num_turns=event.steps,
+        total_cost_usd=books.total,
+        usage=usage_of(event.usage),
+        modelUsage=books.models,
+        model_usage_since_last_result=since if pen.newer else UNSET,
+        permission_denials=list(turn.denials.values()),
+        structured_output=turn.structured if event.reason == "end" else UNSET,
+        ttft_ms=max(turn.first_at - turn._at, 0) if turn.first_at else UNSET,
+        queued_turn_count=queued if pen.newer else UNSET,
+        result_index=books.results - 1 if pen.newer else UNSET,
+        origin={"kind": "task-notification"} if turn.unasked else None,
+        user_message_uuid=turn.uuids[-1] if turn.uuids else "",
+        user_message_uuids=turn.uuids or UNSET,
+        local_command=local,
+        failure=_fault(event.failure),
+    )
+
+
+def _how(event: TurnEnded, turn: Turn, books: Books, text: str) -> dict[str, Any]:
+    failure = event.failure
+    match event.reason:
+        case "cancelled":
+            why = "aborted_tools" if turn.called else "aborted_streaming"
+            return _error("error_during_execution", why, "the turn was interrupted", failure)
+        case "limit" if books.budget or (failure and "budget" in failure.code):
+            spent = f" ({books.budget.observed} of {books.budget.limit})" if books.budget else ""
+            return _error("error_max_budget_usd", "budget_exhausted", f"Reached maximum budget{spent}", failure)
+        case "limit":
+            return _error(
+                "error_max_turns", "max_turns", f"Reached maximum number of turns ({event.steps})", failure, "tool_use"
+            )
+        case "error" if failure and failure.code == "structured_output":
+            return _error("error_max_structured_output_retries", "structured_output_retry_exhausted", "", failure)
+        case "error" if failure and is_of_the_service(failure):
+            why = "prompt_too_long" if failure.code == "overflow" else "api_error"
+            status = API_ERRORS.get(failure.code, ("unknown", None))[1]
+            return {**_success(api_text(failure), True, "stop_sequence", why), "api_error_status": status}
+        case "error":
+            return _error("error_during_execution", "", "the turn failed", failure)
+    if turn.structured is not UNSET:
+        text = jsonl.dump(turn.structured).decode().rstrip()
+    stop = {"length": "max_tokens", "refused": "refusal"}.get(event.reason) or STOPS.get(turn.stop or "end")
+    return _success(text, event.reason != "end", stop, "" if turn.local else "completed")
+
+
+def _success(text: str, failed: bool, stop: str | None, why: str) -> dict[str, Any]:
+    return {"subtype": "success", "is_error": failed, "result": text, "stop_reason": stop, "terminal_reason": why}
+
+
+def _error(subtype: str, why: str, text: str, failure: Failure | None, stop: str | None = None) -> dict[str, Any]:
+    errors = [failure.message if failure else text]
+    return {"subtype": subtype, "is_error": True, "errors": errors, "stop_reason": stop, "terminal_reason": why}
+
+
+def is_of_the_service(failure: Failure) -> bool:
+    """Not of what the model was asked for."""
+    return failure.owner == "provider" and failure.code != "structured_output"
+
+
+def api_text(failure: Failure) -> str:
+    return f"API Error: {failure.message}"
+
+
+def _fault(failure: Failure | None) -> shapes.Fault | None:
+    return shapes.Fault(failure.code, failure.owner, failure.message, failure.retryable) if failure else None
+
+
+# Sums.
+
+
+def _nothing(window: int, max_output: int, provider: str) -> shapes.ModelUsage:
+    return shapes.ModelUsage(0, 0, 0, 0, 0, 0.0, window, max_output, provider)
+
+
+def _sum(before: shapes.ModelUsage, spent: Usage, cost: Any) -> shapes.ModelUsage:
+    return replace(
+        before,
+        inputTokens=before.inputTokens + spent.input,
+        outputTokens=before.outputTokens + spent.output,
+        cacheReadInputTokens=before.cacheReadInputTokens + spent.cache_read,
+        cacheCreationInputTokens=before.cacheCreationInputTokens + spent.cache_write,
+        costUSD=before.costUSD + (cost if isinstance(cost, int | float) else 0.0),
+    )
+
+
+_SUMMED: Iterable[str] = (
+    "inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "costUSD",
+)  # fmt: skip
+
+
+def _less(now: shapes.ModelUsage, before: shapes.ModelUsage | None) -> shapes.ModelUsage:
+    if before is None:
+        return now
+    return replace(now, **{name: getattr(now, name) - getattr(before, name) for name in _SUMMED})

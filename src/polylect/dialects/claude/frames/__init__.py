@@ -1,0 +1,1 @@
+"""The frames of this wire as structs, by direction, and the table of their names."""

@@ -1,0 +1,257 @@
+"""The control protocol: requests and answers that both sides may send, in one envelope.
+
+A `request_id` is the asker's own; the answer repeats it inside `response`.
+"""
+
+# ruff: noqa: N815  (the wire has names in both styles)
+from typing import Annotated, Any
+
+from msgspec import UNSET, Struct, UnsetType
+
+from polylect.dialects.claude.frames.turn import Frame, Mode, Opaque
+from polylect.dialects.schema import one_of
+
+
+class Request(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="subtype"):
+    pass
+
+
+class ControlRequest(Frame, frozen=True, kw_only=True, tag="control_request"):
+    """Its `request` has a `subtype`: one of `ASKED_BY_HOST` or `ASKED_BY_ENGINE`."""
+
+    request_id: str
+    request: Opaque
+
+
+class Success(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="subtype", tag="success"):
+    request_id: str
+    response: Opaque | UnsetType = UNSET
+
+
+class Refusal(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="subtype", tag="error"):
+    request_id: str
+    error: str
+    error_code: str = ""
+
+
+class ControlResponse(Frame, frozen=True, kw_only=True, tag="control_response"):
+    response: Success | Refusal
+
+
+class ControlCancel(Frame, frozen=True, kw_only=True, tag="control_cancel_request"):
+    """The engine no longer waits: whoever works on it stops, and nobody answers."""
+
+    request_id: str
+
+
+# What a host asks for.
+
+
+class HookMatcher(Struct, frozen=True, omit_defaults=True):
+    hookCallbackIds: list[str]
+    matcher: str | None = None
+    timeout: float | UnsetType = UNSET
+    onFailure: Annotated[str, one_of("continue", "block")] = ""
+
+
+class Initialize(Request, frozen=True, kw_only=True, tag="initialize"):
+    hooks: dict[str, list[HookMatcher]] | None = None
+    agents: dict[str, Opaque] | UnsetType = UNSET
+    skills: list[str] | UnsetType = UNSET
+    systemPrompt: list[str] | str | UnsetType = UNSET
+    appendSystemPrompt: str | UnsetType = UNSET
+    sdkMcpServers: list[str] | UnsetType = UNSET
+    jsonSchema: Opaque | UnsetType = UNSET
+    forwardSubagentText: bool | UnsetType = UNSET
+    title: str | UnsetType = UNSET
+
+
+class Interrupt(Request, frozen=True, kw_only=True, tag="interrupt"):
+    cancel_queued: bool = False
+
+
+class SetPermissionMode(Request, frozen=True, kw_only=True, tag="set_permission_mode"):
+    mode: Mode
+
+
+class SetModel(Request, frozen=True, kw_only=True, tag="set_model"):
+    model: str | None = None
+
+
+class SetMaxThinkingTokens(Request, frozen=True, kw_only=True, tag="set_max_thinking_tokens"):
+    max_thinking_tokens: int | None = None
+    thinking_display: str | UnsetType = UNSET
+
+
+class McpStatus(Request, frozen=True, kw_only=True, tag="mcp_status"):
+    pass
+
+
+class McpReconnect(Request, frozen=True, kw_only=True, tag="mcp_reconnect"):
+    serverName: str
+
+
+class McpToggle(Request, frozen=True, kw_only=True, tag="mcp_toggle"):
+    serverName: str
+    enabled: bool
+
+
+class McpSetServers(Request, frozen=True, kw_only=True, tag="mcp_set_servers"):
+    servers: dict[str, Opaque]
+
+
+class McpReadResource(Request, frozen=True, kw_only=True, tag="mcp_read_resource"):
+    serverName: str
+    uri: str
+
+
+class RewindFiles(Request, frozen=True, kw_only=True, tag="rewind_files"):
+    user_message_id: str
+    dry_run: bool = False
+
+
+class GetContextUsage(Request, frozen=True, kw_only=True, tag="get_context_usage"):
+    detail: str | UnsetType = UNSET
+
+
+class GetSettings(Request, frozen=True, kw_only=True, tag="get_settings"):
+    pass
+
+
+class ApplyFlagSettings(Request, frozen=True, kw_only=True, tag="apply_flag_settings"):
+    settings: Opaque
+
+
+class UpdateSettings(Request, frozen=True, kw_only=True, tag="update_settings"):
+    source: str
+    settings: Opaque
+
+
+class GetSessionCost(Request, frozen=True, kw_only=True, tag="get_session_cost"):
+    pass
+
+
+class GetUsage(Request, frozen=True, kw_only=True, tag="get_usage"):
+    pass
+
+
+class StopTask(Request, frozen=True, kw_only=True, tag="stop_task"):
+    task_id: str
+
+
+class GetTaskOutput(Request, frozen=True, kw_only=True, tag="get_task_output"):
+    task_id: str
+
+
+class CancelAsyncMessage(Request, frozen=True, kw_only=True, tag="cancel_async_message"):
+    message_uuid: str
+
+
+class GenerateSessionTitle(Request, frozen=True, kw_only=True, tag="generate_session_title"):
+    description: str
+    persist: bool = False
+
+
+class SideQuestion(Request, frozen=True, kw_only=True, tag="side_question"):
+    question: str
+
+
+class RenameSession(Request, frozen=True, kw_only=True, tag="rename_session"):
+    title: str
+
+
+class SetColor(Request, frozen=True, kw_only=True, tag="set_color"):
+    color: str
+
+
+class ListModels(Request, frozen=True, kw_only=True, tag="list_models"):
+    pass
+
+
+class ListPermissionRules(Request, frozen=True, kw_only=True, tag="list_permission_rules"):
+    pass
+
+
+class GetHooksListing(Request, frozen=True, kw_only=True, tag="get_hooks_listing"):
+    pass
+
+
+class GetBinaryVersion(Request, frozen=True, kw_only=True, tag="get_binary_version"):
+    pass
+
+
+class FileSuggestions(Request, frozen=True, kw_only=True, tag="file_suggestions"):
+    query: str
+
+
+class ReadFile(Request, frozen=True, kw_only=True, tag="read_file"):
+    path: str
+
+
+class EndSession(Request, frozen=True, kw_only=True, tag="end_session"):
+    reason: str = ""
+
+
+# What either side asks for: a server inside the host speaks MCP through it.
+
+
+class McpMessage(Request, frozen=True, kw_only=True, tag="mcp_message"):
+    server_name: str
+    message: Opaque
+
+
+# What an engine asks for.
+
+
+class CanUseTool(Request, frozen=True, kw_only=True, tag="can_use_tool"):
+    tool_name: str
+    display_name: str = ""
+    input: Opaque
+    tool_use_id: str
+    description: str = ""
+    permission_suggestions: list[Opaque] = []
+    blocked_path: str = ""
+    decision_reason: str = ""
+    decision_reason_type: str = ""
+    agent_id: str = ""
+    title: str = ""
+    requires_user_interaction: bool = False
+    mcp_server: str = ""
+
+
+class HookCallback(Request, frozen=True, kw_only=True, tag="hook_callback"):
+    callback_id: str
+    input: Opaque
+    tool_use_id: str
+
+
+class Elicitation(Request, frozen=True, kw_only=True, tag="elicitation"):
+    mcp_server_name: str
+    message: str
+    mode: Annotated[str, one_of("form", "url")] | UnsetType = UNSET
+    url: str = ""
+    elicitation_id: str = ""
+    requested_schema: Opaque | UnsetType = UNSET
+
+
+class UserDialog(Request, frozen=True, kw_only=True, tag="request_user_dialog"):
+    dialog_kind: str
+    payload: Any
+
+
+_HOST_ASKS: tuple[type[Request], ...] = (
+    Initialize, Interrupt, SetPermissionMode, SetModel, SetMaxThinkingTokens, McpStatus, McpReconnect, McpToggle,
+    McpSetServers, McpMessage, McpReadResource, RewindFiles, GetContextUsage, GetSettings, ApplyFlagSettings,
+    UpdateSettings, GetSessionCost, GetUsage, StopTask, GetTaskOutput, CancelAsyncMessage, GenerateSessionTitle,
+    SideQuestion, RenameSession, SetColor, ListModels, ListPermissionRules, GetHooksListing, GetBinaryVersion,
+    FileSuggestions, ReadFile, EndSession,
+)  # fmt: skip
+_ENGINE_ASKS: tuple[type[Request], ...] = (CanUseTool, HookCallback, McpMessage, Elicitation, UserDialog)
+
+
+def _by_subtype(shapes: tuple[type[Request], ...]) -> dict[str, type[Request]]:
+    return {str(shape.__struct_config__.tag): shape for shape in shapes}
+
+
+ASKED_BY_HOST = _by_subtype(_HOST_ASKS)
+ASKED_BY_ENGINE = _by_subtype(_ENGINE_ASKS)

@@ -1,0 +1,95 @@
+"""What the host's requests are answered with, in the house's own words. By the request's subtype."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from polylect.dialects.claude.frames.lenient import Object, inner, objects, text, whole, words
+from polylect.dialects.claude.permissions import rule_of
+from polylect.vocab.answers import ContextPart, ContextReport, ModelCard, Rewound, ServerCard
+from polylect.vocab.content import Rule
+
+_STATES: dict[str, Literal["connected", "failed", "pending", "disabled"]] = {
+    "connected": "connected",
+    "failed": "failed",
+    "needs-auth": "failed",
+    "disabled": "disabled",
+}
+
+
+class Declined(Exception):
+    """The engine answered, and its answer is a no."""
+
+
+def _context(found: Object) -> ContextReport:
+    parts = [row for row in objects(found, "categories") if text(row, "kind") not in ("free", "buffer")]
+    told = tuple(ContextPart(text(row, "name"), whole(row, "tokens")) for row in parts)
+    return ContextReport(whole(found, "totalTokens"), whole(found, "maxTokens"), told)
+
+
+def _servers(found: Object) -> tuple[ServerCard, ...]:
+    return tuple(
+        ServerCard(
+            text(row, "name"),
+            _STATES.get(text(row, "status"), "pending"),
+            tuple(text(tool, "name") for tool in objects(row, "tools")) or tuple(words(row, "tools")),
+            text(row, "error") or ("needs-auth" if text(row, "status") == "needs-auth" else ""),
+            text(row, "transport") or text(inner(row, "config"), "type"),
+        )
+        for row in objects(found, "mcpServers")
+    )
+
+
+def _models(found: Object) -> tuple[ModelCard, ...]:
+    return tuple(
+        ModelCard("anthropic", text(row, "value"), effort_levels=tuple(words(row, "supportedEffortLevels")))
+        for row in objects(found, "models")
+    )
+
+
+def _rules(found: Object) -> tuple[Rule, ...]:
+    """Those that can be understood; the wire also lists folders, which are no rules here."""
+    rows = objects(found, "rules") or objects(inner(found, "state"), "rules")
+    rules = []
+    for row in rows:
+        try:
+            rules.append(rule_of(row, text(row, "behavior") or text(row, "ruleBehavior"), ""))
+        except ValueError:
+            continue
+    return tuple(rules)
+
+
+def _version(found: Object) -> str:
+    return text(found, "version")
+
+
+def _rewound(found: Object) -> Rewound:
+    if found.get("canRewind") is False:
+        raise Declined(text(found, "error") or "the files cannot be put back")
+    return Rewound(tuple(words(found, "filesChanged")), whole(found, "insertions"), whole(found, "deletions"))
+
+
+def _nothing(found: Object) -> None:
+    return None
+
+
+def _raw(found: Object) -> Object | None:
+    return found or None
+
+
+_ANSWERS: dict[str, Callable[[Object], Any]] = {
+    "get_context_usage": _context,
+    "mcp_status": _servers,
+    "list_models": _models,
+    "list_permission_rules": _rules,
+    "get_binary_version": _version,
+    "rewind_files": _rewound,
+    **dict.fromkeys(
+        ("initialize", "interrupt", "set_permission_mode", "set_model", "set_max_thinking_tokens", "mcp_set_servers"),
+        _nothing,
+    ),
+}
+
+
+def answer(subtype: str, found: Object) -> Any:
+    """Raises Declined."""
+    return _ANSWERS.get(subtype, _raw)(found)

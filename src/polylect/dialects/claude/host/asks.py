@@ -1,0 +1,195 @@
+"""Questions of the engine, as asks: `can_use_tool`, whose AskUserQuestion is one ask for each of its questions, and
+`elicitation`. A request is answered when all its asks are."""
+
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from polylect.dialects.claude.frames.lenient import Object, inner, objects, text, words
+from polylect.dialects.claude.permissions import written
+from polylect.vocab.commands import Answer
+from polylect.vocab.content import Category, Option, Rule
+from polylect.vocab.events import Ask, AskClosed
+
+QUESTION = "AskUserQuestion"
+_CATEGORIES: dict[str, Category] = {
+    **dict.fromkeys(("Edit", "MultiEdit", "Write", "NotebookEdit"), "edit"),
+    **dict.fromkeys(("Read", "Glob", "Grep", "LS", "TodoWrite", "WebSearch", QUESTION), "info"),
+}
+_ACTIONS = {"allow": "accept", "deny": "decline", "cancelled": "cancel"}
+
+
+def category(tool: str) -> Category:
+    """A tool nobody knows is treated like the most dangerous one."""
+    return "mcp" if tool.startswith("mcp__") else _CATEGORIES.get(tool, "exec")
+
+
+class _Pending(Struct):
+    request: Object
+    asks: dict[str, Ask]
+    answers: dict[str, Answer]
+
+
+class Told(Struct, frozen=True):
+    """What an answer leads to: for the engine, if it has all its answers, and for the host."""
+
+    request: str
+    payload: Object | None
+    closed: list[AskClosed]
+    call: str
+
+
+class Questions:
+    def __init__(self) -> None:
+        self._pending: dict[str, _Pending] = {}
+
+    def open(self, id: str, request: Object, *, turn: str, lane: str) -> list[Ask]:
+        asks = _elicited(id, request) if text(request, "subtype") == "elicitation" else _asked(id, request)
+        asks = [replace(ask, turn=turn, agent=lane) for ask in asks]
+        self._pending[id] = _Pending(request, {ask.ask: ask for ask in asks}, {})
+        return asks
+
+    def knows(self, ask: str) -> bool:
+        return any(ask in pending.asks for pending in self._pending.values())
+
+    def answer(self, answer: Answer) -> Told:
+        id, pending = next((id, one) for id, one in self._pending.items() if answer.ask in one.asks)
+        ask = pending.asks[answer.ask]
+        pending.answers[answer.ask] = answer
+        closed = [_closed(ask, answer)]
+        if answer.verdict == "allow" and len(pending.answers) < len(pending.asks):
+            return Told(id, None, closed, ask.call)
+        del self._pending[id]
+        unanswered = [one for one in pending.asks.values() if one.ask not in pending.answers]
+        closed += [AskClosed(one.ask, "cancelled", turn=one.turn, agent=one.agent) for one in unanswered]
+        return Told(id, _payload(pending, answer, ask), closed, ask.call)
+
+    def close(self, id: str) -> list[AskClosed] | None:
+        """The engine no longer waits, or somebody else has answered. None if it was no question."""
+        pending = self._pending.pop(id, None)
+        if pending is None:
+            return None
+        left = [ask for ask in pending.asks.values() if ask.ask not in pending.answers]
+        return [AskClosed(ask.ask, "cancelled", turn=ask.turn, agent=ask.agent) for ask in left]
+
+
+def _closed(ask: Ask, answer: Answer) -> AskClosed:
+    how: Literal["allowed", "denied", "answered", "cancelled"] = "cancelled"
+    if answer.verdict == "allow":
+        how = "allowed" if ask.kind == "permission" else "answered"
+    elif answer.verdict == "deny":
+        how = "denied"
+    return AskClosed(ask.ask, how, answer.reason, turn=ask.turn, agent=ask.agent)
+
+
+# Requests to asks.
+
+
+def _asked(id: str, request: Object) -> list[Ask]:
+    given, name = inner(request, "input"), text(request, "tool_name")
+    questions = objects(given, "questions") if name == QUESTION else []
+    ask = Ask(id, call=text(request, "tool_use_id"), name=name, category=category(name))
+    if not questions:
+        title = text(request, "title") or text(request, "description") or text(request, "display_name")
+        suggested = objects(request, "permission_suggestions")
+        options = tuple(_suggestion(number, update) for number, update in enumerate(suggested))
+        return [replace(ask, args=given, title=title, reason=text(request, "decision_reason"), options=options)]
+    asks = [_question(ask, question) for question in questions]
+    return [replace(one, ask=f"{id}#{number}") for number, one in enumerate(asks, 1)] if len(asks) > 1 else asks
+
+
+def _question(ask: Ask, question: Object) -> Ask:
+    """A person's choice travels as its label, so the label is the id."""
+    labels = [(text(row, "label"), text(row, "description")) for row in objects(question, "options")]
+    options = tuple(Option(label, label, description) for label, description in labels if label)
+    kind: Literal["choice", "text"] = "choice" if options else "text"
+    multiple = question.get("multiSelect") is True
+    return replace(ask, kind=kind, title=text(question, "question"), options=options, multiple=multiple)
+
+
+def _suggestion(number: int, update: Object) -> Option:
+    rules = [f"{text(rule, 'toolName')}({text(rule, 'ruleContent')})" for rule in objects(update, "rules")]
+    what = ", ".join((*rules, *words(update, "directories"))) or text(update, "mode")
+    return Option(str(number), f"{text(update, 'type')}: {what}", text(update, "destination"), "allow_always")
+
+
+def _elicited(id: str, request: Object) -> list[Ask]:
+    title, schema = text(request, "message"), inner(request, "requested_schema")
+    fields = inner(schema, "properties")
+    if text(request, "mode") == "url" or text(request, "url"):
+        return [Ask(id, "url", title=title, args={"url": text(request, "url")})]
+    match list(fields.values()):
+        case [{"type": "boolean"}]:
+            return [Ask(id, "confirm", title=title)]
+        case [{"type": "string", "enum": [*_]} as field]:
+            return [Ask(id, "choice", title=title, options=_choices(field))]
+        case [{"type": "array", "items": {"enum": [*_]} as field}]:
+            return [Ask(id, "choice", title=title, options=_choices(field), multiple=True)]
+        case [{"type": "string"} as field]:
+            return [Ask(id, "text", title=title, default=text(field, "default"))]
+        case _:
+            return [Ask(id, "form", title=title, args=schema)]
+
+
+def _choices(field: Object) -> tuple[Option, ...]:
+    ids = words(field, "enum")
+    labels = words(field, "enumNames")
+    return tuple(Option(id, label) for id, label in zip(ids, labels if len(labels) == len(ids) else ids, strict=True))
+
+
+# Answers to payloads.
+
+
+def _payload(pending: _Pending, answer: Answer, ask: Ask) -> Object:
+    request = pending.request
+    if text(request, "subtype") == "elicitation":
+        return _elicitation(request, answer, ask)
+    if answer.verdict != "allow":
+        no = {"behavior": "deny", "message": answer.reason or ("denied" if answer.verdict == "deny" else "cancelled")}
+        return {**no, "interrupt": True} if answer.interrupt else no
+    given = answer.args if answer.args is not None else inner(request, "input")
+    if ask.kind != "permission":
+        given = {**given, "answers": {one.title: _spoken(pending.answers[id]) for id, one in pending.asks.items()}}
+        return {"behavior": "allow", "updatedInput": given}
+    updates = _updates(answer, ask, objects(request, "permission_suggestions"))
+    # Older engines take no answer without it.
+    return {"behavior": "allow", "updatedInput": given} | ({"updatedPermissions": updates} if updates else {})
+
+
+def _spoken(answer: Answer) -> str:
+    chosen = answer.value if isinstance(answer.value, list | tuple) else [answer.value]
+    return ", ".join(str(one) for one in chosen if one is not None)
+
+
+def _updates(answer: Answer, ask: Ask, suggested: list[Object]) -> list[Object]:
+    """What is to count from now on: the suggestion that was chosen, the rule that was given."""
+    chosen = [update for number, update in enumerate(suggested) if str(number) == answer.value]
+    if answer.always is None:
+        return chosen
+    rules = [rule_of(answer.always, ask.name)]
+    update = {"type": "addRules", "rules": rules, "behavior": answer.always.effect, "destination": "session"}
+    return [*chosen, update]
+
+
+def rule_of(rule: Rule, tool: str) -> Object:
+    """Never wider than what was granted: the wire has no categories, so one of those counts for this tool only."""
+    match rule.kind:
+        case "category":
+            told = written(Rule("tool", tool))
+        case "domain":
+            told = written(replace(rule, tool=rule.tool or "WebFetch"))
+        case _:
+            told = written(rule)
+    return {key: value for key, value in told.items() if key != "behavior"}
+
+
+def _elicitation(request: Object, answer: Answer, ask: Ask) -> Object:
+    action: Object = {"action": _ACTIONS[answer.verdict]}
+    if answer.verdict != "allow" or ask.kind == "url":
+        return action
+    content: Any = answer.value
+    if ask.kind != "form":
+        field = next(iter(inner(inner(request, "requested_schema"), "properties")))
+        content = {field: True if ask.kind == "confirm" and answer.value is None else answer.value}
+    return {**action, "content": content}

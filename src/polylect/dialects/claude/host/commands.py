@@ -1,0 +1,250 @@
+"""What the host says: commands to lines. Whatever the wire has no word for is refused."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from polylect.dialects.claude.frames import control
+from polylect.dialects.claude.frames import turn as shapes
+from polylect.dialects.claude.frames.lenient import Object, text, words
+from polylect.dialects.claude.host import encode as host_words
+from polylect.dialects.claude.host.asks import Questions
+from polylect.dialects.claude.host.decode import EventReader
+from polylect.dialects.claude.host.requests import Requests
+from polylect.dialects.host_base import Refusal, accepted
+from polylect.dialects.prompt_queue import Hold
+from polylect.vocab import commands as c
+from polylect.vocab import events as e
+from polylect.vocab.answers import Ledger, State
+from polylect.wire import jsonl
+
+_ACKNOWLEDGED = {"jsonrpc": "2.0", "result": {}}
+
+
+class Commands:
+    def __init__(
+        self, new_id: Callable[[], str], reader: EventReader, hold: Hold, *, offers: Object, fields: Object
+    ) -> None:
+        self._new_id = new_id
+        self._reader = reader
+        self._hold = hold
+        self._offers = offers
+        self._fields = fields
+        self._out: list[bytes] = []
+        self.requests = Requests(new_id, self._write)
+        self.questions = Questions()
+        self.host_calls: dict[str, str] = {}
+        """Work that the engine waits for: by request, its subtype."""
+        self._servers: dict[str, Object] = {}
+        """Those that this host has added."""
+        self.steers: set[str] = set()
+        """Turns that stand for a steer."""
+        self.silent: set[str] = set()
+        """Turns that only add to the context, and that nobody asked to hear of."""
+
+    def say(self, command: c.Command) -> list[e.Event]:
+        """What follows from it on our own side. Raises Refusal."""
+        word = _WORDS.get(type(command))
+        if word is None:
+            raise Refusal(f"stream-json has no word for {type(command).__name__}")
+        return word(self, command)
+
+    def take(self) -> bytes:
+        """The bytes written since the last time."""
+        data = b"".join(self._out)
+        self._out.clear()
+        return data
+
+    def begin(self) -> None:
+        self.requests.send("", self.greet, host_words.initialize(self._offers, self._fields))
+
+    def greet(self, subtype: str, found: Object) -> list[e.Event]:
+        told = self._reader.settings.greeting(found)
+        self.release(self._hold.ready())
+        return told
+
+    def respond(self, id: str, payload: Any = None, *, error: str = "", code: str = "") -> None:
+        told: Object = {"subtype": "error", "request_id": id, "error": error} | ({"error_code": code} if code else {})
+        if not error:
+            told = {"subtype": "success", "request_id": id, "response": payload}
+        self._write({"type": "control_response", "response": told})
+
+    def _write(self, frame: Object) -> None:
+        """What a host says is never shortened."""
+        line = jsonl.dump(frame)
+        if len(line) > jsonl.MAX_LINE:
+            raise Refusal(f"a stream-json line holds at most {jsonl.MAX_LINE} bytes", "too_long")
+        self._out.append(line)
+
+    def release(self, prompts: list[c.Prompt]) -> None:
+        for prompt in prompts:
+            silent = prompt.turn in self.silent
+            ours = self._reader.settings.ours
+            self._write(host_words.context(prompt) if silent else host_words.prompt(prompt, ours=ours))
+            self._reader.sent[prompt.turn] = None
+
+    def _prompt(self, command: c.Prompt) -> list[e.Event]:
+        prompt = self._hold.admit(command, self._new_id)
+        host_words.prompt(prompt, ours=self._reader.settings.ours)  # refused now, not when its time has come
+        if prompt.busy == "interrupt" and self._hold.running:
+            self._reader.stopped.update(self._hold.running)
+            self._hold.began(prompt.turn, prompt)
+            self.release([prompt])
+        else:
+            self.release(self._hold.add(prompt))
+        return accepted(command)
+
+    def _steer(self, command: c.Steer) -> list[e.Event]:
+        """There is no joining a running turn here: it becomes the next one."""
+        turn = f"steer-{self._new_id()}"
+        self.steers.add(turn)
+        return self._prompt(c.Prompt(turn, command.text, command.attachments, ref=command.ref))
+
+    def _compact(self, command: c.Compact) -> list[e.Event]:
+        words = f"/compact {command.instructions}".rstrip()
+        turn = f"compact-{self._new_id()}"
+        return self._prompt(c.Prompt(turn, words, busy=command.busy, ref=command.ref, session=command.session))
+
+    def _cancel(self, command: c.Cancel) -> list[e.Event]:
+        match command.what:
+            case "turn":
+                return self._interrupt(command)
+            case "prompt":
+                if dropped := self._hold.drop(command.target):
+                    ended: list[e.Event] = [e.TurnEnded("cancelled", turn=prompt.turn) for prompt in dropped]
+                    return [*accepted(command), *ended]
+                return self._request(command, control.CancelAsyncMessage(message_uuid=command.target))
+            case "agent":
+                return self._request(command, control.StopTask(task_id=self._reader.agents.task(command.target)))
+            case what:
+                raise Refusal(f"stream-json has no word for cancelling a {what}")
+
+    def _interrupt(self, command: c.Cancel) -> list[e.Event]:
+        running, target, drop = self._hold.running, command.target, command.queued == "drop"
+        dropped = self._hold.drop(target) if target or drop else []
+        ended: list[e.Event] = [e.TurnEnded("cancelled", turn=prompt.turn) for prompt in dropped]
+        if not running or (target and target not in running):
+            return [*accepted(command), *ended]
+        self._reader.stopped.update(running)
+        return [*self._request(command, control.Interrupt(cancel_queued=drop)), *ended]
+
+    def _answer(self, command: c.Answer) -> list[e.Event]:
+        if not self.questions.knows(command.ask):
+            raise Refusal(f"no ask {command.ask!r} waits for an answer", "unknown_ask")
+        told = self.questions.answer(command)
+        if told.payload is not None:
+            self.respond(told.request, told.payload)
+        if command.verdict != "allow":
+            self._reader.calls.denied[told.call] = command.reason
+            self._reader.stopped.update(self._hold.running if command.interrupt else ())
+        return [*accepted(command), *told.closed]
+
+    def _host_reply(self, command: c.HostReply) -> list[e.Event]:
+        if command.call not in self.host_calls:
+            raise Refusal(f"no call {command.call!r} waits for the host", "unknown_call")
+        if command.partial:
+            raise Refusal("stream-json has no word for how far the host has come")
+        subtype, result = self.host_calls.pop(command.call), command.result
+        if subtype == "mcp_message":
+            result = {"mcp_response": _ACKNOWLEDGED if result is None else result}
+        self.respond(command.call, {} if result is None else result, error=command.error)
+        return accepted(command)
+
+    def _request(self, command: c.Command, *requests: control.Request) -> list[e.Event]:
+        asked = [msgspec.to_builtins(request) for request in requests]
+        self.requests.send(command.ref, self._learn, *asked, session=command.session)
+        return []
+
+    def _learn(self, subtype: str, found: Object) -> list[e.Event]:
+        """What an answer tells besides."""
+        match subtype:
+            case "interrupt":
+                return self._reader.dropped(words(found, "cancelled"))
+            case "set_model":
+                return self._reader.settings.changed("model", text(found, "model"))
+            case "set_permission_mode":
+                return self._reader.settings.mode(text(found, "mode"))
+        return []
+
+    def _hello(self, command: c.Hello) -> list[e.Event]:
+        self._offers = self._offers | command.offers
+        asked = host_words.initialize(self._offers, self._fields)
+        self.requests.send(command.ref, self.greet, asked, session=command.session)
+        return []
+
+    def _configure(self, command: c.Configure) -> list[e.Event]:
+        settings = dict(command.settings)
+        environment = settings.pop("environment", None)
+        requests = host_words.configure(replace(command, settings=settings))
+        if environment is not None:
+            frame = shapes.Environment(variables={str(name): str(value) for name, value in environment.items()})
+            self._write(msgspec.to_builtins(frame))
+        return self._request(command, *requests) if requests else accepted(command)
+
+    def _add_context(self, command: c.AddContext) -> list[e.Event]:
+        """The vendor's program takes a system prompt only when it is greeted first, polylect every time."""
+        if self._reader.settings.ours:
+            asked = {"subtype": "initialize", "appendSystemPrompt": command.text}
+            self.requests.send(command.ref, self.greet, asked, session=command.session)
+            return []
+        turn = f"context-{self._new_id()}"
+        self.silent.add(turn)
+        self.release(self._hold.add(c.Prompt(turn, command.text, query=False)))
+        return accepted(command)
+
+    def _add_server(self, command: c.AddServer) -> list[e.Event]:
+        self._servers[command.server.name] = host_words.server_config(command.server)
+        return self._request(command, control.McpSetServers(servers=self._servers))
+
+    def _change_server(self, command: c.ChangeServer) -> list[e.Event]:
+        if command.action != "remove":
+            return self._request(command, host_words.change_server(command))
+        if self._servers.pop(command.name, None) is None:
+            raise Refusal(f"this host has added no server {command.name!r}", "unknown_server")
+        return self._request(command, control.McpSetServers(servers=self._servers))
+
+    def _query(self, command: c.Query) -> list[e.Event]:
+        """What this end knows by itself it answers itself."""
+        reader = self._reader
+        known = reader.settings.known
+        match command.what:
+            case "cost":
+                return accepted(command, Ledger(reader.books.total, reader.books.rows))
+            case "agents":
+                return accepted(command, tuple(reader.agents.running.values()))
+            case "tools" | "commands":
+                return accepted(command, known.get(command.what, ()))
+            case "state":
+                named = {key: known.get(key, "") for key in ("session", "model", "mode")}
+                return accepted(command, State(**named, busy=bool(reader.turn or self._hold.running)))
+        return self._request(command, host_words.query(command))
+
+    def _rewind(self, command: c.Rewind) -> list[e.Event]:
+        return self._request(command, host_words.rewind(command))
+
+    def _host_says(self, command: c.HostSays) -> list[e.Event]:
+        return self._request(command, host_words.host_says(command))
+
+    def _quit(self, command: c.Quit) -> list[e.Event]:
+        return self._request(command, host_words.end_session(command))
+
+
+_WORDS: dict[type[c.Command], Callable[[Commands, Any], list[e.Event]]] = {
+    c.Hello: Commands._hello,
+    c.Prompt: Commands._prompt,
+    c.Steer: Commands._steer,
+    c.Compact: Commands._compact,
+    c.Cancel: Commands._cancel,
+    c.Answer: Commands._answer,
+    c.HostReply: Commands._host_reply,
+    c.HostSays: Commands._host_says,
+    c.Configure: Commands._configure,
+    c.AddContext: Commands._add_context,
+    c.AddServer: Commands._add_server,
+    c.ChangeServer: Commands._change_server,
+    c.Rewind: Commands._rewind,
+    c.Query: Commands._query,
+    c.Quit: Commands._quit,
+}

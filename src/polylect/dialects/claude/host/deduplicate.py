@@ -1,0 +1,138 @@
+"""Each content block exactly once, whichever way an engine repeats itself (seed 002).
+
+An `assistant` event is a snapshot of all blocks so far, or holds the one block that has just been completed, or comes
+on top of blocks that were streamed piece by piece. A reply is known by its message id. Where there is none, it is known
+by the fingerprint of its first block, and a new fingerprint is a new reply: of the same agent, or of another one whose
+events have no `parent_tool_use_id` either.
+"""
+
+from itertools import takewhile
+
+from msgspec import Struct, field
+
+from polylect.dialects.claude.frames.lenient import Object, objects, text
+
+Mark = tuple[str, str]
+"""A block's kind, and what tells it from the others of its kind: an id, or all of its text."""
+
+_CALLS = ("tool_use", "server_tool_use")
+_WORDS = {"text": "text", "thinking": "thinking"}
+_CUT = 64
+
+
+class _Lane(Struct):
+    """What has been handed out of one agent's replies."""
+
+    named: dict[str, list[Mark]] = field(default_factory=dict)
+    unnamed: dict[str, list[list[Mark]]] = field(default_factory=dict)
+    """By fingerprint. Two agents may begin with the same words."""
+    last: str = ""
+    shown: dict[str, list[Mark]] = field(default_factory=dict)
+    """By message: what was streamed, and whose whole has not come yet."""
+
+
+class Translator:
+    def __init__(self) -> None:
+        self._lanes: dict[str, _Lane] = {}
+        self._single = False
+        """Some event has shown that blocks come one by one."""
+
+    def new_blocks(self, message: Object, lane: str = "", *, numbered: bool = False) -> list[Object]:
+        """`numbered` says that the event has an id of its own: then it is no repetition of the one before."""
+        blocks = [block for block in objects(message, "content") if text(block, "type")]
+        if not blocks:
+            return []
+        known, id = self._lanes.setdefault(lane, _Lane()), text(message, "id")
+        if id:
+            fresh = self._of_message(known.named.setdefault(id, []), blocks, numbered=numbered)
+        else:
+            fresh = _of_context(known, blocks)
+        shown = known.shown.get(id, [])
+        return [block for block in fresh if not _take(shown, mark(block))]
+
+    def streamed(self, id: str, kind: str, whole: str, lane: str = "") -> None:
+        """This block was handed out in pieces, and something else has begun since."""
+        self._lanes.setdefault(lane, _Lane()).shown.setdefault(id, []).append((kind, whole))
+
+    def reset(self, lane: str = "") -> None:
+        self._lanes.pop(lane, None)
+
+    def _of_message(self, seen: list[Mark], blocks: list[Object], *, numbered: bool) -> list[Object]:
+        marks = [mark(block) for block in blocks]
+        if marks[: len(seen)] == seen:
+            again = bool(seen) and len(marks) == len(seen)
+            if again and self._single and numbered:
+                return blocks  # the model has said the same thing twice
+            self._single = self._single and (not seen or again)
+            fresh = blocks[len(seen) :]
+            seen[:] = marks
+        elif not self._single and (rest := _grown(seen, blocks)):
+            fresh = rest
+            seen[:] = marks
+        else:
+            self._single = True
+            fresh = [block for block in blocks if not _repeated(mark(block), seen, numbered=numbered)]
+            seen += [mark(block) for block in fresh]
+        return fresh
+
+
+def _of_context(lane: _Lane, blocks: list[Object]) -> list[Object]:
+    key, marks = fingerprint(blocks[0]), [mark(block) for block in blocks]
+    switched, lane.last = lane.last != key, key
+    replies = lane.unnamed.setdefault(key, [])
+    seen = max((seen for seen in replies if marks[: len(seen)] == seen), key=len, default=None)
+    if seen is not None:
+        # Unchanged and after somebody else has spoken, it is not a repetition but a new reply like the old one.
+        fresh = blocks if switched and marks == seen else blocks[len(seen) :]
+        seen[:] = marks
+        return fresh
+    for seen in replies:
+        if rest := _grown(seen, blocks):
+            seen[:] = marks
+            return rest
+    common = max((_common(seen, marks) for seen in replies), default=0)
+    replies.append(marks)
+    return blocks if common == len(marks) else blocks[common:]
+
+
+def _grown(seen: list[Mark], blocks: list[Object]) -> list[Object]:
+    """A snapshot whose last block is longer now, and maybe not the last any more: the rest of it, and what follows."""
+    last = len(seen) - 1
+    if last < 0 or len(blocks) < len(seen) or [mark(block) for block in blocks[:last]] != seen[:last]:
+        return []
+    (kind, before), (same, now) = seen[last], mark(blocks[last])
+    if kind != same or kind not in _WORDS or not before or not now.startswith(before):
+        return []
+    return [{**blocks[last], _WORDS[kind]: now[len(before) :]}, *blocks[last + 1 :]]
+
+
+def _repeated(block: Mark, seen: list[Mark], *, numbered: bool) -> bool:
+    if block[0] in _CALLS:
+        return block in seen
+    return not numbered and block == seen[-1]
+
+
+def _common(seen: list[Mark], marks: list[Mark]) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(seen, marks, strict=False)))
+
+
+def _take(shown: list[Mark], block: Mark) -> bool:
+    if block in shown:
+        shown.remove(block)
+        return True
+    return False
+
+
+def mark(block: Object) -> Mark:
+    kind = text(block, "type")
+    if kind in _CALLS:
+        return kind, text(block, "id")
+    if kind in _WORDS:
+        return kind, text(block, _WORDS[kind]) or text(block, "text")
+    return kind, text(block, "tool_use_id") or text(block, "data")
+
+
+def fingerprint(block: Object) -> str:
+    """How a reply without an id is known: by a call's id, or by how its first words begin."""
+    kind, what = mark(block)
+    return f"{kind}:{what if kind in _CALLS else what[:_CUT] or 'unknown'}"

@@ -1,0 +1,67 @@
+"""What an engine says around a turn, and what one event is enough for. By type, or `system/` and subtype."""
+
+from collections.abc import Callable
+
+from polylect.dialects.claude.frames.lenient import Object, inner, text
+from polylect.vocab.content import Failure
+from polylect.vocab.events import Alive, Display, Event, Extra, Failed, Notice
+
+_ENVELOPE = ("type", "subtype", "uuid", "session_id", "parent_tool_use_id")
+
+
+def details(found: Object) -> Object:
+    return {key: value for key, value in found.items() if key not in _ENVELOPE}
+
+
+def _notice(found: Object) -> list[Event]:
+    return [Notice(text(found, "content"), "warning" if text(found, "level") == "warning" else "info")]
+
+
+def _notification(found: Object) -> list[Event]:
+    return [Display("notification", inner(found, "params") or details(found))]
+
+
+def _suggestion(found: Object) -> list[Event]:
+    return [Display("prompt_suggestion", details(found))]
+
+
+def _failed(code: str) -> Callable[[Object], list[Event]]:
+    def failed(found: Object) -> list[Event]:
+        message = text(found, "message") or text(found, "error") or code
+        return [Failed(Failure(code, message, "engine"))]
+
+    return failed
+
+
+def _alive(found: Object) -> list[Event]:
+    return [Alive(text(found, "tool_use_id"), text(found, "tool_name"))]
+
+
+def _rate_limit(found: Object) -> list[Event]:
+    return [Extra("rate_limit_event", inner(found, "rate_limit_info"))]
+
+
+def _extra(found: Object) -> list[Event]:
+    return [Extra(text(found, "subtype") or text(found, "type"), details(found))]
+
+
+_EXTRAS = (
+    "system/thinking_tokens", "system/model_refusal_fallback", "system/model_refusal_no_fallback",
+    "system/background_tasks_changed", "system/hook_started", "system/hook_progress", "system/hook_response",
+    "system/control_request_progress", "system/plugin_install", "system/files_persisted", "system/memory_recall",
+    "system/elicitation_complete", "system/worker_shutting_down",
+    "tool_use_summary", "auth_status", "active_goal", "transcript_mirror",
+)  # fmt: skip
+
+NOTICES: dict[str, Callable[[Object], list[Event]]] = {
+    "system/informational": _notice,
+    "system/local_command_output": _notice,
+    "system/notification": _notification,
+    "system/mirror_error": _failed("mirror"),
+    "system/session_writes_lost": _failed("session_writes_lost"),
+    "prompt_suggestion": _suggestion,
+    "tool_progress": _alive,
+    "keep_alive": _alive,
+    "rate_limit_event": _rate_limit,
+    **dict.fromkeys(_EXTRAS, _extra),
+}

@@ -1,0 +1,94 @@
+"""What an engine has told about itself. Only what is new is told on."""
+
+from typing import Any
+
+import msgspec
+
+from polylect.dialects.claude.frames.lenient import Object, inner, objects, text, words
+from polylect.dialects.claude.versions import OUR_MODES, WIRE_MODES
+from polylect.vocab.answers import CommandCard
+from polylect.vocab.content import Abilities
+from polylect.vocab.events import Event, Ready, ServerChanged, SettingChanged
+
+_UP, _DOWN = ("connected",), ("failed", "needs-auth")
+
+
+class Settings:
+    def __init__(self) -> None:
+        self._ready = False
+        self.known: dict[str, Any] = {}
+        self._servers: dict[str, ServerChanged] = {}
+        self.ours = False
+        """The engine is polylect, which understands more than the wire's first speaker."""
+
+    def greeting(self, found: Object) -> list[Event]:
+        """The answer to `initialize`."""
+        self.ours = text(inner(found, "engine"), "name") == "polylect"
+        told = self._begin(found, text(found, "current_permission_mode"))
+        agents = tuple(text(agent, "name") for agent in objects(found, "agents"))
+        return [*told, *self.commands(objects(found, "commands")), *self.changed("agents", agents)]
+
+    def init(self, found: Object) -> list[Event]:
+        told = self._begin(found, text(found, "permissionMode"))
+        named = {"session": text(found, "session_id"), "model": text(found, "model"), "cwd": text(found, "cwd")}
+        lists = {key: tuple(words(found, key)) for key in ("tools", "agents", "skills")}
+        others = {"effort": text(found, "effort"), "version": text(found, "claude_code_version")}
+        for key, value in {**named, **lists, **others}.items():
+            told += self.changed(key, value)
+        names = words(found, "slash_commands")
+        if names != [card.name for card in self.known.get("commands", ())]:
+            told += self.commands([{"name": name} for name in names])
+        return [*told, *self.mode(text(found, "permissionMode")), *self._server_states(found)]
+
+    def mode(self, word: str) -> list[Event]:
+        return self.changed("mode", OUR_MODES.get(word, word))
+
+    def commands(self, rows: list[Object]) -> list[Event]:
+        cards = [
+            CommandCard(name, text(row, "description"), text(row, "argumentHint"), row.get("builtin") is True)
+            for row in rows
+            if (name := text(row, "name"))
+        ]
+        return self.changed("commands", tuple(cards))
+
+    def changed(self, key: str, value: Any) -> list[Event]:
+        if not value or self.known.get(key) == value:
+            return []
+        self.known[key] = value
+        return [SettingChanged(key, value)]
+
+    def _begin(self, found: Object, mode: str) -> list[Event]:
+        """Ready is said once, by whichever comes first."""
+        if self._ready:
+            return []
+        self._ready = True
+        told = {"session": text(found, "session_id"), "model": text(found, "model"), "mode": OUR_MODES.get(mode, mode)}
+        version = text(found, "claude_code_version")
+        self.known |= {key: value for key, value in {**told, "version": version}.items() if value}
+        models = objects(found, "models")
+        efforts = words(models[0], "supportedEffortLevels") if models else []
+        abilities = Abilities(
+            thinking=True,
+            effort_levels=tuple(efforts),
+            modes=tuple(WIRE_MODES),
+            mcp=True,
+            images=True,
+            extras={"capabilities": words(found, "capabilities")} | ({"engine": "polylect"} if self.ours else {}),
+        )
+        ready = Ready(version=version, abilities=abilities, **told)
+        return [ready if ready.mode else msgspec.structs.replace(ready, mode="default")]
+
+    def _server_states(self, found: Object) -> list[Event]:
+        rows = {text(row, "name"): text(row, "status") for row in objects(found, "mcp_servers")}
+        told: dict[str, ServerChanged] = {}
+        for name, status in rows.items():
+            if status in _UP:
+                prefix = f"mcp__{name}__"
+                tools = [tool.removeprefix(prefix) for tool in words(found, "tools") if tool.startswith(prefix)]
+                told[name] = ServerChanged(name, "ready", tuple(tools))
+            elif status in _DOWN:
+                told[name] = ServerChanged(name, "failed", reason=status)
+        gone = [ServerChanged(name, "removed") for name in self._servers if name not in rows]
+        new = [event for name, event in told.items() if self._servers.get(name) != event]
+        self._servers = told
+        return [*gone, *new]

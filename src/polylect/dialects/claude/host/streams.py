@@ -1,0 +1,119 @@
+"""Partial messages: the model's own stream events, as deltas. The whole block comes as `assistant` all the same."""
+
+from msgspec import Struct, field
+
+from polylect.dialects.claude.frames.lenient import Object, inner, objects, text
+from polylect.dialects.claude.host.deduplicate import Translator
+from polylect.dialects.claude.host.results import usage
+from polylect.vocab.content import Stop, Text, Thinking, Usage
+from polylect.vocab.events import ArgsDelta, BlockEnded, Event, ReplyEnded, TextDelta, ThinkingDelta
+
+_STOPS: dict[str, Stop] = {"tool_use": "calls", "max_tokens": "length", "refusal": "refused", "": "cancelled"}
+"""A reply that was interrupted has no reason to stop."""
+
+
+class _Stream(Struct):
+    """One reply of one agent. `parts` are those of the block that is open."""
+
+    id: str
+    model: str
+    used: Usage
+    kind: str = ""
+    call: tuple[str, str] = ("", "")
+    parts: list[str] = field(default_factory=list)
+    signature: str = ""
+    come: int = 0
+    """So many characters of it have come again, in messages that hold a piece of it each."""
+
+
+class Streams:
+    def __init__(self, translator: Translator) -> None:
+        self._translator = translator
+        self._open: dict[str, _Stream] = {}
+        """By lane."""
+
+    def read(self, event: Object, lane: str, request: str) -> list[Event]:
+        """But for `message_start`, which begins a step: see `begin`."""
+        stream = self._open.get(lane)
+        if stream is None:
+            return []
+        match text(event, "type"):
+            case "content_block_start":
+                ended = self._next(stream, lane)
+                block = inner(event, "content_block")
+                stream.kind, stream.call = text(block, "type"), (text(block, "id"), text(block, "name"))
+                return [*ended, *_delta(stream, text(block, stream.kind))]
+            case "content_block_delta":
+                delta = inner(event, "delta")
+                stream.signature += text(delta, "signature")
+                return _delta(stream, text(delta, "text") or text(delta, "thinking") or text(delta, "partial_json"))
+            case "message_delta":
+                ended = self._next(stream, lane)
+                spent = _latest(stream.used, usage(inner(event, "usage")))
+                stop = _STOPS.get(text(inner(event, "delta"), "stop_reason"), "end")
+                return [*ended, ReplyEnded(stop, spent, stream.model, request)]
+        return []
+
+    def begin(self, event: Object, lane: str) -> str:
+        """The id of the message that begins."""
+        message = inner(event, "message")
+        self._open[lane] = _Stream(text(message, "id"), text(message, "model"), usage(inner(message, "usage")))
+        return text(message, "id")
+
+    def whole(self, kind: str, lane: str) -> list[Event]:
+        """A block has come as a whole: the one that was streamed, or another, and then that one is over."""
+        stream = self._open.get(lane)
+        if stream is None:
+            return []
+        if stream.kind != kind:
+            return self._next(stream, lane)
+        stream.kind, stream.parts, stream.signature, stream.come = "", [], "", 0
+        return []
+
+    def piece(self, message: Object, lane: str) -> list[Event] | None:
+        """A text too long for a line comes as several messages. None if this one is something else."""
+        stream, blocks = self._open.get(lane), objects(message, "content")
+        if stream is None or len(blocks) != 1 or text(blocks[0], "type") != stream.kind:
+            return None
+        whole, part = "".join(stream.parts), text(blocks[0], stream.kind)
+        if not part or len(part) >= len(whole) or not whole.startswith(part, stream.come):
+            return None
+        stream.come += len(part)
+        return self._next(stream, lane) if stream.come == len(whole) else []
+
+    def end(self, lane: str) -> None:
+        self._open.pop(lane, None)
+
+    def _next(self, stream: _Stream, lane: str) -> list[Event]:
+        """The block that was streamed has ended. If its whole comes later, it is no news."""
+        kind, said, signature = stream.kind, "".join(stream.parts), stream.signature
+        stream.kind, stream.parts, stream.signature, stream.come = "", [], "", 0
+        if kind not in ("text", "thinking") or not said:
+            return []
+        self._translator.streamed(stream.id, kind, said, lane)
+        return [BlockEnded(Text(said) if kind == "text" else Thinking(said, signature))]
+
+
+def _delta(stream: _Stream, said: str) -> list[Event]:
+    if not said:
+        return []
+    match stream.kind:
+        case "text":
+            stream.parts.append(said)
+            return [TextDelta(said)]
+        case "thinking":
+            stream.parts.append(said)
+            return [ThinkingDelta(said)]
+        case "tool_use" | "server_tool_use" if all(stream.call):
+            return [ArgsDelta(*stream.call, said)]
+    return []
+
+
+def _latest(start: Usage, end: Usage) -> Usage:
+    """The end counts the output; what went in may be told at the start only."""
+    return Usage(
+        end.input or start.input,
+        end.output,
+        end.cache_read or start.cache_read,
+        end.cache_write or start.cache_write,
+    )

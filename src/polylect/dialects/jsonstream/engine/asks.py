@@ -1,0 +1,180 @@
+"""Asks as `tool_request`, and their answers. A permission is asked for its own call; any other question is a call of
+`AskUserQuestion`, whose `tool_approve.answer` is what the person chose or wrote."""
+
+from typing import Any
+
+from polylect.dialects.jsonstream.frames import base as shapes
+from polylect.dialects.jsonstream.frames import families
+from polylect.vocab.commands import Answer
+from polylect.vocab.content import Category, Option, Rule
+from polylect.vocab.events import Ask, ToolCalled
+from polylect.wire import jsonl
+
+QUESTION = "AskUserQuestion"
+MOST_CONTEXT = jsonl.MAX_LINE // 5
+"""Characters, of which none takes more than four bytes of a line."""
+YES, NO = Option("yes", "Yes"), Option("no", "No")
+_CATEGORIES: dict[str, Category] = {"info": "info", "edit": "edit", "exec": "exec", "mcp": "mcp"}
+
+
+def category(word: str) -> Category:
+    """A category nobody knows is treated like the most dangerous one."""
+    return _CATEGORIES.get(word, "exec")
+
+
+def tool_of(ask: Ask, called: ToolCalled | None) -> shapes.Tool:
+    if ask.kind == "permission":
+        description = ask.title or (called.description if called else "")
+        return shapes.Tool(ask.name, ask.category, ask.args, description)
+    options = (YES, NO) if ask.kind == "confirm" else ask.options
+    args = {
+        "kind": ask.kind,
+        "multiSelect": ask.multiple,
+        "options": [{"description": option.description, "label": option.label} for option in options],
+        "question": ask.title,
+    }
+    if header := ask.args.get("header"):
+        args["header"] = header
+    return shapes.Tool(QUESTION, "info", args, f"ask_user: {_short(ask.title)}")
+
+
+def _short(title: str) -> str:
+    line = " ".join(title.split())
+    return line if len(line) <= 80 else f"{line[:80]}…"
+
+
+def approval_required(ask: Ask) -> families.ApprovalRequired:
+    """The token is the ask's own id: random, used once, and nothing the model has seen (A6)."""
+    return families.ApprovalRequired(call_id=ask.call, resume_token=ask.ask, reason=ask.reason, context=_context(ask))
+
+
+def _context(ask: Ask) -> str:
+    """All that would be done: nobody can agree to what they have not seen, and a description is only a beginning."""
+    told = jsonl.dump(ask.args).decode().rstrip() if ask.name or ask.args else ""
+    whole = f"{ask.name} {told}".strip()
+    if len(whole) > MOST_CONTEXT:
+        whole = f"{whole[:MOST_CONTEXT]}… [cut: {len(whole) - MOST_CONTEXT} more characters are not shown]"
+    return "\n".join(filter(None, (ask.title, whole)))
+
+
+def suspended_of(frame: families.ApprovalRequired) -> Ask:
+    return Ask(frame.resume_token, call=frame.call_id, title=frame.context, reason=frame.reason)
+
+
+def ask_of(frame: shapes.ToolRequest) -> Ask:
+    """The ask behind a request. The wire has one id for both, so the ask is called like its call."""
+    tool, args = frame.tool, frame.tool.args
+    question = args.get("question")
+    if tool.name != QUESTION or not isinstance(question, str):
+        return Ask(
+            frame.call_id,
+            call=frame.call_id,
+            name=tool.name,
+            args=args,
+            category=category(tool.category),
+            title=tool.description,
+            turn=frame.msg_id,
+        )
+    options = _options(args.get("options"))
+    confirm = args.get("kind") == "confirm"
+    return Ask(
+        frame.call_id,
+        "confirm" if confirm else "choice" if options else "text",
+        call=frame.call_id,
+        name=tool.name,
+        category="info",
+        title=question,
+        options=() if confirm else options,
+        multiple=args.get("multiSelect") is True,
+        turn=frame.msg_id,
+    )
+
+
+def _options(found: Any) -> tuple[Option, ...]:
+    """A person's choice travels as its label, so the label is the id."""
+    rows = [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+    labels = [(str(row.get("label") or ""), str(row.get("description") or "")) for row in rows]
+    return tuple(Option(label, label, description) for label, description in labels if label)
+
+
+# Answers, as the engine reads them.
+
+
+class NotAsked(ValueError):
+    """Nobody waits for this answer: it comes too late, a second time, or out of nowhere (A1)."""
+
+
+def resume_of(frame: shapes.ApprovalResume, ref: str) -> Answer:
+    if frame.modifications is not None and not isinstance(frame.modifications, dict):
+        raise ValueError("modifications: expected the whole arguments as an object, or null")
+    return Answer(frame.resume_token, "allow" if frame.approved else "deny", args=frame.modifications, ref=ref)
+
+
+def answer_of(frame: shapes.ToolApprove | shapes.ToolDeny, ask: Ask, ref: str) -> Answer:
+    """Raises ValueError for a scope that nobody knows: anything but a clear yes is a no (A1)."""
+    if isinstance(frame, shapes.ToolDeny):
+        return Answer(ask.ask, "deny", reason=frame.reason, ref=ref)
+    always = _rule(frame.scope, ask)
+    if ask.kind == "permission":
+        return Answer(ask.ask, "allow", always=always, ref=ref)
+    if ask.kind == "confirm":
+        no = frame.answer == NO.label
+        return Answer(ask.ask, "deny" if no else "allow", value=not no, ref=ref)
+    return Answer(ask.ask, "allow", value=_value(frame.answer or ask.default, ask), ref=ref)
+
+
+def _rule(scope: shapes.Scope, ask: Ask) -> Rule | None:
+    match scope:
+        case "once":
+            return None
+        case "always":
+            return Rule("category", ask.category)
+        case shapes.Standing(always_prefix=shapes.Prefix(prefix), always_path=None):
+            return Rule("prefix", prefix)
+        case shapes.Standing(always_prefix=None, always_path=shapes.Path(root, write)):
+            return Rule("path", root, write)
+        case _:
+            raise ValueError('scope is neither "once", "always", {"always_prefix":...} nor {"always_path":...}')
+
+
+def _value(text: str, ask: Ask) -> Any:
+    """The ids of the options that were chosen by their labels; what is no label is the person's own text."""
+    ids = {option.label: option.id for option in ask.options}
+    if ask.multiple and text not in ids:
+        return [ids.get(part, part) for part in text.split(", ")]
+    found = ids.get(text, text)
+    return [found] if ask.multiple else found
+
+
+# Answers, as the host writes them.
+
+
+def resume_frame(answer: Answer, ask: Ask) -> shapes.ApprovalResume:
+    return shapes.ApprovalResume(ask.ask, answer.verdict == "allow", answer.args)
+
+
+def answer_frame(answer: Answer, ask: Ask) -> shapes.ToolApprove | shapes.ToolDeny:
+    if answer.verdict != "allow":
+        return shapes.ToolDeny(ask.ask, answer.reason or ("" if answer.verdict == "deny" else "cancelled"))
+    if ask.kind == "permission":
+        return shapes.ToolApprove(ask.ask, scope_of(answer.always, ask))
+    return shapes.ToolApprove(ask.ask, "once", YES.label if ask.kind == "confirm" else _spoken(answer.value, ask))
+
+
+def scope_of(rule: Rule | None, ask: Ask) -> shapes.Scope:
+    """Never wider than what was granted: a rule the wire has no word for counts for this call only."""
+    match rule:
+        case Rule(kind="category", value=value, effect="allow") if value in ("", ask.category):
+            return "always"
+        case Rule(kind="prefix", value=prefix, effect="allow"):
+            return shapes.Standing(always_prefix=shapes.Prefix(prefix))
+        case Rule(kind="path", value=root, write=write, effect="allow"):
+            return shapes.Standing(always_path=shapes.Path(root, write))
+        case _:
+            return "once"
+
+
+def _spoken(value: Any, ask: Ask) -> str:
+    labels = {option.id: option.label for option in ask.options}
+    chosen = value if isinstance(value, list | tuple) else [value]
+    return ", ".join(labels.get(str(one), str(one)) for one in chosen if one is not None)

@@ -1,0 +1,210 @@
+"""The engine's end: bytes to commands, events to bytes."""
+
+from collections import Counter
+
+from polylect.dialects.base import Env
+from polylect.dialects.jsonstream import events
+from polylect.dialects.jsonstream import newer_commands as later_commands
+from polylect.dialects.jsonstream.commands import COMMANDS
+from polylect.dialects.jsonstream.engine import asks as questions
+from polylect.dialects.jsonstream.engine.encode import EventWriter
+from polylect.dialects.jsonstream.frames import base as shapes
+from polylect.dialects.jsonstream.frames import families
+from polylect.dialects.jsonstream.frames import table as frames
+from polylect.dialects.jsonstream.frames.read import Bad, Unknown, read_command, read_event
+from polylect.dialects.jsonstream.versions import ERROR_CODES, MODES, SAYS_MCP_FAILED, VERSIONS
+from polylect.vocab.commands import (
+    AddServer,
+    Answer,
+    ChangeServer,
+    Command,
+    HostReply,
+    MalformedCommand,
+    Prompt,
+    UnknownCommand,
+)
+from polylect.vocab.content import Failure, Usage
+from polylect.vocab.events import Ask, Event, HostCall, Reply, TextDelta
+from polylect.wire import jsonl
+
+_NO_APPROVAL = "no approval waits for this resume_token"
+_READ = COMMANDS | later_commands.COMMANDS
+
+
+class EngineSide:
+    def __init__(self, env: Env, *, version: str = VERSIONS[0], max_line: int = jsonl.MAX_LINE) -> None:
+        self._env = env
+        self._version = version
+        self._lines = jsonl.Splitter(max_line)
+        self._own_lines = jsonl.Splitter(max_line)
+        self._writer = EventWriter(version)
+        self._text = self._writer.text
+        self._commands: dict[str, Command] = {}
+        """Commands that wait for their reply, by ref."""
+        self._resumed: dict[str, shapes.ApprovalResume] = {}
+        """Those among them with a token that only the engine can know: it was asked before a restart."""
+
+    @property
+    def lost(self) -> Counter[str]:
+        """What this wire had no word for, by the name of the event."""
+        return self._writer.lost
+
+    # The hinge.
+
+    def start(self) -> list[Command]:
+        return []
+
+    def receive(self, data: bytes) -> list[Command]:
+        return [command for line in self._lines.feed(data) for command in self._hear(line)]
+
+    def receive_eof(self) -> list[Command]:
+        return [command for line in self._lines.end() for command in self._hear(line)]
+
+    def send(self, event: Event) -> list[Command]:
+        if type(event) is TextDelta:
+            self._text(event)
+        elif isinstance(event, Reply):
+            self._reply(event)
+        elif follows := self._cannot_ask(event):
+            self.lost[type(event).__name__] += 1
+            return follows
+        else:
+            self._writer.write(event)
+        return []
+
+    def _cannot_ask(self, event: Event) -> list[Command]:
+        """What nobody would ever answer is refused at once: else the engine would wait for ever (L1)."""
+        match event:
+            case HostCall(call=call, method=method):
+                return [
+                    HostReply(call, error=f"a json-stream host cannot be asked for {method}", session=event.session)
+                ]
+            case Ask(ask=ask, kind="form" | "url" as kind):
+                return [
+                    Answer(ask, "cancelled", reason=f"a json-stream host cannot show a {kind}", session=event.session)
+                ]
+            case _:
+                return []
+
+    def data_to_send(self) -> bytes:
+        return self._writer.take()
+
+    def overhear(self, data: bytes) -> list[Command]:
+        for line in self._own_lines.feed(data):
+            match read_event(line):
+                case shapes.Ready(capabilities=told) as ready, found:
+                    mode = MODES.get(told.current_mode, told.current_mode)
+                    self._writer.note_abilities(events.abilities_of(found.get("capabilities", {})), mode)
+                    self._writer.note(ready)
+                case frame, _:
+                    self._writer.note(frame)
+        return []
+
+    # What the host says.
+
+    def _hear(self, line: bytes | jsonl.TooLong) -> list[Command]:
+        raw = line.start if isinstance(line, jsonl.TooLong) else line
+        match read_command(line, self._version):
+            case Unknown(kind):
+                self._complain(_unknown(kind, self._version))
+                return [UnknownCommand(kind, raw)]
+            case Bad(why, kind, name):
+                return [self._malformed(raw, why, kind, name)]
+            case frame, found:
+                try:
+                    return self._command(frame)
+                except questions.NotAsked as error:
+                    self._writer.refuse(_not_asked(found["type"], str(error)))
+                    return [MalformedCommand(raw, str(error))]
+                except ValueError as error:
+                    return [self._malformed(raw, str(error), found["type"], found.get("name", ""))]
+
+    def _command(self, frame: shapes.Frame) -> list[Command]:
+        match frame:
+            case shapes.Ping():
+                self._writer.say(shapes.Pong())
+                return []
+            case shapes.ToolApprove() | shapes.ToolDeny():
+                command: Command = self._answer(frame)
+            case shapes.ApprovalResume():
+                command = self._resume(frame)
+            case _:
+                command = _READ[type(frame)](frame, self._env.new_id())
+        self._commands[command.ref] = command
+        return [command]
+
+    def _answer(self, frame: shapes.ToolApprove | shapes.ToolDeny) -> Answer:
+        """Only a call that waits can be answered, and only once (A1)."""
+        ask = self._writer.asks.get(frame.call_id)
+        if ask is None:
+            raise questions.NotAsked(f"no call with the call_id {frame.call_id[:80]!r} waits for an answer")
+        answer = questions.answer_of(frame, ask, self._env.new_id())
+        del self._writer.asks[frame.call_id]
+        return answer
+
+    def _resume(self, frame: shapes.ApprovalResume) -> Answer:
+        ask = self._writer.suspended.get(frame.resume_token)
+        if ask is None and (self._writer.busy or not self._writer.says("approval_required")):
+            raise questions.NotAsked(_NO_APPROVAL)
+        answer = questions.resume_of(frame, self._env.new_id())
+        if ask is None:
+            self._resumed[answer.ref] = frame
+        else:
+            self._writer.suspended[frame.resume_token] = None
+        return answer
+
+    def _malformed(self, raw: bytes, why: str, kind: str, name: str) -> Command:
+        if kind:
+            self._complain(f"Invalid {kind} command: {why}")
+        else:
+            self._complain(f'Invalid command: {why}. Send one JSON object with a "type" on each line.')
+        if kind == "add_mcp_server" and name and SAYS_MCP_FAILED[self._version]:
+            self._writer.server_failed(name, why)
+        return MalformedCommand(raw, why)
+
+    def _complain(self, message: str) -> None:
+        self._writer.error(shapes.Fault(ERROR_CODES["host"], message))
+
+    # What becomes of commands. Only a refusal has a word.
+
+    def _reply(self, event: Reply) -> None:
+        command, failure = self._commands.pop(event.ref, None), event.failure
+        resumed = self._resumed.pop(event.ref, None)
+        if command and (answer := self._answer_to(command, failure)):
+            self._writer.say(answer)
+            return
+        if failure is None:
+            if isinstance(command, Prompt):
+                self._writer.open(command.turn)
+            if resumed:
+                self._writer.say(families.ApprovalResumed(resumed.resume_token, resumed.approved))
+            return
+        fault = events.fault(failure)
+        match command:
+            case Prompt(turn) if failure.code != "duplicate_turn":
+                self._writer.error(fault, turn)
+                self._writer.stream_end(turn, "error", Usage())
+            case AddServer(server):
+                self._writer.error(fault)
+                if SAYS_MCP_FAILED[self._version] or failure.code != "late_server":
+                    self._writer.server_failed(server.name, failure.message, explained=True)
+            case _ if resumed and failure.code == "unknown_ask":
+                self._writer.refuse(_not_asked("approval_resume", _NO_APPROVAL))
+            case _:
+                self._writer.refuse(fault)
+
+    def _answer_to(self, command: Command, failure: Failure | None) -> shapes.Frame | None:
+        tools = self._writer.tools.pop(command.name, []) if isinstance(command, ChangeServer) else []
+        return later_commands.answer_to(command, failure, tools)
+
+
+def _not_asked(kind: str, why: str) -> shapes.Fault:
+    return shapes.Fault(ERROR_CODES["host"], f"Invalid {kind} command: {why}")
+
+
+def _unknown(kind: str, version: str) -> str:
+    """The words of the seed, and the nearest command if there is one."""
+    from difflib import get_close_matches  # 3 ms, and only for hosts that misspell
+
+    near = get_close_matches(kind[:80], frames.COMMANDS[version], n=1)
+    return f"Unknown command type: {kind[:80]}" + (f". Did you mean {near[0]}?" if near else "")

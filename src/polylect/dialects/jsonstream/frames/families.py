@@ -1,0 +1,178 @@
+"""The wire's words that are said only if a capability is on (0.2.0), and those that are always on beside the baseline.
+
+Inside, most of them are an `Extra` of the same kind: nobody else has them.
+"""
+
+from typing import Annotated, Any
+
+from msgspec import UNSET, Struct, UnsetType
+
+from polylect.dialects.jsonstream.frames.base import Count, Frame, Opaque
+from polylect.dialects.schema import one_of
+
+# Always on: who does not know them drops them.
+
+
+class ProviderCircuitEvent(Frame, frozen=True, kw_only=True, tag="provider_circuit_event"):
+    primary: str
+    fallback: str | None = None
+    state: Annotated[str, one_of("closed", "open", "half_open")]
+    error: str | None = None
+
+
+class BudgetExceeded(Frame, frozen=True, tag="budget_exceeded"):
+    reason: str
+    observed: str
+    limit: str
+
+
+class ToolPanicked(Frame, frozen=True, tag="tool_panicked"):
+    msg_id: str
+    call_id: str
+    tool_name: str
+    panic_message: str
+
+
+class PluginRegistrationFailed(Frame, frozen=True, tag="plugin_registration_failed"):
+    plugin_name: str
+    surface: str
+    error_kind: str
+    message: str
+
+
+# streaming_tools
+
+
+class ToolChunk(Frame, frozen=True, tag="tool_chunk"):
+    """A line of output without its end. `tool_result` still holds everything."""
+
+    msg_id: str
+    call_id: str
+    tool_name: str
+    chunk: str
+
+
+# sub_agent_traces
+
+
+class SubAgentEvent(Frame, frozen=True, tag="sub_agent_event"):
+    """`inner` is an event of the child as it would have said it itself. Of a child that was stopped, the last one has a
+    `terminal_state` besides: its `stream_end` looks like any other."""
+
+    parent_call_id: str
+    agent_name: str
+    inner: Opaque
+    terminal_state: str | UnsetType = UNSET
+
+
+# cost_attribution
+
+
+class CostRow(Struct, frozen=True, omit_defaults=True):
+    """One model call. `priced` is told only where the price is not known, so that nothing is taken for free."""
+
+    turn: Count
+    model: str
+    provider: str
+    cost_usd: float
+    priced: bool | UnsetType = UNSET
+
+
+class SessionCost(Frame, frozen=True, tag="session_cost"):
+    """The whole session so far. The list may be empty, but is never left out."""
+
+    session_id: str
+    total_cost_usd: float
+    per_turn: list[CostRow]
+
+
+# hitl_suspend
+
+
+class ApprovalRequired(Frame, frozen=True, kw_only=True, tag="approval_required"):
+    call_id: str
+    resume_token: str
+    correlation_id: str = ""
+    reason: str
+    context: str
+
+
+class Suspend(Frame, frozen=True, tag="suspend"):
+    reason: str
+    resume_token: str
+
+
+class ApprovalResumed(Frame, frozen=True, tag="approval_resume"):
+    """The echo of the command of the same name, also when a timeout or a stop decided."""
+
+    resume_token: str
+    approved: bool
+
+
+# non_destructive_compact
+
+
+class CompactOffload(Frame, frozen=True, tag="compact_offload"):
+    msg_id: str
+    reason: str
+    tokens_freed: Count
+    active_window_percent: Count | None = None
+
+
+# structured_traces
+
+
+class TraceEvent(Frame, frozen=True, tag="trace_event"):
+    msg_id: str
+    trace: Opaque
+
+
+# browser_suite, computer_use
+
+
+class BrowserEvent(Frame, frozen=True, kw_only=True, tag="browser_event"):
+    msg_id: str
+    call_id: str
+    op: str
+    url: str | None = None
+    summary: str
+
+
+class BrowserPolicyDenied(Frame, frozen=True, tag="browser_policy_denied"):
+    msg_id: str
+    url: str
+    reason: str
+
+
+class CuaEvent(Frame, frozen=True, kw_only=True, tag="cua_event"):
+    msg_id: str
+    call_id: str
+    op: str
+    coords: tuple[int, int] | None = None
+    summary: str
+
+
+class CuaPolicyDenied(Frame, frozen=True, kw_only=True, tag="cua_policy_denied"):
+    msg_id: str
+    op: str
+    app: str = ""
+    reason: str
+
+
+# plugins, gepa_enabled, online_evolution
+
+
+class PluginEvent(Frame, frozen=True, tag="plugin_event"):
+    plugin_name: str
+    event_type: str
+    payload: Any
+
+
+class EvolutionEvent(Frame, frozen=True, tag="evolution_event"):
+    run_id: str
+    generation: Count
+    parent_id: str
+    child_id: str
+    mutation_kind: str
+    score: float
+    retained: bool

@@ -1,0 +1,1 @@
+"""The host's end of this wire: bytes to events (`decode`), commands to bytes (`encode`); `codec` joins them."""

@@ -1,0 +1,321 @@
+"""The host's end: bytes to events, commands to bytes.
+
+The four rules for hosts (seed 003): generic JSON first; a line is known, unknown or malformed; unknown fields are
+ignored; what an engine says it can do is never a reason to refuse what it does.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any, Literal
+
+from msgspec.structs import replace
+
+from polylect.dialects.base import Env
+from polylect.dialects.host_base import GONE, Refusal, Tally, accepted, complete, refused
+from polylect.dialects.jsonstream import newer_commands as later_commands
+from polylect.dialects.jsonstream.commands import COMMANDS, configure_frames, message_frame, server_frame
+from polylect.dialects.jsonstream.engine import asks as questions
+from polylect.dialects.jsonstream.engine.line_writer import MAX_FRAME
+from polylect.dialects.jsonstream.frames import base as shapes
+from polylect.dialects.jsonstream.frames.read import Bad, Unknown, read_command, read_event
+from polylect.dialects.jsonstream.host import newer_events as later
+from polylect.dialects.jsonstream.host.decode import EventReader
+from polylect.dialects.jsonstream.versions import MODE_WORDS, VERSIONS
+from polylect.dialects.prompt_queue import Hold
+from polylect.vocab import events as e
+from polylect.vocab.commands import (
+    AddContext,
+    AddServer,
+    Answer,
+    Cancel,
+    ChangeServer,
+    Command,
+    Configure,
+    Grant,
+    HostReply,
+    Prompt,
+    Steer,
+)
+from polylect.vocab.complete import Completer
+from polylect.vocab.content import Failure
+from polylect.wire import jsonl
+
+_TOO_LONG = f"a json-stream line holds at most {MAX_FRAME} bytes; put the text into a file and attach its path"
+
+
+class HostSide:
+    """The host's end of one conversation.
+
+    `hold=False` sends prompts at once: polylect queues them, aionrs and wayland-core drop them. `modes` are those that
+    this engine takes beyond default, auto_edit and force: polylect has plan and dont_ask, the others would refuse them
+    after `configure` has already returned.
+    """
+
+    def __init__(
+        self,
+        env: Env,
+        *,
+        version: str = VERSIONS[0],
+        max_line: int = jsonl.MAX_LINE,
+        hold: bool = True,
+        modes: Collection[str] = (),
+    ) -> None:
+        self._env = env
+        self._version = version
+        self._modes = {**{mode: mode for mode in modes}, **MODE_WORDS[version]}
+        self._lines = jsonl.Splitter(max_line)
+        self._own_lines = jsonl.Splitter(max_line)
+        self._out: list[bytes] = []
+        self._reader = EventReader()
+        self._completer = Completer(env.new_id)
+        self._hold = Hold(hold=hold)
+        self._settled = True
+        self._steers: set[str] = set()
+        """Turns that stand for a steer."""
+        self._requests: dict[str, tuple[str, str]] = {}
+        """Commands that the engine itself answers: their word and their ref, by the id they were sent with."""
+        self._tally = Tally(env.now)
+        self.outcomes = self._tally.outcomes
+
+    # The hinge.
+
+    def start(self) -> list[e.Event]:
+        return []
+
+    def receive(self, data: bytes) -> list[e.Event]:
+        return [event for line in self._lines.feed(data) for event in self._hear(line)]
+
+    def receive_eof(self) -> list[e.Event]:
+        heard = [event for line in self._lines.end() for event in self._hear(line)]
+        turns = [*self._hold.running, *[prompt.turn for prompt in self._hold.drop()]]
+        gone = [e.TurnEnded("error", failure=GONE, turn=turn) for turn in turns]
+        unanswered = [e.Reply(ref, failure=GONE) for _, ref in self._requests.values()]
+        return [*heard, *self._complete([*self._reader.flush(), *unanswered, *gone]), *self._completer.close()]
+
+    def send(self, command: Command) -> list[e.Event]:
+        say = _WORDS.get(type(command))
+        try:
+            if say is None:
+                raise Refusal(f"json-stream has no word for {type(command).__name__}")
+            follows = self._complete(say(self, command))
+        except Refusal as refusal:
+            return [refused(command, refusal)]
+        waits = command.ref in [ref for _, ref in self._requests.values()]
+        return follows if waits else [*accepted(command), *follows]
+
+    def data_to_send(self) -> bytes:
+        data = b"".join(self._out)
+        self._out.clear()
+        return data
+
+    def to_log(self) -> list[str]:
+        return self._tally.to_log()
+
+    def overhear(self, data: bytes) -> list[e.Event]:
+        frames = [read_command(line, self._version) for line in self._own_lines.feed(data)]
+        return [event for frame in frames if isinstance(frame, tuple) for event in self._complete(self._note(frame[0]))]
+
+    # What the engine says.
+
+    def _hear(self, line: bytes | jsonl.TooLong) -> list[e.Event]:
+        raw = line.start if isinstance(line, jsonl.TooLong) else line
+        match read_event(line):
+            case Unknown(kind, found):
+                return self._complete(self._later(kind, found, raw))
+            case Bad(why):
+                return self._complete([self._tally.malformed(raw, why)])
+            case frame, found:
+                self.outcomes["known"] += 1
+                return self._complete(self._follow(self._reader.read(frame, found)))
+
+    def _later(self, kind: str, found: dict[str, Any], raw: bytes) -> list[e.Event]:
+        """From engines that are newer than the protocol as it was written down."""
+        try:
+            meaning = later.meaning(kind, found)
+        except ValueError as error:
+            return [self._tally.malformed(raw, str(error))]
+        self.outcomes["unknown" if meaning is None else "known"] += 1
+        return [e.UnknownEvent(kind, raw)] if meaning is None else [self._answered(event) for event in meaning]
+
+    def _answered(self, event: e.Event) -> e.Event:
+        """The engine's answer to a command goes to whoever sent it."""
+        if not isinstance(event, e.Reply) or event.ref not in self._requests:
+            return event
+        return replace(event, ref=self._requests.pop(event.ref)[1])
+
+    def _follow(self, events: list[e.Event]) -> Iterator[e.Event]:
+        """A prompt comes back as what was said in its turn, and the next one goes out when its time has come."""
+        for event in events:
+            match event:
+                case e.Ready():
+                    yield event
+                    yield from self._release(self._hold.ready())
+                case e.Failed(failure) if id := self._refused(failure):
+                    yield e.Reply(self._requests.pop(id)[1], failure=failure)
+                case e.TurnStarted():
+                    yield from self._begin(event)
+                case e.TurnEnded():
+                    yield event
+                    self._steers.discard(event.turn)
+                    yield from self._release(self._hold.ended(event.turn))
+                    yield from self._rest()
+                case e.AgentEnded():
+                    yield event
+                    yield from self._rest()
+                case _:
+                    yield event
+
+    def _refused(self, failure: Failure) -> str:
+        """An engine that does not know a command says so by its name, if it says anything."""
+        return next((id for id, (word, _) in self._requests.items() if word in failure.message), "")
+
+    def _begin(self, event: e.TurnStarted) -> Iterator[e.Event]:
+        prompt, steer = self._hold.prompt(event.turn), event.turn in self._steers
+        self._hold.began(event.turn)
+        self._settled = False
+        yield replace(event, cause="engine") if steer else event
+        if prompt:
+            yield e.UserMessage(
+                prompt.text, "steer" if steer else "prompt", prompt.attachments, turn=event.turn, session=event.session
+            )
+        yield from self._release(self._hold.ready())  # a tape may begin after `ready`
+
+    def _rest(self) -> list[e.Event]:
+        """There is no frame for it that nothing runs and nothing waits."""
+        if self._settled or self._hold.running or not self._completer.idle:
+            return []
+        self._settled = True
+        return [e.Settled()]
+
+    def _complete(self, events: Iterable[e.Event]) -> list[e.Event]:
+        return complete(self._completer, events)
+
+    # What the host says: written and noted here, or noted because it was said by other means.
+
+    def _say(self, frame: shapes.Frame) -> list[e.Event]:
+        self._out.append(_line(frame))
+        return self._note(frame)
+
+    def _note(self, frame: shapes.Frame) -> list[e.Event]:
+        match frame:
+            case shapes.Message() | shapes.OldMessage():
+                prompt = COMMANDS[type(frame)](frame, "")
+                self._hold.began(frame.msg_id, prompt if isinstance(prompt, Prompt) else None)
+                self._reader.turns.add(frame.msg_id)
+            case shapes.Stop():
+                self._reader.stopped.update(self._hold.running)
+            case shapes.ToolApprove() | shapes.ToolDeny():
+                return self._note_answer(frame)
+            case shapes.ApprovalResume(token, approved):
+                ask = self._reader.suspended.pop(token, None)
+                return [_closed(ask, "allowed" if approved else "denied")] if ask else []
+        return []
+
+    def _note_answer(self, frame: shapes.ToolApprove | shapes.ToolDeny) -> list[e.Event]:
+        ask = self._reader.asks.pop(frame.call_id, None)
+        if ask is None:
+            return []
+        if isinstance(frame, shapes.ToolDeny):
+            self._reader.denied.add(frame.call_id)
+            return [_closed(ask, "denied", frame.reason)]
+        return [_closed(ask, "allowed" if ask.kind == "permission" else "answered")]
+
+    def _release(self, prompts: list[Prompt]) -> list[e.Event]:
+        return [event for prompt in prompts for event in self._say(message_frame(prompt, self._version))]
+
+    # Commands.
+
+    def _prompt(self, command: Prompt) -> list[e.Event]:
+        prompt = self._hold.admit(command, self._env.new_id)
+        _line(message_frame(prompt, self._version))  # refused now, not when its time has come
+        stopped = self._stop() if prompt.busy == "interrupt" else []
+        return [*stopped, *self._release(self._hold.add(prompt))]
+
+    def _steer(self, command: Steer) -> list[e.Event]:
+        """There is no joining a running turn here: it becomes the next one."""
+        turn = f"steer-{self._env.new_id()}"
+        self._steers.add(turn)
+        return self._prompt(Prompt(turn, command.text, command.attachments))
+
+    def _cancel(self, command: Cancel) -> list[e.Event]:
+        """Nothing is said to an idle engine: some take `stop` for the end of the process."""
+        if command.what == "steers":
+            return self._drop_steers()
+        if command.what not in ("turn", "prompt"):
+            raise Refusal(f"json-stream has no word for cancelling a {command.what}")
+        target, whole = command.target, command.what == "turn"
+        stopped = self._stop() if whole and target in ("", *self._hold.running) else []
+        dropped = self._hold.drop(target) if target or command.queued == "drop" else []
+        return [*stopped, *[e.TurnEnded("cancelled", turn=prompt.turn) for prompt in dropped]]
+
+    def _drop_steers(self) -> list[e.Event]:
+        """Those that have not gone to the engine yet."""
+        dropped = [prompt for turn in sorted(self._steers) for prompt in self._hold.drop(turn)]
+        self._steers -= {prompt.turn for prompt in dropped}
+        return [e.TurnEnded("cancelled", turn=prompt.turn) for prompt in dropped]
+
+    def _stop(self) -> list[e.Event]:
+        return self._say(shapes.Stop()) if self._hold.running else []
+
+    def _answer(self, command: Answer) -> list[e.Event]:
+        if suspended := self._reader.suspended.get(command.ask):
+            follows = self._say(questions.resume_frame(command, suspended))
+        elif ask := self._reader.asks.get(command.ask):
+            if command.args not in (None, ask.args):
+                raise Refusal("json-stream has no word for allowing a call with other arguments")
+            follows = self._say(questions.answer_frame(command, ask))
+        else:
+            raise Refusal(f"no ask {command.ask!r} waits for an answer", "unknown_ask")
+        return [*follows, *self._stop()] if command.interrupt and command.verdict != "allow" else follows
+
+    def _configure(self, command: Configure) -> list[e.Event]:
+        return [event for frame in configure_frames(command.settings, self._modes) for event in self._say(frame)]
+
+    def _add_context(self, command: AddContext) -> list[e.Event]:
+        return self._say(shapes.InitHistory(command.text))
+
+    def _add_server(self, command: AddServer) -> list[e.Event]:
+        return self._say(server_frame(command.server))
+
+    # Commands that came later.
+
+    def _grant(self, command: Grant) -> list[e.Event]:
+        return self._request(command, later_commands.grant_frame(command, self._env.new_id()))
+
+    def _change_server(self, command: ChangeServer) -> list[e.Event]:
+        return self._request(command, later_commands.removal_frame(command, self._env.new_id()))
+
+    def _host_reply(self, command: HostReply) -> list[e.Event]:
+        return self._request(command, later_commands.host_reply_frame(command))
+
+    def _request(self, command: Command, frame: shapes.Frame) -> list[e.Event]:
+        if self._version == "0.1.0":
+            raise Refusal(f"json-stream 0.1.0 has no word for {type(command).__name__}")
+        if command.ref and (id := getattr(frame, "request_id", "")):
+            self._requests[id] = (str(frame.__struct_config__.tag), command.ref)
+        return self._say(frame)
+
+
+_WORDS: dict[type[Command], Callable[[HostSide, Any], list[e.Event]]] = {
+    Prompt: HostSide._prompt,
+    Steer: HostSide._steer,
+    Cancel: HostSide._cancel,
+    Answer: HostSide._answer,
+    Configure: HostSide._configure,
+    AddContext: HostSide._add_context,
+    AddServer: HostSide._add_server,
+    Grant: HostSide._grant,
+    ChangeServer: HostSide._change_server,
+    HostReply: HostSide._host_reply,
+}
+
+
+def _closed(ask: e.Ask, how: Literal["allowed", "denied", "answered"], reason: str = "") -> e.AskClosed:
+    return e.AskClosed(ask.ask, how, reason, turn=ask.turn, agent=ask.agent)
+
+
+def _line(frame: shapes.Frame) -> bytes:
+    """What a host says is never shortened."""
+    line = jsonl.dump(frame)
+    if len(line) > MAX_FRAME:
+        raise Refusal(_TOO_LONG, "too_long")
+    return line

@@ -1,0 +1,332 @@
+"""Frames to events, as they mean it; the Completer makes them grammatical. Keeps what the wire says only once."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from msgspec.structs import replace
+
+from polylect.dialects.jsonstream import events
+from polylect.dialects.jsonstream.engine import asks as questions
+from polylect.dialects.jsonstream.engine.subagents import Lanes
+from polylect.dialects.jsonstream.frames import base as shapes
+from polylect.dialects.jsonstream.frames import families
+from polylect.dialects.jsonstream.frames.table import EXTRAS
+from polylect.dialects.jsonstream.versions import MODES
+from polylect.vocab.content import Abilities, Failure
+from polylect.vocab.events import (
+    Alive,
+    Ask,
+    AskClosed,
+    BudgetExceeded,
+    CostChanged,
+    Event,
+    Failed,
+    Notice,
+    Ready,
+    ReplyEnded,
+    ServerChanged,
+    SettingChanged,
+    StepStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolCalled,
+    ToolFinished,
+    ToolOutput,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+)
+
+Reason = Literal["end", "cancelled", "length", "refused", "limit", "error"]
+
+_REASONS: dict[str, Reason] = {"length": "length", "max_turns": "limit", "error": "error"}
+_BETWEEN = (shapes.StreamEnd, shapes.Pong, families.SessionCost, families.TraceEvent)
+"""What may stand between an error and the end of the turn that failed by it."""
+_READY_EXTRAS = ("session_persistence", "contract", "execution_policy")
+
+
+class EventReader:
+    def __init__(self, parent: "EventReader | None" = None) -> None:
+        self.asks: dict[str, Ask] = parent.asks if parent else {}
+        """Asks that nobody has answered, by id. Those of sub-agents are answered like all others."""
+        self.suspended: dict[str, Ask] = {}
+        """Asks that are answered by `approval_resume`, by its token."""
+        self.denied: set[str] = parent.denied if parent else set()
+        """Calls that the host said no to."""
+        self.stopped: set[str] = set()
+        """Turns that the host stopped."""
+        self.turns: set[str] = set()
+        """Turns that were asked for or have begun, and have not ended."""
+        self._begun: set[str] = set()
+        self._names: dict[str, str] = {}
+        self._started: set[str] = set()
+        self._lone: set[str] = set()
+        """Requests outside any turn: questions without a call."""
+        self._lanes = Lanes(lambda: EventReader(self))
+        self._failure: tuple[str, Failure] | None = None
+        """An error during a turn: the next frame tells whether it ended the turn."""
+        self._cost: CostChanged | None = None
+        """Told before the end of a turn, and perhaps with it: the next frame tells."""
+        self._talking = False
+        """The model has said something since it was last asked."""
+        self._calling: set[str] = set()
+        """Calls that have not finished."""
+        self._abilities = Abilities()
+        self._mode = ""
+        self._model = ""
+
+    def read(self, frame: shapes.Frame, found: dict[str, Any]) -> list[Event]:
+        before: list[Event] = []
+        if not isinstance(frame, _BETWEEN):
+            before = self._take_failure() if isinstance(frame, shapes.Error) else self.flush()
+        return before + _MEANINGS[type(frame)](self, frame, found)
+
+    def flush(self) -> list[Event]:
+        """What was held back for the end of a turn, and the turn went on."""
+        return [*self._take_failure(), *self._take_cost()]
+
+    def _take_failure(self) -> list[Event]:
+        """It has ended nothing."""
+        held, self._failure = self._failure, None
+        return [Failed(held[1], turn=held[0])] if held else []
+
+    def _take_cost(self) -> list[Event]:
+        cost, self._cost = self._cost, None
+        return [cost] if cost else []
+
+    def knows(self, call: str) -> bool:
+        return call in self._names
+
+    # The connection and its settings.
+
+    def _ready(self, frame: shapes.Ready, found: dict[str, Any]) -> list[Event]:
+        self._abilities, self._mode = self._offered(frame, found)
+        extras = self._abilities.extras | {key: found[key] for key in _READY_EXTRAS if key in found}
+        abilities, session = replace(self._abilities, extras=extras), frame.session_id or ""
+        return [Ready(version=frame.version, mode=self._mode, abilities=abilities, session=session)]
+
+    def _config_changed(self, frame: shapes.ConfigChanged, found: dict[str, Any]) -> list[Event]:
+        changed: list[Event] = []
+        abilities, mode = self._offered(frame, found)
+        if mode != self._mode:
+            changed.append(SettingChanged("mode", mode))
+        if (model := frame.capabilities.current_model) and model != self._model:
+            changed.append(SettingChanged("model", model))
+            self._model = str(model)
+        if abilities != self._abilities:
+            changed.append(SettingChanged("abilities", abilities))
+        self._abilities, self._mode = abilities, mode
+        return changed
+
+    def _offered(self, frame: shapes.Ready | shapes.ConfigChanged, found: dict[str, Any]) -> tuple[Abilities, str]:
+        mode = frame.capabilities.current_mode
+        return events.abilities_of(found.get("capabilities", {})), MODES.get(mode, mode)
+
+    def _mcp_ready(self, frame: shapes.McpReady, found: dict[str, Any]) -> list[Event]:
+        return [ServerChanged(frame.name, "ready", tuple(frame.tools))]
+
+    def _mcp_failed(self, frame: shapes.McpFailed, found: dict[str, Any]) -> list[Event]:
+        return [ServerChanged(frame.name, "failed", reason=frame.reason)]
+
+    def _pong(self, frame: shapes.Pong, found: dict[str, Any]) -> list[Event]:
+        return []
+
+    # A turn.
+
+    def _stream_start(self, frame: shapes.StreamStart, found: dict[str, Any]) -> list[Event]:
+        self.turns.add(frame.msg_id)
+        self._begun.add(frame.msg_id)
+        self._talking = False
+        return [TurnStarted(turn=frame.msg_id)]
+
+    def _text_delta(self, frame: shapes.TextDelta, found: dict[str, Any]) -> list[Event]:
+        self._talking = True
+        return [TextDelta(frame.text, turn=frame.msg_id)]
+
+    def _thinking(self, frame: shapes.Thinking, found: dict[str, Any]) -> list[Event]:
+        """An empty thought is a sign of life."""
+        if not frame.text:
+            return [Alive(turn=frame.msg_id)]
+        self._talking = True
+        return [ThinkingDelta(frame.text, turn=frame.msg_id)]
+
+    def _stream_end(self, frame: shapes.StreamEnd, found: dict[str, Any]) -> list[Event]:
+        turn, finish = frame.msg_id, frame.finish_reason
+        failure, spent = self._cause(turn, finish), events.spent(frame, found)
+        reason = _REASONS.get(finish) or ("error" if failure and not finish else self._quiet_end(turn))
+        if reason == "error" and failure is None:
+            failure = Failure("error", "the engine did not say why the turn failed", "engine")
+        broken = self._broken_reply(turn, failure) if reason == "error" else []
+        before = self.flush()
+        self._talking = False
+        self._calling.clear()
+        self._forget(turn)
+        return [*broken, *before, TurnEnded(reason, spent, failure=failure, turn=turn)]
+
+    def _broken_reply(self, turn: str, failure: Failure | None) -> list[Event]:
+        """If it is the model's service that failed, it was asked, though it may have said nothing."""
+        if failure is None or failure.owner != "provider" or turn not in self._begun:
+            return []
+        asked: list[Event] = [] if self._talking else [StepStarted(turn=turn)]
+        return [*asked, ReplyEnded("error", error=failure.message, turn=turn)]
+
+    def _cause(self, turn: str, finish: str) -> Failure | None:
+        """The error just before the end, if it belongs to this turn: aionrs and wayland send it without an id."""
+        if self._failure is None:
+            return None
+        named, failure = self._failure
+        if named != turn and (named or failure.owner == "host" or finish not in ("", "error")):
+            return None
+        self._failure = None
+        return failure
+
+    def _quiet_end(self, turn: str) -> Reason:
+        """Only we know whether we stopped it. One that never began was dropped from a queue, or needed no model."""
+        never_began = turn not in self._begun and (turn not in self.turns or bool(self._begun))
+        return "cancelled" if turn in self.stopped or never_began else "end"
+
+    def _forget(self, turn: str) -> None:
+        self.turns.discard(turn)
+        self._begun.discard(turn)
+        self.stopped.discard(turn)
+        for waiting in (self.asks, self.suspended):
+            for ask in [ask for ask in waiting.values() if ask.turn == turn]:
+                del waiting[ask.ask]
+        self._lanes.clear()
+        if not self.turns:
+            self._names.clear()
+            self._started.clear()
+            self.denied.clear()
+
+    # Calls and asks.
+
+    def _tool_request(self, frame: shapes.ToolRequest, found: dict[str, Any]) -> list[Event]:
+        ask, tool = questions.ask_of(frame), frame.tool
+        if isinstance(why := found["tool"].get("escalation"), str):  # later engines say why they ask
+            ask = replace(ask, reason=why)
+        self.asks[ask.ask] = ask
+        if not frame.msg_id:
+            self._lone.add(frame.call_id)
+            return [replace(ask, call="")]
+        if frame.call_id in self._names:
+            return [ask]
+        self._names[frame.call_id] = tool.name
+        self._call(frame.call_id)
+        category = questions.category(tool.category)
+        return [ToolCalled(frame.call_id, tool.name, tool.args, category, tool.description, turn=frame.msg_id), ask]
+
+    def _tool_running(self, frame: shapes.ToolRunning, found: dict[str, Any]) -> list[Event]:
+        """Said again, it is a sign of life."""
+        if frame.call_id in self._started:
+            return [Alive(frame.call_id, frame.tool_name, turn=frame.msg_id)]
+        self._started.add(frame.call_id)
+        self._call(frame.call_id)
+        self._names.setdefault(frame.call_id, frame.tool_name)
+        started = ToolStarted(frame.call_id, frame.tool_name, turn=frame.msg_id)
+        return [*self._close_ask(frame.call_id, "allowed"), started]
+
+    def _call(self, call: str) -> None:
+        self._calling.add(call)
+        self._talking = False
+
+    def _tool_chunk(self, frame: families.ToolChunk, found: dict[str, Any]) -> list[Event]:
+        return [ToolOutput(frame.call_id, f"{frame.chunk}\n", turn=frame.msg_id)]
+
+    def _tool_result(self, frame: shapes.ToolResult, found: dict[str, Any]) -> list[Event]:
+        return self._finish(frame.call_id, "allowed", events.finished_of(frame))
+
+    def _tool_cancelled(self, frame: shapes.ToolCancelled, found: dict[str, Any]) -> list[Event]:
+        """Denied by us; or by the engine's own rules, if it neither asked nor began, and nobody has stopped it."""
+        name = self._names.get(frame.call_id, "")
+        unheard_of = frame.call_id not in self._names and frame.msg_id not in self.stopped
+        denied = frame.call_id in self.denied or unheard_of
+        outcome: Literal["denied", "cancelled"] = "denied" if denied else "cancelled"
+        finished = ToolFinished(frame.call_id, name, "", outcome, reason=frame.reason, turn=frame.msg_id)
+        return self._finish(frame.call_id, "cancelled", finished)
+
+    def _finish(self, call: str, how: Literal["allowed", "cancelled"], finished: ToolFinished) -> list[Event]:
+        closed = self._close_ask(call, how)
+        self._calling.discard(call)
+        if call in self._lone:
+            self._lone.discard(call)
+            return closed
+        return [*closed, finished]
+
+    def _close_ask(self, call: str, how: Literal["allowed", "cancelled"]) -> list[Event]:
+        """Closed without us: by a timeout, a stop, or somebody else's answer."""
+        ask = self.asks.pop(call, None)
+        if ask is None:
+            return []
+        answered = how == "allowed" and ask.kind != "permission"
+        return [AskClosed(ask.ask, "answered" if answered else how, turn=ask.turn)]
+
+    def _approval_required(self, frame: families.ApprovalRequired, found: dict[str, Any]) -> list[Event]:
+        """Without a token of its own it only repeats a `tool_request`."""
+        if frame.resume_token in ("", frame.call_id):
+            return []
+        ask = questions.suspended_of(frame)
+        plan = {"plan": found["plan"]} if "plan" in found else {}
+        ask = replace(ask, call=ask.call if self.knows(ask.call) else "", args=plan, turn=next(iter(self._begun), ""))
+        self.suspended[ask.ask] = ask
+        return [ask]
+
+    def _suspend(self, frame: families.Suspend, found: dict[str, Any]) -> list[Event]:
+        return []
+
+    def _approval_resumed(self, frame: families.ApprovalResumed, found: dict[str, Any]) -> list[Event]:
+        """The echo of our own answer, or somebody else's."""
+        ask = self.suspended.pop(frame.resume_token, None)
+        return [AskClosed(ask.ask, "allowed" if frame.approved else "denied", turn=ask.turn)] if ask else []
+
+    def _sub_agent_event(self, frame: families.SubAgentEvent, found: dict[str, Any]) -> list[Event]:
+        return self._lanes.read(frame, found, next(iter(self._begun), ""))
+
+    # What happens around a turn.
+
+    def _error(self, frame: shapes.Error, found: dict[str, Any]) -> list[Event]:
+        failure, turn = events.failure_of(frame.error), frame.msg_id or ""
+        if not self.turns and not turn:
+            return [Failed(failure)]
+        self._failure = (turn, failure)
+        return []
+
+    def _info(self, frame: shapes.Info, found: dict[str, Any]) -> list[Event]:
+        return [Notice(frame.message, turn=frame.msg_id)]
+
+    def _budget_exceeded(self, frame: families.BudgetExceeded, found: dict[str, Any]) -> list[Event]:
+        return [BudgetExceeded(frame.reason, frame.observed, frame.limit)]
+
+    def _session_cost(self, frame: families.SessionCost, found: dict[str, Any]) -> list[Event]:
+        before = self._take_cost()
+        self._cost = events.cost_of(frame)
+        return before if self._begun and not self._calling else [*before, *self._take_cost()]
+
+    def _extra(self, frame: shapes.Frame, found: dict[str, Any]) -> list[Event]:
+        return [events.extra_of(found)]
+
+
+_MEANINGS: dict[type[shapes.Frame], Callable[[EventReader, Any, dict[str, Any]], list[Event]]] = {
+    shapes.Ready: EventReader._ready,
+    shapes.ConfigChanged: EventReader._config_changed,
+    shapes.McpReady: EventReader._mcp_ready,
+    shapes.McpFailed: EventReader._mcp_failed,
+    shapes.Pong: EventReader._pong,
+    shapes.StreamStart: EventReader._stream_start,
+    shapes.TextDelta: EventReader._text_delta,
+    shapes.Thinking: EventReader._thinking,
+    shapes.StreamEnd: EventReader._stream_end,
+    shapes.ToolRequest: EventReader._tool_request,
+    shapes.ToolRunning: EventReader._tool_running,
+    shapes.ToolResult: EventReader._tool_result,
+    shapes.ToolCancelled: EventReader._tool_cancelled,
+    shapes.Error: EventReader._error,
+    shapes.Info: EventReader._info,
+    families.ToolChunk: EventReader._tool_chunk,
+    families.SubAgentEvent: EventReader._sub_agent_event,
+    families.ApprovalRequired: EventReader._approval_required,
+    families.Suspend: EventReader._suspend,
+    families.ApprovalResumed: EventReader._approval_resumed,
+    families.SessionCost: EventReader._session_cost,
+    families.BudgetExceeded: EventReader._budget_exceeded,
+    **dict.fromkeys(EXTRAS.values(), EventReader._extra),
+}

@@ -1,0 +1,139 @@
+"""Events that came after the protocol was written down: read, never said. What is in no table here stays unknown."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from polylect.dialects.jsonstream import events
+from polylect.dialects.jsonstream.engine import asks as questions
+from polylect.dialects.jsonstream.frames import base as shapes
+from polylect.vocab.content import Failure
+from polylect.vocab.events import (
+    Display,
+    Event,
+    HostCall,
+    Reply,
+    RetryStarted,
+    ServerChanged,
+    SettingChanged,
+    ToolCalled,
+)
+
+Found = dict[str, Any]
+
+
+class _Names(msgspec.Struct, frozen=True):
+    """What these events are matched by. The rest of them is taken as it comes."""
+
+    request_id: str = ""
+    call_id: str = ""
+    name: str = ""
+    msg_id: str = ""
+
+
+def meaning(kind: str, found: Found) -> list[Event] | None:
+    """What it says, or None if nobody knows. Raises ValueError if it cannot be used."""
+    if kind in EXTRAS:
+        return [events.extra_of(found)]
+    read = MEANINGS.get(kind)
+    return None if read is None else read(found, msgspec.convert(found, _Names))
+
+
+def _call_announced(found: Found, names: _Names) -> list[Event]:
+    """A call that runs without being asked about."""
+    frame = msgspec.convert({**found, "type": "tool_request"}, shapes.ToolRequest)
+    tool, category = frame.tool, questions.category(frame.tool.category)
+    return [ToolCalled(frame.call_id, tool.name, tool.args, category, tool.description, turn=frame.msg_id)]
+
+
+def _provider_retry(found: Found, names: _Names) -> list[Event]:
+    """With counts from the hosts of 0.1.0 that know it, with a bare reason from wayland."""
+    attempt, most, delay = (_number(found.get(key)) for key in ("attempt", "max_retries", "delay_ms"))
+    why = str(found.get("error") or found.get("failure") or "")
+    return [RetryStarted(attempt, most, delay, why, turn=names.msg_id)]
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _execution_policy(found: Found, names: _Names) -> list[Event]:
+    return [SettingChanged("execution_policy", _rest(found))]
+
+
+def _workspace_policy(found: Found, names: _Names) -> list[Event]:
+    return [SettingChanged("workspace_policy", found.get("policy"))]
+
+
+def _render_artifact(found: Found, names: _Names) -> list[Event]:
+    return [Display("artifact", _rest(found, "msg_id"), turn=names.msg_id)]
+
+
+def _host_send_message_request(found: Found, names: _Names) -> list[Event]:
+    return [HostCall(names.call_id, "send_message", _rest(found, "call_id"))]
+
+
+def _mcp_removal_result(found: Found, names: _Names) -> list[Event]:
+    outcome = str(found.get("outcome"))
+    if outcome not in ("removed", "already_absent"):
+        failure = Failure(outcome, f"the server {names.name} stays: {outcome}", "engine")
+        return [Reply(names.request_id, failure=failure)]
+    tools = msgspec.convert(found.get("removed_tools", []), tuple[str, ...])
+    return [Reply(names.request_id, _rest(found)), ServerChanged(names.name, "removed", tools)]
+
+
+def _budget_grant_result(found: Found, names: _Names) -> list[Event]:
+    if found.get("outcome") == "granted":
+        return [Reply(names.request_id, _rest(found))]
+    why = str(found.get("refusal_reason") or "refused")
+    return [Reply(names.request_id, failure=Failure(why, f"the budget was not raised: {why}", "engine"))]
+
+
+def _answer(found: Found, names: _Names) -> list[Event]:
+    return [Reply(names.request_id, _rest(found))]
+
+
+def _no_answer(found: Found, names: _Names) -> list[Event]:
+    why = str(found.get("reason") or "it is not available")
+    return [Reply(names.request_id, failure=Failure("unavailable", why, "engine"))]
+
+
+def _rest(found: Found, *without: str) -> Found:
+    return {key: value for key, value in found.items() if key not in ("type", *without)}
+
+
+MEANINGS: dict[str, Callable[[Found, _Names], list[Event]]] = {
+    "call_announced": _call_announced,
+    "provider_retry": _provider_retry,
+    "execution_policy": _execution_policy,
+    "workspace_policy": _workspace_policy,
+    "render_artifact": _render_artifact,
+    "host_send_message_request": _host_send_message_request,
+    "mcp_removal_result": _mcp_removal_result,
+    "budget_grant_result": _budget_grant_result,
+    "session_recovery_snapshot": _answer,
+    "session_recovery_unavailable": _no_answer,
+    "runtime_diagnostics_snapshot": _answer,
+    "runtime_diagnostics_unavailable": _no_answer,
+}
+EXTRAS = frozenset(
+    {
+        "workflow_started",
+        "workflow_finished",
+        "workflow_node_event",
+        "anvil_receipt",
+        "anvil_receipt_invalidated",
+        "capability_activation",
+        "session_recovery_replay",
+        "turn_recovery_lifecycle",
+        "unknown_tool_effect_resolved",
+        "provider_attempt",
+        "provider_failure",
+        "provider_failover_receipt",
+        "mid_flight_monitor_decision",
+        "goal_snapshot",
+        "goal_transition",
+        "goal_control_refused",
+    }
+)

@@ -1,0 +1,226 @@
+"""One agent's events as the wire's runs and turns.
+
+A turn of ours is a run there (`agent_start` to `agent_end`), or several if the model's service is asked again: a failed
+attempt ends its run, with the failure as a message. A step is a turn there (`turn_start` to `turn_end`); what people
+say before it comes right after its start.
+"""
+
+from collections.abc import Callable
+
+from msgspec import UNSET
+
+from polylect.dialects.omp.engine.line_writer import Pen
+from polylect.dialects.omp.engine.message_stream import Draft
+from polylect.dialects.omp.engine.objects import Speaker, said
+from polylect.dialects.omp.engine.tool_executions import Executions
+from polylect.dialects.omp.frames import events as shapes
+from polylect.dialects.omp.frames import messages as m
+from polylect.vocab.content import Stop
+from polylect.vocab.events import (
+    ArgsDelta,
+    BlockEnded,
+    ReplyEnded,
+    RetryEnded,
+    RetryStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolCalled,
+    ToolFinished,
+    ToolOutput,
+    ToolStarted,
+    TurnEnded,
+    UserMessage,
+)
+
+CANCELLED = "Retry cancelled"
+"""How the engine says that a retry was given up before it was made."""
+Mark = ToolStarted | ToolOutput | ToolFinished
+
+
+class Lane:
+    """With `runs` off, as for sub-agents, others say when it begins and ends."""
+
+    def __init__(
+        self, pen: Pen, speaker: Callable[[], Speaker], now: Callable[[], int], *, slim: bool, runs: bool = True
+    ) -> None:
+        self.executions = Executions(pen, now)
+        self.pen = pen
+        self._speaker = speaker
+        self._now = now
+        self._slim = slim
+        self._runs = runs
+        self._running = False
+        self._messages: list[m.Message] = []
+        """Of this run."""
+        self._waiting: list[m.Message] = []
+        """What people said for the next step."""
+        self._step = False
+        self._draft: Draft | None = None
+        self._assistant: m.AssistantMessage | None = None
+        self._results: list[m.ToolResultMessage] = []
+        self._marks: list[Mark] = []
+        """What calls did while the model still talked: told when it has ended."""
+        self._given_up: RetryEnded | None = None
+
+    # What is held back.
+
+    def due(self) -> int | None:
+        waits = (self._draft.due() if self._draft else None, self.executions.due())
+        return min((wait for wait in waits if wait is not None), default=None)
+
+    def flush(self) -> None:
+        """What may go by now, goes."""
+        if self._draft and self._draft.due() == 0:
+            self._draft.flush()
+        self.executions.flush()
+
+    # Runs.
+
+    def begin(self) -> None:
+        if not self._running:
+            self._running, self._messages, self._results = True, [], []
+            if self._runs:
+                self.pen.say(shapes.AgentStart())
+
+    def end(self, event: TurnEnded) -> None:
+        stop: Stop = "cancelled" if event.reason == "cancelled" else "error"
+        why = event.failure.message if event.failure else ""
+        if self._draft or self._lacks_an_end(event):
+            self.reply_ended(ReplyEnded(stop, error=why))
+        self.step_ended()
+        self._say_waiting()
+        self._end_run(last=True)
+        if self._given_up:
+            self._say_given_up()
+
+    def _lacks_an_end(self, event: TurnEnded) -> bool:
+        """An error is told by a message, and so is a stop where the model would have spoken next."""
+        if not self._running:
+            return False
+        silent = self._step and self._assistant is None
+        match event.reason:
+            case "error":
+                return not self._failed()
+            case "cancelled":
+                return silent or bool(self._waiting or self._results)
+            case _:
+                return silent
+
+    def _failed(self) -> bool:
+        """Whether the last thing in this run is that the model failed."""
+        last = self._messages[-1] if self._running and self._messages else None
+        return isinstance(last, m.AssistantMessage) and last.stop_reason == "error"
+
+    def _end_run(self, *, last: bool) -> None:
+        if self._running and self._runs:
+            self.pen.say(shapes.AgentEnd(self._messages, UNSET if last else False))
+        self._running = False
+
+    # Steps.
+
+    def step_started(self) -> None:
+        self.begin()
+        if not self._step:
+            self._step, self._assistant, self._results = True, None, []
+            self.pen.say(shapes.TurnStart())
+            self._say_waiting()
+
+    def step_ended(self) -> None:
+        if self._step:
+            message = self._assistant or self._speaker().message([], self._now())
+            self.pen.say(shapes.TurnEnd(message, self._results))
+            self._step = False
+
+    def user_message(self, event: UserMessage) -> None:
+        content, at = said(event.text, event.attachments), self._now()
+        message: m.Message = m.UserMessage(content, at, "user")
+        if event.origin == "engine":
+            pi = self._speaker().version == "pi"
+            message = m.CustomMessage("reminder", content, True, at) if pi else m.DeveloperMessage(content, at, "agent")
+        self._waiting.append(message)
+        if self._step:
+            self._say_waiting()
+
+    def _say_waiting(self) -> None:
+        for message in self._waiting:
+            self.pen.say(shapes.MessageStart(message))
+            self.pen.say(shapes.MessageEnd(message))
+        self._messages += self._waiting
+        self._waiting = []
+
+    # The model's words.
+
+    def text(self, event: TextDelta) -> None:
+        self._reply().delta("text", event.text)
+
+    def thinking(self, event: ThinkingDelta) -> None:
+        self._reply().delta("thinking", event.text)
+
+    def arguments(self, event: ArgsDelta) -> None:
+        self._reply().delta("toolcall", event.text, event.call, event.name)
+
+    def block_ended(self, event: BlockEnded) -> None:
+        self._reply().end_block(event.block)
+
+    def tool_called(self, event: ToolCalled) -> None:
+        self.executions.called(event)
+        self._reply().called(m.ToolCall(event.call, event.name, event.args, intent=event.description or UNSET))
+
+    def reply_ended(self, event: ReplyEnded) -> None:
+        if self._given_up and not self._running and _was_cancelled(self._given_up, event):
+            return self._say_given_up()
+        self._assistant = self._reply().finish(event)
+        self._draft = None
+        self._messages.append(self._assistant)
+        marks, self._marks = self._marks, []
+        for mark in marks:
+            self.mark(mark)
+
+    def _reply(self) -> Draft:
+        if self._draft is None:
+            self.step_started()
+            self._draft = Draft(self.pen, self._speaker(), self._now, slim=self._slim)
+        return self._draft
+
+    # Calls.
+
+    def mark(self, event: Mark) -> None:
+        if self._draft:
+            self._marks.append(event)
+            return
+        match event:
+            case ToolStarted(call, name):
+                self.executions.start(call, name)
+            case ToolOutput():
+                self.executions.output(event)
+            case ToolFinished():
+                message = self.executions.finish(event)
+                self._results.append(message)
+                self._messages.append(message)
+
+    # Retries.
+
+    def retry_started(self, event: RetryStarted) -> None:
+        if not self._failed():
+            self.reply_ended(ReplyEnded("error", error=event.error))
+        self.step_ended()
+        self._end_run(last=False)
+        self.pen.say(shapes.AutoRetryStart(event.attempt, event.most, event.delay_ms, event.error))
+
+    def retry_ended(self, event: RetryEnded) -> None:
+        """That it was all in vain is told after the last attempt's own end."""
+        if event.ok:
+            self.step_started()
+            self.pen.say(shapes.AutoRetryEnd(True, event.attempt))
+        else:
+            self._given_up = event
+
+    def _say_given_up(self) -> None:
+        if event := self._given_up:
+            self.pen.say(shapes.AutoRetryEnd(False, event.attempt, event.error or UNSET))
+        self._given_up = None
+
+
+def _was_cancelled(retry: RetryEnded, reply: ReplyEnded) -> bool:
+    """There was no further attempt, so there is none to tell of."""
+    return reply.stop == "cancelled" or retry.error == CANCELLED

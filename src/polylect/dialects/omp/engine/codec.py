@@ -1,0 +1,311 @@
+"""The engine's end: bytes to commands, events to bytes."""
+
+from collections import Counter
+from typing import Any
+
+from msgspec import UNSET, Struct
+
+from polylect.dialects.base import Env
+from polylect.dialects.omp.engine import dialogs
+from polylect.dialects.omp.engine.decode import (
+    COMMANDS,
+    LEVELS,
+    follow_up,
+    images,
+    steer,
+    tool_reply,
+    tool_update,
+    uri_reply,
+)
+from polylect.dialects.omp.engine.encode import Writer, compaction_result
+from polylect.dialects.omp.engine.objects import Speaker
+from polylect.dialects.omp.engine.replies import DATA, WITHOUT, Asked, BadQuestion
+from polylect.dialects.omp.frames import commands as r
+from polylect.dialects.omp.frames.events import Response
+from polylect.dialects.omp.frames.read import Bad, Heard, Unknown, read
+from polylect.dialects.omp.frames.table import VERSIONS
+from polylect.vocab.commands import Answer, Command, HostReply, MalformedCommand, Prompt, Query, UnknownCommand
+from polylect.vocab.content import Failure
+from polylect.vocab.events import (
+    Ask,
+    CompactionEnded,
+    Event,
+    HostCall,
+    Reply,
+    Settled,
+    TextDelta,
+    TurnEnded,
+    TurnStarted,
+)
+from polylect.wire import jsonl
+
+_BUSY = "The agent is busy: give a streamingBehavior (steer or followUp), or wait for agent_end"
+
+
+class _Request(Struct, frozen=True):
+    """A command that has not been answered: its name, its id, and the turns whose ends its answer waits for."""
+
+    kind: str
+    id: Any
+    frame: Any
+    turn: str = ""
+    after: frozenset[str] = frozenset()
+
+
+class EngineSide:
+    """`slim` leaves `message` and `partial` out of updates; `provider` and `api` are whose words messages hold."""
+
+    def __init__(
+        self,
+        env: Env,
+        *,
+        version: str = VERSIONS[0],
+        max_line: int = jsonl.MAX_LINE,
+        slim: bool = False,
+        provider: str = "",
+        api: str = "",
+        model: str = "",
+    ) -> None:
+        self._env = env
+        self._version = version
+        self._lines = jsonl.Splitter(max_line)
+        self._own_lines = jsonl.Splitter(max_line)
+        self._writer = Writer(env, Speaker(api, provider, model, version), slim=slim)
+        self._requests: dict[str, _Request] = {}
+        """By ref: two may have the same id, or none."""
+        self._turns: dict[str, Any] = {}
+        """Turns that were asked for or have begun, and have not ended: the id of the prompt."""
+        self._stopped: set[str] = set()
+        """Those of them that the host has stopped: what it says now it says as if they had ended."""
+        self._held: list[tuple[_Request, Response]] = []
+        """Answers that wait for the end of a turn."""
+        self._compacting: _Request | None = None
+        """The command that the end of a compaction will answer."""
+
+    @property
+    def lost(self) -> Counter[str]:
+        """What this wire had no word for, by the name of the event."""
+        return self._writer.pen.lost
+
+    # The hinge.
+
+    def start(self) -> list[Command]:
+        return []
+
+    def receive(self, data: bytes) -> list[Command]:
+        return [command for line in self._lines.feed(data) for command in self._hear(line)]
+
+    def receive_eof(self) -> list[Command]:
+        return [command for line in self._lines.end() for command in self._hear(line)]
+
+    def send(self, event: Event) -> list[Command]:
+        if type(event) is TextDelta and not event.agent:  # nearly all that is ever said
+            self._writer.main.text(event)
+            return []
+        match event:
+            case Reply():
+                return self._reply(event)
+            case TurnEnded():
+                self._turn_ended(event)
+            case Ask() if not self._writer.screen.ask(event):
+                self.lost["Ask"] += 1
+                why = f"an omp host cannot show a {event.kind}"
+                return [Answer(event.ask, "cancelled", reason=why, session=event.session)]
+            case HostCall() if not self._writer.screen.host_call(event):
+                self.lost["HostCall"] += 1
+                why = f"an omp host cannot be asked for {event.method}"
+                return [HostReply(event.call, error=why, session=event.session)]
+            case Ask() | HostCall():
+                pass
+            case _:
+                self._say(event)
+        return []
+
+    def data_to_send(self) -> bytes:
+        return self._writer.take()
+
+    def due(self) -> int | None:
+        """In how many milliseconds `data_to_send` has to be asked again, if something is held back."""
+        return self._writer.due()
+
+    def overhear(self, data: bytes) -> list[Command]:
+        for line in self._own_lines.feed(data):
+            if isinstance(line, bytes) and line.startswith(b'{"type":"ready"'):
+                self._writer.note_ready()
+        return []
+
+    # What the host says.
+
+    def _hear(self, line: bytes | jsonl.TooLong) -> list[Command]:
+        raw = line.start if isinstance(line, jsonl.TooLong) else line
+        match read(line):
+            case Unknown(kind, id):
+                echoed = id if self._version == "18" else UNSET
+                self._refuse(kind, echoed, f"Unknown command: {kind[:80]}")
+                return [UnknownCommand(kind, raw)]
+            case Bad(why, kind, id):
+                self._malformed(why, kind, id)
+                return [MalformedCommand(raw, why)]
+            case heard:
+                return self._command(heard)
+
+    def _malformed(self, why: str, kind: str, id: Any) -> None:
+        """13 answers all that makes no sense as `parse` and without an id; the others answer a command they know."""
+        if kind and self._version != "13":
+            self._refuse(kind, id, why)
+        else:
+            self._refuse("parse", UNSET, f"Failed to parse command: {why}")
+
+    def _command(self, heard: Heard) -> list[Command]:
+        match heard.frame:
+            case r.ExtensionUIResponse(id):
+                ask = self._writer.screen.asks.pop(id, None)  # late, unknown and second answers are ignored
+                return [dialogs.answer(heard.frame, ask)] if ask else []
+            case r.HostToolResult(id):
+                return [tool_reply(heard.frame)] if self._writer.screen.host_calls.pop(id, "") else []
+            case r.HostUriResult(id):
+                return [uri_reply(heard.frame)] if self._writer.screen.host_calls.pop(id, "") else []
+            case r.HostToolUpdate(id):
+                return [tool_update(heard.frame)] if id in self._writer.screen.host_calls else []
+            case r.NegotiateProtocol() | r.SetEventFilter() | r.SetSubagentSubscription():
+                self._answer_alone(heard)
+                return []
+            case frame:
+                ref = self._env.new_id()
+                return [self._asked(heard, frame, ref)]
+
+    def _answer_alone(self, heard: Heard) -> None:
+        """What concerns this end only."""
+        match heard.frame:
+            case r.NegotiateProtocol(version) if version != 1:
+                self._refuse(heard.kind, heard.id, "this engine speaks protocol version 1 only")
+            case r.NegotiateProtocol():
+                self._succeed(heard.kind, heard.id, {"protocolVersion": 1})
+            case r.SetEventFilter(events):
+                self._writer.pen.only = None if events is None else frozenset(events)
+                self._succeed(heard.kind, heard.id, {"events": events})
+            case r.SetSubagentSubscription(level) if level not in LEVELS:
+                self._refuse(heard.kind, heard.id, f"level is one of {', '.join(LEVELS)}")
+            case r.SetSubagentSubscription(level):
+                self._writer.agents.level = level
+                self._succeed(heard.kind, heard.id, {"level": level})
+
+    def _asked(self, heard: Heard, frame: Any, ref: str) -> Command:
+        turn, after = "", frozenset[str]()
+        command: Command | None = None
+        match frame:
+            case r.Prompt(streaming_behavior=str(how)) if self._turns.keys() - self._stopped:
+                command = follow_up(frame, ref) if how == "followUp" else steer(frame, ref)
+            case r.Prompt():
+                after, turn = frozenset(self._stopped), self._new_turn(heard.id)
+                command = Prompt(turn, frame.message, images(frame), "refuse", ref=ref)
+            case r.AbortAndPrompt():
+                after, turn = self._stop(), self._new_turn(heard.id)
+                command = Prompt(turn, frame.message, images(frame), "interrupt", ref=ref)
+            case r.Abort():
+                after = self._stop()
+            case r.Compact():
+                self._stop()
+        self._requests[ref] = _Request(heard.kind, heard.id, frame, turn, after)
+        if turn:
+            self._turns[turn] = heard.id
+        return command or COMMANDS[type(frame)](frame, ref)
+
+    def _stop(self) -> frozenset[str]:
+        self._stopped |= self._turns.keys()
+        return frozenset(self._stopped)
+
+    def _new_turn(self, id: Any) -> str:
+        """The prompt's own id, if it can be one and is not taken."""
+        free = isinstance(id, str) and id and id not in self._turns
+        return id if free else self._env.new_id()
+
+    # What becomes of it.
+
+    def _reply(self, event: Reply) -> list[Command]:
+        request = self._requests.pop(event.ref, None)
+        if request is None:
+            self.lost["Reply"] += 1
+            return []
+        if event.failure:
+            self._failed(request, event.failure)
+            return []
+        match request.frame:
+            case r.Compact():
+                self._compacting = request
+                self._writer.asked_to_compact = True
+            case r.SetModel() if event.data is None:
+                ref = self._env.new_id()
+                self._requests[ref] = request
+                return [Query("models", ref=ref, session=event.session)]
+            case _:
+                self._succeed_with(request, event.data)
+        return []
+
+    def _succeed_with(self, request: _Request, data: Any) -> None:
+        told = UNSET
+        if (make := DATA.get(type(request.frame))) and (data is not None or type(request.frame) in WITHOUT):
+            try:
+                told = make(Asked(request.frame, self._writer.speaker), data)
+            except BadQuestion as error:
+                return self._refuse(request.kind, request.id, str(error), error.code)
+        response = Response(id=request.id, command=request.kind, success=True, data=told)
+        if request.after & self._turns.keys():
+            self._held.append((request, response))
+        else:
+            self._writer.pen.say(response)
+
+    def _failed(self, request: _Request, failure: Failure) -> None:
+        """omp has acknowledged a prompt before it finds out; pi waits until it knows."""
+        if request.turn and self._version != "pi":
+            self._succeed(request.kind, request.id, UNSET)
+        busy = failure.code == "busy" and isinstance(request.frame, r.Prompt)
+        self._refuse(request.kind, request.id, _BUSY if busy else failure.message)
+        if request.turn:
+            self._let_go(request.turn)
+
+    def _turn_ended(self, event: TurnEnded) -> None:
+        accepted = event.turn in self._turns
+        self._writer.end_turn(event, self._turns.get(event.turn, event.turn), accepted=accepted)
+        self._let_go(event.turn)
+
+    def _let_go(self, turn: str) -> None:
+        """It has ended, or never was: what waited for that is answered."""
+        self._turns.pop(turn, None)
+        self._stopped.discard(turn)
+        held, self._held = self._held, []
+        for request, response in held:
+            if request.after & self._turns.keys():
+                self._held.append((request, response))
+            else:
+                self._writer.pen.say(response)
+
+    def _say(self, event: Event) -> None:
+        self._writer.write(event)
+        match event:
+            case TurnStarted(turn=turn):
+                self._turns.setdefault(turn, UNSET)
+                self._end_compaction(None)
+            case CompactionEnded(agent=""):
+                self._end_compaction(event)
+            case Settled():
+                self._end_compaction(None)
+
+    def _end_compaction(self, event: CompactionEnded | None) -> None:
+        """Something else goes on now: if there was no end of it, there never was a beginning."""
+        request, self._compacting = self._compacting, None
+        self._writer.asked_to_compact = False
+        if request is None:
+            return
+        if event and event.ok:
+            self._succeed(request.kind, request.id, compaction_result(event))
+        else:
+            self._refuse(request.kind, request.id, event.error if event else "The conversation was not compacted")
+
+    # Responses.
+
+    def _succeed(self, kind: str, id: Any, data: Any) -> None:
+        self._writer.pen.say(Response(id=id, command=kind, success=True, data=data))
+
+    def _refuse(self, kind: str, id: Any, error: str, code: str = "") -> None:
+        self._writer.pen.say(Response(id=id, command=kind, success=False, error=error, code=code or UNSET))

@@ -1,0 +1,231 @@
+"""Our values as the wire's objects: blocks, messages, models."""
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import UNSET, Struct
+
+from polylect.dialects.omp.frames import messages as m
+from polylect.vocab.answers import LEVELS, Item, ModelCard, ShellResult
+from polylect.vocab.content import (
+    Attachment,
+    Block,
+    Document,
+    File,
+    Image,
+    Link,
+    Message,
+    Stop,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+
+STOPS: dict[Stop | None, str] = {
+    None: "stop",
+    "end": "stop",
+    "calls": "toolUse",
+    "length": "length",
+    "refused": "error",
+    "cancelled": "aborted",
+    "error": "error",
+}
+ABORTED = {"13": "Request was aborted", "18": "Interrupted by user", "pi": "Request was aborted"}
+"""What a message that was cut short has for its `errorMessage`: hosts compare it."""
+_FAULTS: dict[Stop | None, str] = {"refused": "The model refused to answer", "error": "The reply broke off"}
+_APIS = {
+    "anthropic_messages": "anthropic-messages",
+    "openai_chat": "openai-completions",
+    "openai_responses": "openai-responses",
+    "chat": "openai-completions",
+    "responses": "openai-responses",
+}
+_SPOKEN = {
+    "anthropic": "anthropic-messages",
+    "bedrock": "anthropic-messages",
+    "vertex": "anthropic-messages",
+    "openai": "openai-completions",
+}
+"""What a provider speaks if nobody has said; the others have an API of their own."""
+
+
+class Speaker(Struct, frozen=True):
+    """Whose words an assistant's message holds."""
+
+    api: str = ""
+    provider: str = ""
+    model: str = ""
+    version: str = "13"
+
+    def message(
+        self,
+        content: list[m.Spoken],
+        at: int,
+        *,
+        stop: Stop | None = None,
+        usage: Usage | None = None,
+        error: str = "",
+        request: str = "",
+    ) -> m.AssistantMessage:
+        """Without a `stop` it is not finished: the wire has a placeholder for that."""
+        why = ABORTED[self.version] if stop == "cancelled" else error or _FAULTS.get(stop, "")
+        return m.AssistantMessage(
+            content=content,
+            api=api_name(self.api) or _SPOKEN.get(self.provider, self.provider),
+            provider=self.provider,
+            model=self.model,
+            usage=spent(usage or Usage()),
+            stop_reason=STOPS[stop],
+            timestamp=at,
+            error_message=why or UNSET,
+            response_id=request or UNSET,
+        )
+
+    def answering(self, model: str) -> "Speaker":
+        """With the model that a service says has answered. A dated form of the one it was asked for is that one: hosts
+        look for the name that they chose."""
+        if not model or _is_dated(model, self.model):
+            return self
+        return Speaker(self.api, self.provider, model, self.version)
+
+
+def _is_dated(model: str, name: str) -> bool:
+    """Whether this is the model of that name, with the day it was made or without."""
+    if not name or not model.startswith(name):
+        return False
+    rest = model[len(name) :]
+    digits = rest[1:].replace("-", "")
+    return not rest or (rest[0] in "-@" and len(digits) == 8 and digits.isdigit())
+
+
+def api_name(api: str) -> str:
+    return _APIS.get(api, api)
+
+
+def spent(usage: Usage) -> m.Usage:
+    """Dollars are known only as a whole; what is not known is nothing here, since hosts add it up."""
+    return m.Usage(
+        usage.input,
+        usage.output,
+        usage.cache_read,
+        usage.cache_write,
+        usage.tokens,
+        m.Total(total=usage.cost or 0),
+    )
+
+
+# Blocks.
+
+
+def spoken(block: Block) -> m.Spoken | None:
+    """A block of a reply, if the wire has a word for it."""
+    match block:
+        case Text(text):
+            return m.Text(text)
+        case Thinking(redacted=data) if data:
+            return m.RedactedThinking(data)
+        case Thinking(text, signature):
+            return m.Thinking(text, signature or UNSET)
+        case ToolCall(call, name, args):
+            return m.ToolCall(call, name, args)
+        case _:
+            return None
+
+
+def shown(text: str, images: Iterable[Image] = ()) -> list[m.Shown]:
+    """What people and tools say: always a text first."""
+    return [m.Text(text), *(m.Image(image.data, image.media_type) for image in images)]
+
+
+def said(text: str, attachments: Iterable[Attachment]) -> list[m.Shown]:
+    """A prompt: what the wire cannot attach is named in its place."""
+    attached = list(attachments)
+    named = [m.Text(name) for name in map(_named, attached) if name]
+    return [*shown(text, (one for one in attached if isinstance(one, Image))), *named]
+
+
+def _named(attachment: Attachment) -> str:
+    match attachment:
+        case File(path):
+            return f"@{path}"
+        case Link(uri):
+            return uri
+        case Document(name, _, text):
+            return f"{name}:\n{text}" if text else name
+        case _:
+            return ""
+
+
+# Messages of a session.
+
+
+def conversation(items: Iterable[Item], speaker: Speaker) -> list[m.Message]:
+    return [message for item in items for message in spoken_in(item, speaker)]
+
+
+def spoken_in(item: Item, speaker: Speaker) -> Iterator[m.Message]:
+    """An item of ours can hold the results of several calls, each of which is a message there."""
+    message, at = item.message, item.at
+    if item.kind == "summary":
+        yield m.CompactionSummary(_words(message), item.before, at)
+    elif item.shell:
+        yield bash_execution(item.shell, at)
+    elif message.role == "assistant":
+        content = [block for block in map(spoken, message.content) if block]
+        who = Speaker(speaker.api, message.provider or speaker.provider, speaker.model, speaker.version)
+        who = who.answering(message.model)
+        yield who.message(content, at, stop=message.stop, usage=message.usage, request=item.request)
+    elif message.role == "tool":
+        for block in message.content:
+            if isinstance(block, ToolResult):
+                yield tool_result(block, at)
+    else:
+        images = [block for block in message.content if isinstance(block, Image)]
+        named = [m.Text(_named(block)) for block in message.content if isinstance(block, Document)]
+        yield m.UserMessage([*shown(_words(message), images), *named], at)
+
+
+def tool_result(result: ToolResult, at: int) -> m.ToolResultMessage:
+    content = shown(result.output, result.images)
+    return m.ToolResultMessage(result.call, result.name, content, result.outcome != "ok", at)
+
+
+def bash_execution(result: ShellResult, at: int) -> m.BashExecution:
+    return m.BashExecution(
+        result.command,
+        result.output,
+        result.cancelled,
+        result.truncated,
+        at,
+        UNSET if result.code is None else result.code,
+        result.path or UNSET,
+    )
+
+
+def _words(message: Message) -> str:
+    return "\n".join(block.text for block in message.content if isinstance(block, Text))
+
+
+# Models.
+
+
+def model(card: ModelCard) -> m.Model:
+    levels = [level for level in LEVELS[1:] if level in card.effort_levels]
+    mode = "effort"
+    if card.thinking and not levels:
+        mode, levels = "budget", list(LEVELS[1:-1])
+    prices = [price or 0 for price in (*card.prices, 0, 0, 0, 0)][:4]
+    return m.Model(
+        id=card.name,
+        name=card.name,
+        api=api_name(card.api),
+        provider=card.provider,
+        base_url=card.base_url,
+        reasoning=bool(levels),
+        input=["text"] if card.images is False else ["text", "image"],
+        cost=m.Cost(*prices),
+        context_window=card.window,
+        max_tokens=card.max_output,
+        thinking={"mode": mode, "minLevel": levels[0], "maxLevel": levels[-1]} if levels else UNSET,
+    )

@@ -1,0 +1,259 @@
+"""What the engine replies, as the `data` of a response: one small function for each command that has some."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType
+
+from polylect.dialects.omp.engine.objects import Speaker, conversation, model, spoken_in
+from polylect.dialects.omp.frames import commands as r
+from polylect.dialects.omp.frames import messages as m
+from polylect.vocab.answers import (
+    AgentCard,
+    CommandCard,
+    Cycled,
+    Exported,
+    ForkPoint,
+    Item,
+    ModelCard,
+    Queue,
+    SessionOpened,
+    ShellResult,
+    State,
+    Stats,
+)
+
+_PAGE, _MOST = 100, 256
+"""How many messages a page has unless told, and at most."""
+
+
+class BadQuestion(ValueError):
+    """The question cannot be answered; `code` is for programs."""
+
+    def __init__(self, message: str, code: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Asked(Struct, frozen=True):
+    """A request that is about to be answered, and whose words messages hold."""
+
+    frame: Any
+    speaker: Speaker
+
+    @property
+    def version(self) -> str:
+        return self.speaker.version
+
+
+def state(asked: Asked, data: State) -> m.State:
+    pi = asked.version == "pi"
+    card = data.card or (ModelCard(data.provider or asked.speaker.provider, data.model) if data.model else None)
+    return m.State(
+        model=model(card) if card else UNSET,
+        thinking_level=data.thinking or UNSET,
+        is_streaming=data.busy,
+        is_compacting=data.compacting,
+        steering_mode=data.steering_mode,
+        follow_up_mode=data.follow_up_mode,
+        interrupt_mode=UNSET if pi else data.interrupt_mode,
+        session_file=data.file or UNSET,
+        session_id=data.session,
+        session_name=data.name or UNSET,
+        auto_compaction_enabled=data.auto_compaction,
+        message_count=data.messages,
+        queued_message_count=UNSET if pi else data.queued,
+        pending_message_count=data.queued if pi else UNSET,
+    )
+
+
+def stats(asked: Asked, data: Stats) -> m.Stats:
+    usage = data.usage
+    return m.Stats(
+        session_file=data.file or UNSET,
+        session_id=data.session,
+        user_messages=data.users,
+        assistant_messages=data.assistants,
+        tool_calls=data.calls,
+        tool_results=data.results,
+        total_messages=data.users + data.assistants + data.results,
+        tokens=m.Tokens(usage.input, usage.output, usage.cache_read, usage.cache_write, usage.tokens),
+        cost=usage.cost or 0,
+        premium_requests=UNSET if asked.version == "pi" else 0,
+    )
+
+
+def bash(asked: Asked, data: ShellResult) -> m.BashResult:
+    return m.BashResult(
+        output=data.output,
+        cancelled=data.cancelled,
+        truncated=data.truncated,
+        exit_code=UNSET if data.code is None else data.code,
+        full_output_path=data.path or UNSET,
+        total_lines=data.lines,
+        total_bytes=data.size,
+        output_lines=data.output.count("\n") + 1 if data.output else 0,
+        output_bytes=len(data.output.encode(errors="replace")),
+    )
+
+
+def models(asked: Asked, data: Sequence[ModelCard]) -> dict[str, Any]:
+    return {"models": [model(card) for card in data]}
+
+
+def chosen_model(asked: Asked, data: Sequence[ModelCard]) -> m.Model:
+    """`set_model` is answered with the model itself, which the list of models knows."""
+    frame: r.SetModel = asked.frame
+    same = [card for card in data if (card.provider, card.name) == (frame.provider, frame.model_id)]
+    return model(same[0] if same else ModelCard(frame.provider, frame.model_id))
+
+
+def cycled_model(asked: Asked, data: Cycled | None) -> dict[str, Any] | None:
+    if data is None or data.model is None:
+        return None
+    level = {"thinkingLevel": data.thinking} if data.thinking else {}
+    return {"model": model(data.model), **level, "isScoped": False}
+
+
+def cycled_level(asked: Asked, data: Cycled | None) -> dict[str, Any] | None:
+    return {"level": data.thinking} if data and data.thinking else None
+
+
+def levels(asked: Asked, data: Sequence[str]) -> dict[str, Any]:
+    return {"levels": list(data)}
+
+
+def messages(asked: Asked, data: Sequence[Item]) -> dict[str, Any]:
+    return {"messages": conversation(data, asked.speaker)}
+
+
+def messages_page(asked: Asked, data: Sequence[Item]) -> dict[str, Any]:
+    """A cursor is the number of messages that came before."""
+    frame: r.GetMessagesPage = asked.frame
+    found = conversation(data, asked.speaker)
+    cursor, size = frame.cursor or "0", min(frame.limit or _PAGE, _MOST)
+    start = int(cursor) if cursor.isascii() and cursor.isdigit() else -1
+    if not 0 <= start <= len(found) or size < 1:
+        raise BadQuestion("this cursor names no page of these messages", "stale_cursor")
+    more = {"nextCursor": str(start + size)} if start + size < len(found) else {}
+    return {"messages": found[start : start + size], **more, "totalMessages": len(found)}
+
+
+def entries(asked: Asked, data: Sequence[Item]) -> dict[str, Any]:
+    """One entry a message, each the child of the one before. With `since`, only what came after that one."""
+    frame: r.GetEntries = asked.frame
+    found: list[dict[str, Any]] = []
+    for item in data:
+        for number, message in enumerate(spoken_in(item, asked.speaker)):
+            parent = found[-1]["id"] if found else None
+            id = f"{item.id}-{number}" if number else item.id
+            found.append(
+                {"type": "message", "id": id, "parentId": parent, "timestamp": _iso(item.at), "message": message}
+            )
+    leaf = {"leafId": found[-1]["id"] if found else None}
+    if not isinstance(frame.since, UnsetType):
+        ids = [entry["id"] for entry in found]
+        if frame.since not in ids:
+            raise BadQuestion(f"there is no entry {frame.since!r}")
+        found = found[ids.index(frame.since) + 1 :]
+    return {"entries": found, **leaf}
+
+
+def _iso(at: int) -> str:
+    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def last_text(asked: Asked, data: str | None) -> dict[str, Any]:
+    return {"text": data}
+
+
+def fork_points(asked: Asked, data: Sequence[ForkPoint]) -> dict[str, Any]:
+    return {"messages": [m.ForkMessage(point.entry, point.text) for point in data]}
+
+
+def exported(asked: Asked, data: Exported) -> dict[str, Any]:
+    return {"path": data.path}
+
+
+def switched(asked: Asked, data: SessionOpened) -> dict[str, Any]:
+    return {"cancelled": data.cancelled}
+
+
+def branched(asked: Asked, data: SessionOpened) -> dict[str, Any]:
+    return {"text": data.text, "cancelled": data.cancelled}
+
+
+def opened(asked: Asked, data: SessionOpened) -> dict[str, Any]:
+    file = {"sessionFile": data.file} if data.file else {}
+    return {"cancelled": data.cancelled, "resumed": True, "sessionId": data.session, **file}
+
+
+def queue(asked: Asked, data: Queue) -> dict[str, Any]:
+    return {"steering": list(data.soon), "followUp": list(data.last)}
+
+
+def commands(asked: Asked, data: Sequence[CommandCard]) -> dict[str, Any]:
+    return {"commands": [command(card) for card in data]}
+
+
+def command(card: CommandCard) -> dict[str, Any]:
+    hint = {"argumentHint": card.hint} if card.hint else {}
+    return {"name": card.name, "description": card.description, "source": "prompt", **hint}
+
+
+def agents(asked: Asked, data: Sequence[AgentCard]) -> dict[str, Any]:
+    rows = [{"id": card.id, "agent": card.name, "task": card.task, "status": "running"} for card in data]
+    return {"subagents": rows}
+
+
+def tool_names(asked: Asked, data: Any) -> dict[str, Any]:
+    frame: r.SetHostTools = asked.frame
+    return {"toolNames": [str(tool.get("name", "")) for tool in frame.tools]}
+
+
+DATA: dict[type[r.Request], Callable[[Asked, Any], Any]] = {
+    r.GetState: state,
+    r.GetSessionStats: stats,
+    r.Bash: bash,
+    r.GetAvailableModels: models,
+    r.SetModel: chosen_model,
+    r.CycleModel: cycled_model,
+    r.CycleThinkingLevel: cycled_level,
+    r.GetAvailableThinkingLevels: levels,
+    r.GetMessages: messages,
+    r.GetMessagesPage: messages_page,
+    r.GetEntries: entries,
+    r.GetLastAssistantText: last_text,
+    r.GetBranchMessages: fork_points,
+    r.GetForkMessages: fork_points,
+    r.ExportHtml: exported,
+    r.NewSession: switched,
+    r.SwitchSession: switched,
+    r.Clone: switched,
+    r.Branch: branched,
+    r.Fork: branched,
+    r.OpenSession: opened,
+    r.GetQueue: queue,
+    r.GetAvailableCommands: commands,
+    r.GetCommands: commands,
+    r.GetSubagents: agents,
+    r.SetHostTools: tool_names,
+    r.SetHostUriSchemes: lambda asked, data: {"schemes": asked.frame.schemes},
+    r.SetTodos: lambda asked, data: {"todoPhases": asked.frame.phases},
+    r.SetFastMode: lambda asked, data: {"enabled": asked.frame.enabled, "active": asked.frame.enabled},
+    r.Login: lambda asked, data: {"providerId": asked.frame.provider_id},
+}
+"""A command that is not here is answered without data."""
+
+WITHOUT = (
+    r.CycleModel,
+    r.CycleThinkingLevel,
+    r.GetLastAssistantText,
+    r.SetHostTools,
+    r.SetHostUriSchemes,
+    r.SetTodos,
+    r.SetFastMode,
+    r.Login,
+)
+"""Commands that have data even if the engine only says yes."""

@@ -1,0 +1,104 @@
+"""Calls that run: `tool_execution_start`, updates with the output so far, `tool_execution_end` and its message."""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import UNSET
+
+from polylect.dialects.omp.engine.line_writer import Pace, Pen
+from polylect.dialects.omp.engine.objects import shown
+from polylect.dialects.omp.frames import messages as m
+from polylect.dialects.omp.frames.events import (
+    MessageEnd,
+    MessageStart,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    ToolExecutionUpdate,
+)
+from polylect.vocab.events import ToolCalled, ToolFinished, ToolOutput
+
+_TAIL = 50 * 1024
+"""Characters of the output so far that an update repeats. The end has everything that the model is told."""
+
+
+class _Execution:
+    def __init__(self, called: ToolCalled, now: Callable[[], int]) -> None:
+        self.called = called
+        self.output = ""
+        self.held = False
+        self.pace = Pace(now)
+
+
+class Executions:
+    def __init__(self, pen: Pen, now: Callable[[], int]) -> None:
+        self._pen = pen
+        self._now = now
+        self._called: dict[str, ToolCalled] = {}
+        self._running: dict[str, _Execution] = {}
+
+    def called(self, event: ToolCalled) -> None:
+        self._called[event.call] = event
+
+    def start(self, call: str, name: str) -> None:
+        called = self._called.get(call) or ToolCalled(call, name)
+        self._running[call] = _Execution(called, self._now)
+        args: dict[str, Any] = called.args
+        self._pen.say(ToolExecutionStart(call, name, args, called.description or UNSET))
+
+    def output(self, event: ToolOutput) -> None:
+        running = self._running.get(event.call)
+        if running is None:
+            self._pen.lost["ToolOutput"] += 1
+            return
+        running.output = (event.text if event.replace else running.output + event.text)[-_TAIL:]
+        running.held = True
+        if not running.pace.due():
+            self._update(running)
+
+    def due(self) -> int | None:
+        """In how many milliseconds something that is held back has to go."""
+        return min((running.pace.due() for running in self._running.values() if running.held), default=None)
+
+    def flush(self) -> None:
+        for running in self._running.values():
+            if running.held and not running.pace.due():
+                self._update(running)
+
+    def remark(self, call: str, agent: str, text: str) -> None:
+        """What a sub-agent of this call is doing, for hosts that have no other word for it."""
+        if running := self._running.get(call):
+            called = running.called
+            told = m.ToolOutcome(shown(text))
+            self._pen.say(ToolExecutionUpdate(call, called.name, called.args, told, agent))
+
+    def finish(self, event: ToolFinished) -> m.ToolResultMessage:
+        """A call that never ran is told from its start to its end all the same."""
+        if event.call not in self._running:
+            self.start(event.call, event.name)
+        if (running := self._running.pop(event.call)).held:
+            self._update(running)
+        self._called.pop(event.call, None)
+        details = UNSET if event.metadata is None else event.metadata
+        content, failed = shown(event.output, event.images), event.outcome != "ok"
+        odd = event.outcome not in ("ok", "error")
+        self._pen.say(
+            ToolExecutionEnd(
+                event.call,
+                event.name,
+                m.ToolOutcome(content, details),
+                failed,
+                event.outcome if odd else UNSET,
+                event.reason if odd and event.reason else UNSET,
+            )
+        )
+        message = m.ToolResultMessage(event.call, event.name, content, failed, self._now(), details)
+        self._pen.say(MessageStart(message))
+        self._pen.say(MessageEnd(message))
+        return message
+
+    def _update(self, running: _Execution) -> None:
+        called = running.called
+        told = m.ToolOutcome(shown(running.output))
+        self._pen.say(ToolExecutionUpdate(called.call, called.name, called.args, told))
+        running.held = False
+        running.pace.spent(len(running.output))

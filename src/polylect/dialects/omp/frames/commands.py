@@ -1,0 +1,276 @@
+"""What a host sends, as shapes: commands, each answered by a `response`, and answers, which get none."""
+
+from typing import Annotated, Any
+
+from msgspec import UNSET, UnsetType
+
+from polylect.dialects.omp.frames.events import Frame
+from polylect.dialects.omp.frames.messages import Image, InterruptMode, Level, QueueMode, ToolOutcome
+from polylect.dialects.schema import one_of
+
+
+class Request(Frame, frozen=True, kw_only=True):
+    """The id is echoed as it is; hosts send strings, and nobody checks."""
+
+    id: str | int | UnsetType = UNSET
+
+
+# Prompting.
+
+
+class Prompt(Request, frozen=True, tag="prompt"):
+    message: str
+    images: tuple[Image, ...] = ()
+    streaming_behavior: Annotated[str, one_of("steer", "followUp")] | UnsetType = UNSET
+
+
+class Steer(Request, frozen=True, tag="steer"):
+    message: str
+    images: tuple[Image, ...] = ()
+
+
+class FollowUp(Request, frozen=True, tag="follow_up"):
+    message: str
+    images: tuple[Image, ...] = ()
+
+
+class Abort(Request, frozen=True, tag="abort"):
+    pass
+
+
+class AbortAndPrompt(Request, frozen=True, tag="abort_and_prompt"):
+    message: str
+    images: tuple[Image, ...] = ()
+
+
+class ClearQueue(Request, frozen=True, tag="clear_queue"):
+    """Addition: forget what waits for the running turn, or the next."""
+
+
+class GetQueue(Request, frozen=True, tag="get_queue"):
+    """Addition: data is `{steering: [text], followUp: [text]}`."""
+
+
+# State and settings.
+
+
+class GetState(Request, frozen=True, tag="get_state"):
+    pass
+
+
+class GetMessages(Request, frozen=True, tag="get_messages"):
+    pass
+
+
+class GetLastAssistantText(Request, frozen=True, tag="get_last_assistant_text"):
+    pass
+
+
+class SetModel(Request, frozen=True, tag="set_model"):
+    provider: str
+    model_id: str
+
+
+class CycleModel(Request, frozen=True, tag="cycle_model"):
+    pass
+
+
+class GetAvailableModels(Request, frozen=True, tag="get_available_models"):
+    pass
+
+
+class SetThinkingLevel(Request, frozen=True, tag="set_thinking_level"):
+    level: Level
+
+
+class CycleThinkingLevel(Request, frozen=True, tag="cycle_thinking_level"):
+    pass
+
+
+class SetSteeringMode(Request, frozen=True, tag="set_steering_mode"):
+    mode: QueueMode
+
+
+class SetFollowUpMode(Request, frozen=True, tag="set_follow_up_mode"):
+    mode: QueueMode
+
+
+class SetInterruptMode(Request, frozen=True, tag="set_interrupt_mode"):
+    mode: InterruptMode
+
+
+class SetAutoCompaction(Request, frozen=True, tag="set_auto_compaction"):
+    enabled: bool
+
+
+class SetAutoRetry(Request, frozen=True, tag="set_auto_retry"):
+    enabled: bool
+
+
+class AbortRetry(Request, frozen=True, tag="abort_retry"):
+    pass
+
+
+class Compact(Request, frozen=True, tag="compact"):
+    custom_instructions: str | UnsetType = UNSET
+
+
+class Bash(Request, frozen=True, tag="bash"):
+    command: str
+
+
+class AbortBash(Request, frozen=True, tag="abort_bash"):
+    pass
+
+
+# Sessions.
+
+
+class NewSession(Request, frozen=True, tag="new_session"):
+    parent_session: str | UnsetType = UNSET
+
+
+class GetSessionStats(Request, frozen=True, tag="get_session_stats"):
+    pass
+
+
+class ExportHtml(Request, frozen=True, tag="export_html"):
+    output_path: str | UnsetType = UNSET
+
+
+class SwitchSession(Request, frozen=True, tag="switch_session"):
+    session_path: str
+
+
+class Branch(Request, frozen=True, tag="branch"):
+    entry_id: str
+
+
+class GetBranchMessages(Request, frozen=True, tag="get_branch_messages"):
+    pass
+
+
+class SetSessionName(Request, frozen=True, tag="set_session_name"):
+    name: str
+
+
+class Fork(Request, frozen=True, tag="fork"):
+    """pi"""
+
+    entry_id: str
+
+
+class GetForkMessages(Request, frozen=True, tag="get_fork_messages"):
+    """pi"""
+
+
+class Clone(Request, frozen=True, tag="clone"):
+    """pi"""
+
+
+class GetCommands(Request, frozen=True, tag="get_commands"):
+    """pi"""
+
+
+# 14 to 18.
+
+
+class SetTodos(Request, frozen=True, tag="set_todos"):
+    phases: list[Any]
+
+
+class SetHostTools(Request, frozen=True, tag="set_host_tools"):
+    """Each tool has a name, a description and parameters (a JSON Schema)."""
+
+    tools: list[dict[str, Any]]
+
+
+class SetHostUriSchemes(Request, frozen=True, tag="set_host_uri_schemes"):
+    schemes: list[Any]
+
+
+class GetLoginProviders(Request, frozen=True, tag="get_login_providers"):
+    pass
+
+
+class Login(Request, frozen=True, tag="login"):
+    provider_id: str
+
+
+class SetSubagentSubscription(Request, frozen=True, tag="set_subagent_subscription"):
+    level: Annotated[str, one_of("off", "progress", "events")]
+
+
+class GetSubagents(Request, frozen=True, tag="get_subagents"):
+    pass
+
+
+class GetSubagentMessages(Request, frozen=True, tag="get_subagent_messages"):
+    subagent_id: str | UnsetType = UNSET
+    offset: int | UnsetType = UNSET
+
+
+class GetAvailableCommands(Request, frozen=True, tag="get_available_commands"):
+    pass
+
+
+class NegotiateProtocol(Request, frozen=True, tag="negotiate_protocol"):
+    protocol_version: int
+
+
+class GetMessagesPage(Request, frozen=True, tag="get_messages_page"):
+    cursor: str | UnsetType = UNSET
+    limit: int | UnsetType = UNSET
+
+
+class SetFastMode(Request, frozen=True, tag="set_fast_mode"):
+    enabled: bool
+
+
+class GetEntries(Request, frozen=True, tag="get_entries"):
+    since: str | UnsetType = UNSET
+
+
+class GetAvailableThinkingLevels(Request, frozen=True, tag="get_available_thinking_levels"):
+    pass
+
+
+class OpenSession(Request, frozen=True, tag="open_session"):
+    session_dir: str
+
+
+class SetEventFilter(Request, frozen=True, tag="set_event_filter"):
+    events: list[str] | None
+
+
+# Answers.
+
+
+class ExtensionUIResponse(Frame, frozen=True, tag="extension_ui_response"):
+    """`value`, `confirmed` or `cancelled`. Addition: `reason` of a no."""
+
+    id: str
+    value: str | UnsetType = UNSET
+    confirmed: bool | UnsetType = UNSET
+    cancelled: bool | UnsetType = UNSET
+    timed_out: bool | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
+
+
+class HostToolResult(Frame, frozen=True, tag="host_tool_result"):
+    id: str
+    result: ToolOutcome
+    is_error: bool | UnsetType = UNSET
+
+
+class HostToolUpdate(Frame, frozen=True, tag="host_tool_update"):
+    id: str
+    partial_result: ToolOutcome
+
+
+class HostUriResult(Frame, frozen=True, tag="host_uri_result"):
+    id: str
+    content: str | UnsetType = UNSET
+    content_type: str | UnsetType = UNSET
+    is_error: bool | UnsetType = UNSET
+    error: str | UnsetType = UNSET

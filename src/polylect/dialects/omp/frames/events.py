@@ -1,0 +1,356 @@
+"""What an engine says, one struct a frame. `requests.py` has what a host says, `messages.py` what both are made of.
+
+Readers forgive more than these shapes allow. Frames and fields marked "addition" are ours; hosts of omp and pi pass
+over what they do not know.
+"""
+
+from typing import Annotated, Any
+
+from msgspec import UNSET, Struct, UnsetType, field
+
+from polylect.dialects.omp.frames.messages import (
+    AssistantMessage,
+    CompactionResult,
+    Level,
+    Message,
+    Model,
+    ToolCall,
+    ToolOutcome,
+    ToolResultMessage,
+    Usage,
+)
+from polylect.dialects.schema import one_of
+
+
+class Frame(Struct, frozen=True, omit_defaults=True, tag_field="type", rename="camel"):
+    pass
+
+
+# Events, engine to host.
+
+
+class Ready(Frame, frozen=True, tag="ready"):
+    protocol_version: int | UnsetType = UNSET
+    supported_protocol_versions: list[int] | UnsetType = UNSET
+    max_frame_bytes: int | UnsetType = UNSET
+    max_reassembled_frame_bytes: int | UnsetType = UNSET
+
+
+class Response(Frame, frozen=True, kw_only=True, tag="response"):
+    """`data` is null only for `cycle_*`. Without an id: unknown commands, and `parse`."""
+
+    id: str | int | UnsetType = UNSET
+    command: str
+    success: bool
+    data: Any = UNSET
+    error: str | UnsetType = UNSET
+    code: str | UnsetType = UNSET
+
+
+class AgentStart(Frame, frozen=True, tag="agent_start"):
+    pass
+
+
+class AgentEnd(Frame, frozen=True, tag="agent_end"):
+    """All messages of this run. `isTerminal` (18) is false if the turn goes on with another run; else we leave it to
+    `prompt_result` to say so."""
+
+    messages: list[Message]
+    is_terminal: bool | UnsetType = UNSET
+
+
+class TurnStart(Frame, frozen=True, tag="turn_start"):
+    pass
+
+
+class TurnEnd(Frame, frozen=True, tag="turn_end"):
+    message: Message
+    tool_results: list[ToolResultMessage]
+
+
+class MessageStart(Frame, frozen=True, tag="message_start"):
+    message: Message
+
+
+class MessageEnd(Frame, frozen=True, tag="message_end"):
+    message: Message
+
+
+class AssistantMessageEvent(Struct, frozen=True, omit_defaults=True, kw_only=True, rename="camel"):
+    """`delta` of a delta, `content` of the end of a text or of thinking, `tool_call` of the end of a call."""
+
+    type: Annotated[
+        str,
+        one_of(
+            "text_start", "text_delta", "text_end", "thinking_start", "thinking_delta", "thinking_end",
+            "toolcall_start", "toolcall_delta", "toolcall_end",
+        ),
+    ]  # fmt: skip
+    content_index: int | UnsetType = UNSET
+    delta: str | UnsetType = UNSET
+    content: str | UnsetType = UNSET
+    tool_call: ToolCall | UnsetType = UNSET
+    partial: AssistantMessage | UnsetType = UNSET
+
+
+class MessageUpdate(Frame, frozen=True, tag="message_update"):
+    """Slim frames have neither `message` nor `partial`."""
+
+    assistant_message_event: AssistantMessageEvent
+    message: AssistantMessage | UnsetType = UNSET
+
+
+class ToolExecutionStart(Frame, frozen=True, tag="tool_execution_start"):
+    tool_call_id: str
+    tool_name: str
+    args: Any
+    intent: str | UnsetType = UNSET
+
+
+class ToolExecutionUpdate(Frame, frozen=True, tag="tool_execution_update"):
+    """Addition: with `agent`, this is only what a sub-agent is doing, which `subagent_*` tell better."""
+
+    tool_call_id: str
+    tool_name: str
+    args: Any
+    partial_result: ToolOutcome
+    agent: str | UnsetType = UNSET
+
+
+class ToolExecutionEnd(Frame, frozen=True, tag="tool_execution_end"):
+    """Addition: `outcome` (denied, cancelled, skipped) and `reason` of a call that did not run to its end."""
+
+    tool_call_id: str
+    tool_name: str
+    result: ToolOutcome
+    is_error: bool
+    outcome: str | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
+
+
+class AutoCompactionStart(Frame, frozen=True, tag="auto_compaction_start"):
+    reason: Annotated[str, one_of("threshold", "overflow", "idle", "manual")]
+    action: str | UnsetType = UNSET
+
+
+class AutoCompactionEnd(Frame, frozen=True, kw_only=True, tag="auto_compaction_end"):
+    result: CompactionResult | UnsetType = UNSET
+    aborted: bool
+    will_retry: bool
+    error_message: str | UnsetType = UNSET
+    action: str | UnsetType = UNSET
+
+
+class CompactionStart(Frame, frozen=True, tag="compaction_start"):
+    """pi"""
+
+    reason: Annotated[str, one_of("threshold", "overflow", "manual", "idle")]
+
+
+class CompactionEnd(Frame, frozen=True, kw_only=True, tag="compaction_end"):
+    """pi"""
+
+    reason: Annotated[str, one_of("threshold", "overflow", "manual", "idle")]
+    result: CompactionResult | UnsetType = UNSET
+    aborted: bool
+    will_retry: bool
+    error_message: str | UnsetType = UNSET
+
+
+class AutoRetryStart(Frame, frozen=True, tag="auto_retry_start"):
+    attempt: int
+    max_attempts: int
+    delay_ms: int
+    error_message: str
+
+
+class AutoRetryEnd(Frame, frozen=True, tag="auto_retry_end"):
+    success: bool
+    attempt: int
+    final_error: str | UnsetType = UNSET
+
+
+class TtsrTriggered(Frame, frozen=True, tag="ttsr_triggered"):
+    rules: list[dict[str, Any]]
+
+
+class Todo(Struct, frozen=True):
+    id: str
+    content: str
+    status: Annotated[str, one_of("pending", "in_progress", "completed")]
+
+
+class TodoReminder(Frame, frozen=True, tag="todo_reminder"):
+    todos: list[Todo]
+    attempt: int
+    max_attempts: int
+
+
+class TodoAutoClear(Frame, frozen=True, tag="todo_auto_clear"):
+    pass
+
+
+class RetryFallbackApplied(Frame, frozen=True, tag="retry_fallback_applied"):
+    origin: str = field(name="from")
+    to: str
+    role: str
+
+
+class RetryFallbackSucceeded(Frame, frozen=True, tag="retry_fallback_succeeded"):
+    model: str
+    role: str
+
+
+class ExtensionError(Frame, frozen=True, tag="extension_error"):
+    extension_path: str
+    event: str
+    error: str
+
+
+class ExtensionUIRequest(Frame, frozen=True, tag="extension_ui_request"):
+    """Dialogs (select, confirm, input, editor) are answered; the rest is only shown. Addition: a permission is a
+    `select` that names the call it is for, and the agent if it is a sub-agent's."""
+
+    id: str
+    method: Annotated[
+        str,
+        one_of(
+            "select", "confirm", "input", "editor", "notify", "setStatus", "setWidget", "setTitle", "set_editor_text",
+            "cancel", "open_url",
+        ),
+    ]  # fmt: skip
+    title: str | UnsetType = UNSET
+    message: str | UnsetType = UNSET
+    options: list[str] | UnsetType = UNSET
+    option_details: list[dict[str, Any]] | UnsetType = UNSET
+    placeholder: str | UnsetType = UNSET
+    prefill: str | UnsetType = UNSET
+    timeout: int | UnsetType = UNSET
+    notify_type: Annotated[str, one_of("info", "warning", "error")] | UnsetType = UNSET
+    status_key: str | UnsetType = UNSET
+    status_text: str | UnsetType = UNSET
+    widget_key: str | UnsetType = UNSET
+    widget_lines: list[str] | UnsetType = UNSET
+    widget_placement: Annotated[str, one_of("aboveEditor", "belowEditor")] | UnsetType = UNSET
+    text: str | UnsetType = UNSET
+    target_id: str | UnsetType = UNSET
+    url: str | UnsetType = UNSET
+    launch_url: str | UnsetType = UNSET
+    instructions: str | UnsetType = UNSET
+    tool_call_id: str | UnsetType = UNSET
+    tool_name: str | UnsetType = UNSET
+    args: dict[str, Any] | UnsetType = UNSET
+    agent: str | UnsetType = UNSET
+
+
+# Later engines, and additions.
+
+
+class PromptResult(Frame, frozen=True, kw_only=True, tag="prompt_result"):
+    """18. One for each turn, right after its last `agent_end`. Addition: `reason`, `usage` (all agents) and `steps` are
+    the turn's, `owner` and `code` its failure's. Without an id the turn was the engine's own."""
+
+    id: str | UnsetType = UNSET
+    agent_invoked: bool
+    status: Annotated[str, one_of("completed", "aborted", "error")]
+    error: dict[str, Any] | UnsetType = UNSET
+    session_settled: bool
+    reason: str | UnsetType = UNSET
+    usage: Usage | UnsetType = UNSET
+    steps: int | UnsetType = UNSET
+
+
+class SessionSettled(Frame, frozen=True, tag="session_settled"):
+    pass
+
+
+class AgentSettled(Frame, frozen=True, tag="agent_settled"):
+    """pi"""
+
+
+class Alive(Frame, frozen=True, tag="alive"):
+    """Addition: nothing new, but still at work."""
+
+    tool_call_id: str | UnsetType = UNSET
+    tool_name: str | UnsetType = UNSET
+
+
+class QueueUpdate(Frame, frozen=True, tag="queue_update"):
+    """pi"""
+
+    steering: list[str]
+    follow_up: list[str]
+
+
+class Notice(Frame, frozen=True, tag="notice"):
+    level: str
+    message: str
+    source: str | UnsetType = UNSET
+
+
+class CommandOutput(Frame, frozen=True, tag="command_output"):
+    text: str
+
+
+class ModelChanged(Frame, frozen=True, tag="model_changed"):
+    model: Model | str
+
+
+class ThinkingLevelChanged(Frame, frozen=True, tag="thinking_level_changed"):
+    thinking_level: Level | UnsetType = UNSET
+
+
+class SessionInfoUpdate(Frame, frozen=True, tag="session_info_update"):
+    session_id: str | UnsetType = UNSET
+    session_name: str | UnsetType = UNSET
+
+
+class ConfigUpdate(Frame, frozen=True, tag="config_update"):
+    config: dict[str, Any]
+
+
+class AvailableCommandsUpdate(Frame, frozen=True, tag="available_commands_update"):
+    commands: list[dict[str, Any]]
+
+
+class HostToolCall(Frame, frozen=True, tag="host_tool_call"):
+    id: str
+    tool_call_id: str
+    tool_name: str
+    arguments: dict[str, Any]
+
+
+class HostToolCancel(Frame, frozen=True, tag="host_tool_cancel"):
+    id: str
+    target_id: str
+
+
+class HostUriRequest(Frame, frozen=True, tag="host_uri_request"):
+    id: str
+    operation: str
+    url: str
+    content: str | UnsetType = UNSET
+
+
+class HostUriCancel(Frame, frozen=True, tag="host_uri_cancel"):
+    id: str
+    target_id: str
+
+
+class SubagentLifecycle(Frame, frozen=True, tag="subagent_lifecycle"):
+    """payload: id, status (started, completed, failed); when it starts parentId?, toolCallId?, agent, task?,
+    background?; at its end summary?"""
+
+    payload: dict[str, Any]
+
+
+class SubagentProgress(Frame, frozen=True, tag="subagent_progress"):
+    """payload: id, text, usage, toolCount"""
+
+    payload: dict[str, Any]
+
+
+class SubagentEvent(Frame, frozen=True, tag="subagent_event"):
+    """payload: id, event (a frame as the agent would have said it itself, slim)"""
+
+    payload: dict[str, Any]

@@ -1,0 +1,57 @@
+"""Lines from a host into shapes: what comes out is a frame, or the reason why it is none."""
+
+from typing import Any
+
+import msgspec
+
+from polylect.dialects.omp.frames.table import ANSWERS, COMMANDS
+from polylect.wire.jsonl import TooLong, parse
+
+
+class Bad(msgspec.Struct, frozen=True):
+    """Not a command: no JSON, no object, no type, or a known type with fields that make no sense."""
+
+    why: str
+    kind: str = ""
+    id: Any = msgspec.UNSET
+
+
+class Unknown(msgspec.Struct, frozen=True):
+    kind: str
+    id: Any = msgspec.UNSET
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """The id is whatever the host sent: it is only ever echoed."""
+
+    kind: str
+    id: Any
+    frame: Any
+
+
+def read(line: bytes | TooLong) -> Heard | Unknown | Bad:
+    if isinstance(line, TooLong):
+        return Bad(f"the line is longer than {line.limit} bytes")
+    try:
+        found = parse(line)
+    except ValueError as error:
+        return Bad(str(error))
+    kind, id = found.get("type"), found.get("id", msgspec.UNSET)
+    if not isinstance(kind, str) or not kind:
+        return Bad('the object has no "type" that is a string')
+    if kind not in COMMANDS:
+        return Unknown(kind, id)
+    try:
+        return Heard(kind, id, msgspec.convert(_forgiven(kind, found), COMMANDS[kind]))
+    except RecursionError:
+        return Bad("nested too deeply", kind, id)
+    except msgspec.ValidationError as error:
+        return Bad(f"{kind}: {error}", kind, id)
+
+
+def _forgiven(kind: str, found: dict[str, Any]) -> dict[str, Any]:
+    """A null is what some hosts write for nothing at all. The id of a request may be anything, or missing."""
+    kept = {key: value for key, value in found.items() if value is not None or key == "events"}
+    if kind not in ANSWERS:
+        kept.pop("id", None)
+    return kept

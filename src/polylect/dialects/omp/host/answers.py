@@ -1,0 +1,181 @@
+"""The data of responses as the answers of our vocabulary. Whatever an engine leaves out is empty."""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from polylect.dialects.omp.frames import commands as requests
+from polylect.dialects.omp.host.fields import Found, amount, flag, number, rows, table, text, texts
+from polylect.dialects.omp.host.messages import item_of, tokens_of
+from polylect.vocab.answers import (
+    AgentCard,
+    CommandCard,
+    ContextReport,
+    Cycled,
+    Exported,
+    ForkPoint,
+    Item,
+    Ledger,
+    ModelCard,
+    Queue,
+    State,
+    Stats,
+)
+from polylect.vocab.content import Usage
+
+Read = Callable[[Found], Any]
+"""Makes an answer of a response's data, or raises ValueError."""
+
+
+def state(data: Found) -> State:
+    model = table(data, "model")
+    return State(
+        session=text(data, "sessionId"),
+        model=text(model, "id"),
+        thinking=text(data, "thinkingLevel"),
+        busy=flag(data, "isStreaming"),
+        compacting=flag(data, "isCompacting"),
+        queued=number(data, "queuedMessageCount") or number(data, "pendingMessageCount"),
+        messages=number(data, "messageCount"),
+        name=text(data, "sessionName"),
+        provider=text(model, "provider"),
+        card=card(model) if model else None,
+        file=text(data, "sessionFile"),
+        steering_mode="all" if data.get("steeringMode") == "all" else "one-at-a-time",
+        follow_up_mode="all" if data.get("followUpMode") == "all" else "one-at-a-time",
+        interrupt_mode="wait" if data.get("interruptMode") == "wait" else "immediate",
+        auto_compaction=data.get("autoCompactionEnabled") is not False,
+    )
+
+
+def card(model: Found) -> ModelCard:
+    """A price of nothing is not known."""
+    inputs, cost = texts(model, "input"), table(model, "cost")
+    prices = tuple(cost.get(key) or None for key in ("input", "output", "cacheRead", "cacheWrite"))
+    return ModelCard(
+        text(model, "provider"),
+        text(model, "id"),
+        text(model, "api"),
+        text(model, "baseUrl"),
+        number(model, "contextWindow"),
+        number(model, "maxTokens"),
+        thinking=flag(model, "reasoning"),
+        images="image" in inputs if inputs else None,
+        prices=prices if any(prices) else (),
+    )
+
+
+def stats(data: Found) -> Stats:
+    return Stats(
+        session=text(data, "sessionId"),
+        users=number(data, "userMessages"),
+        assistants=number(data, "assistantMessages"),
+        calls=number(data, "toolCalls"),
+        results=number(data, "toolResults"),
+        usage=_spent(data),
+        file=text(data, "sessionFile"),
+    )
+
+
+def _spent(data: Found) -> Usage:
+    return replace(tokens_of(table(data, "tokens")), cost=amount(data, "cost") or None)
+
+
+def messages(data: Found) -> tuple[Item, ...]:
+    return tuple(map(item_of, rows(data, "messages")))
+
+
+def models(data: Found) -> tuple[ModelCard, ...]:
+    return tuple(map(card, rows(data, "models")))
+
+
+def cycled_model(data: Found) -> Cycled | None:
+    return Cycled(card(table(data, "model")), text(data, "thinkingLevel")) if data else None
+
+
+def cycled_thinking(data: Found) -> Cycled | None:
+    return Cycled(thinking=text(data, "level")) if data else None
+
+
+def fork_points(data: Found) -> tuple[ForkPoint, ...]:
+    return tuple(ForkPoint(text(row, "entryId"), text(row, "text")) for row in rows(data, "messages"))
+
+
+def commands(data: Found) -> tuple[CommandCard, ...]:
+    return tuple(map(_command, rows(data, "commands")))
+
+
+def _command(row: Found) -> CommandCard:
+    hint = row.get("input")
+    return CommandCard(
+        text(row, "name"),
+        text(row, "description"),
+        text(hint, "hint") if isinstance(hint, dict) else "",
+        builtin=row.get("source") == "builtin",
+    )
+
+
+def agents(data: Found) -> tuple[AgentCard, ...]:
+    found = rows(data, "subagents")
+    return tuple(AgentCard(text(row, "id"), text(row, "agent"), text(row, "task")) for row in found)
+
+
+def context(data: Found) -> ContextReport:
+    """Only 18 tells, in its state."""
+    used = table(data, "contextUsage")
+    if not used:
+        raise ValueError("the engine does not tell what fills the context")
+    return ContextReport(number(used, "tokens"), number(used, "contextWindow"))
+
+
+def queue(data: Found) -> Queue:
+    return Queue(soon=texts(data, "steering"), last=texts(data, "followUp"))
+
+
+def last_text(data: Found) -> str | None:
+    return text(data, "text") or None
+
+
+def exported(data: Found) -> Exported:
+    return Exported(text(data, "path"))
+
+
+def levels(data: Found) -> tuple[str, ...]:
+    return texts(data, "levels")
+
+
+def ledger(data: Found) -> Ledger:
+    return Ledger(_spent(data))
+
+
+def nothing(data: Found) -> None:
+    """What became of it is told by events."""
+
+
+def raw(data: Found) -> Any:
+    """What has no type of ours."""
+    return data or None
+
+
+READS: dict[type[requests.Request], Read] = {
+    requests.GetState: state,
+    requests.GetMessages: messages,
+    requests.GetMessagesPage: messages,
+    requests.GetLastAssistantText: last_text,
+    requests.GetAvailableModels: models,
+    requests.GetSessionStats: stats,
+    requests.ExportHtml: exported,
+    requests.GetBranchMessages: fork_points,
+    requests.GetForkMessages: fork_points,
+    requests.GetQueue: queue,
+    requests.GetCommands: commands,
+    requests.GetAvailableCommands: commands,
+    requests.GetSubagents: agents,
+    requests.GetAvailableThinkingLevels: levels,
+    requests.SetModel: nothing,
+    requests.Compact: nothing,
+    requests.CycleModel: cycled_model,
+    requests.CycleThinkingLevel: cycled_thinking,
+}
+"""By the frame that asked. The data of others is handed on as it is."""

@@ -1,0 +1,242 @@
+"""What a host says, as frames. Nothing here needs to know what runs."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from polylect.dialects.host_base import Refusal
+from polylect.dialects.omp.frames import commands as requests
+from polylect.dialects.omp.frames import messages
+from polylect.dialects.omp.frames.events import Frame
+from polylect.vocab.answers import LEVELS
+from polylect.vocab.commands import Answer, Authenticate, Configure, Hello, HostReply, OpenSession, Query
+from polylect.vocab.content import Attachment, Image
+from polylect.vocab.events import Ask, HostCall
+
+Requests = list[requests.Request]
+
+
+def pictures(attachments: tuple[Attachment, ...]) -> tuple[messages.Image, ...]:
+    for attachment in attachments:
+        if not isinstance(attachment, Image) or not attachment.data:
+            raise Refusal("omp can attach only pictures; name other files in the text")
+    return tuple(messages.Image(item.data, item.media_type) for item in attachments if isinstance(item, Image))
+
+
+def hello(command: Hello, version: str) -> Requests:
+    """Only 18 hears what a host offers."""
+    offers = command.offers
+    if (offers.get("tools") or offers.get("uri_schemes")) and version != "18":
+        raise Refusal(f"omp {version} has no word for tools that the host runs")
+    said: Requests = []
+    if tools := offers.get("tools"):
+        said.append(_made(requests.SetHostTools, tools=tools))
+    if schemes := offers.get("uri_schemes"):
+        said.append(_made(requests.SetHostUriSchemes, schemes=schemes))
+    return said
+
+
+def authenticate(command: Authenticate, version: str) -> Requests:
+    if version != "18" or not command.method:
+        raise Refusal(f"omp {version} has no word for logging {'in' if command.method else 'out'}")
+    return [requests.Login(command.method)]
+
+
+def open_session(command: OpenSession, version: str) -> requests.Request:
+    match command.how:
+        case "new":
+            return requests.NewSession(command.parent or UNSET)
+        case "load" | "resume":
+            return requests.SwitchSession(command.target)
+    if command.at:
+        return requests.Fork(command.at) if version == "pi" else requests.Branch(command.at)
+    if version == "pi":
+        return requests.Clone()
+    raise Refusal("omp forks a session only at a message of the user's: name it in `at`", "no_entry")
+
+
+# Settings.
+
+
+def configure(command: Configure, version: str, provider: str) -> Requests:
+    """One frame for each setting; `provider` serves the model in use."""
+    said = []
+    for key, value in command.settings.items():
+        if key == "provider" and "model" in command.settings:
+            continue
+        if key not in _SETTINGS or (version == "pi" and key == "interrupt_mode"):
+            raise Refusal(f"omp {version} has no word for the setting {key!r}")
+        if key in _LATER and version != "18":
+            raise Refusal(f"omp {version} has no word for the setting {key!r}")
+        said.append(_SETTINGS[key](value, str(command.settings.get("provider") or provider)))
+    return said
+
+
+def _model(value: Any, provider: str) -> requests.Request:
+    """`provider/name`, where the name may have slashes of its own; or a name of the provider in use."""
+    served_by, slash, name = str(value).partition("/")
+    if not slash:
+        served_by, name = provider, str(value)
+    if not served_by:
+        raise Refusal("omp needs the provider of a model: provider/name", "bad_setting")
+    return requests.SetModel(served_by, name)
+
+
+def _thinking(value: Any, provider: str) -> requests.Request:
+    if value not in LEVELS:
+        raise Refusal(f"omp thinks in levels ({', '.join(LEVELS)}), not {value!r}", "bad_setting")
+    return requests.SetThinkingLevel(value)
+
+
+def _cycle(value: Any, provider: str) -> requests.Request:
+    match value:
+        case "model":
+            return requests.CycleModel()
+        case "thinking":
+            return requests.CycleThinkingLevel()
+        case _:
+            raise Refusal(f"omp cannot cycle {value!r}")
+
+
+def _set(shape: type[requests.Request], field: str) -> Callable[[Any, str], requests.Request]:
+    return lambda value, provider: _made(shape, **{field: value})
+
+
+def _made(shape: type[requests.Request], **fields: Any) -> requests.Request:
+    wire = {renamed: fields[name] for name, renamed in _renamed(shape) if name in fields}
+    try:
+        return msgspec.convert({**wire, "type": shape.__struct_config__.tag}, shape)
+    except msgspec.ValidationError as error:
+        raise Refusal(f"omp cannot say this setting: {error}", "bad_setting") from None
+
+
+def _renamed(shape: type[requests.Request]) -> list[tuple[str, str]]:
+    return [(field.name, field.encode_name) for field in msgspec.structs.fields(shape)]
+
+
+_LATER = ("todos", "fast", "agent_events", "event_filter")
+_SETTINGS: dict[str, Callable[[Any, str], requests.Request]] = {
+    "model": _model,
+    "thinking": _thinking,
+    "cycle": _cycle,
+    "name": _set(requests.SetSessionName, "name"),
+    "steering_mode": _set(requests.SetSteeringMode, "mode"),
+    "follow_up_mode": _set(requests.SetFollowUpMode, "mode"),
+    "interrupt_mode": _set(requests.SetInterruptMode, "mode"),
+    "auto_compaction": _set(requests.SetAutoCompaction, "enabled"),
+    "auto_retry": _set(requests.SetAutoRetry, "enabled"),
+    "todos": _set(requests.SetTodos, "phases"),
+    "fast": _set(requests.SetFastMode, "enabled"),
+    "agent_events": _set(requests.SetSubagentSubscription, "level"),
+    "event_filter": _set(requests.SetEventFilter, "events"),
+}
+
+
+# Questions.
+
+
+def query(command: Query, version: str) -> Requests:
+    ask = _QUERIES.get((command.what, version)) or _QUERIES.get((command.what, ""))
+    if ask is None:
+        raise Refusal(f"omp {version} cannot be asked for {command.what!r}")
+    return [ask(command.args)]
+
+
+def _asking(shape: type[requests.Request], **names: str) -> Callable[[dict[str, Any]], requests.Request]:
+    """`names` tells which field of the frame an argument of ours fills."""
+
+    def asked(args: dict[str, Any]) -> requests.Request:
+        filled = {field: args[name] for name, field in names.items() if args.get(name) not in (None, "")}
+        return _made(shape, **filled)
+
+    return asked
+
+
+_messages = _asking(requests.GetMessages)
+_page = _asking(requests.GetMessagesPage, cursor="cursor", limit="limit")
+
+_QUERIES: dict[tuple[str, str], Callable[[dict[str, Any]], requests.Request]] = {
+    ("state", ""): _asking(requests.GetState),
+    ("messages", ""): _messages,
+    ("messages", "18"): lambda args: (_page if args.keys() & {"cursor", "limit"} else _messages)(args),
+    ("last_text", ""): _asking(requests.GetLastAssistantText),
+    ("models", ""): _asking(requests.GetAvailableModels),
+    ("stats", ""): _asking(requests.GetSessionStats),
+    ("cost", ""): _asking(requests.GetSessionStats),
+    ("export", ""): _asking(requests.ExportHtml, path="output_path"),
+    ("fork_points", ""): _asking(requests.GetBranchMessages),
+    ("fork_points", "pi"): _asking(requests.GetForkMessages),
+    ("queue", "13"): _asking(requests.GetQueue),
+    ("commands", "pi"): _asking(requests.GetCommands),
+    ("commands", ""): _asking(requests.GetAvailableCommands),
+    ("context", "18"): _asking(requests.GetState),
+    ("agents", "18"): _asking(requests.GetSubagents),
+    ("agent_messages", "18"): _asking(requests.GetSubagentMessages, agent="subagent_id"),
+    ("login_methods", "18"): _asking(requests.GetLoginProviders),
+    ("thinking_levels", "18"): _asking(requests.GetAvailableThinkingLevels),
+    ("entries", "18"): _asking(requests.GetEntries, since="since"),
+}
+"""By what is asked and, where versions differ, by the version. Some of 13's are additions that omp itself refuses."""
+
+
+# Answers.
+
+
+def answer(command: Answer, ask: Ask) -> requests.ExtensionUIResponse:
+    """A no to anything but a confirmation closes the dialog."""
+    reason: str | UnsetType = command.reason or UNSET
+    match command.verdict, ask.kind:
+        case "allow", "confirm":
+            return requests.ExtensionUIResponse(command.ask, confirmed=command.value is not False)
+        case "deny", "confirm":
+            return requests.ExtensionUIResponse(command.ask, confirmed=False, reason=reason)
+        case (("allow" | "deny"), "permission") if label := _decision(command, ask):
+            return requests.ExtensionUIResponse(command.ask, value=label, reason=reason)
+        case "allow", _:
+            return requests.ExtensionUIResponse(command.ask, value=_chosen(command.value, ask))
+        case _:
+            return requests.ExtensionUIResponse(command.ask, cancelled=True, reason=reason)
+
+
+def _decision(command: Answer, ask: Ask) -> str:
+    """The option that means it, if there is one."""
+    wanted = "reject_once" if command.verdict == "deny" else "allow_always" if command.always else "allow_once"
+    return next((option.label for option in ask.options if option.kind == wanted), "")
+
+
+def _chosen(value: Any, ask: Ask) -> str:
+    """Options are known by their label on this wire."""
+    first = value[0] if isinstance(value, list | tuple) and value else value
+    labels = {option.id: option.label for option in ask.options}
+    if first is None and labels:
+        return next(iter(labels.values()))
+    return labels.get(str(first), str(first)) if first is not None else ""
+
+
+def host_reply(command: HostReply, call: HostCall) -> Frame:
+    if call.method == "uri":
+        if command.error:
+            return requests.HostUriResult(command.call, is_error=True, error=command.error)
+        found = command.result if isinstance(command.result, dict) else {"content": command.result}
+        kind = found.get("contentType") or UNSET
+        return requests.HostUriResult(command.call, content=_as_text(found.get("content")), content_type=kind)
+    if command.partial:
+        return requests.HostToolUpdate(command.call, _outcome(command.result))
+    if command.error:
+        return requests.HostToolResult(command.call, _outcome(command.error), is_error=True)
+    failed = isinstance(command.result, dict) and command.result.get("isError") is True
+    return requests.HostToolResult(command.call, _outcome(command.result), is_error=failed or UNSET)
+
+
+def _outcome(result: Any) -> messages.ToolOutcome:
+    content = result.get("content") if isinstance(result, dict) else None
+    try:
+        return messages.ToolOutcome(msgspec.convert(content, list[messages.Shown]))
+    except msgspec.ValidationError:
+        return messages.ToolOutcome([messages.Text(_as_text(result))])
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

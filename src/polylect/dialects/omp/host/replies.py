@@ -1,0 +1,205 @@
+"""Responses: whose they are, what they mean, and when a command of ours is answered."""
+
+from collections import Counter
+from typing import Any
+
+from msgspec import Struct
+
+from polylect.dialects.omp.frames import commands as requests
+from polylect.dialects.omp.host import answers as host_answers
+from polylect.dialects.omp.host.answers import READS, Read
+from polylect.dialects.omp.host.decode import EventReader
+from polylect.dialects.omp.host.fields import Found, flag, text
+from polylect.dialects.omp.host.messages import shell_of
+from polylect.vocab import events as e
+from polylect.vocab.answers import SessionOpened
+from polylect.vocab.content import Failure
+
+_OPENINGS = (requests.NewSession, requests.SwitchSession, requests.Branch, requests.Fork, requests.Clone)
+_SETTINGS = (
+    requests.SetModel, requests.CycleModel, requests.SetThinkingLevel, requests.CycleThinkingLevel,
+    requests.SetSessionName,
+)  # fmt: skip
+"""What became of these is told by the state: levels are clamped without a word."""
+
+_BUSY = "Agent is already processing"
+"""How omp refuses a prompt while a run lasts, which may be longer than it says."""
+_MOST_EARLY = 5
+
+
+class Asked(Struct):
+    """A command and how many responses are still to come for it. Without a ref nobody waits for its answer."""
+
+    ref: str = ""
+    session: str = ""
+    left: int = 1
+    data: Any = None
+    failure: Failure | None = None
+
+
+class _Expected(Struct, frozen=True):
+    frame: requests.Request
+    asked: Asked
+    read: Read
+
+
+class Replies:
+    def __init__(self, reader: EventReader, version: str) -> None:
+        self._reader = reader
+        self._runs = reader.runs
+        self._version = version
+        self._expected: dict[str, _Expected] = {}
+        self._refused: set[str] = set()
+        """Prompts that failed before they were acknowledged: omp 13 says both, in this order."""
+        self.state: Found | None = None
+        """A state that the engine has just told."""
+        self.to_ask: list[tuple[requests.Request, Asked]] = []
+        """What has to be asked before a command is answered."""
+        self.too_early: list[str] = []
+        """Prompts that were held back, and came too early all the same."""
+        self._early: Counter[str] = Counter()
+        self.not_taken: list[str] = []
+        """Prompts that were refused and so have no turn."""
+
+    def expect(self, id: str, frame: requests.Request, asked: Asked, read: Read | None = None) -> None:
+        self._expected[id] = _Expected(frame, asked, read or READS.get(type(frame), host_answers.raw))
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._expected
+
+    @property
+    def asks_state(self) -> bool:
+        return any(isinstance(expected.frame, requests.GetState) for expected in self._expected.values())
+
+    def take(self, found: Found) -> list[e.Event]:
+        id, success = found.get("id"), flag(found, "success")
+        if not isinstance(id, str):
+            id = "" if success else self._blamed(text(found, "command"))
+        expected = self._expected.pop(id, None)
+        failure = None if success else _failure(found)
+        if expected is None:
+            return self._unexpected(id, found, failure)
+        data = found.get("data")
+        if isinstance(expected.frame, requests.Prompt | requests.AbortAndPrompt):
+            return self._prompted(id, expected, data if isinstance(data, dict) else {}, failure)
+        return self._answered(expected, data if isinstance(data, dict) else {}, failure)
+
+    def _blamed(self, command: str) -> str:
+        """Whose failure it is if it has no id. omp 13 does one thing after the other, so that is the oldest."""
+        named = [id for id, expected in self._expected.items() if _name(expected.frame) == command]
+        if named or command != "parse" or self._version != "13":
+            return named[0] if named else ""
+        slow = (requests.Bash,)
+        quick = [id for id, expected in self._expected.items() if not isinstance(expected.frame, slow)]
+        return next(iter([*quick, *self._expected]), "")
+
+    def _unexpected(self, id: str, found: Found, failure: Failure | None) -> list[e.Event]:
+        command, data = text(found, "command"), found.get("data")
+        if failure and id and (id == self._runs.turn or id in self._runs.sent):
+            return self._runs.result(id, e.TurnEnded("error", failure=failure))
+        if id in self._refused:
+            self._refused.discard(id)
+            return []
+        if command == "get_state" and not failure and isinstance(data, dict):
+            self.state = data
+        if id:
+            return [e.Reply(id, data, failure)]
+        return [e.Failed(failure)] if failure else []
+
+    def _prompted(self, turn: str, expected: _Expected, data: Found, failure: Failure | None) -> list[e.Event]:
+        frame, asked = expected.frame, expected.asked
+        if failure:
+            return self._refuse(turn, asked, failure)
+        reply = _reply(asked)
+        if data.get("agentInvoked") is False:
+            return [*reply, *self._runs.result(turn, e.TurnEnded("end"))]
+        if turn in self._runs.sent:
+            self._runs.accepted.add(turn)
+            words = frame.message if isinstance(frame, requests.Prompt | requests.AbortAndPrompt) else ""
+            if self._version == "pi" or words.startswith("/"):  # extensions may deal with it by themselves
+                self._runs.maybe_over()
+        return reply
+
+    def _refuse(self, turn: str, asked: Asked, failure: Failure) -> list[e.Event]:
+        """Somebody waits for the answer, or was told that the prompt waits and now hears its end."""
+        self._runs.drop(turn)
+        self._refused.add(turn)
+        if not asked.ref:
+            if failure.message.startswith(_BUSY) and self._early[turn] < _MOST_EARLY:
+                self._early[turn] += 1
+                self.too_early.append(turn)
+                return []
+            return [e.TurnEnded("error", failure=failure, turn=turn)]
+        self.not_taken.append(turn)
+        asked.failure = failure
+        return _reply(asked)
+
+    def _answered(self, expected: _Expected, data: Found, failure: Failure | None) -> list[e.Event]:
+        frame, asked = expected.frame, expected.asked
+        follows = self._meaning(frame, asked, data, failure)
+        try:
+            value = None if failure else self._value(expected, data)
+        except ValueError as error:
+            value, failure = None, Failure("malformed", f"the engine's answer makes no sense: {error}", "engine")
+        asked.data = asked.data if value is None else value
+        asked.failure = asked.failure or failure
+        asked.left -= 1
+        return [*_reply(asked), *follows] if asked.left == 0 else follows
+
+    def _value(self, expected: _Expected, data: Found) -> Any:
+        opened = expected.asked.data
+        match expected.frame:
+            case requests.Bash(command):
+                return shell_of(data, command)
+            case requests.GetState() if isinstance(opened, SessionOpened):
+                state = host_answers.state(data)
+                return SessionOpened(state.session, state.file, opened.text, opened.cancelled)
+            case frame if isinstance(frame, _OPENINGS):
+                return SessionOpened("", text=text(data, "text"), cancelled=flag(data, "cancelled"))
+            case _:
+                return expected.read(data)
+
+    def _meaning(self, frame: requests.Request, asked: Asked, data: Found, failure: Failure | None) -> list[e.Event]:
+        """What follows for everybody else from a command of ours."""
+        match frame:
+            case requests.GetState() if not failure:
+                self.state = data
+            case requests.Abort():
+                self._runs.maybe_over()
+            case requests.Compact():
+                return self._compacted(data, failure)
+            case _ if failure:
+                pass
+            case _ if isinstance(frame, _OPENINGS):
+                return self._opened(asked, data)
+            case _ if isinstance(frame, _SETTINGS):
+                self._reader.curious = True
+        return []
+
+    def _opened(self, asked: Asked, data: Found) -> list[e.Event]:
+        """A run that was cut off by it ends without a word. Which session it is has to be asked for."""
+        asked.left += 1
+        self.to_ask.append((requests.GetState(), asked))
+        return [] if flag(data, "cancelled") else self._runs.finish()
+
+    def _compacted(self, data: Found, failure: Failure | None) -> list[e.Event]:
+        """Engines stop what runs before they compact, without a word, and most say nothing about this either."""
+        if failure:
+            self._runs.doubt()
+            return []
+        ended = self._runs.finish()
+        if self._reader.compacted:
+            return ended
+        return [*ended, e.CompactionStarted("manual"), self._reader.compaction(data, {})]
+
+
+def _reply(asked: Asked) -> list[e.Event]:
+    return [e.Reply(asked.ref, asked.data, asked.failure, session=asked.session)] if asked.ref else []
+
+
+def _failure(found: Found) -> Failure:
+    return Failure(text(found, "code") or "refused", text(found, "error") or "the engine refused it", "engine")
+
+
+def _name(frame: requests.Request) -> str:
+    return str(type(frame).__struct_config__.tag)

@@ -1,0 +1,1 @@
+"""What the engine does for each command of a host that is not a prompt."""

@@ -1,0 +1,62 @@
+"""Compactions by hand: each is alone, and they come one after another."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from polylect.engine.commands.background import LATER, attempted
+from polylect.engine.turn.compaction import CANCELLED
+from polylect.vocab.commands import Compact
+from polylect.vocab.content import Failure
+
+if TYPE_CHECKING:
+    from polylect.engine.engine import Engine
+
+
+class Compacts:
+    """Turns may be stopped for one, the next ones too; whatever else has to be alone is waited for."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._waiting: deque[Compact] = deque()
+
+    def take(self, command: Compact) -> Failure | None:
+        turns = self._engine.turns
+        if not turns.busy:
+            return self._begin(command)
+        if command.busy == "refuse":
+            return Failure("busy", "a turn is running: stop it first, or wait for its end", "host", retryable=True)
+        self._waiting.append(command)
+        turns.drop(queued=False)
+        if turns.running:
+            turns.stop(keep=True)
+        turns.afterwards(self._next)
+        return LATER
+
+    def drop(self) -> None:
+        """End what waits."""
+        waiting, self._waiting = self._waiting, deque()
+        for command in waiting:
+            self._engine.reply(command, failure=Failure("cancelled", CANCELLED, "host"))
+
+    def _next(self) -> None:
+        if self._waiting and self._engine.turns.busy:  # another one came first
+            self._engine.turns.afterwards(self._next)
+        elif self._waiting:
+            command = self._waiting.popleft()
+            self._engine.reply(command, failure=attempted(self._begin, command))
+
+    def _begin(self, command: Compact) -> Failure | None:
+        engine = self._engine
+        if not engine.agent.compactor.possible():
+            return Failure("nothing", "there is nothing to compact: the conversation is short", "host")
+        if why := engine.agent.meter.used_up():
+            return Failure("budget", f"a summary would cost more, and {why}", "host")
+        engine.agent.session.lapse()
+        engine.turns.occupy(engine.agent.compactor.by_hand(engine.emit, command.instructions))
+        return None
+
+
+def compact(engine: Engine, command: Compact) -> Failure | None:
+    return engine.compacts.take(command)

@@ -1,0 +1,248 @@
+"""What the host can do for the engine, and what it is told of the engine in return."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from polylect.engine.commands.background import LATER
+from polylect.engine.commands.slash import Slash
+from polylect.engine.host_hooks import MOMENTS, HostHooks, read_table
+from polylect.engine.subagents.personas import GENERAL
+from polylect.engine.tools.host_tools import HostTool, RemoteTool
+from polylect.vocab.answers import CommandCard, ServerCard
+from polylect.vocab.commands import Hello, HostReply, HostSays
+from polylect.vocab.content import Failure, Server
+from polylect.vocab.events import CostChanged, Notice, SettingChanged
+from polylect.vocab.tool_names import is_reserved
+from polylect.wire.lazy_regex import pattern
+
+if TYPE_CHECKING:
+    from polylect.engine.engine import Engine
+
+SERVERS_BOUND = 20.0
+"""Seconds that the servers inside a host have to come up before it is answered all the same."""
+
+
+_CONDITIONS: dict[str, Literal["connected", "failed", "pending", "disabled"]] = {
+    "ready": "connected",
+    "failed": "failed",
+    "connecting": "pending",
+    "disabled": "disabled",
+}
+
+
+_TOOL = pattern(r"[A-Za-z0-9_-]{1,64}")
+_SCHEME = pattern(r"[A-Za-z][A-Za-z0-9+.-]*")
+
+
+class HostScheme(Struct, frozen=True):
+    """Addresses that the host can read begin with it. Nothing asks for them yet."""
+
+    scheme: str
+
+
+class Offered(Struct, frozen=True):
+    """What a `Hello` offers: each part of it stands in the place of what was offered before."""
+
+    hooks: dict[str, Any] | UnsetType | None = UNSET
+    servers: tuple[str, ...] | UnsetType = UNSET
+    tools: tuple[HostTool, ...] | UnsetType = UNSET
+    uri_schemes: tuple[str | HostScheme, ...] = ()
+
+
+class Offers:
+    """What is offered now, and the settings that a host which has said hello knows."""
+
+    def __init__(self, engine: Engine, places: tuple[str, ...]) -> None:
+        self.slash = Slash(engine, places)
+        self._engine = engine
+        self._extensions: Sequence[CommandCard] = ()
+        self._tools: set[str] = set()
+        self._servers: set[str] = set()
+        self._early: list[Server] = []
+        """Servers inside the host that were named before it could be spoken to."""
+        self._told: dict[str, Any] | None = None
+        self._changed = asyncio.Event()
+        self._work: set[asyncio.Task[None]] = set()
+
+    @property
+    def greeted(self) -> bool:
+        """The host has said hello, and hears of tools as they come and go."""
+        return self._told is not None
+
+    def commands(self) -> list[CommandCard]:
+        """Every slash command there is."""
+        own = {card.name: card for card in self.slash.cards()}
+        return list((own | {card.name: card for card in self._extensions}).values())
+
+    def servers(self) -> list[ServerCard]:
+        return [
+            ServerCard(one.name, _CONDITIONS[one.status], one.tools, one.reason, one.transport)
+            for one in self._status()
+        ]
+
+    def take(self, command: Hello) -> Failure | None:
+        try:
+            offered = msgspec.convert(command.offers, Offered)
+            table = read_table(offered.hooks) if offered.hooks is not UNSET else None
+        except ValueError as error:
+            return Failure("bad_offer", f"what the host offers cannot be used: {error}", "host")
+        if fault := _misnamed(offered) or self._take_tools(offered.tools):
+            return Failure("bad_offer", fault, "host")
+        if table is not None:
+            self._hooks().table = table
+            if never := sorted(table.keys() - {*MOMENTS}):
+                self._engine.emit(Notice(f"Hooks of the host are never asked here at: {', '.join(never)}", "warning"))
+        first, self._told = self._told is None, self._told or {}
+        if first:
+            self._start(self._learn_commands())
+            self.tell_cost()
+        self.renew()
+        self._take_servers(offered.servers)
+        if not self._connecting():
+            return None
+        self._start(self._answer(command))
+        return LATER
+
+    def is_early(self, server: Server) -> bool:
+        """One inside a host that has not said hello waits for that."""
+        early = server.transport == "host" and not self.greeted
+        self._early += [server] if early else []
+        return early
+
+    def tell_cost(self) -> None:
+        """What the session has cost before this host had anything to do with it."""
+        session = self._engine.agent.session
+        if self.greeted and session.ledger:
+            self._engine.emit(CostChanged(session.usage, tuple(session.ledger)))
+
+    def renew(self) -> None:
+        """Tell a host that has said hello what it does not know yet."""
+        self._changed.set()
+        if self._told is None:
+            return
+        for key, value in self._facts().items():
+            if self._told.get(key) != value:
+                self._told[key] = value
+                self._engine.emit(SettingChanged(key, value))
+
+    async def close(self) -> None:
+        for task in self._work:
+            task.cancel()
+        if self._work:
+            await asyncio.wait(self._work)
+
+    def _facts(self) -> dict[str, Any]:
+        engine = self._engine
+        return {
+            "cwd": engine.settings.workspace,
+            "tools": list(engine.agent.usable()),
+            "agents": [GENERAL, *sorted(engine.personas)],
+            "skills": list(getattr(engine.agent.tools.get("Skill"), "skills", ())),
+            "commands": self.commands(),
+            "servers": self.servers(),
+        }
+
+    # Taking what is offered.
+
+    def _hooks(self) -> HostHooks:
+        agent = self._engine.agent
+        if not isinstance(agent.hooks, HostHooks):
+            agent.hooks = HostHooks(agent)
+        return agent.hooks
+
+    def _take_tools(self, offered: tuple[HostTool, ...] | UnsetType) -> str:
+        """Why they cannot be taken, if they cannot."""
+        if offered is UNSET:
+            return ""
+        agent = self._engine.agent
+        taken = [tool.name for tool in offered if tool.name in agent.tools and tool.name not in self._tools]
+        if taken:
+            return f"there is a tool {taken[0]} already"
+        for name in self._tools:
+            agent.tools.pop(name, None)
+        self._tools = {tool.name for tool in offered}
+        agent.tools.update((tool.name, RemoteTool(tool, agent)) for tool in offered)
+        return ""
+
+    def _take_servers(self, names: tuple[str, ...] | UnsetType) -> None:
+        early, self._early = self._early, []
+        servers = self._engine.opened() if early or names else self._engine.servers
+        if servers is None:
+            return
+        known = {*self._servers, *(server.name for server in early)}
+        if names is not UNSET:
+            for name in self._servers.difference(names):
+                servers.change(name, "remove")
+            early += [Server(name, "host") for name in dict.fromkeys(names) if name not in known]
+            self._servers = {name for name in names if name in self._servers or name not in known}
+        for server in early:
+            servers.add(server)
+
+    def _connecting(self) -> bool:
+        """A server inside the host is not decided yet."""
+        return any(one.transport == "host" and one.status == "connecting" for one in self._status())
+
+    async def _answer(self, command: Hello) -> None:
+        """A host that has servers takes it that their tools are there once it is answered."""
+        try:
+            async with asyncio.timeout(SERVERS_BOUND):
+                while self._connecting():
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            pass  # it is told of each of them when that is decided
+        self._engine.reply(command)
+
+    def _status(self) -> Sequence[Any]:
+        return self._engine.servers.status() if self._engine.servers else ()
+
+    async def _learn_commands(self) -> None:
+        self._extensions = await self._engine.agent.hooks.commands()
+        self.renew()
+
+    def _start(self, work: Any) -> None:
+        task: asyncio.Task[None] = asyncio.create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+
+
+def _misnamed(offered: Offered) -> str:
+    """What is wrong with a name, if anything: a model's service refuses all that comes with a tool it cannot name."""
+    tools = [tool.name for tool in offered.tools or ()]
+    for name in tools:
+        if not _TOOL.fullmatch(name):
+            return f"{name!r} is no name for a tool: letters, digits, _ and -, at most 64 of them"
+        if is_reserved(name):
+            return f"{name} is a name of the engine's own tools: call yours something else"
+        if tools.count(name) > 1:
+            return f"there are two tools {name}"
+    for scheme in offered.uri_schemes:
+        name = scheme if isinstance(scheme, str) else scheme.scheme
+        if not _SCHEME.fullmatch(name):
+            return f"{name!r} is no scheme of an address"
+    return ""
+
+
+def greet(engine: Engine, command: Hello) -> Failure | None:
+    return engine.offers.take(command)
+
+
+def take_reply(engine: Engine, command: HostReply) -> Failure | None:
+    if engine.agent.host_calls.reply(command):
+        return None
+    return Failure("unknown_call", "nothing is asked of the host under this id: unknown, or answered before", "host")
+
+
+def take_word(engine: Engine, command: HostSays) -> Failure | None:
+    match command.method, command.params:
+        case "mcp_message", {"server_name": str() as name, "message": message}:
+            if engine.servers and engine.servers.hear(name, message):
+                return None
+            return Failure("mcp", f"no MCP server {name!r} inside the host is listened to", "host")
+    return Failure("unsupported", f"this engine does not listen to {command.method!r}", "host")

@@ -1,0 +1,110 @@
+"""Slash commands that a project or a user has written: Markdown files whose text becomes the prompt.
+
+    ---
+    description: Looks for mistakes in a file.
+    argument-hint: <file>
+    ---
+    Review $ARGUMENTS and tell what is wrong.
+
+They are looked for in `.polylect/commands` and `.claude/commands` of the workspace and of the user's home. A project
+may come from anybody: its file that leads out of the project is not read, and takes the place of the user's own only
+where the workspace is trusted. Nor is a file read that the rules keep from being read.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from msgspec import Struct
+
+from polylect.permissions.rules import is_below
+from polylect.system.plain_files import read_resolved
+from polylect.wire.front_matter import split_front
+
+_FOLDERS = (".claude/commands", ".polylect/commands")
+_LARGEST = 256 * 1024
+_MOST_FILES = 1000
+_WORDS = "$ARGUMENTS"
+Fault = Callable[[str], str]
+"""Why the file at a resolved path must not be told to the model; empty if it may be."""
+T = TypeVar("T")
+
+
+class PromptFile(Struct, frozen=True):
+    name: str
+    text: str
+    description: str = ""
+    hint: str = ""
+
+    def filled(self, words: str) -> str:
+        if _WORDS in self.text:
+            return self.text.replace(_WORDS, words)
+        return f"{self.text}\n\nArguments: {words}" if words else self.text
+
+
+class MarkdownFile(Struct, frozen=True):
+    name: str
+    text: str
+    own: bool
+    """Whether it is the user's, not the project's."""
+
+
+def no_fault(path: str) -> str:
+    return ""
+
+
+def find_prompt_files(
+    places: Sequence[str], *, trusted: bool = False, fault: Fault = no_fault
+) -> dict[str, PromptFile]:
+    """All that are in these places, the project's last. One without a word is none."""
+    files = markdown_in(places, _FOLDERS, _LARGEST, fault)
+    parsed = ((file.name, parse(file.name, file.text), file.own) for file in files)
+    return strongest((row for row in parsed if row[1].text), trusted=trusted)
+
+
+def strongest(files: Iterable[tuple[str, T, bool]], *, trusted: bool) -> dict[str, T]:
+    """By name, later ones first; but a project's only takes the place of the user's own where it is trusted."""
+    found: dict[str, T] = {}
+    own: set[str] = set()
+    for name, value, is_own in files:
+        if is_own:
+            own.add(name)
+        if is_own or trusted or name not in own:
+            found[name] = value
+    return found
+
+
+def markdown_in(
+    places: Sequence[str], folders: Sequence[str], largest: int, fault: Fault = no_fault
+) -> Iterator[MarkdownFile]:
+    """The Markdown files in these folders of each place. The last place is the project's, if it is not the only one."""
+    project = places[-1] if places[-1] not in places[:-1] else ""
+    for place, folder in ((place, os.path.join(place, name)) for place in places for name in folders):
+        bound = os.path.realpath(place) if place == project else "/"
+        for file in _names(folder):
+            name, ending = os.path.splitext(file)
+            if ending == ".md" and (text := _read(os.path.join(folder, file), bound, largest, fault)):
+                yield MarkdownFile(name, text, own=place != project)
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))[:_MOST_FILES]
+    except OSError:
+        return []
+
+
+def _read(path: str, bound: str, largest: int, fault: Fault) -> str:
+    real = os.path.realpath(path)
+    if not is_below(real, bound) or fault(real):
+        return ""
+    try:
+        return read_resolved(real, largest).decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def parse(name: str, text: str) -> PromptFile:
+    """Without front matter, all of it is the prompt."""
+    fields, body = split_front(text) if "\n---" in text else ({}, text)
+    return PromptFile(name, body.strip(), fields.get("description", ""), fields.get("argument-hint", ""))

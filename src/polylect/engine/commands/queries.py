@@ -1,0 +1,256 @@
+"""Questions that change nothing, and their answers; vocab/answers.py has a table of both."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any
+
+from polylect import __version__
+from polylect.engine.commands.background import fault
+from polylect.engine.subagents.personas import GENERAL
+from polylect.engine.turn import thinking
+from polylect.engine.turn.compaction import estimate
+from polylect.sessions.replay import Recalled
+from polylect.system.threads import run_in_thread
+from polylect.vocab.answers import (
+    AgentCard,
+    CommandCard,
+    ContextPart,
+    ContextReport,
+    Exported,
+    ForkPoint,
+    Item,
+    Ledger,
+    ModelCard,
+    Queue,
+    ServerCard,
+    SessionCard,
+    State,
+    Stats,
+)
+from polylect.vocab.commands import Query
+from polylect.vocab.content import Failure, Rule
+from polylect.vocab.errors import SessionError
+from polylect.vocab.ports import Library
+
+if TYPE_CHECKING:
+    from polylect.engine.engine import Engine
+
+
+class Refused(Exception):
+    """A question that cannot be answered."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+Args = Mapping[str, Any]
+
+
+def ask(engine: Engine, command: Query) -> None:
+    """Answered at once, or what takes time when it is done; in either case once the host has room for it."""
+    if engine.agent.full():
+        return engine.hold(command)
+    answer = QUERIES.get(command.what)
+    if answer is None:
+        told = f"there is no {command.what!r} to ask for; ask for {', '.join(sorted(QUERIES))}"
+        return engine.reply(command, failure=Failure("unsupported", told, "host"))
+    try:
+        data = answer(engine, command.args)
+    except Exception as error:  # noqa: BLE001  (a question is answered, whatever our own code does)
+        return engine.reply(command, failure=_why_not(error))
+    if isinstance(data, Coroutine):
+        return engine.errands.start(_answer_later(engine, command, data))
+    engine.reply(command, data)
+
+
+async def _answer_later(engine: Engine, command: Query, work: Coroutine[None, None, Any]) -> None:
+    data, failure = None, None
+    try:
+        data = await work
+    except asyncio.CancelledError:
+        failure = Failure("closing", "the engine ended before this was done", "engine")
+    except Exception as error:  # noqa: BLE001  (as above)
+        failure = _why_not(error)
+    engine.reply(command, data, failure)
+
+
+def _why_not(error: Exception) -> Failure:
+    match error:
+        case Refused():
+            return error.failure
+        case SessionError():
+            return Failure("session", str(error), "host")
+        case _:
+            return fault(error)
+
+
+def _state(engine: Engine, args: Args) -> State:
+    """What was set for after the turn at hand counts as set."""
+    (settings, provider), session = engine.changes.planned, engine.agent.session
+    return State(
+        session=session.id,
+        model=settings.model,
+        mode=settings.mode,
+        thinking=thinking.current(settings, engine.changes.info(provider, settings.model)),
+        busy=bool(engine.turns.running),
+        compacting=engine.agent.compactor.running,
+        queued=engine.turns.waiting + len(engine.agent.steers),
+        messages=len(session.messages),
+        name=session.name,
+        provider=provider,
+        card=_card(engine, provider, settings.model),
+        file=session.store.file,
+        steering_mode=settings.steering_mode,
+        follow_up_mode=settings.follow_up_mode,
+        interrupt_mode=settings.interrupt_mode,
+        auto_compaction=settings.auto_compaction,
+        auto_retry=settings.auto_retry,
+    )
+
+
+def _card(engine: Engine, provider: str, name: str) -> ModelCard | None:
+    """What is known of a model, also if nobody lists it."""
+    if not name:
+        return None
+    listed = [card for card in _models(engine, {}) if (card.provider, card.name) == (provider, name)]
+    info = engine.changes.info(provider, name)
+    return (
+        listed[0]
+        if listed
+        else ModelCard(
+            provider,
+            name,
+            window=info.window,
+            max_output=info.max_output,
+            thinking=info.thinking,
+            effort_levels=info.effort_levels,
+            images=info.images,
+        )
+    )
+
+
+def _thinking_levels(engine: Engine, args: Args) -> tuple[str, ...]:
+    settings, provider = engine.changes.planned
+    return thinking.levels(engine.changes.info(provider, settings.model))
+
+
+def _models(engine: Engine, args: Args) -> tuple[ModelCard, ...]:
+    return tuple(engine.agent.models.cards()) if engine.agent.models else ()
+
+
+# The conversation.
+
+
+def _messages(engine: Engine, args: Args) -> tuple[Item, ...]:
+    return engine.agent.session.items()
+
+
+def _last_text(engine: Engine, args: Args) -> str | None:
+    return engine.agent.session.last_text()
+
+
+def _stats(engine: Engine, args: Args) -> Stats:
+    return engine.agent.session.stats()
+
+
+def _cost(engine: Engine, args: Args) -> Ledger:
+    return Ledger(engine.agent.session.usage, tuple(engine.agent.session.ledger))
+
+
+def _queue(engine: Engine, args: Args) -> Queue:
+    return engine.turns.queue
+
+
+def _context(engine: Engine, args: Args) -> ContextReport:
+    """Parts by their length; the whole as the service told it, where it has."""
+    agent = engine.agent
+    system, tools = agent.frame()
+    parts = (
+        ContextPart("system prompt", system),
+        ContextPart("tools", tools),
+        ContextPart("messages", sum(map(estimate, agent.session.context()))),
+    )
+    return ContextReport(agent.compactor.used(), agent.provider.info(agent.settings.model).window, parts)
+
+
+# Sessions.
+
+
+def _fork_points(engine: Engine, args: Args) -> tuple[ForkPoint, ...]:
+    return tuple(Recalled(engine.agent.session.store.entries).fork_points())
+
+
+def _sessions(engine: Engine, args: Args) -> tuple[SessionCard, ...]:
+    return tuple(_library(engine).sessions(str(args.get("cwd") or "")))
+
+
+async def _export(engine: Engine, args: Args) -> Exported:
+    """Long conversations take seconds: control is heard meanwhile (L4)."""
+    library, store = _library(engine), engine.agent.session.store
+    async with engine.errands.threads:
+        return Exported(await run_in_thread(library.export, store, str(args.get("path") or "")))
+
+
+def _library(engine: Engine) -> Library:
+    if engine.agent.library is None:
+        raise Refused(Failure("session", "sessions are not kept here, so there is none to list or to export", "host"))
+    return engine.agent.library
+
+
+# What there is to work with.
+
+
+def _servers(engine: Engine, args: Args) -> tuple[ServerCard, ...]:
+    return tuple(engine.offers.servers())
+
+
+def _commands(engine: Engine, args: Args) -> tuple[CommandCard, ...]:
+    return tuple(engine.offers.commands())
+
+
+def _agents(engine: Engine, args: Args) -> tuple[AgentCard, ...]:
+    return engine.crew.cards
+
+
+def _personas(engine: Engine, args: Args) -> tuple[CommandCard, ...]:
+    """Agents that can be sent to work, and what each is for."""
+    described = [CommandCard(one.name, one.description) for one in engine.personas.values()]
+    return (CommandCard(GENERAL, "For work that no other agent is made for."), *described)
+
+
+def _tools(engine: Engine, args: Args) -> tuple[str, ...]:
+    return tuple(engine.agent.usable())
+
+
+def _rules(engine: Engine, args: Args) -> tuple[Rule, ...]:
+    return tuple(engine.agent.rules)
+
+
+def _version(engine: Engine, args: Args) -> str:
+    return __version__
+
+
+QUERIES: dict[str, Callable[[Engine, Args], Any]] = {
+    "state": _state,
+    "models": _models,
+    "thinking_levels": _thinking_levels,
+    "messages": _messages,
+    "last_text": _last_text,
+    "stats": _stats,
+    "cost": _cost,
+    "queue": _queue,
+    "context": _context,
+    "fork_points": _fork_points,
+    "sessions": _sessions,
+    "export": _export,
+    "servers": _servers,
+    "commands": _commands,
+    "agents": _agents,
+    "personas": _personas,
+    "tools": _tools,
+    "rules": _rules,
+    "version": _version,
+}

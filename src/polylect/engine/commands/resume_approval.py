@@ -1,0 +1,128 @@
+"""A turn that waited for a person when the engine ended goes on when the answer comes."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from polylect.engine.agent import Agent
+from polylect.engine.commands.background import session_failure
+from polylect.engine.tools.script import Script
+from polylect.engine.turn.budget import Meter
+from polylect.engine.turn.calls import Calls
+from polylect.engine.turn.loop import Reason, Turn
+from polylect.sessions.replay import CUT_OFF, owed
+from polylect.sessions.suspension import Given, Suspension, digest
+from polylect.system.threads import run_in_thread
+from polylect.vocab.commands import Answer
+from polylect.vocab.content import Failure, Message, ToolCall, Usage
+from polylect.vocab.entries import Said, TurnOpened
+from polylect.vocab.errors import SessionError
+from polylect.vocab.events import ReplyEnded, StepStarted
+from polylect.vocab.hooks import Opinion
+from polylect.vocab.ports import ToolReturn
+
+if TYPE_CHECKING:
+    from polylect.engine.engine import Engine
+
+_UNKNOWN = Failure("unknown_ask", "nothing is waiting for this answer: unknown, or answered before", "host")
+
+
+def wake(engine: Engine, answer: Answer) -> Failure | None:
+    """On disk before anything is done: an answer counts once, whatever happens then."""
+    agent, session = engine.agent, engine.agent.session
+    if not session.dormant:
+        return _UNKNOWN
+    token = digest(answer.ask)
+    call = next((call for call, waiting in session.dormant.items() if waiting.token == token), "")
+    if not call:
+        return _UNKNOWN
+    if engine.turns.busy:
+        return Failure("busy", "something else is under way: answer again when it has ended", "host", retryable=True)
+    if _now() >= session.dormant[call].until:
+        with suppress(SessionError):
+            session.lapse()
+        return _UNKNOWN
+    try:
+        waiting = session.wake(call)
+    except SessionError as error:
+        return session_failure(error)
+    agent.asks.tokens.add(answer.ask)
+    engine.turns.afterwards(session.mend)  # a turn that is stopped before its first step has closed nothing
+    engine.turns.resume(Woken(agent, waiting, call, answer))
+    return None
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Woken(Turn):
+    """The rest of a turn. What it used before counts."""
+
+    def __init__(self, agent: Agent, waiting: dict[str, Suspension], call: str, answer: Answer) -> None:
+        super().__init__(agent, waiting[call].turn)
+        self._suspended = waiting
+        self._given = {call: Given(answer, waiting[call])}
+
+    def _begin(self) -> None:
+        """Its prompt has had its place in the conversation since it first began."""
+        for entry in reversed(self._agent.session.store.entries):
+            match entry.body:
+                case TurnOpened(turn) if turn == self.id:
+                    return
+                case Said(Message("assistant", usage=usage), turn) if turn == self.id:
+                    self._steps += 1
+                    self._meter.spend(usage or Usage())
+                    self._agent.spent += usage or Usage()
+
+    async def _converse(self) -> Reason:
+        await self._finish_step()
+        self._tell_who_is_gone()
+        return await super()._converse()
+
+    async def _finish_step(self) -> None:
+        """The calls of the reply that the engine ended in: those that waited go on, all others were cut off."""
+        session = self._agent.session
+        try:  # a power cut must not take back that the answer was used
+            await run_in_thread(session.store.sync)
+        except OSError as error:
+            raise SessionError(f"the answer cannot be kept: {error}") from error
+        calls = _Rest(self._agent, self.id, self._meter, self._suspended, self._given)
+        self._say(StepStarted())
+        try:
+            for call in owed(session.messages):
+                calls.announce(call)
+            self._say(ReplyEnded("calls"))
+            await calls.run()
+        finally:
+            await self._close(calls, kept=True)
+
+
+class _Rest(Calls):
+    """What is left to do of a step's calls."""
+
+    def __init__(
+        self, agent: Agent, turn: str, meter: Meter, suspended: dict[str, Suspension], given: dict[str, Given]
+    ) -> None:
+        super().__init__(agent, turn, meter)
+        self._suspended = suspended
+        self._given = given
+
+    async def _run_one(self, call: ToolCall, gated: str = "") -> None:
+        waiting = self._suspended.get(call.call)
+        if waiting is None:
+            return self._finish(call, ToolReturn(CUT_OFF, ok=False), "cancelled", "Cut off")
+        call = replace(call, args=waiting.args)
+        if not isinstance(self._agent.tool(call.name), Script):
+            return self._refuse(call, f"{waiting.told}\nThere is no {call.name} any more.")
+        script = Script(waiting, self._given.get(call.call))
+        wanted, judged = self._judge(script, call.args)
+        if judged.decision == "deny":  # what is asked for was answered when it began
+            return self._finish(
+                call, ToolReturn(f"{waiting.told}\nTool denied: {judged.why}", ok=False), "denied", judged.why
+            )
+        return await self._carry_out(call, script, wanted, Opinion())

@@ -1,0 +1,206 @@
+"""Changing settings while the engine runs: at once where that can be, else when the turn at hand has ended."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from polylect.engine.agent import Agent
+from polylect.engine.commands.configure import SWITCHES, BadSetting, configured
+from polylect.engine.settings import Settings
+from polylect.engine.turn import thinking
+from polylect.engine.turn.turns import Turns
+from polylect.vocab.answers import LEVELS, Cycled, ModelCard
+from polylect.vocab.content import Failure
+from polylect.vocab.errors import SessionError
+from polylect.vocab.events import Failed, Notice, SettingChanged
+from polylect.vocab.ports import ModelInfo, Provider
+
+_AT_ONCE = ("mode", "name", *SWITCHES)
+_STORED = ("model", "thinking", "effort", "name")
+"""What a session is remembered by."""
+
+
+T = TypeVar("T")
+
+
+class UnknownModel(BadSetting):
+    code = "unknown_model"
+
+
+class Changes:
+    """What the settings are, and what they will be. `idle` waits until nobody in the background uses a provider."""
+
+    def __init__(self, agent: Agent, turns: Turns, idle: Callable[[], Awaitable[object]]) -> None:
+        self._agent = agent
+        self._turns = turns
+        self._idle = idle
+        self._later: list[dict[str, Any]] = []
+        self._leaving: set[asyncio.Task[None]] = set()
+        """Providers that are being closed."""
+
+    @property
+    def planned(self) -> tuple[Settings, str]:
+        """The settings and the provider once everything that waits has been applied."""
+        return self._plan(self._later)
+
+    def take(self, changes: dict[str, Any], *, quiet: bool = False) -> Cycled | None:
+        """Apply these now or later. Raises BadSetting or SessionError, and then nothing has changed.
+
+        What has to wait is told, unless `quiet`.
+        """
+        if "cycle" in changes:
+            return self._cycle(str(changes["cycle"]))
+        _, provider = self.planned
+        changes = self._resolved(changes, provider)
+        self._plan([*self._later, changes])
+        at_once = {key: value for key, value in changes.items() if key in _AT_ONCE or not self._turns.busy}
+        later = {key: value for key, value in changes.items() if key not in at_once}
+        if later and not quiet:
+            self._agent.emit(Notice(f"{', '.join(later)}: will be changed after the current response"))
+        self.apply(at_once)
+        if later:
+            self._later.append(later)
+            self._turns.afterwards(self._catch_up)
+        return None
+
+    def apply(self, changes: dict[str, Any]) -> None:
+        """At once, whatever runs and whatever waits. Raises like `take`."""
+        agent, changes = self._agent, self._resolved(changes, self._agent.provider.name)
+        settings, name = self._plan([changes])
+        provider = self._opened(name)
+        self._remember(changes, settings, name)
+        before, old = agent.abilities(), agent.provider
+        agent.settings, agent.provider = settings, provider
+        if old is not provider:
+            self._let_go(old)
+        if (able := agent.abilities()) != before:
+            agent.emit(SettingChanged("abilities", able))
+        for key, value in changes.items():
+            if value is not None:
+                agent.emit(
+                    SettingChanged(key, self._level(settings) if key == "thinking" and value in LEVELS else value)
+                )
+
+    async def close(self) -> None:
+        if self._leaving:
+            await asyncio.wait(self._leaving)
+
+    def _catch_up(self) -> None:
+        try:
+            self.apply(self._later.pop(0))
+        except (BadSetting, SessionError) as error:
+            self._agent.emit(Failed(Failure("bad_setting", str(error), "host")))
+
+    def _plan(self, all_changes: Sequence[dict[str, Any]]) -> tuple[Settings, str]:
+        settings, provider = self._agent.settings, self._agent.provider.name
+        for changes in all_changes:
+            provider = str(changes.get("provider") or provider)
+            settings = configured(settings, changes, self.info(provider, str(changes.get("model") or settings.model)))
+        return settings, provider
+
+    def info(self, provider: str, model: str) -> ModelInfo:
+        if provider == self._agent.provider.name:
+            return self._agent.provider.info(model)
+        card = self._card(provider, model)
+        if card is None:
+            return ModelInfo(model)
+        known = (card.window, card.max_output, card.thinking, card.effort_levels, card.images)
+        return ModelInfo(model, *known, priced=bool(card.prices) and None not in card.prices[:2])
+
+    def _level(self, settings: Settings) -> str:
+        return thinking.current(settings, self._agent.provider.info(settings.model))
+
+    # Names and models.
+
+    def _resolved(self, changes: dict[str, Any], here: str) -> dict[str, Any]:
+        """With the name trimmed, and with the provider of a model where that is another one."""
+        if isinstance(name := changes.get("name"), str):
+            changes = {**changes, "name": name.strip()}
+            if not name.strip():
+                raise BadSetting("Session name cannot be empty")
+        model, provider = changes.get("model"), changes.get("provider")
+        if not isinstance(model, str) or not model:
+            return changes
+        if provider:
+            if self._agent.models and not self._card(str(provider), model):
+                raise UnknownModel(f"Model not found: {provider}/{model}")
+            return changes
+        return {**changes, **self._found(model, here)}
+
+    def _found(self, model: str, here: str) -> dict[str, str]:
+        """A model by its name, or by its provider's and its own; any other is for the provider in use to know."""
+        provider, slash, name = model.partition("/")
+        if self._card(here, model) or not slash:
+            return {}
+        if self._card(provider, name):
+            return {"model": name, "provider": provider} if provider != here else {"model": name}
+        if provider != here and any(card.provider == provider for card in self._cards()):
+            raise UnknownModel(f"Model not found: {model}")
+        return {}
+
+    def _cards(self) -> Sequence[ModelCard]:
+        return self._agent.models.cards() if self._agent.models else ()
+
+    def _card(self, provider: str, model: str) -> ModelCard | None:
+        return next((card for card in self._cards() if (card.provider, card.name) == (provider, model)), None)
+
+    def _opened(self, name: str) -> Provider:
+        if name == self._agent.provider.name:
+            return self._agent.provider
+        try:
+            if self._agent.models is None:
+                raise LookupError(f"there is no provider {name!r} here")
+            return self._agent.models.open(name)
+        except LookupError as error:
+            raise UnknownModel(str(error.args[0] if error.args else error)) from None
+
+    def _let_go(self, provider: Provider) -> None:
+        """Closed as soon as no agent in the background speaks with it any more."""
+
+        async def leave() -> None:
+            await self._idle()
+            with suppress(Exception):
+                await provider.close()
+
+        task = asyncio.create_task(leave())
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+
+    def _remember(self, changes: dict[str, Any], settings: Settings, provider: str) -> None:
+        session = self._agent.session
+        told = {key: changes[key] for key in _STORED if changes.get(key) is not None}
+        if "model" in told:
+            told["model"] = f"{provider}/{settings.model}"
+        if told := {key: value for key, value in told.items() if session.settings.get(key) != value}:
+            session.configure(told)
+
+    # One after the other.
+
+    def _cycle(self, what: str) -> Cycled | None:
+        """Go on to the next; none if there is only one."""
+        settings, provider = self.planned
+        match what:
+            case "thinking":
+                info = self.info(provider, settings.model)
+                level = _after(thinking.current(settings, info), thinking.levels(info))
+                if level is None:
+                    return None
+                self.take({"thinking": level})
+                return Cycled(thinking=level)
+            case "model":
+                named = {(card.provider, card.name): card for card in self._cards()}
+                following = _after((provider, settings.model), tuple(named))
+                if following is None or len(named) < 2:
+                    return None
+                self.take({"model": following[1], "provider": following[0]})
+                settings, provider = self.planned
+                return Cycled(named[following], thinking.current(settings, self.info(provider, settings.model)))
+        raise BadSetting(f"there is no next {what!r}; there is a next model and a next thinking")
+
+
+def _after(one: T, many: Sequence[T]) -> T | None:
+    """The next in turn; the first if this is none of them."""
+    if one in many:
+        return many[(many.index(one) + 1) % len(many)]
+    return many[0] if many else None

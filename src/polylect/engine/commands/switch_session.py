@@ -1,0 +1,233 @@
+"""Going on in another session, and going back to what files were."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+from polylect.engine.commands.background import LATER, fault
+from polylect.engine.commands.configure import BadSetting
+from polylect.engine.turn import thinking
+from polylect.sessions.folder import LONG
+from polylect.sessions.replay import Recalled
+from polylect.sessions.session import Session
+from polylect.sessions.store import MemoryStore
+from polylect.system.threads import run_in_thread
+from polylect.vocab.answers import SessionOpened
+from polylect.vocab.commands import OpenSession, Prompt, Rewind
+from polylect.vocab.content import Failure
+from polylect.vocab.errors import SessionError
+from polylect.vocab.events import PlanChanged, SettingChanged
+from polylect.vocab.ports import Library, Store
+
+if TYPE_CHECKING:
+    from polylect.engine.engine import Engine
+
+T = TypeVar("T")
+
+
+def open_session(engine: Engine, command: OpenSession, *, keep: bool = False) -> Failure | None:
+    """What runs is stopped once the other session is there, and what waits is dropped, or with `keep` goes along; until
+    then nothing changes."""
+    if problem := _problem(engine, command):
+        return problem
+    if _is_long(engine, command):
+        engine.held = list(engine.held or ())
+        engine.errands.start(_read_and_switch(engine, command, keep=keep))
+        return LATER
+    try:
+        session = _session(engine, command)
+    except SessionError as error:
+        return Failure("session", str(error), "host")
+    _switch(engine, command, session, keep=keep)
+    return LATER
+
+
+def _switch(engine: Engine, command: OpenSession, session: Session, *, keep: bool) -> None:
+    engine.held = list(engine.held or ())
+    waiting = engine.turns.hand_over() if keep else []
+    engine.turns.drop()
+    engine.turns.alone(_enter(engine, command, session, waiting))
+
+
+def _is_long(engine: Engine, command: OpenSession) -> bool:
+    """As far as the library can tell before it opens one."""
+    weigh: Callable[[str], int] = getattr(engine.agent.library, "weight", lambda target: 0)
+    return command.how != "new" and weigh(command.target or engine.agent.session.id) > LONG
+
+
+async def _read_and_switch(engine: Engine, command: OpenSession, *, keep: bool) -> None:
+    """In a thread: whoever speaks is heard while a long log is read (L4), and what runs goes on."""
+    reading = asyncio.create_task(run_in_thread(_session, engine, command))
+    try:
+        session = await asyncio.shield(reading)
+    except asyncio.CancelledError:
+        reading.add_done_callback(lambda read: _let_go(engine, read))
+        raise
+    except Exception as error:  # noqa: BLE001  (it is answered, whatever our own code does)
+        known = isinstance(error, SessionError)
+        engine.reply(command, failure=Failure("session", str(error), "host") if known else fault(error))
+        return engine.release()
+    _switch(engine, command, session, keep=keep)
+
+
+def _let_go(engine: Engine, read: asyncio.Task[Session]) -> None:
+    """Nobody goes on in it any more."""
+    if not read.cancelled() and not read.exception() and read.result() is not engine.agent.session:
+        read.result().store.close()
+
+
+def _problem(engine: Engine, command: OpenSession) -> Failure | None:
+    workspace = engine.settings.workspace
+    if path := next((path for path in (command.cwd, command.target) if "\0" in path), ""):
+        return Failure("session", f"{path!r} is no path: it holds a NUL", "host")
+    if command.cwd and _real(workspace, command.cwd) != workspace:
+        return Failure("session", f"this engine works in {workspace}; for another folder start another one", "host")
+    if command.folders or command.servers:
+        return Failure("unsupported", "folders and servers are added by commands of their own", "host")
+    if engine.agent.library is None and command.how != "new":
+        return Failure("session", "sessions are not kept here, so there is no other one to go to", "host")
+    return None
+
+
+def _session(engine: Engine, command: OpenSession) -> Session:
+    """Raises SessionError, and then nothing has changed."""
+    agent = engine.agent
+    if agent.library is None:
+        return Session(MemoryStore("", agent.new_id()))
+    current = agent.session.store
+    there = not command.target or _is(engine, current, command.target)
+    if command.how in ("resume", "load") and command.target and there:
+        return agent.session
+    store = _opened(agent.library, command, current if there else None)
+    try:
+        return Session(store)
+    except BaseException:
+        store.close()
+        raise
+
+
+def _opened(library: Library, command: OpenSession, current: Store | None) -> Store:
+    match command.how:
+        case "new":
+            return library.create(command.parent)
+        case "resume" | "load":
+            return library.resume(command.target)
+        case "fork" if current:
+            return library.fork(current, command.at)
+        case "fork":
+            other = library.resume(command.target)
+            try:
+                return library.fork(other, command.at)
+            finally:
+                other.close()
+
+
+def _is(engine: Engine, store: Store, target: str) -> bool:
+    """A session's id, its log or its folder; or the latest, if that is this one."""
+    workspace, library = engine.settings.workspace, engine.agent.library
+    if target == "latest" and library:
+        return next((card.id for card in library.sessions(workspace)), "") == store.session
+    places = (store.file, os.path.dirname(store.file)) if store.file else ()
+    return target == store.session or _real(workspace, target) in map(os.path.realpath, places)
+
+
+def _real(workspace: str, path: str) -> str:
+    """Paths are about the workspace, whatever folder the process was started in and whether that is still there."""
+    return os.path.realpath(os.path.join(workspace, os.path.expanduser(path)))
+
+
+async def _enter(engine: Engine, command: OpenSession, session: Session, waiting: list[Prompt]) -> None:
+    opened, failure = None, None
+    try:
+        opened = await _entered(engine, command, session, waiting)
+    except Exception as error:  # noqa: BLE001  (else what is held would never be heard)
+        failure = fault(error)
+    engine.turns.afterwards(lambda: engine.reply(command, opened, failure))
+    engine.turns.afterwards(engine.release)
+
+
+async def _entered(engine: Engine, command: OpenSession, session: Session, waiting: list[Prompt]) -> SessionOpened:
+    agent, old = engine.agent, engine.agent.session
+    left = _left_out(old, command)
+    await _undisturbed(engine.crew.dismiss())  # agents in the background worked for the old session
+    if session is not old:
+        engine.shell.cancel()  # what the user started there is told there, and nowhere else
+        await _undisturbed(engine.shell.finished())
+        for leave in [getattr(tool, "leave_session", None) for tool in list(agent.tools.values())]:
+            if leave:
+                await _undisturbed(leave())
+    engine.turns.drop()
+    engine.turns.end_dropped()
+    engine.turns.drop_steers(keep=False)
+    if agent.todos:
+        engine.emit(PlanChanged(()))
+    agent.enter(session)
+    for prompt in waiting:
+        with suppress(SessionError):
+            session.accept(prompt.turn, old.withdraw(prompt.turn))
+            engine.turns.add(prompt)
+    if old.store is not session.store:
+        with suppress(SessionError):
+            old.lapse()
+        old.store.close()
+    engine.emit(SettingChanged("session", session.id))
+    if session.name != old.name:
+        engine.emit(SettingChanged("name", session.name))
+    restore(engine)
+    engine.offers.tell_cost()
+    return SessionOpened(session.id, session.store.file, left)
+
+
+async def _undisturbed(work: Coroutine[None, None, T]) -> T:
+    """To its end, whoever stops what runs: half of it would be worse than either."""
+    task = asyncio.create_task(work)
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([task])
+    return task.result()
+
+
+def _left_out(old: Session, command: OpenSession) -> str:
+    """The words of the message before which a fork goes its own way."""
+    if command.how != "fork" or not command.at:
+        return ""
+    points = Recalled(old.store.entries).fork_points()
+    return next((point.text for point in points if point.entry == command.at), "")
+
+
+def restore(engine: Engine) -> None:
+    """The model that the session was held with, if it can still be had."""
+    agent = engine.agent
+    info = agent.provider.info(agent.settings.model)
+    now = {"model": f"{agent.provider.name}/{info.name}", "thinking": thinking.current(agent.settings, info)}
+    names = {f"{card.provider}/{card.name}" for card in agent.models.cards()} if agent.models else set()
+    for key, value in now.items():
+        told = agent.session.settings.get(key)
+        if told not in (None, "", value) and (key != "model" or told in names):
+            with suppress(BadSetting, SessionError):
+                engine.changes.apply({key: told})
+
+
+def rewind(engine: Engine, command: Rewind) -> Failure | None:
+    if engine.turns.busy:
+        return Failure("busy", "a turn is running: stop it first, or wait for its end", "host", retryable=True)
+    if not engine.settings.checkpoints:
+        return Failure("checkpoints", "what files were is not kept here: checkpoints are switched off", "host")
+    engine.turns.occupy(_rewind(engine, command))
+    return LATER
+
+
+async def _rewind(engine: Engine, command: Rewind) -> None:
+    work = engine.agent.checkpoints.rewind(command.to, dry_run=command.dry_run)
+    failure, rewound = None, None
+    try:
+        rewound = await _undisturbed(work)
+    except SessionError as error:
+        failure = Failure("session", str(error), "host")
+    except Exception as error:  # noqa: BLE001  (it is answered, whatever our own code does)
+        failure = fault(error)
+    engine.turns.afterwards(lambda: engine.reply(command, rewound, failure))

@@ -1,0 +1,190 @@
+"""Commands of the user's own: run beside any turn, told to the model with the next prompt."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Literal, TextIO
+
+from polylect.engine.agent import Agent
+from polylect.engine.commands.background import LATER
+from polylect.system.search_paths import program_on
+from polylect.vocab.answers import ShellResult
+from polylect.vocab.commands import RunShell
+from polylect.vocab.content import Failure, Rule
+from polylect.vocab.errors import SessionError, ToolError
+from polylect.vocab.events import Notice
+from polylect.vocab.ports import Exit
+from polylect.wire.lazy_regex import pattern
+
+if TYPE_CHECKING:
+    from polylect.engine.engine import Engine
+
+MOST_BYTES = 50 * 1024
+MOST_LINES = 3000
+"""How much of the end of an output is shown."""
+MOST_ON_DISK = 1024 * 1024 * 1024
+"""A command that prints for ever must not fill the disk."""
+_LONGEST = 365 * 24 * 3600.0
+"""Whoever started it can stop it."""
+_ESCAPES = pattern(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_BEGUN = pattern(r"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]*\x1b?)?$")
+_LONGEST_ESCAPE = 1000
+_CONTROLS = pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+Done = Callable[[ShellResult | ToolError | OSError], None]
+
+
+def run_shell(engine: Engine, command: RunShell) -> Failure | None:
+    """Answered when it has ended; nothing waits for it, and it waits for nothing."""
+    if not command.command.strip():
+        return Failure("empty_command", "there is no command to run", "host")
+
+    def done(result: ShellResult | ToolError | OSError) -> None:
+        if isinstance(result, ToolError | OSError):
+            return engine.reply(command, failure=Failure("shell", f"it could not be run: {result}", "user"))
+        # The model is told of it, but never between a call and its result.
+        if engine.turns.running or engine.agent.compactor.running:
+            engine.turns.afterwards(lambda: _keep(engine, result))
+        else:
+            _keep(engine, result)
+        engine.reply(command, result)
+
+    engine.shell.run(command.command, command.ref, done)
+    return LATER
+
+
+def _keep(engine: Engine, result: ShellResult) -> None:
+    try:
+        engine.agent.session.ran(result)
+    except SessionError as error:
+        engine.emit(Notice(f"What a command printed could not be saved: {error}", "warning"))
+
+
+class UserShell:
+    """What the user has started and has not ended. Several commands may run at once."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._running: dict[asyncio.Task[None], str] = {}
+
+    def run(self, command: str, name: str, done: Done) -> None:
+        """`done` hears once what came of it, or why it could not be run."""
+        task = asyncio.create_task(self._see_through(command, done))
+        self._running[task] = name
+        task.add_done_callback(self._running.pop)
+
+    def cancel(self, name: str = "") -> None:
+        """Stop one, or all. Stopping what has stopped is nothing."""
+        for task in [task for task, known in self._running.items() if name in ("", known)]:
+            if not task.cancelling():  # after its first step: one that never began could not say that it has ended
+                asyncio.get_running_loop().call_soon(task.cancel)
+
+    async def finished(self) -> bool:
+        """Waits for all of them. False if there was nothing to wait for."""
+        running = set(self._running)
+        if running:
+            await asyncio.wait(running)
+        return bool(running)
+
+    async def _see_through(self, command: str, done: Done) -> None:
+        agent, output = self._agent, Printed(self._spill)
+        end: Exit | None = None
+        try:
+            end = await agent.processes.run(
+                (_shell(agent.env, agent.settings.workspace), "-c", command),
+                cwd=agent.settings.workspace,
+                env=agent.env,
+                timeout=_LONGEST,
+                on_output=output.add,
+            )
+        except asyncio.CancelledError:
+            pass  # that is how it ends then
+        except (ToolError, OSError) as error:
+            return done(error)
+        finally:
+            output.close()
+        done(output.result(command, end, agent.asks.scrub))
+
+    def _spill(self) -> str:
+        """The model may read what it is told of."""
+        path = self._agent.session.store.spill("")
+        self._agent.rules.add(Rule("path", os.path.dirname(path), write=False))
+        return path
+
+
+class Printed:
+    """What a command has printed, both streams as they came: its end at hand, all of it in a file once that is more."""
+
+    def __init__(self, spill: Callable[[], str]) -> None:
+        self._spill = spill
+        self._decoders = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in ("out", "err")}
+        self._begun = ""
+        """An escape sequence that has not ended."""
+        self._tail = ""
+        self._size = 0
+        self._breaks = 0
+        self._path = ""
+        self._file: TextIO | None = None
+
+    def add(self, stream: Literal["out", "err"], data: bytes) -> None:
+        text = self._begun + self._decoders[stream].decode(data)
+        begun = _BEGUN.search(text, max(0, len(text) - _LONGEST_ESCAPE))
+        self._begun = begun.group() if begun else ""
+        self._take(text.removesuffix(self._begun))
+
+    def close(self) -> None:
+        self._take(self._begun + "".join(decoder.decode(b"", final=True) for decoder in self._decoders.values()))
+        if self._file:
+            with suppress(OSError):
+                self._file.close()
+
+    def result(self, command: str, end: Exit | None, scrub: Callable[[str], str]) -> ShellResult:
+        """Without an end it was cancelled."""
+        return ShellResult(
+            command,
+            output=scrub(_last(self._tail) if self._is_long else self._tail),
+            code=None if end is None else end.code if end.code >= 0 else 128 - end.code,  # as shells count signals
+            cancelled=end is None,
+            truncated=self._is_long,
+            path=self._path,
+            lines=self._breaks + 1 if self._size else 0,
+            size=self._size,
+        )
+
+    @property
+    def _is_long(self) -> bool:
+        return self._size > MOST_BYTES or self._breaks >= MOST_LINES
+
+    def _take(self, text: str) -> None:
+        text = _CONTROLS.sub("", _ESCAPES.sub("", text))
+        was_long = self._is_long
+        self._size += len(text.encode())
+        self._breaks += text.count("\n")
+        self._tail += text
+        if self._is_long:
+            self._keep(text if was_long else self._tail, first=not was_long)
+        if len(self._tail) > 8 * MOST_BYTES:  # cut seldom, so that each character is moved once at most
+            self._tail = self._tail[-MOST_BYTES:]
+
+    def _keep(self, text: str, *, first: bool) -> None:
+        """As far as there is room; what is shown does not depend on it."""
+        with suppress(OSError):
+            if first:
+                self._path = self._spill()
+                self._file = open(self._path, "a", encoding="utf-8")  # noqa: SIM115  (closed with the command)
+            if self._file and self._size <= MOST_ON_DISK:
+                self._file.write(text)
+
+
+def _last(text: str) -> str:
+    """The last lines, or of a line that is too long its last characters."""
+    shown = text.encode()[-MOST_BYTES:].decode(errors="ignore")
+    return "\n".join(shown.split("\n")[-MOST_LINES:])
+
+
+def _shell(env: Mapping[str, str], workspace: str) -> str:
+    return program_on(env.get("PATH", os.defpath), "bash", outside=workspace) or "/bin/sh"

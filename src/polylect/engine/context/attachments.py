@@ -1,0 +1,105 @@
+"""Files and pictures that come with a prompt: read, or refused before anything is stored.
+
+A file that a rule denies to Read is refused as well. The file that was judged is the one that is opened.
+"""
+
+import base64
+import os
+from collections.abc import Sequence
+
+from polylect.engine.commands.prompt_files import Fault, no_fault
+from polylect.engine.context import images
+from polylect.system.plain_files import open_resolved
+from polylect.vocab.content import Attachment, Block, Document, File, Image, Link, Text
+
+MOST_TEXT = 1024 * 1024
+MOST_IMAGE = 5 * 1024 * 1024
+_IMAGE_NAMES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+
+
+class AttachmentError(Exception):
+    """An attachment cannot be taken; the text names it and says why."""
+
+
+def blocks(text: str, attachments: Sequence[Attachment], workspace: str, fault: Fault = no_fault) -> tuple[Block, ...]:
+    """A prompt's words and what came with them, as the model will see them.
+
+    `fault` says why a file must not be told to the model. Raises AttachmentError.
+    """
+    found: list[Block] = [Text(text)] if text else []
+    for attachment in attachments:
+        match attachment:
+            case File(path):
+                found.append(_read(path, workspace, fault))
+            case Link(uri, name):
+                found.append(Text(f"[Attached: {name or uri} ({uri})]"))
+            case Image():
+                found.append(_given(attachment))
+            case _:
+                found.append(attachment)
+    return tuple(found)
+
+
+def _read(path: str, workspace: str, fault: Fault) -> Block:
+    full = os.path.join(workspace, os.path.expanduser(path))
+    data, size = _content(path, full, fault)
+    if media_type := _image_type(path, data):
+        return Image(media_type, base64.b64encode(data).decode())
+    if b"\0" in data[:8192]:
+        return Text(f"[Attached file: {full}, {size} bytes, not text]")
+    if size > MOST_TEXT:
+        told = f"the attached file {path} has {size} bytes; at most {MOST_TEXT} can be attached"
+        raise AttachmentError(f"{told}. Name it in the text instead, and it will be read in parts")
+    try:
+        return Document(full, "text/plain", data.decode())
+    except UnicodeDecodeError:
+        return Text(f"[Attached file: {full}, {size} bytes, not UTF-8 text]")
+
+
+def _given(image: Image) -> Image:
+    """A picture that the host sent along, as what it is: the vendor would refuse anything else."""
+    if not image.media_type.startswith("image/"):
+        raise AttachmentError(
+            f"an attached image has the media type {image.media_type!r}, which is not that of an image"
+        )
+    try:
+        data = base64.b64decode("".join(image.data.split()), validate=True)
+    except ValueError as error:
+        raise AttachmentError(f"an attached image is not valid base64: {error}") from None
+    if not data:
+        raise AttachmentError("an attached image is empty")
+    if media_type := _picture_type("an attached image", data):
+        return Image(media_type, base64.b64encode(data).decode())
+    raise AttachmentError(f"an attached image ({image.media_type}) is not of a kind that can be used")
+
+
+def _content(path: str, full: str, fault: Fault) -> tuple[bytes, int]:
+    """At most as much as an image may have, and the true size. Never waits on a pipe or a device."""
+    try:
+        real = os.path.realpath(full)
+        if why := fault(real):
+            raise AttachmentError(f"the attached file {path} is not read: {why}")
+        with open(open_resolved(real), "rb") as file:
+            data = file.read(MOST_IMAGE + 1)
+            return data, max(os.fstat(file.fileno()).st_size, len(data))  # what the kernel makes up has no size
+    except (OSError, ValueError) as error:  # ValueError: a path that no file can have
+        why = getattr(error, "strerror", None) or str(error)
+        raise AttachmentError(f"the attached file {path} cannot be read: {why}") from None
+
+
+def _image_type(path: str, data: bytes) -> str:
+    """The type by content, whatever the name says."""
+    found = _picture_type(f"the attached image {path}", data)
+    if not found and path.lower().endswith(_IMAGE_NAMES):
+        raise AttachmentError(f"the attached file {path} is not an image of a kind that can be used")
+    return found
+
+
+def _picture_type(what: str, data: bytes) -> str:
+    """Empty if it is no picture. What is not whole is refused, because the vendor would refuse it."""
+    if len(data) > MOST_IMAGE and images.kind_of(data):
+        raise AttachmentError(f"{what} is larger than {MOST_IMAGE} bytes; make it smaller")
+    try:
+        return images.check(data)
+    except images.BadPicture as error:
+        raise AttachmentError(f"{what} {error}") from None

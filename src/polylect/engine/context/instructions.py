@@ -1,0 +1,105 @@
+"""What people and projects want every agent to know: AGENTS.md and CLAUDE.md, and what they include with `@path`.
+
+First the person's own (`polylect/AGENTS.md` in the configuration folder, `~/.claude/CLAUDE.md`), then the project's,
+from the repository's root down to the workspace. A project may come from anybody: it can include its own files only,
+no link leads out of it, and hidden files are left alone. What the rules deny to Read is not told either. The file that
+was judged is the one that is opened.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+from polylect.engine.commands.prompt_files import Fault, no_fault
+from polylect.system.plain_files import read_resolved
+from polylect.system.repository import folders_from_root
+from polylect.wire.lazy_regex import pattern
+
+NAMES = ("AGENTS.md", "CLAUDE.md")
+MOST = 40_000
+"""Characters of one file."""
+MOST_OF_ALL = 120_000
+DEEPEST = 5
+_INCLUDE = pattern(r"(?:^|(?<=\s))@([^\s`]+)")
+_CODE = pattern(r"`[^`]*`")
+_FENCE = pattern(r"\s*(```|~~~)")
+
+
+class Instruction(Struct, frozen=True):
+    """A file that is told to the model, or why it is not."""
+
+    path: str
+    text: str = ""
+    whose: str = "this project"
+    fault: str = ""
+
+
+def instructions(workspace: str, env: Mapping[str, str], fault: Fault = no_fault) -> list[Instruction]:
+    """In the order they are told. Files that are not there are not mentioned; `fault` says why one must not be told."""
+    reading = _Reading(os.path.realpath(env.get("HOME") or os.path.expanduser("~")), fault)
+    settings = env.get("XDG_CONFIG_HOME") or ""
+    settings = settings if os.path.isabs(settings) else os.path.join(reading.home, ".config")
+    for path in (os.path.join(settings, "polylect", "AGENTS.md"), os.path.join(reading.home, ".claude", "CLAUDE.md")):
+        reading.take(path, root="", whose="every project of this person")
+    folders = folders_from_root(os.path.realpath(workspace))
+    for folder in folders:
+        for name in NAMES:
+            reading.take(os.path.join(folder, name), root=folders[0])
+    return reading.found
+
+
+class _Reading:
+    def __init__(self, home: str, fault: Fault) -> None:
+        self.home = home
+        self._fault = fault
+        self.found: list[Instruction] = []
+        self._seen: set[str] = set()
+        self._left = MOST_OF_ALL
+
+    def take(self, path: str, *, root: str, whose: str = "this project", depth: int = 0) -> None:
+        """A file and what it includes; `root` is where it has to lie, if anywhere."""
+        if not os.path.lexists(path):
+            return
+        real = os.path.realpath(path)
+        if real in self._seen:
+            return
+        self._seen.add(real)
+        fault = _obstacle(path, real, root, depth) or self._fault(real)
+        fault = fault or ("there is too much of it already" if not self._left else "")
+        text = "" if fault else _read(real)
+        if text is None:
+            fault, text = "it is not a file that can be read", ""
+        if fault or (text and all(text != other.text for other in self.found)):
+            self._left -= min(self._left, len(text))
+            self.found.append(Instruction(path, text, whose, fault))
+        for included in _includes(text):
+            place = self.home + included[1:] if included.startswith("~/") else included
+            self.take(os.path.join(os.path.dirname(real), place), root=root, whose=whose, depth=depth + 1)
+
+
+def _obstacle(path: str, real: str, root: str, depth: int) -> str:
+    if root and real != root and not real.startswith(root.rstrip("/") + "/"):
+        return f"it leads out of the project, to {real}"
+    if root and (os.path.basename(real).startswith(".") or "/.git/" in real.removeprefix(root)):
+        return "hidden files cannot be included"
+    return "too many files include each other" if depth > DEEPEST else ""
+
+
+def _read(path: str) -> str | None:
+    """The text of a plain file, cut where it is too long."""
+    try:
+        text = read_resolved(path, MOST * 4).decode("utf-8", "replace").strip()
+    except OSError:
+        return None
+    return text if len(text) <= MOST else f"{text[:MOST]}\n[the rest of {path} is left out]"
+
+
+def _includes(text: str) -> Iterator[str]:
+    """Paths after an @, except in code."""
+    fence = ""
+    for line in text.splitlines():
+        if mark := _FENCE.match(line):
+            fence = "" if fence == mark[1] else fence or mark[1]
+        elif not fence:
+            yield from (found.rstrip(".,;:!?)\"'") for found in _INCLUDE.findall(_CODE.sub("", line)))

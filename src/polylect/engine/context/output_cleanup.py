@@ -1,0 +1,34 @@
+"""Less of what a command prints, for the model: what a terminal would have wiped away, and what says nothing."""
+
+from itertools import groupby
+from typing import Literal
+
+from polylect.wire.lazy_regex import pattern
+
+Level = Literal["off", "safe", "full"]
+LEVELS: tuple[Level, ...] = ("off", "safe", "full")
+
+_COLOURS = pattern(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_BLANKS = pattern(r"\n{3,}")
+_MANY = 3
+"""So many equal lines in a row are told as one and a count."""
+
+
+def tidy(text: str, level: Level) -> str:
+    """`safe` leaves out colours, lines that were overwritten, spaces at line ends and runs of empty lines; `full` also
+    repetitions."""
+    if level == "off":
+        return text
+    lines = [_last_said(line).rstrip(" \t") for line in _COLOURS.sub("", text).split("\n")]
+    if level == "full":
+        lines = [told for line, same in groupby(lines) for told in _counted(line, len(list(same)))]
+    return _BLANKS.sub("\n\n", "\n".join(lines))
+
+
+def _last_said(line: str) -> str:
+    """Of a line that was written over and over, as progress bars are: what it said in the end."""
+    return line.rstrip("\r").rpartition("\r")[2] if "\r" in line else line
+
+
+def _counted(line: str, count: int) -> list[str]:
+    return [line, f"[{count - 1} more lines like this]"] if count >= _MANY and line else [line] * count

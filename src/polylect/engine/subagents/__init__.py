@@ -1,0 +1,1 @@
+"""Agents that an agent starts: their description, their start, and what comes back from them."""

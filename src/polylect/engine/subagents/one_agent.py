@@ -1,0 +1,52 @@
+"""One agent a call, by the name and arguments that some hosts and models know it by."""
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from polylect.engine.subagents.spawn import Spawn
+from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
+
+_TEXT = """\
+Hand a task to an agent with a conversation of its own. Several calls in one reply work at the same time. An agent \
+sees nothing of this conversation, so its prompt has to say all it needs to know, and what it should report back.\
+"""
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "description": {"type": "string", "description": "A few words a person recognises the task by."},
+        "prompt": {"type": "string", "description": "All the agent needs to know."},
+        "subagent_type": {"type": "string", "description": "One of the named agents, if one fits."},
+        "run_in_background": {"type": "boolean", "description": "Do not wait for it: its report comes later."},
+    },
+    "required": ["description", "prompt"],
+}
+
+
+class _Wanted(Struct, frozen=True):
+    prompt: str
+    description: str = "agent"
+    subagent_type: str = ""
+    run_in_background: bool = False
+
+
+class OneAgent(Spawn):
+    """The tool."""
+
+    name = "Agent"
+
+    @property
+    def spec(self) -> ToolSpec:
+        return ToolSpec(self.name, self.described(_TEXT), _SCHEMA)
+
+    def describe(self, args: dict[str, Any]) -> str:
+        return f"Agent: {args.get('description') or 'sub-agent'}"[:120]
+
+    async def run(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
+        try:
+            wanted = msgspec.convert(args, _Wanted)
+        except msgspec.ValidationError as error:
+            return ToolReturn(f"This is no task: {error}.", ok=False)
+        task = {"name": wanted.description, "prompt": wanted.prompt, "agent": wanted.subagent_type}
+        return await super().run({"tasks": [task], "background": wanted.run_in_background}, context)

@@ -1,0 +1,90 @@
+"""Named agents that a project or a user describes: Markdown files with a few lines of front matter.
+
+    ---
+    name: reviewer
+    description: Looks for mistakes in a change.
+    tools: Read, Grep, Glob
+    model: some-model
+    ---
+    You review changes. ...
+
+They are looked for in `.polylect/agents` and `.claude/agents` of the workspace and of the user's home. One of a project
+that is not trusted chooses no model, and does not take the place of the user's own.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from polylect.engine.commands.prompt_files import Fault, markdown_in, no_fault, strongest
+from polylect.wire.front_matter import listed, split_front
+
+_FOLDERS = (".claude/agents", ".polylect/agents")
+_LARGEST = 64 * 1024
+FAMILIES = ("haiku", "sonnet", "opus")
+"""What files made for Claude's own program call a model by."""
+GENERAL = "general-purpose"
+"""The agent that nobody had to describe."""
+
+
+class Persona(Struct, frozen=True):
+    """`tools` narrows what it may use; empty means all of its parent's."""
+
+    name: str
+    description: str = ""
+    prompt: str = ""
+    tools: tuple[str, ...] = ()
+    model: str = ""
+
+    def allows(self, *names: str) -> bool:
+        """May it use the tool that has these names? A server's tool has two."""
+        return not self.tools or any(name in self.tools for name in names)
+
+
+def find_personas(places: Sequence[str], *, trusted: bool = False, fault: Fault = no_fault) -> dict[str, Persona]:
+    """All that are described in these places, the project's last."""
+    read = ((parse(file.text), file.own) for file in markdown_in(places, _FOLDERS, _LARGEST, fault))
+    personas = (
+        (persona.name, persona if own or trusted else replace(persona, model=""), own)
+        for persona, own in read
+        if persona
+    )
+    return strongest(personas, trusted=trusted)
+
+
+def parse(text: str) -> Persona | None:
+    """None if it does not say who it is."""
+    fields, body = split_front(text)
+    if not fields.get("name") or "\n---" not in text:
+        return None
+    tools = listed(fields.get("tools", ""))
+    model = fields.get("model", "")
+    return Persona(
+        fields["name"],
+        fields.get("description", ""),
+        body,
+        () if tools == ("*",) else tools,
+        "" if model == "inherit" else model,
+    )
+
+
+def described_by(host: Mapping[str, Any]) -> dict[str, Persona]:
+    """Those that a host describes: `{"reviewer": {"description": ..., "prompt": ..., "tools": [...], "model": ...}}`.
+
+    Raises ValueError with what is wrong.
+    """
+    found: dict[str, Persona] = {}
+    for name, told in host.items():
+        if not isinstance(told, dict):
+            raise ValueError(f"the agent {name!r} has to be an object with a description and a prompt")
+        texts = {key: told.get(key) or "" for key in ("description", "prompt", "model")}
+        tools = [] if told.get("tools") in (None, "*") else told["tools"]
+        if wrong := [key for key, text in texts.items() if not isinstance(text, str)]:
+            raise ValueError(f"the agent {name!r}: its {wrong[0]} has to be a string")
+        if not isinstance(tools, list) or not all(isinstance(tool, str) for tool in tools):
+            raise ValueError(f"the agent {name!r}: its tools have to be a list of names")
+        model = "" if texts["model"] == "inherit" else texts["model"]
+        found[name] = Persona(name, texts["description"], texts["prompt"], tuple(tools), model)
+    return found

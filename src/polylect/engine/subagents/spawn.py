@@ -1,0 +1,327 @@
+"""Sub-agents: a call that hands tasks to agents of their own, and what they may do.
+
+A child has its own conversation and its own limits, and its parent's model, tools and rights, never more. What it
+says is heard in its own lane; what it has to ask goes to the parent's host.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from polylect.engine.agent import Agent
+from polylect.engine.subagents.personas import FAMILIES, GENERAL, Persona
+from polylect.engine.turn.calls import Context
+from polylect.engine.turn.loop import Turn
+from polylect.engine.turn.structured import NAME as FORM
+from polylect.sessions.session import Session
+from polylect.sessions.store import MemoryStore
+from polylect.vocab.answers import AgentCard
+from polylect.vocab.content import Category, Failure, Message, Origin, Text
+from polylect.vocab.errors import SessionError
+from polylect.vocab.events import AgentEnded, AgentStarted, TurnEnded
+from polylect.vocab.ports import Tool, ToolContext, ToolReturn, ToolSpec
+from polylect.vocab.tool_names import EXIT_PLAN
+
+MOST_TASKS = 5
+MOST_DEPTH = 2
+MOST_AT_WORK = 40
+"""Agents that work at the same time, however deep."""
+MOST_IN_BACKGROUND = 16
+"""Of these, those that nobody waits for."""
+_TEXT = """\
+Hand tasks to agents that work on them at the same time, each with its own conversation. Use it for work that can be \
+divided: searching in several places, changing unrelated files, checking something from a second side. An agent sees \
+nothing of this conversation, so its prompt has to say all it needs to know, and what it should report back.\
+"""
+
+
+class Task(Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    prompt: str
+    agent: str = ""
+
+
+class Tasks(Struct, frozen=True, forbid_unknown_fields=True):
+    tasks: tuple[Task, ...]
+    background: bool = False
+
+
+class Crew:
+    """All agents at work below the main one, however deep."""
+
+    def __init__(self) -> None:
+        self._working: dict[str, asyncio.Task[None]] = {}
+        """By lane."""
+        self._background: set[asyncio.Task[None]] = set()
+        self._cards: dict[asyncio.Task[None], AgentCard] = {}
+        self.closed = False
+
+    def start(self, card: AgentCard, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._working[card.id] = task
+        self._cards[task] = card
+        task.add_done_callback(lambda task: self._working.pop(card.id, None))
+        task.add_done_callback(self._cards.pop)
+        if card.background:
+            self._background.add(task)
+            task.add_done_callback(self._background.discard)
+        return task
+
+    def cancel(self, lane: str) -> bool:
+        """End one, or with no name all. False if there is no such agent."""
+        found = [task for name, task in self._working.items() if lane in ("", name)]
+        for task in found:  # after its first step: a task that never began could not say that it has ended
+            asyncio.get_running_loop().call_soon(_cancel, task)
+        return bool(found) or not lane
+
+    def full(self, more: int, *, background: bool) -> str:
+        """Why so many more cannot start now; empty if they can."""
+        working, hidden = len(self._working), len(self._background)
+        if background and hidden + more > MOST_IN_BACKGROUND:
+            return f"{hidden} agents work in the background; at most {MOST_IN_BACKGROUND} may. Wait for their reports."
+        if working + more > MOST_AT_WORK:
+            return f"{working} agents are at work; at most {MOST_AT_WORK} may be. Start fewer, or do it yourself."
+        return ""
+
+    @property
+    def busy(self) -> bool:
+        """Something works in the background."""
+        return bool(self._background)
+
+    async def finished(self) -> bool:
+        """Waits for what works in the background. False if there was nothing to wait for."""
+        working = set(self._background)
+        if working:
+            await asyncio.wait(working)
+        return bool(working)
+
+    def leave(self) -> None:
+        """End what works in the background; nobody listens to what it has to say any more."""
+        self.closed = True
+        for task in self._background:
+            asyncio.get_running_loop().call_soon(_cancel, task)
+
+    async def dismiss(self) -> None:
+        """The same, to its end; others may be started afterwards."""
+        self.leave()
+        await self.finished()
+        self.closed = False
+
+    @property
+    def cards(self) -> tuple[AgentCard, ...]:
+        """Who is at work."""
+        return tuple(self._cards.values())
+
+
+class Spawn:
+    """The tool. `report` takes what a background agent has to say after the turn that started it, if it can."""
+
+    name = "Spawn"
+    category: Category = "exec"
+    origin: Origin = "builtin"
+    composite = True
+
+    def __init__(
+        self, agent: Agent, personas: Mapping[str, Persona], report: Callable[[str], bool], crew: Crew
+    ) -> None:
+        self._agent = agent
+        self._personas = personas
+        self._report = report
+        self._crew = crew
+
+    @property
+    def spec(self) -> ToolSpec:
+        return ToolSpec(self.name, self.described(_TEXT), _SCHEMA)
+
+    def described(self, text: str) -> str:
+        """With the named agents there are, which a host may add to."""
+        personas = sorted(self._personas.items())
+        named = "\n".join(f"- {name}: {persona.description}" for name, persona in personas)
+        return f"{text}\n\nNamed agents:\n{named}" if named else text
+
+    def describe(self, args: dict[str, Any]) -> str:
+        tasks = args.get("tasks")
+        names = [str(task.get("name")) for task in tasks if isinstance(task, dict)] if isinstance(tasks, list) else []
+        return f"Spawn: {', '.join(names) or 'sub-agent'}"[:120]
+
+    def touches(self, args: dict[str, Any], workspace: str) -> tuple[str, ...]:
+        return ()
+
+    async def run(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
+        try:
+            wanted = msgspec.convert(args, Tasks)
+        except msgspec.ValidationError as error:
+            return ToolReturn(f"These are not tasks: {error}.", ok=False)
+        if problem := self._problem(wanted):
+            return ToolReturn(problem, ok=False)
+        children = [self._child(task, index, wanted, context) for index, task in enumerate(wanted.tasks)]
+        if wanted.background:
+            return self._leave(children)
+        working = [self._crew.start(child.card, child.work()) for child in children]
+        try:
+            await asyncio.wait(working)
+        except asyncio.CancelledError:
+            for task in working:
+                _cancel(task)
+            await asyncio.wait(working)
+            if isinstance(context, Context):
+                context.cut_short(_told(children))
+            raise
+        return ToolReturn(_told(children), ok=any(child.ok for child in children))
+
+    def _problem(self, wanted: Tasks) -> str:
+        most = self._agent.settings.budget.max_agent_depth or MOST_DEPTH
+        if self._agent.depth >= most:
+            return f"Agents may not be nested deeper than {most}. Do it yourself."
+        if not 0 < len(wanted.tasks) <= MOST_TASKS:
+            return f"Give 1 to {MOST_TASKS} tasks, not {len(wanted.tasks)}."
+        if full := self._crew.full(len(wanted.tasks), background=wanted.background):
+            return full
+        unknown = sorted({task.agent for task in wanted.tasks if task.agent} - {*self._personas, GENERAL})
+        known = ", ".join(sorted(self._personas)) or "none"
+        return f"There is no agent {unknown[0]!r}. Known ones: {known}." if unknown else ""
+
+    def _child(self, task: Task, index: int, wanted: Tasks, context: ToolContext) -> "_Child":
+        lane = context.call if not index else f"{context.call}/{index + 1}"
+        persona = self._personas.get(task.agent, Persona(""))
+        agent = self._agent_for(lane, persona, background=wanted.background)
+        return _Child(agent, task, context.turn, context.call, self._agent.lane)
+
+    def _agent_for(self, lane: str, persona: Persona, *, background: bool) -> Agent:
+        parent = self._agent
+        settings = replace(
+            parent.settings,
+            model=self._model(persona),
+            system_prompt=persona.prompt or parent.settings.system_prompt,
+            cancel_timeout=parent.settings.cancel_timeout / 2,  # it has to end before its parent gives it up
+        )
+        tools: dict[str, Tool] = {
+            name: tool
+            for name, tool in parent.tools.items()
+            if name not in (self.name, FORM, EXIT_PLAN) and persona.allows(name, getattr(tool, "long_name", ""))
+        }
+        session = Session(MemoryStore("", beside=parent.session.store))
+        session.calls = parent.session.calls  # hosts tell calls apart by id alone, whoever called
+        agent = Agent(
+            settings=settings,
+            provider=parent.provider,
+            tools=tools,
+            session=session,
+            processes=parent.processes,
+            worker=parent.worker,
+            env=parent.env,
+            emit=parent.emit,
+            room=parent.room,
+            new_id=parent.new_id,
+            lane=lane,
+            parent=parent,
+        )
+        agent.detached = agent.detached or background
+        agent.turn_meter = None if background else parent.turn_meter
+        if persona.allows(self.name):
+            tools[self.name] = type(self)(agent, self._personas, self._report, self._crew)
+        return agent
+
+    def _model(self, persona: Persona) -> str:
+        """Of a family the newest that the service has, or the parent's model if it has none of it."""
+        own, models = self._agent.settings.model, self._agent.top.models
+        if persona.model not in FAMILIES:
+            return persona.model or own
+        served = [card.name for card in models.cards() if card.provider == self._agent.provider.name] if models else []
+        return next((name for name in (own, *reversed(served)) if persona.model in name), own)
+
+    def _leave(self, children: "list[_Child]") -> ToolReturn:
+        session = self._agent.top.session
+        for child in children:
+            _keep(session, child, child.task.name)
+            self._crew.start(child.card, self._see_through(child, session))
+        names = ", ".join(child.task.name for child in children)
+        return ToolReturn(f"At work in the background: {names}. You will be told what they report.")
+
+    async def _see_through(self, child: "_Child", session: Session) -> None:
+        await child.work()
+        if not self._crew.closed and self._report(child.told):
+            _keep(session, child, "")
+
+
+class _Child:
+    """One task under way."""
+
+    def __init__(self, agent: Agent, task: Task, turn: str, call: str, parent: str) -> None:
+        self.task = task
+        self.card = AgentCard(agent.lane, task.name, task.prompt, agent.detached)
+        self.ok = False
+        self.told = ""
+        self._agent = agent
+        self._turn = turn
+        started = AgentStarted(parent, call, task.name, task.prompt, background=agent.detached)
+        self._say = agent.voice(turn)
+        self._say(started)
+        agent.session.accept(turn, Message("user", (Text(task.prompt),)))
+
+    async def work(self) -> None:
+        """Never raises: a cancelled agent has ended too, and says so."""
+        try:
+            scene, kind = self._agent.scene(self._turn), self.task.agent or GENERAL
+            if told := await self._agent.hooks.happened(scene, "agent_started", kind):
+                self._agent.session.add_context(told)
+            ended = await Turn(self._agent, self._turn).run()
+        except asyncio.CancelledError:  # before it could begin
+            ended = TurnEnded("cancelled")
+        self.ok = ended.reason in ("end", "length")
+        why = ended.failure.message if ended.failure else ended.reason
+        words = self._last_words()
+        text = "\n".join(filter(None, (words, "" if self.ok and words else why)))
+        usage = ended.usage
+        tail = f"[turns: {ended.steps} | tokens: {usage.input} in / {usage.output} out]"
+        self.told = f"## {self.task.name} [{'OK' if self.ok else 'ERROR'}]\n{text}\n{tail}"
+        self._say(AgentEnded(self.ok, text, None if self.ok else ended.failure or Failure(ended.reason, why, "engine")))
+
+    def _last_words(self) -> str:
+        replies = [message for message in self._agent.session.messages if message.role == "assistant"]
+        blocks = replies[-1].content if replies else ()
+        return "\n".join(block.text for block in blocks if isinstance(block, Text))
+
+
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "tasks": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": MOST_TASKS,
+            "items": {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string", "description": "A few words a person recognises the task by."},
+                    "prompt": {"type": "string", "description": "All the agent needs to know."},
+                    "agent": {"type": "string", "description": "One of the named agents, if one fits."},
+                },
+                "required": ["name", "prompt"],
+            },
+        },
+        "background": {"type": "boolean", "description": "Do not wait for them: their reports come later."},
+    },
+    "required": ["tasks"],
+}
+
+
+def _told(children: Sequence[_Child]) -> str:
+    return "\n\n---\n\n".join(child.told for child in children)
+
+
+def _keep(session: Session, child: _Child, name: str) -> None:
+    """Whoever resumes the session learns of agents that never reported."""
+    with suppress(SessionError):  # a full disk ends the turn soon enough
+        session.at_work(child.card.id, name)
+
+
+def _cancel(task: asyncio.Task[None]) -> None:
+    """Once: a second time would cut short how it stops."""
+    if not task.cancelling():
+        task.cancel()

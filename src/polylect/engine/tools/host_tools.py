@@ -1,0 +1,107 @@
+"""A tool that the host runs itself."""
+
+import base64
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from polylect.engine.agent import Agent
+from polylect.engine.context.images import BadPicture, check
+from polylect.engine.host_calls import HostFault
+from polylect.vocab.argument_schema import misfit
+from polylect.vocab.content import Category, Image, Origin
+from polylect.vocab.describe_arguments import arguments
+from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
+
+
+class HostTool(Struct, frozen=True):
+    """As the host offers it. `parameters` is the JSON Schema of its arguments."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] = {}
+
+
+class RemoteTool:
+    """What it touches cannot be known, so it is asked for like a server's."""
+
+    category: Category = "mcp"
+    origin: Origin = "host"
+
+    def __init__(self, offered: HostTool, agent: Agent) -> None:
+        self.name = offered.name
+        schema = {"properties": {}, **offered.parameters, "type": "object"}
+        self.spec = ToolSpec(offered.name, offered.description or f"The host's {offered.name}.", schema)
+        self._agent = agent
+
+    def describe(self, args: dict[str, Any]) -> str:
+        return f"{self.name}: {arguments(args)}"
+
+    def touches(self, args: dict[str, Any], workspace: str) -> tuple[str, ...]:
+        return ()
+
+    def misfit(self, args: dict[str, Any]) -> str:
+        """What is wrong with the arguments. The engine asks before it runs the tool."""
+        return misfit(args, self.spec.schema)
+
+    async def run(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
+        params = {"name": self.name, "args": args, "call": context.call}
+        say = self._agent.voice(context.turn)
+        try:
+            return returned(await self._agent.host_calls.ask("tool", params, say, on_partial=_shower(context)))
+        except HostFault as fault:
+            return ToolReturn(str(fault), ok=False)
+
+
+def _shower(context: ToolContext) -> Callable[[Any], None]:
+    """Hosts tell all they have so far, again and again: what is new is shown."""
+    shown = ""
+
+    def show(part: Any) -> None:
+        nonlocal shown
+        text = returned(part).output
+        context.progress(text.removeprefix(shown))
+        shown = text
+
+    return show
+
+
+def returned(found: Any) -> ToolReturn:
+    """What a host gives back: text, or an object with content as MCP has it. Anything else is shown as it is."""
+    match found:
+        case None:
+            return ToolReturn("")
+        case str():
+            return ToolReturn(found)
+        case {"content": str() as text}:
+            return ToolReturn(text, ok=not found.get("isError"))
+        case {"content": list() as content}:
+            parts = [_part(part) for part in content]
+            images = tuple(part for part in parts if isinstance(part, Image))
+            texts = [part for part in parts if isinstance(part, str)]
+            return ToolReturn("\n".join(texts), ok=not found.get("isError"), images=images)
+        case _:
+            return ToolReturn(msgspec.json.encode(found).decode())
+
+
+def _part(part: Any) -> str | Image:
+    match part:
+        case {"type": "text", "text": str() as text}:
+            return text
+        case {"type": "image", "data": str() as data}:
+            return _picture(data)
+        case Mapping():
+            return f"[{part.get('type', 'something')}, not shown]"
+        case _:
+            return str(part)
+
+
+def _picture(data: str) -> str | Image:
+    """One bad picture would make a whole request fail."""
+    try:
+        kind = check(base64.b64decode(data, validate=True))
+    except (ValueError, BadPicture):
+        kind = ""
+    return Image(kind, data) if kind else "[image, not shown]"

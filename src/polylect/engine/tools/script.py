@@ -1,0 +1,236 @@
+"""Script: several calls in one, with places where a person has to agree before it goes on.
+
+A script has no rights of its own. Every step is judged, asked for, shown to the user's hooks and counted like a call
+of the model's; a step that has to be asked for suspends the script until the answer comes.
+"""
+
+import asyncio
+import time
+from collections.abc import Container, Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
+
+from polylect.engine.turn.calls import Context
+from polylect.sessions.session import Session
+from polylect.sessions.suspension import SUSPENDED, Given, Suspension, digest, question_in
+from polylect.vocab.content import Category, Image, Origin, ToolCall, ToolResult
+from polylect.vocab.errors import SessionError, ToolError
+from polylect.vocab.events import Ask, AskClosed, Event, ToolFinished, ToolStarted
+from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
+
+MOST_STEPS = 50
+_NOT_INSIDE = ("Script", "Spawn", "Agent")
+"""A script that begins scripts or agents would have no end that a person could see."""
+_TEXT = """\
+Runs several tools one after another, without a word from you in between. Use it for a known sequence whose steps do \
+not depend on what you read in their output. It stops at the first step that fails or is denied. A step with \
+approval_required waits until the person agrees. You get a line for each step: [id] Tool: output.\
+"""
+
+
+class Step(Struct, frozen=True, forbid_unknown_fields=True):
+    id: str
+    tool: str
+    input: dict[str, Any]
+    approval_required: bool = False
+
+
+class Steps(Struct, frozen=True, forbid_unknown_fields=True):
+    steps: tuple[Step, ...]
+    max_output_lines: int = 200
+
+
+class Script:
+    """The tool. Knows no agent: whoever calls it, its steps are calls of that one.
+
+    Made of a call that waited when the engine ended, it goes on there, and what was `given` is the answer.
+    """
+
+    name = "Script"
+    category: Category = "exec"
+    origin: Origin = "builtin"
+    composite = True
+
+    def __init__(self, waiting: Suspension | None = None, given: Given | None = None) -> None:
+        self.spec = ToolSpec(self.name, _TEXT, _SCHEMA)
+        self._waiting = waiting
+        self._given = given
+
+    def describe(self, args: dict[str, Any]) -> str:
+        steps = args.get("steps")
+        tools = [str(step.get("tool")) for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
+        return f"Script: {', '.join(tools) or 'nothing'}"[:120]
+
+    def touches(self, args: dict[str, Any], workspace: str) -> tuple[str, ...]:
+        return ()
+
+    async def run(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
+        assert isinstance(context, Context), "a script runs only inside the engine"
+        try:
+            wanted = msgspec.convert(args, Steps)
+        except msgspec.ValidationError as error:
+            return ToolReturn(f"These are not steps: {error}.", ok=False)
+        if self._waiting is None and (problem := _problem(wanted.steps, context.agent.tools)):
+            return ToolReturn(f"{problem} Nothing was done.", ok=False)
+        done = self._waiting.done if self._waiting else ()
+        return await _Run(args, wanted, context, done, self._given).run()
+
+
+class _Run:
+    """One script under way."""
+
+    def __init__(
+        self, args: dict[str, Any], wanted: Steps, context: Context, done: Sequence[ToolResult], given: Given | None
+    ) -> None:
+        self._args = args
+        self._wanted = wanted
+        self._context = context
+        self._results: list[tuple[Step, ToolResult]] = list(zip(wanted.steps, done, strict=False))
+        self._given = given
+        self._running = False
+        """Whether the step at hand has begun."""
+
+    async def run(self) -> ToolReturn:
+        try:
+            await self._go()
+        except asyncio.CancelledError:
+            left = ", ".join(step.id for step in self._wanted.steps[len(self._results) :])
+            self._context.cut_short("\n".join([*self._lines(), f"Cut off or not run: {left}."]))
+            raise
+        return self._told()
+
+    async def _go(self) -> None:
+        calls = self._context.steps(self._hear)
+        calls.given = self._given
+        for step in self._wanted.steps[len(self._results) :]:
+            gate = f"Script step {step.id!r} is approval-gated" if step.approval_required else ""
+            asked = calls.given.suspension.reason if calls.given else gate  # what is allowed by now may be denied here
+            call = ToolCall(f"{self._context.call}:{step.id}", step.tool, step.input)
+            result = await calls.step(call, gated=asked)
+            calls.given = None
+            self._results.append((step, result))
+            if result.outcome != "ok":
+                break
+
+    def _told(self) -> ToolReturn:
+        last, result = self._results[-1]
+        lines = self._lines()
+        if result.outcome != "ok":
+            how = "was denied" if result.outcome == "denied" else "failed"
+            lines.append(f"Stopped: step {last.id!r} {how}. {self._left_over(len(self._results))}")
+        images: tuple[Image, ...] = sum((result.images for _, result in self._results), ())
+        rows = [{"id": step.id, "tool": step.tool, "outcome": result.outcome} for step, result in self._results]
+        return ToolReturn(self._shown(lines), result.outcome == "ok", metadata={"steps": rows}, images=images)
+
+    def _lines(self) -> list[str]:
+        return [line for step, result in self._results for line in _line(step, result.output).split("\n")]
+
+    def _shown(self, lines: list[str]) -> str:
+        """The beginning and the end, if it is longer than the model wants; the whole is in a file then."""
+        most = max(2, self._wanted.max_output_lines)
+        if len(lines) <= most:
+            return "\n".join(lines)
+        path = self._context.spill("\n".join(lines))
+        head, tail = lines[: most // 2], lines[-(most - most // 2) :]
+        return "\n".join([*head, f"[... {len(lines) - most} lines left out; all of them are in {path} ...]", *tail])
+
+    # A script that waits may wait long: what it has done is kept, so that a restart does not do it again.
+
+    def _hear(self, event: Event) -> None:
+        match event:
+            case ToolStarted() | ToolFinished():
+                self._running = isinstance(event, ToolStarted)
+            case Ask() if not self._running:
+                with suppress(SessionError):  # then an answer that comes after a restart finds nothing
+                    self._keep(self._suspension(event))
+            case AskClosed(how="allowed") if not self._running:
+                try:
+                    self._keep(None)
+                except SessionError as error:  # what could run a second time does not run at all
+                    raise ToolError(f"The step was not run, because its answer cannot be kept: {error}") from error
+            case AskClosed() if not self._running:
+                with suppress(SessionError):
+                    self._keep(None)
+
+    def _keep(self, suspension: Suspension | None) -> None:
+        session: Session = self._context.agent.session
+        kept = {call: one for call, one in session.settings.get(SUSPENDED, {}).items() if call != self._context.call}
+        session.configure({SUSPENDED: {**kept, self._context.call: to_builtins(suspension)} if suspension else kept})
+
+    def _suspension(self, ask: Ask) -> Suspension:
+        return Suspension(
+            told=self._so_far(),
+            turn=self._context.turn,
+            token=digest(ask.ask),
+            question=question_in(ask),
+            reason=ask.reason,
+            until=time.time_ns() // 1_000_000 + ask.timeout_ms,
+            args=self._args,
+            done=tuple(_without_images(result) for _, result in self._results),
+        )
+
+    def _so_far(self) -> str:
+        """What the model will be told if the engine ends while this step waits."""
+        done = len(self._results)
+        told = "waited for a person's answer when the engine ended, and was not run."
+        waiting = _line(self._wanted.steps[done], told)
+        return "\n".join([*self._lines(), waiting, self._left_over(done + 1)])
+
+    def _left_over(self, done: int) -> str:
+        left = [step.id for step in self._wanted.steps[done:]]
+        return f"Not run: {', '.join(left)}." if left else "It was the last one."
+
+
+def _line(step: Step, output: str) -> str:
+    return f"[{step.id}] {step.tool}: {output}"
+
+
+def _without_images(result: ToolResult) -> ToolResult:
+    if not result.images:
+        return result
+    return replace(result, output=f"{result.output}\n[Pictures were lost when the engine ended.]", images=())
+
+
+def _problem(steps: Sequence[Step], tools: Container[str]) -> str:
+    if not 0 < len(steps) <= MOST_STEPS:
+        return f"Give 1 to {MOST_STEPS} steps, not {len(steps)}."
+    ids = [step.id for step in steps]
+    for step in steps:
+        if not step.id or ids.count(step.id) > 1:
+            return f"Every step needs an id of its own, and {step.id!r} is none."
+        if step.tool in _NOT_INSIDE:
+            return f"{step.tool} cannot be a step of a script."
+        if step.tool not in tools:
+            return f"Step {step.id!r}: unknown tool {step.tool!r}."
+    return ""
+
+
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "steps": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": MOST_STEPS,
+            "items": {
+                "type": "object",
+                "properties": {
+                    "id": {"type": "string", "description": "What this step is called in the output."},
+                    "tool": {"type": "string", "description": "The name of one of your tools."},
+                    "input": {"type": "object", "description": "Its arguments."},
+                    "approval_required": {
+                        "type": "boolean",
+                        "description": "Wait until the person agrees, even where the tool could run at once.",
+                    },
+                },
+                "required": ["id", "tool", "input"],
+            },
+        },
+        "max_output_lines": {"type": "integer", "description": "How much of it you want to see; 200 if not given."},
+    },
+    "required": ["steps"],
+}

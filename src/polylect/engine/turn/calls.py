@@ -1,0 +1,476 @@
+"""A step's calls: judged in order, asked for at once, run together, answered in the model's order.
+
+However many calls one reply asks for, the engine goes on answering its host: only the first `MOST_CALLS` are judged
+and run, `MOST_RUNNING` of them at a time, and the others get an error result, a few at a time. A reply that asks for
+more than `MOST_ANNOUNCED` is no work of a model's, and ends the turn.
+"""
+
+import asyncio
+import copy
+import logging
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from msgspec.structs import force_setattr, replace
+
+from polylect.engine.agent import Agent
+from polylect.engine.context.output_cleanup import tidy
+from polylect.engine.turn.budget import Meter
+from polylect.permissions.gate import Verdict, Wanted, verdict
+from polylect.permissions.rules import is_below
+from polylect.sessions.suspension import Given
+from polylect.vocab.commands import Answer
+from polylect.vocab.content import UNPARSED, Outcome, PlanItem, Rule, ToolCall, ToolResult
+from polylect.vocab.errors import ProviderError, ToolError
+from polylect.vocab.events import (
+    Ask,
+    AskClosed,
+    Event,
+    Extra,
+    Notice,
+    PlanChanged,
+    ToolCalled,
+    ToolFinished,
+    ToolOutput,
+    ToolStarted,
+)
+from polylect.vocab.hooks import Opinion
+from polylect.vocab.ports import Tool, ToolReturn
+
+STOPPED = "Stopped"
+SKIPPED = "A message from the user came first"
+MOST_OUTPUT = 200_000
+"""Characters of a result that the model is shown."""
+MOST_CALLS = 128
+"""Calls of one reply that are run."""
+MOST_ANNOUNCED = 4096
+"""Calls of one reply that are listened to."""
+MOST_RUNNING = 16
+"""Calls of one reply that run at the same time; the others wait in order."""
+MOST_COMPOSITE = 8
+"""The same for calls that make calls themselves: agents and scripts."""
+SLICE = 64
+"""Calls that are announced or ended in one go, before others get a turn on the event loop."""
+SUSPENSION = 300.0
+"""How long a call inside a call waits for its answer, if nothing else is set: some hosts cannot give one."""
+_log = logging.getLogger(__name__)
+
+
+class Calls:
+    """The calls of one step. Each gets exactly one result, also when it is denied, cancelled or crashes."""
+
+    def __init__(self, agent: Agent, turn: str, meter: Meter) -> None:
+        self._agent = agent
+        self.turn = turn
+        self._meter = meter
+        self._say = agent.voice(turn)
+        self._patience = agent.settings.approval_timeout
+        """How long a question waits for its answer."""
+        self._running = agent.running
+        self._called: list[ToolCall] = []
+        self._results: dict[str, ToolResult] = {}
+        self._done: dict[str, str] = {}
+        """What calls that were cut short had done."""
+        self.given: Given | None = None
+        """An answer to what will be asked first."""
+        self._editing = asyncio.Lock()
+        self._slots = asyncio.Semaphore(MOST_RUNNING)
+        self._composite_slots = asyncio.Semaphore(MOST_COMPOSITE)
+        self._turn_task: asyncio.Task[Any] | None = None
+
+    def announce(self, call: ToolCall) -> None:
+        """The model asks for this. Raises ProviderError if that is one call too many."""
+        if len(self._called) == MOST_ANNOUNCED:
+            raise ProviderError("protocol", f"the model's reply asks for more than {MOST_ANNOUNCED} calls")
+        tool = self._agent.tools.get(call.name)
+        category = tool.category if tool else "exec"
+        description = _described(tool, call.args) if tool else ""
+        self._called.append(call)
+        self._say(ToolCalled(call.call, call.name, call.args, category, description))
+
+    async def run(self) -> None:
+        """Run them all. When cancelled, stop them all, and wait for that no longer than the settings say.
+
+        When one has finished and the user has a message that should not wait, the others are skipped. Calls beyond
+        `MOST_CALLS` are refused.
+        """
+        self._turn_task = asyncio.current_task()
+        await self._refuse_beyond()
+        tasks = [asyncio.create_task(self._run_one(call)) for call in self._called[:MOST_CALLS]]
+        left = set(tasks)
+        try:
+            while left and not (len(left) < len(tasks) and self._interrupted()):
+                _, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
+            if left:
+                await self._stop(left)
+        except asyncio.CancelledError:
+            await self._stop(left)
+            raise
+        for call in self._called:
+            self._give_up(call, f"Skipped: {SKIPPED.lower()}.", "skipped", SKIPPED)
+        for task in tasks:
+            if task.done() and not task.cancelled():
+                task.result()  # a fault of our own is not swallowed
+
+    async def _refuse_beyond(self) -> None:
+        why = f"This reply asked for {len(self._called)} calls; at most {MOST_CALLS} are run. Ask for the rest again."
+        for start in range(MOST_CALLS, len(self._called), SLICE):
+            for call in self._called[start : start + SLICE]:
+                self._refuse(call, why)
+            await self._agent.room()
+            await asyncio.sleep(0)
+
+    def _interrupted(self) -> bool:
+        return self._agent.settings.interrupt_mode == "immediate" and bool(self._agent.steers.texts("soon"))
+
+    async def _stop(self, tasks: set[asyncio.Task[None]]) -> None:
+        for task in tasks:
+            if not task.cancelling():  # a second time would cut short how it stops
+                task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=self._agent.settings.cancel_timeout)
+
+    async def close(self) -> tuple[ToolResult, ...]:
+        """Every result in the model's order; a call that has none was cut short.
+
+        A cancel does not interrupt this: it is raised at the caller's next wait.
+        """
+        cancelled = False
+        left = [call for call in self._called if call.call not in self._results]
+        for start in range(0, len(left), SLICE):
+            for call in left[start : start + SLICE]:
+                self._give_up(call, "The call was stopped before it finished.", "cancelled", STOPPED)
+            if start + SLICE < len(left):
+                try:
+                    await asyncio.sleep(0)
+                except asyncio.CancelledError:
+                    cancelled = True
+        if cancelled and (task := asyncio.current_task()):
+            task.cancel()
+        return tuple(self._results[call.call] for call in self._called)
+
+    def cut_short(self, call: str, done: str) -> None:
+        """A call that is being stopped says what it has done: nobody wants to do, or pay for, that again."""
+        self._done[call] = done
+
+    def _give_up(self, call: ToolCall, told: str, outcome: Outcome, reason: str) -> None:
+        done = self._done.get(call.call, "")
+        output = self._fitting(f"{told} Until then:\n\n{done}") if done else told
+        self._finish(call, ToolReturn(output, ok=False), outcome, reason)
+
+    # Calls that a call makes.
+
+    def within(self, call: str, heard: Callable[[Event], None]) -> "Calls":
+        """For calls that this one makes: judged, asked for and run like any other, and heard as part of it."""
+
+        def say(event: Event) -> None:
+            if not isinstance(event, AskClosed):
+                heard(event)
+            match event:
+                case AskClosed():  # whatever becomes of it, the ask is closed
+                    self._say(event)
+                    heard(event)
+                case ToolCalled() | ToolStarted() | ToolFinished():
+                    pass
+                case ToolOutput() if call in self._results:
+                    pass  # left behind by a stop
+                case Ask() | ToolOutput():
+                    force_setattr(event, "call", call)
+                    self._say(event)
+                case _:
+                    self._say(event)
+
+        inner = Calls(self._agent, self.turn, self._meter)
+        inner._say = say
+        inner._patience = self._patience or SUSPENSION
+        inner._editing, inner._turn_task = self._editing, self._turn_task
+        inner._running = {}
+        return inner
+
+    async def step(self, call: ToolCall, *, gated: str = "") -> ToolResult:
+        """Run one now. If it is `gated`, a person has to agree, whatever the rules allow."""
+        if (task := asyncio.current_task()) and task.cancelling():
+            raise asyncio.CancelledError  # the step before did not listen
+        await self._run_one(call, gated)
+        return self._results[call.call]
+
+    # One call.
+
+    async def _run_one(self, call: ToolCall, gated: str = "") -> None:
+        tool = self._agent.tool(call.name)
+        if tool is None:
+            known = ", ".join(sorted(spec.name for spec in self._agent.specs()))
+            return self._refuse(call, f"Unknown tool: {call.name}. The tools are: {known}.")
+        if UNPARSED in call.extra:
+            why = "The arguments are cut off, too large or not a JSON object, so nothing was done. Call it again."
+            return self._refuse(call, why)
+        if fault := _misfit(tool, call.args):
+            return self._refuse(call, fault)
+        opinion = await self._agent.hooks.before_tool(self._agent.scene(self.turn), call)
+        if opinion.decision == "deny":
+            self._deny(call, opinion.reason or "Denied")
+            return self._interrupt() if opinion.interrupt else None
+        if opinion.args is not None:
+            call = replace(call, args=opinion.args)
+            if fault := _misfit(tool, call.args):
+                return self._refuse(call, f"{fault} (as a hook has changed it)")
+        wanted = await self._allowed(call, tool, opinion, gated)
+        if wanted is None:
+            return None
+        return await self._carry_out(replace(call, args=wanted.args), tool, wanted, opinion)
+
+    async def _carry_out(self, call: ToolCall, tool: Tool, wanted: Wanted, opinion: Opinion) -> None:
+        async with self._composite_slots if _is_composite(tool) else self._slots:
+            returned = await self._execute(call, tool, wanted)
+            if tool.category in ("exec", "mcp"):  # what is in files has to stay as it is
+                returned = replace(returned, output=tidy(returned.output, self._agent.settings.compaction))
+            return await self._look_back(call, returned, opinion)
+
+    async def _allowed(self, call: ToolCall, tool: Tool, opinion: Opinion, gated: str) -> Wanted | None:
+        """What may be done. None if that is nothing, and the model has been told why."""
+        args = copy.deepcopy(call.args)  # what is judged here is what runs, whoever else holds the original
+        wanted, judged = self._judge(tool, args)
+        if judged.decision != "deny" and opinion.decision:
+            judged = Verdict(opinion.decision, opinion.reason or judged.why)
+        if judged.decision == "allow" and gated:
+            judged = Verdict("deny" if self._agent.mode == "dont_ask" else "ask", gated)
+        if judged.decision == "ask":
+            answer = await self._ask(call, tool, judged.why)
+            if answer.verdict != "allow":
+                self._deny(call, answer.reason or "Denied")
+                if answer.interrupt:
+                    self._interrupt()
+                return None
+            if answer.args is not None:
+                if fault := _misfit(tool, answer.args):
+                    self._refuse(call, f"{fault} (as whoever approved it has changed it)")
+                    return None
+                wanted, judged = self._judge(tool, answer.args)
+        if judged.decision == "deny":
+            self._deny(call, judged.why)
+            return None
+        return wanted
+
+    async def _look_back(self, call: ToolCall, returned: ToolReturn, before: Opinion) -> None:
+        """The user's own code sees what came of it before the model does."""
+        after = await self._agent.hooks.after_tool(self._agent.scene(self.turn), call, returned)
+        output = returned.output if after.output is None else after.output
+        told = "\n\n".join(filter(None, (self._fitting(output), before.context, after.context)))
+        self._finish(call, replace(returned, output=told), "ok" if returned.ok else "error")
+        if after.interrupt:
+            self._interrupt()
+
+    def _fitting(self, output: str) -> str:
+        """Our own tools know their limits, those of others may not: a window has to hold more than one result."""
+        if len(output) <= MOST_OUTPUT:
+            return output
+        half, where = MOST_OUTPUT // 2, ""
+        with suppress(OSError):
+            where = f"; all of it is in {self.spill(self._agent.asks.scrub(output))}"
+        return f"{output[:half]}\n\n... [truncated {len(output) - MOST_OUTPUT} chars{where}] ...\n\n{output[-half:]}"
+
+    def spill(self, text: str) -> str:
+        """What the model is told of it may also read, wherever the session lives."""
+        path = self._agent.session.store.spill(text)
+        self._agent.rules.add(Rule("path", os.path.dirname(path), write=False))
+        return path
+
+    def _judge(self, tool: Tool, args: dict[str, Any]) -> tuple[Wanted, Verdict]:
+        settings = self._agent.settings
+        touched = self._touched(tool, args)
+        roots = self._agent.roots(tool.category)
+        hides = self._agent.worker.hides
+        outside = tuple(p for p in touched if not any(is_below(p, root) for root in roots) or hides(p, roots))
+        guarded = tuple(path for path in touched if _steers(path, settings.workspace))
+        named = getattr(tool, "long_name", "")
+        wanted = Wanted(tool.name, tool.category, args, outside, touched, named, guarded, tool.origin)
+        return wanted, verdict(wanted, self._agent.mode, settings.allow_list, self._agent.rules)
+
+    def _deny(self, call: ToolCall, reason: str) -> None:
+        self._finish(call, ToolReturn(f"Tool denied: {reason}", ok=False), "denied", reason)
+
+    def _interrupt(self) -> None:
+        """Whoever answered wants the turn to end here, and not only the agent at work for it."""
+        if self._agent.parent and not self._agent.detached:
+            self._agent.stop_turn()
+        elif self._turn_task:
+            self._turn_task.cancel()
+
+    def _refuse(self, call: ToolCall, why: str) -> None:
+        """A call that makes no sense is answered without bothering anybody."""
+        self._finish(call, ToolReturn(why, ok=False), "error")
+
+    async def _ask(self, call: ToolCall, tool: Tool, why: str) -> Answer:
+        agent = self._agent
+        ask = Ask(
+            f"ask-{agent.new_id()}",
+            call=call.call,
+            name=call.name,
+            args=call.args,
+            category=tool.category,
+            title=_described(tool, call.args),
+            reason=why,
+            timeout_ms=int(self._patience * 1000),
+        )
+        answer = self.given.answer if self.given and self.given.answers(ask) else await self._put(ask)
+        if answer.always is not None and answer.always.effect == answer.verdict:
+            agent.rules.add(_in_full(answer.always, tool))
+        return answer
+
+    async def _put(self, ask: Ask) -> Answer:
+        agent = self._agent
+        told = asyncio.create_task(agent.hooks.happened(agent.scene(self.turn), "asked", ask.title))
+        try:
+            return await agent.asks.ask(ask, self._say, self._patience)
+        finally:
+            told.cancel()
+
+    async def _execute(self, call: ToolCall, tool: Tool, wanted: Wanted) -> ToolReturn:
+        """The paths that were judged are those that are used: they are not resolved again."""
+        roots = [*self._agent.roots(tool.category), *wanted.outside]
+        args, context = copy.deepcopy(call.args), Context(self._agent, self, call.call, roots, wanted.touched)
+        self._running[call.call] = call.name
+        self._say(ToolStarted(call.call, call.name))
+        if tool.category == "exec" and (notice := self._agent.take_command_notice()):
+            self._say(Notice(notice))
+        began = asyncio.get_running_loop().time()
+        try:
+            if tool.category == "edit":
+                async with self._editing:  # two edits of one file in one step must not race
+                    if self._agent.settings.checkpoints:
+                        await self._agent.checkpoints.keep(self.turn, wanted.touched)
+                    return await tool.run(args, context)
+            return await tool.run(args, context)
+        except asyncio.CancelledError:
+            if (task := asyncio.current_task()) and task.cancelling():
+                raise
+            return self._crashed(call, "it was cancelled from inside")
+        except ToolError as error:
+            return ToolReturn(str(error), ok=False)
+        except Exception as error:  # noqa: BLE001  (a tool's crash is a result, not the end of the turn)
+            _log.exception("the tool %s crashed", call.name)
+            return self._crashed(call, f"{type(error).__name__}: {error}")
+        finally:
+            for meter in (self._agent.meter, self._meter):
+                if not _is_composite(tool):  # else its steps, or its agents' calls, count
+                    meter.tool_seconds += asyncio.get_running_loop().time() - began
+                    meter.processes += tool.category == "exec"
+
+    def _crashed(self, call: ToolCall, how: str) -> ToolReturn:
+        self._say(Extra("tool_panicked", {"call_id": call.call, "tool_name": call.name, "panic_message": how}))
+        return ToolReturn(f"The tool crashed: {how}", ok=False)
+
+    def _finish(self, call: ToolCall, returned: ToolReturn, outcome: Outcome, reason: str = "") -> None:
+        """The first one counts: a call left behind by a cancel may still come in late."""
+        if call.call in self._results:
+            return
+        self._running.pop(call.call, None)
+        output = self._agent.asks.scrub(returned.output)
+        self._results[call.call] = ToolResult(call.call, call.name, output, outcome, returned.images)
+        finished = ToolFinished(
+            call.call,
+            call.name,
+            output,
+            outcome,
+            returned.form,
+            reason,
+            returned.metadata,
+            returned.images,
+        )
+        self._say(finished)
+
+    async def put(self, call: str, question: Ask) -> Answer:
+        """A question that a running call has for the person. A call left behind by a stop has none to ask."""
+        if call in self._results:
+            return Answer("", "cancelled", reason=STOPPED)
+        whole = replace(question, ask=f"ask-{self._agent.new_id()}", call=call)
+        return await self._agent.asks.ask(whole, self._say, self._patience)
+
+    def progress(self, call: str, text: str) -> None:
+        if call not in self._results:
+            self._say(ToolOutput(call, self._agent.asks.scrub(text)))
+
+    def plan(self, call: str, items: Sequence[PlanItem]) -> None:
+        if call not in self._results:
+            self._agent.todos = items
+            self._say(PlanChanged(tuple(items)))
+
+    def _touched(self, tool: Tool, args: dict[str, Any]) -> tuple[str, ...]:
+        try:
+            return tuple(tool.touches(args, self._agent.settings.workspace))
+        except Exception:  # noqa: BLE001  (it cannot be known; the tool will fail when it runs)
+            _log.exception("the tool %s cannot say what it touches", tool.name)
+            return ()
+
+
+class Context:
+    """What one call may use: the `ToolContext` of the port."""
+
+    def __init__(
+        self, agent: Agent, calls: Calls, call: str, roots: Sequence[str], touched: Sequence[str] = ()
+    ) -> None:
+        self.call = call
+        self.turn = calls.turn
+        self.workspace = agent.settings.workspace
+        self.roots = roots
+        self.touched = touched
+        self.seen = agent.seen
+        self.env = agent.env
+        self.processes = agent.processes
+        self.worker = agent.worker
+        self.agent = agent
+        self._calls = calls
+
+    def steps(self, heard: Callable[[Event], None]) -> Calls:
+        """For calls that this one makes itself."""
+        return self._calls.within(self.call, heard)
+
+    def cut_short(self, done: str) -> None:
+        self._calls.cut_short(self.call, done)
+
+    def progress(self, text: str) -> None:
+        self._calls.progress(self.call, text)
+
+    async def ask(self, question: Ask) -> Answer:
+        return await self._calls.put(self.call, question)
+
+    def reading_fault(self, path: str) -> str:
+        return self.agent.reading_fault(path)
+
+    def plan(self, items: Sequence[PlanItem]) -> None:
+        self._calls.plan(self.call, items)
+
+    def spill(self, text: str) -> str:
+        return self._calls.spill(text)
+
+
+def _in_full(rule: Rule, tool: Tool) -> Rule:
+    """A host that was asked about a server's tool knows it by the model's name; rules go by the full one."""
+    named = getattr(tool, "long_name", "")
+    return replace(rule, value=named) if named and (rule.kind, rule.value) == ("tool", tool.name) else rule
+
+
+def _is_composite(tool: Tool) -> bool:
+    """Whether its calls make calls themselves."""
+    return bool(getattr(tool, "composite", False))
+
+
+def _described(tool: Tool, args: dict[str, Any]) -> str:
+    try:
+        return tool.describe(args)
+    except Exception:  # noqa: BLE001  (the model may send anything; the tool will say so when it runs)
+        _log.exception("the tool %s cannot describe a call", tool.name)
+        return ""
+
+
+def _misfit(tool: Tool, args: dict[str, Any]) -> str:
+    """What is wrong with arguments for a tool of others. Our own tools check theirs when they run."""
+    check: Callable[[dict[str, Any]], str] | None = getattr(tool, "misfit", None)
+    return check(args) if check else ""
+
+
+def _steers(path: str, workspace: str) -> bool:
+    """Is it part of what decides what runs later: a repository's hooks, settings of agents?"""
+    return any(part in (".git", ".polylect", ".claude") for part in os.path.relpath(path, workspace).split(os.sep))

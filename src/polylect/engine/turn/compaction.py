@@ -1,0 +1,289 @@
+"""Keeping a conversation inside the model's window: its beginning becomes a summary, its end stays as it is.
+
+Nothing is thrown away: the log keeps every message, only what the model is sent gets shorter. Nothing is cleared by
+count or by age either, only when the window is nearly full.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing, suppress
+from typing import Literal
+
+from polylect.engine.settings import Settings
+from polylect.sessions.session import Session
+from polylect.vocab.content import Block, Document, Image, Message, Text, Thinking, ToolCall, ToolResult, Usage
+from polylect.vocab.errors import PolylectError, ProviderError, SessionError
+from polylect.vocab.events import CompactionEnded, CompactionStarted, ContextUsed, Event
+from polylect.vocab.hooks import Opinion
+from polylect.vocab.ports import ModelRequest, Provider, ReplyBegun, ReplyDone, Retrying, TextChunk
+
+Say = Callable[[Event], None]
+CANCELLED = "Compaction cancelled"
+MOST_FAILURES = 3
+"""After so many in a row it is no longer tried by itself."""
+_MARKS = (ReplyBegun, ReplyDone, Retrying)
+"""How far a reply has come, and with it its price."""
+_KEPT_SHARE = 0.3
+"""How much of the window the untouched end may take."""
+_IMAGE_TOKENS = 1600
+_LONGEST_OUTPUT = 2000
+"""Characters of a tool's output that the summary is made from."""
+_INSTRUCTIONS = """\
+You are given the beginning of a conversation between a person and a coding agent. It has to be replaced by a summary, \
+and the agent will go on from your summary alone. Keep, in this order: what the person wants, in their own words where \
+they matter; decisions and why they were made; files that were read or changed and what was found or done there; \
+commands and their results; what failed; what is still to be done. Leave out what no longer matters. Plain notes, \
+no preamble.\
+"""
+
+
+class Declined(PolylectError):
+    """The user's own code wants the conversation left as it is."""
+
+
+class Compactor:
+    """Watches how full the window is, and makes room."""
+
+    def __init__(
+        self,
+        provider: Callable[[], Provider],
+        session: Session,
+        settings: Callable[[], Settings],
+        consult: Callable[[str], Awaitable[Opinion]],
+        charge: Callable[[Message, str], None],
+        frame: Callable[[], int],
+    ) -> None:
+        self._provider = provider
+        self._session = session
+        self._settings = settings
+        self._consult = consult
+        self._charge = charge
+        self._frame = frame
+        """Tokens of instructions and tools, by their length."""
+        self._work: asyncio.Task[str] | None = None
+        self._failures = 0
+        self._known = 0
+        self._known_at = 0
+        """The last reply told how many tokens the context had, when there were so many messages."""
+        self._told_overhead: int | None = None
+        """What instructions and tools take, once a service has told how much there is."""
+        self._sum = self._sum_from = self._sum_to = 0
+        """Tokens of the messages from here to there, by their length: nothing is measured twice."""
+
+    def learn(self, usage: Usage, say: Say) -> None:
+        """A reply's usage is the best measure there is."""
+        if usage.tokens:
+            self._known, self._known_at = usage.tokens, len(self._session.messages)
+            self._told_overhead = max(0, usage.tokens - self._talk())
+        if window := self._window():
+            say(ContextUsed(self.used(), window))
+
+    @property
+    def _overhead(self) -> int:
+        return self._frame() if self._told_overhead is None else self._told_overhead
+
+    def used(self) -> int:
+        """Tokens in the context now: as told, plus an estimate for what has come since."""
+        session = self._session
+        if self._known and self._known_at > session.kept:
+            return self._known + sum(map(estimate, session.messages[self._known_at :]))
+        return self._overhead + self._talk()
+
+    def _talk(self) -> int:
+        """Tokens of the conversation as the model sees it, by its length."""
+        session = self._session
+        if self._sum_from != session.kept:
+            self._sum, self._sum_from, self._sum_to = 0, session.kept, session.kept
+        self._sum += sum(map(estimate, session.messages[self._sum_to :]))
+        self._sum_to = len(session.messages)
+        return self._sum + sum(map(estimate, session.opening))
+
+    async def make_room(self, say: Say) -> bool:
+        """Compact if the window is nearly full, unless that has failed too often. Whether it was tried."""
+        wanted = self._settings().auto_compaction and self._failures < MOST_FAILURES
+        full = wanted and self._is_full()
+        if full:
+            await self.compact("threshold", say)
+        return full
+
+    def _is_full(self) -> bool:
+        """A reply has to fit too, but one that may be as long as the window leaves nothing to reply to."""
+        settings, window = self._settings(), self._window()
+        reserve = max(min(settings.max_tokens, window // 2), int(window * (1 - settings.compact_at)))
+        return bool(window) and self.used() > window - reserve
+
+    async def compact(
+        self,
+        reason: Literal["threshold", "overflow", "manual"],
+        say: Say,
+        instructions: str = "",
+        *,
+        keep: bool = True,
+    ) -> bool:
+        """Replace the beginning by a summary, or, unless there is an end to `keep`, all but what was said last.
+
+        False if that was not possible: then nothing has changed.
+        """
+        session, before, kept = self._session, self.used(), self._cut(keep=keep)
+        if kept <= session.kept:
+            return False
+        say(CompactionStarted(reason))
+        messages = session.messages[session.kept : kept]
+        self._work = asyncio.create_task(self._summary(reason, messages, instructions))
+        try:
+            summary = await self._work
+            session.compact(summary, kept, before)
+        except PolylectError as error:
+            self._failures += not isinstance(error, Declined)
+            say(CompactionEnded(ok=False, before=before, error=str(error)))
+            return False
+        except BaseException as error:
+            cancelled = isinstance(error, asyncio.CancelledError)
+            say(CompactionEnded(ok=False, before=before, error=CANCELLED if cancelled else str(error)))
+            if not cancelled or _is_stopped():
+                raise
+            self._failures = MOST_FAILURES  # whoever stopped it does not want to stop it again at the next step
+            return False
+        finally:
+            self._work = None
+        self._known = self._known_at = 0
+        self._failures = self._failures + 1 if self._is_full() else 0  # it does not help: that is a failure too
+        say(CompactionEnded(summary=summary, before=before, after=self.used(), kept=str(kept)))
+        return True
+
+    @property
+    def running(self) -> bool:
+        return self._work is not None
+
+    def cancel(self) -> None:
+        """Leave the conversation as it is; a turn that wanted to make room goes on without."""
+        if self._work is not None:
+            self._work.cancel()
+
+    def clear(self) -> None:
+        """From here on the model knows nothing of what was said before; the log keeps it."""
+        self._session.compact("", len(self._session.messages), self.used())
+        self._failures = self._known = self._known_at = 0
+
+    def possible(self) -> bool:
+        return self._cut() > self._session.kept
+
+    async def by_hand(self, say: Say, instructions: str) -> None:
+        await self.compact("manual", say, instructions)
+
+    def _cut(self, *, keep: bool = True) -> int:
+        talk = self.used() - self._overhead
+        most = int(self._window() * _KEPT_SHARE) or talk
+        return cut(self._session.messages, self._session.kept, min(most, talk // 2) if keep else 0)
+
+    async def _summary(self, reason: str, messages: Sequence[Message], instructions: str) -> str:
+        opinion = await self._consult(reason)
+        if opinion.decision == "deny":
+            raise Declined(f"The conversation was not shortened: {opinion.reason}")
+        return await self._summarise(messages, "\n".join(filter(None, (instructions, opinion.context))))
+
+    async def _summarise(self, messages: Sequence[Message], instructions: str) -> str:
+        """Of as much as fits: where the window is not known, or smaller than was told, less and less is sent."""
+        earlier = f"Summary of what came before:\n{self._session.summary}\n\n" if self._session.kept else ""
+        told = earlier + "\n\n".join(map(_as_text, messages))
+        limit = min(len(told), 2 * (self._window() or 200_000))  # characters: half the window at four a token
+        while True:
+            try:
+                return await self._notes(_clip(told, limit), instructions)
+            except ProviderError as error:
+                limit //= 2
+                if error.kind != "overflow" or limit < _LONGEST_OUTPUT:
+                    raise
+
+    async def _notes(self, told: str, instructions: str) -> str:
+        settings = self._settings()
+        wish = f"\n\nThe person asks: {instructions}" if instructions else ""
+        request = ModelRequest(
+            model=settings.model,
+            system=_INSTRUCTIONS + wish,
+            messages=[Message("user", (Text(told),))],
+            session=self._session.id,
+            retries=settings.auto_retry,
+        )
+        parts: list[str] = []
+        last: ReplyBegun | ReplyDone | Retrying | None = None
+        try:
+            async with aclosing(self._provider().stream(request)) as stream:
+                async for batch in stream:
+                    parts += [event.text for event in batch if isinstance(event, TextChunk)]
+                    last = next((event for event in reversed(batch) if isinstance(event, _MARKS)), last)
+        finally:
+            if isinstance(last, ReplyBegun | ReplyDone):
+                self._pay(last)
+        summary = "".join(parts).strip()
+        if not summary or not isinstance(last, ReplyDone) or last.stop == "refused":
+            raise ProviderError("protocol", "the model gave no summary")
+        return summary
+
+    def _pay(self, done: ReplyBegun | ReplyDone) -> None:
+        """A summary has its price like any other reply, and is no part of the conversation."""
+        reply = Message("assistant", (), usage=done.usage, model=done.model, provider=self._provider().name)
+        with suppress(SessionError):  # a full disk is told of when the summary finds no room either
+            self._charge(reply, done.request)
+            self._session.say("", reply, request=done.request)
+
+    def _window(self) -> int:
+        return self._provider().info(self._settings().model).window
+
+
+def _is_stopped() -> bool:
+    """Not only what the task at hand waited for was cancelled, but the task itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def cut(messages: Sequence[Message], first: int, most: int) -> int:
+    """Where the untouched end begins: as early as `most` tokens allow, never between a call and its result."""
+    index, size = len(messages), 0
+    while index > first and size + estimate(messages[index - 1]) <= most:
+        index -= 1
+        size += estimate(messages[index])
+    while index < len(messages) and messages[index].role == "tool":
+        index += 1
+    if index == len(messages) and messages and messages[-1].role == "user":
+        return index - 1  # what the person has just said is never put in other words
+    return index
+
+
+def estimate(message: Message) -> int:
+    return 4 + sum(map(_block_tokens, message.content))
+
+
+def _block_tokens(block: Block) -> int:
+    if isinstance(block, Image):
+        return _IMAGE_TOKENS
+    pictures = len(block.images) * _IMAGE_TOKENS if isinstance(block, ToolResult) else 0
+    return pictures + len(_block_text(block)) // 4 + 1
+
+
+def _block_text(block: Block) -> str:
+    match block:
+        case Text(text) | Thinking(text):
+            return text
+        case Document(name, _, text):
+            return f"{name}\n{text}"
+        case ToolCall(_, name, args):
+            return f"{name} {args}"
+        case ToolResult(_, name, output):
+            return f"{name}: {output}"
+        case _:
+            return ""
+
+
+def _as_text(message: Message) -> str:
+    who = {"user": "Person", "assistant": "Agent", "tool": "Result"}[message.role]
+    blocks = [
+        _clip(_block_text(block), _LONGEST_OUTPUT) for block in message.content if not isinstance(block, Thinking)
+    ]
+    return f"{who}: " + "\n".join(blocks)
+
+
+def _clip(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    return f"{text[: most // 2]}\n[... {len(text) - most} characters left out ...]\n{text[-most // 2 :]}"

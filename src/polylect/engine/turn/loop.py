@@ -1,0 +1,380 @@
+"""A turn: from a prompt to its end.
+
+TurnStarted
+  StepStarted                     ask the model
+    TextDelta ... BlockEnded        it talks
+    ToolCalled ...                  it wants things done
+  ReplyEnded
+    Ask / ToolStarted / ToolFinished   they are asked for and done
+  StepEnded                       and again, until it wants nothing more
+TurnEnded                         always, exactly once
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Literal
+
+from polylect.engine.agent import Agent
+from polylect.engine.commands.background import session_failure
+from polylect.engine.turn import thinking
+from polylect.engine.turn.budget import Meter
+from polylect.engine.turn.calls import Calls
+from polylect.engine.turn.reply import Reply
+from polylect.engine.turn.steering import When
+from polylect.engine.turn.structured import NoAnswer, open_form
+from polylect.vocab.commands import Prompt
+from polylect.vocab.content import Failure, Message, Stop, Text, Usage
+from polylect.vocab.errors import PolylectError, ProviderError, SessionError
+from polylect.vocab.events import (
+    CostChanged,
+    Event,
+    Extra,
+    Notice,
+    StepEnded,
+    StepStarted,
+    TurnEnded,
+    TurnStarted,
+    UserMessage,
+)
+from polylect.vocab.hooks import StreamRule
+from polylect.vocab.ports import ModelEvent, ModelRequest, Retrying
+
+Reason = Literal["end", "cancelled", "length", "refused", "limit", "error"]
+_REASONS: dict[Stop, Reason] = {"end": "end", "calls": "end", "length": "length", "refused": "refused"}
+MOST_REMINDERS = 3
+"""How often in a turn the user's own code can send the model back: by rules, and when it would stop."""
+MOST_AT_ONCE = 64
+"""Model events that are taken in one go, before others get a turn on the event loop."""
+_log = logging.getLogger(__name__)
+
+
+class RuleBroken(Exception):
+    """The reply is stopped where it broke rules of the user's."""
+
+    def __init__(self, rules: Sequence[StreamRule]) -> None:
+        super().__init__(f"stopped by the rule {rules[0].name}")
+        self.rules = rules
+
+
+class RetryCancelled(PolylectError):
+    """Nobody waits for another attempt: what went wrong with the last one stands."""
+
+
+class Turn:
+    """One prompt's turn of one agent."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        id: str,
+        prompt: Prompt | None = None,
+        *,
+        cause: Literal["prompt", "engine"] = "prompt",
+    ) -> None:
+        self.id = id
+        self._agent = agent
+        self._prompt = prompt
+        self._cause = cause
+        self._say = agent.voice(id)
+        self._meter = (agent.parent and agent.turn_meter) or Meter(agent.settings.turn_budget, Usage())
+        agent.turn_meter = self._meter
+        self._steps = 0
+        self._reminders = 0
+        self._sent_on = 0
+        self._pause: asyncio.Timeout | None = None
+        """How long another attempt may take, while there is one."""
+        self._given_up = False
+        self._form = open_form(agent)
+
+    async def run(self) -> TurnEnded:
+        """Whatever happens, the one terminal event comes back, and by then everything in between is closed."""
+        try:
+            self._start()
+            if (over := await self._hear()) is not None:
+                return self._ended(over)
+            await self._wait_for_servers()
+            self._begin()
+            return self._ended(await self._converse())
+        except asyncio.CancelledError:
+            return self._ended("cancelled")
+        except PolylectError as error:
+            return self._ended("error", _failure(error))
+        except Exception as error:  # noqa: BLE001  (a turn ends, whatever our own code does)
+            _log.exception("the turn %s failed", self.id)
+            message = f"internal error: {type(error).__name__}: {error}. The session is intact; please report this"
+            return self._ended("error", Failure("internal", message, "engine"))
+
+    def _ended(self, reason: Reason, failure: Failure | None = None) -> TurnEnded:
+        spent, self._agent.spent = self._agent.spent, Usage()  # what agents still use counts for the next turn
+        return TurnEnded(reason, spent, self._steps, failure, turn=self.id, agent=self._agent.lane)
+
+    def _start(self) -> None:
+        if self._agent.parent is None:
+            self._say(TurnStarted(self._cause))
+
+    async def _hear(self) -> Reason | None:
+        """The user's own code hears a person's prompt first. If it was a command, or is refused, the turn is over."""
+        agent, prompt = self._agent, self._prompt
+        if prompt is None or self._cause == "engine":
+            return None
+        for context in await agent.hooks.opened():
+            agent.session.add_context(context)
+        heard = await agent.hooks.prompt(agent.scene(self.id), prompt.text, verbatim=prompt.verbatim)
+        if agent.hear_command and not prompt.verbatim:
+            heard = await agent.hear_command(heard, self._say)
+        if heard.refused or heard.answer is not None:
+            if told := heard.refused or heard.answer:
+                self._say(Notice(told, "warning" if heard.refused else "info"))
+            return "refused" if heard.refused else "end"
+        if heard.contexts or heard.text != prompt.text:
+            agent.session.amend(self.id, heard.text, heard.contexts)
+        return None
+
+    async def _wait_for_servers(self) -> None:
+        """A prompt that only adds to the conversation needs no tools."""
+        if self._agent.wait_for_servers and (self._prompt is None or self._prompt.query):
+            await self._agent.wait_for_servers()
+
+    def _begin(self) -> None:
+        self._tell_who_is_gone()
+        message = self._agent.session.begin(self.id)
+        self._say(UserMessage(_words(message), self._cause, self._prompt.attachments if self._prompt else ()))
+
+    def _tell_who_is_gone(self) -> None:
+        if names := self._agent.session.give_up():
+            told = f"Agents that were at work in the background when the engine ended are gone: {', '.join(names)}."
+            self._say(Notice(told, "warning"))
+            self._add(f"{told} They will not report, and their effects are unknown: look before you start them again.")
+
+    async def _converse(self) -> Reason:
+        if self._prompt is not None and not self._prompt.query:
+            return "end"
+        when: When = "soon"
+        while True:
+            if self._out_of_steps() or self._out_of_budget():
+                return "limit"
+            self._deliver(when)
+            try:
+                reply = await self._step_that_fits()
+            except RuleBroken as broken:
+                self._remind(broken.rules)
+                when = "soon"
+                continue
+            if reply is None:
+                return "limit"
+            waits = self._agent.steers.texts
+            more = bool(waits("soon")) or self._has_more_to_do(reply)
+            when = "last" if waits("last") and not more else "soon"
+            if more or when == "last" or await self._is_sent_on(reply):
+                continue
+            if self._form and self._form.given:
+                self._say(Extra("structured_output", {"value": self._form.value}))
+            if self._agent.settings.budget_anew and not self._agent.parent and self._out_of_budget():
+                return "limit"  # claude says so also after a turn's last request
+            return _REASONS.get(reply.stop, "error")
+
+    def _has_more_to_do(self, reply: Reply) -> bool:
+        """It waits for the results of calls, or has not given the answer that the turn is about."""
+        form = self._form
+        if form is None:
+            return bool(reply.calls)
+        form.check()
+        if not form.given and reply.stop == "end":
+            self._add(form.remind())
+        return not form.given and reply.stop in ("end", "calls")
+
+    def _remind(self, rules: Sequence[StreamRule]) -> None:
+        """The model is told which rules it broke before it is asked again."""
+        self._reminders += 1
+        self._say(Extra("ttsr_triggered", {"rules": [_told(rule) for rule in rules]}))
+        for rule in rules:
+            self._add(rule.text)
+
+    async def _is_sent_on(self, reply: Reply) -> bool:
+        """The user's own code may not be content yet with what the model is content with."""
+        if reply.stop != "end" or self._sent_on == MOST_REMINDERS:
+            return False
+        hooks, scene = self._agent.hooks, self._agent.scene(self.id)
+        said = _words(reply.message(self._agent.provider.name))
+        if why := await hooks.stopping(scene, said, again=self._sent_on > 0):
+            self._sent_on += 1
+            self._add(why)
+        return bool(why)
+
+    def _add(self, text: str) -> None:
+        """Words for the model that nobody typed."""
+        self._agent.session.say("", Message("user", (Text(text),)))
+        self._say(UserMessage(text, "engine"))
+
+    async def _step_that_fits(self) -> Reply | None:
+        """Make room before the window is full; if the service says that it is full already, make room and ask again.
+
+        Where that is not enough, nothing is kept but what was said last. None if it took what was left of the budget.
+        """
+        compactor = self._agent.compactor
+        if await compactor.make_room(self._say) and self._out_of_budget():
+            return None
+        for keep in (True, False):
+            try:
+                return await self._step()
+            except ProviderError as error:
+                possible = error.kind == "overflow" and self._agent.settings.auto_compaction
+                if not possible or not await compactor.compact("overflow", self._say, keep=keep):
+                    raise
+            if self._out_of_budget():
+                return None
+        return await self._step()
+
+    async def _step(self) -> Reply:
+        """One reply and the calls it asked for. What was said and done is stored, even if it broke off."""
+        calls = Calls(self._agent, self.id, self._meter)
+        reply = Reply(self._say, calls.announce, self._agent.session.calls)
+        self._steps += 1
+        self._say(StepStarted())
+        kept = False
+        try:
+            try:
+                await self._listen(reply)
+            finally:
+                self._keep(reply)
+                kept = True
+            await calls.run()
+        finally:
+            await self._close(calls, kept=kept)
+        return reply
+
+    async def _listen(self, reply: Reply) -> None:
+        """To the end of the reply, or to where it breaks off."""
+        watch = self._agent.hooks.watch() if self._reminders < MOST_REMINDERS else None
+        try:
+            async with aclosing(self._agent.provider.stream(self._request())) as stream:
+                retrying: Retrying | None = None
+                while batch := await self._next(stream, retrying):
+                    for start in range(0, len(batch), MOST_AT_ONCE):
+                        if start:
+                            await asyncio.sleep(0)
+                        for event in batch[start : start + MOST_AT_ONCE]:
+                            reply.take(event)
+                            if watch and (broken := watch(event)):
+                                raise RuleBroken(broken)
+                        await self._agent.room()
+                    retrying = batch[-1] if isinstance(batch[-1], Retrying) else None
+            if not reply.ended:
+                raise ProviderError("protocol", "the model's reply broke off in the middle", retryable=True)
+        except BaseException as error:
+            stopped = isinstance(error, asyncio.CancelledError | RuleBroken)
+            given_up = isinstance(error, asyncio.CancelledError | RetryCancelled)
+            reply.break_off("cancelled" if stopped else "error", str(error), given_up=given_up)
+            raise
+
+    async def _close(self, calls: Calls, *, kept: bool) -> None:
+        """Every call gets its end, and a stored call its stored result."""
+        results = Message("tool", await calls.close())
+        try:
+            if kept:
+                self._agent.session.say("", results)
+        finally:
+            self._say(StepEnded())
+
+    async def _next(
+        self, stream: AsyncGenerator[Sequence[ModelEvent], None], retrying: Retrying | None
+    ) -> Sequence[ModelEvent]:
+        """A provider cuts a silent stream itself, and may try again after a pause; this is for one that does not."""
+        limit, pause = self._agent.settings.stream_timeout * 4, retrying.delay_ms / 1000 if retrying else 0.0
+        try:
+            async with asyncio.timeout(limit + pause if limit else None) as patience:
+                self._pause = patience if retrying else None
+                return await anext(stream)
+        except StopAsyncIteration:
+            return ()
+        except TimeoutError:
+            if retrying and self._given_up:
+                raise RetryCancelled(retrying.error) from None
+            raise ProviderError("timeout", f"the model was silent for {limit:g} s", retryable=True) from None
+        finally:
+            self._pause = None
+
+    def cancel_retry(self) -> None:
+        """If it waits for another attempt, it ends with what led to that."""
+        if self._pause and not self._given_up:
+            self._given_up = True
+            self._pause.reschedule(0)
+
+    def _request(self) -> ModelRequest:
+        settings, session = self._agent.settings, self._agent.session
+        return ModelRequest(
+            model=settings.model,
+            system=self._agent.system(),
+            messages=tuple(session.context()),
+            tools=self._agent.specs(),
+            max_tokens=settings.max_tokens,
+            thinking=settings.thinking,
+            effort=thinking.effort(settings, self._agent.provider.info(settings.model)),
+            session=session.id,
+            retries=settings.auto_retry,
+        )
+
+    def _keep(self, reply: Reply) -> None:
+        agent, message = self._agent, reply.message(self._agent.provider.name)
+        agent.charge(message, reply.request)
+        agent.session.say(self.id, message, request=reply.request)
+        agent.compactor.learn(reply.usage, self._say)
+        if agent.settings.cost_updates == "step":
+            self._aloud(CostChanged(agent.top.session.known_usage))
+
+    def _deliver(self, when: When) -> None:
+        """What the host wants to add: now, or, when the turn would end, what was meant for then."""
+        agent, settings = self._agent, self._agent.settings
+        queued = agent.steers.next(when, settings.steering_mode if when == "soon" else settings.follow_up_mode)
+        for id, steer in queued:
+            agent.session.begin(id)
+            agent.steers.delivered(id)
+            self._say(UserMessage(steer.text, "steer" if when == "soon" else "follow_up", steer.attachments))
+        if queued:
+            agent.steers.changed()
+
+    def _out_of_steps(self) -> bool:
+        most = self._agent.settings.max_turns
+        if not most or self._steps < most:
+            return False
+        self._say(Notice(f"Stopped after {most} model requests: that is the limit set by --max-turns."))
+        return True
+
+    def _out_of_budget(self) -> bool:
+        """The session's caps and this turn's. Told once as such, and every time as a reason for the end."""
+        for meter in (self._agent.meter, self._meter):
+            if (passed := meter.exceeded()) is None:
+                continue
+            if not meter.told:
+                meter.told = True
+                self._aloud(passed)
+            self._say(Notice(f"Stopped: {meter.used_up()}."))
+            return True
+        return False
+
+    def _aloud(self, event: Event) -> None:
+        """In the main lane: what concerns the whole turn or session."""
+        self._agent.top.voice("" if self._agent.detached else self.id)(event)
+
+
+def _told(rule: StreamRule) -> dict[str, str]:
+    """As the one wire that has a word for it wants it."""
+    return {"name": rule.name, "path": rule.path, "content": rule.text, "condition": rule.pattern}
+
+
+def _words(message: Message) -> str:
+    return "\n".join(block.text for block in message.content if isinstance(block, Text))
+
+
+def _failure(error: PolylectError) -> Failure:
+    if isinstance(error, NoAnswer):
+        return Failure("structured_output", str(error), "provider")
+    if isinstance(error, RetryCancelled):
+        return Failure("retry_cancelled", str(error), "provider", retryable=True)
+    if isinstance(error, ProviderError):
+        return Failure(error.kind, str(error), "provider", error.retryable)
+    if isinstance(error, SessionError):
+        return session_failure(error)
+    return Failure(type(error).__name__, str(error), "engine")

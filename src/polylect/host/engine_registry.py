@@ -1,0 +1,245 @@
+"""Engines that people have, as data: how each is found, started, told things, and which wire it speaks."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from polylect.host.errors import UnknownEngine
+from polylect.system.search_paths import absolute_only, program_on
+
+
+class Known(Struct, frozen=True, kw_only=True):
+    """`flags` are what a wish becomes on the command line: `{}` stands for its value. A wish without one is refused."""
+
+    name: str
+    program: str
+    dialect: str
+    version: str = ""
+    """Of the dialect; the newest if not named."""
+    start: tuple[str, ...] = ()
+    flags: Mapping[str, tuple[str, ...]] = {}
+    modes: Mapping[str, str] = {}
+    """What it calls the modes that it has; ours are default, auto_edit, force, plan and dont_ask."""
+    base_url: str = ""
+    """The variable in which it looks for the address of its model's service."""
+    env: Mapping[str, str] = {}
+    without: tuple[str, ...] = ()
+    """Variables that it should not inherit."""
+    places: tuple[str, ...] = ()
+    """Where else than on PATH it may be."""
+    install: str = ""
+    listing: tuple[str, ...] = ()
+    """The words that make it tell its sessions, as `polylect sessions --json` does."""
+    options: Mapping[str, Any] = {}
+    """For the host side of its dialect."""
+    resumed: Mapping[str, Any] = {}
+    """More of these, for a session that is gone on with."""
+
+
+_OURS = {
+    "model": ("--model", "{}"),
+    "provider": ("--provider", "{}"),
+    "resume": ("--resume", "{}"),
+    "session": ("--session-id", "{}"),
+    "script": ("--script", "{}"),
+    "base_url": ("--base-url", "{}"),
+    "api_key": ("--api-key", "{}"),
+    "config": ("--config", "{}"),
+    "system_prompt": ("--system-prompt", "{}"),
+    "max_turns": ("--max-turns", "{}"),
+    "add_dir": ("--add-dir", "{}"),
+    "max_cost": ("--max-budget-usd", "{}"),
+    "deny": ("--deny", "{}"),
+}
+_ONLY_OURS = ("script", "add_dir", "max_cost", "deny")
+_OWN_MODES = {name: name for name in ("default", "auto_edit", "force", "plan", "dont_ask")}
+_THEIR_MODES = {"default": "default", "auto_edit": "auto_edit", "force": "force"}
+_CLAUDE_MODES = {
+    "default": "default",
+    "auto_edit": "acceptEdits",
+    "force": "bypassPermissions",
+    "plan": "plan",
+    "dont_ask": "dontAsk",
+}
+_CLAUDE = {
+    "model": ("--model", "{}"),
+    "resume": ("--resume={}",),
+    "session": ("--session-id={}",),
+    "system_prompt": ("--append-system-prompt", "{}"),
+    "max_turns": ("--max-turns", "{}"),
+    "max_cost": ("--max-budget-usd", "{}"),
+    "add_dir": ("--add-dir", "{}"),
+    "deny": ("--disallowedTools", "{}"),
+    "mode": ("--permission-mode", "{}"),
+    "partial": ("--include-partial-messages",),
+}
+_STREAM_JSON = (
+    *("--output-format", "stream-json", "--verbose", "--input-format", "stream-json"),
+    *("--permission-prompt-tool", "stdio", "--include-partial-messages"),
+)
+_OMP = {
+    "model": ("--model", "{}"),
+    "provider": ("--provider", "{}"),
+    "resume": ("--session", "{}"),
+    "session_dir": ("--session-dir", "{}"),
+    "system_prompt": ("--append-system-prompt", "{}"),
+}
+_PATHS = ("script", "config", "add_dir", "session_dir")
+# -P keeps the working folder, which is the workspace, off the module search path. An editable install, the user's site
+# and absolute entries of PYTHONPATH are still found.
+_POLYLECT = (sys.executable, "-P", "-m", "polylect")
+_LISTING = ("sessions", "--here", "--json")
+
+ENGINES: dict[str, Known] = {
+    engine.name: engine
+    for engine in (
+        Known(
+            name="polylect",
+            program="polylect",
+            dialect="jsonstream",
+            start=("--json-stream", "--cost-updates", "step"),
+            flags={**_OURS, "mode": ("--approval-mode", "{}")},
+            modes=_OWN_MODES,
+            listing=_LISTING,
+            options={"hold": False, "modes": ("plan", "dont_ask")},
+        ),
+        Known(
+            name="polylect-omp",
+            program="polylect",
+            dialect="omp",
+            version="18",
+            start=("--mode", "rpc", "--protocol", "18", "--approval-mode", "default"),
+            flags={**_OURS, "mode": ("--approval-mode", "{}")},
+            modes=_OWN_MODES,
+            listing=_LISTING,
+        ),
+        Known(
+            name="polylect-claude",
+            program="polylect",
+            dialect="claude",
+            start=_STREAM_JSON,
+            flags={**_OURS, **_CLAUDE},
+            modes=_CLAUDE_MODES,
+            listing=_LISTING,
+        ),
+        Known(
+            name="claude",
+            program="claude",
+            dialect="claude",
+            start=_STREAM_JSON,
+            flags=_CLAUDE,
+            modes=_CLAUDE_MODES,
+            base_url="ANTHROPIC_BASE_URL",
+            without=("CLAUDECODE",),
+            places=("~/.local/bin", "~/.claude/local", "~/.npm-global/bin", "/usr/local/bin"),
+            install="npm install -g @anthropic-ai/claude-code",
+            resumed={"resumed": True},
+        ),
+        Known(
+            name="omp",
+            program="omp",
+            dialect="omp",
+            version="18",
+            start=("--mode", "rpc"),
+            flags=_OMP,
+            places=("~/.bun/bin", "~/.local/bin"),
+            install="bun install -g @oh-my-pi/pi-coding-agent",
+        ),
+        Known(
+            name="pi",
+            program="pi",
+            dialect="omp",
+            version="pi",
+            start=("--mode", "rpc"),
+            flags=_OMP,
+            places=("~/.npm-global/bin", "~/.local/bin"),
+            install="npm install -g @mariozechner/pi-coding-agent",
+        ),
+        Known(
+            name="aionrs",
+            program="aionrs",
+            dialect="jsonstream",
+            version="0.1.0",
+            start=("--json-stream",),
+            flags={name: flag for name, flag in _OURS.items() if name not in _ONLY_OURS},
+            modes=_THEIR_MODES,
+            places=("~/.cargo/bin", "~/.local/bin"),
+        ),
+        Known(
+            name="wayland-core",
+            program="wayland-core",
+            dialect="jsonstream",
+            version="0.2.0",
+            start=("--json-stream",),
+            flags={name: flag for name, flag in _OURS.items() if name not in _ONLY_OURS},
+            modes=_THEIR_MODES,
+            places=("~/.cargo/bin", "~/.local/bin"),
+        ),
+    )
+}
+
+
+def known(name: str) -> Known:
+    """The engine of this name. Raises UnknownEngine."""
+    if name not in ENGINES:
+        raise UnknownEngine(f"there is no engine {name!r}; known are {', '.join(ENGINES)}")
+    return ENGINES[name]
+
+
+def command(engine: Known, wishes: Mapping[str, Any], extra: Sequence[str] = ()) -> list[str]:
+    """How it is started. Raises ValueError for a wish that it has no flag for."""
+    words = [*find(engine), *engine.start]
+    for wish, value in wishes.items():
+        if value in (None, "", ()):
+            continue
+        if wish == "mode":
+            value = mode_of(engine, str(value))
+        if wish not in engine.flags:
+            raise ValueError(
+                f"{engine.name} cannot be told {wish!r} when it starts; it takes {', '.join(engine.flags)}"
+            )
+        for each in value if isinstance(value, tuple | list) else (value,):
+            words += [part.replace("{}", str(each)) for part in engine.flags[wish]]
+    return [*words, *extra]
+
+
+def from_here(wishes: Mapping[str, Any]) -> dict[str, Any]:
+    """Paths are meant from where the caller is, not from where the work is."""
+    return {name: _absolute(wish) if name in _PATHS else wish for name, wish in wishes.items()}
+
+
+def _absolute(wish: Any) -> Any:
+    match wish:
+        case str() | os.PathLike() if wish:
+            return os.path.abspath(wish)
+        case tuple() | list():
+            return [os.path.abspath(path) for path in wish]
+    return wish
+
+
+def mode_of(engine: Known, mode: str) -> str:
+    """What it calls this mode. Raises ValueError if it has none like it."""
+    if not engine.modes:
+        raise ValueError(f"{engine.name} has no modes: it does everything unasked")
+    if mode not in engine.modes:
+        raise ValueError(f"{engine.name} has no mode {mode!r}; its modes are {', '.join(engine.modes)}")
+    return engine.modes[mode]
+
+
+def find(engine: Known) -> tuple[str, ...]:
+    """Its program; if it cannot be found, its bare name, and starting it will say so."""
+    if engine.program == "polylect":
+        return _POLYLECT  # the one that belongs to this library
+    places = os.pathsep.join((os.environ.get("PATH", os.defpath), *map(os.path.expanduser, engine.places)))
+    return (program_on(places, engine.program) or engine.program,)
+
+
+def variables(engine: Known, env: Mapping[str, str], base_url: str) -> dict[str, str]:
+    """The environment it is started with. Nothing in it makes the workspace a place to load programs from."""
+    kept = {name: value for name, value in absolute_only(env).items() if name not in engine.without}
+    if base_url and engine.base_url:
+        kept[engine.base_url] = base_url
+    return {**kept, **engine.env}

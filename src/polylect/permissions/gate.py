@@ -1,0 +1,171 @@
+"""May this call run? A pure verdict from the mode, the standing rules and what the call would touch.
+
+Deny rules win over everything, also over the mode `force`. Ask rules win over whatever allows.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from polylect.permissions import command_rules
+from polylect.permissions.rules import covers, in_family, names_host, names_tool, written
+from polylect.vocab.content import Category, Mode, Origin, Rule
+from polylect.vocab.tool_names import EXIT_PLAN
+
+_MODE_ALLOWS: dict[Mode, frozenset[str]] = {
+    "default": frozenset(),
+    "auto_edit": frozenset({"info", "edit"}),
+    "force": frozenset({"info", "edit", "exec", "mcp"}),
+    "plan": frozenset({"info"}),
+    "dont_ask": frozenset(),
+}
+
+_FREE = {
+    "AskUserQuestion": "it asks the person itself",  # to ask whether it may would be one question too many
+    "StructuredOutput": "it only gives the answer that was asked for",
+    "Agent": "the calls of an agent are judged one by one",
+}
+
+
+class Wanted(Struct, frozen=True):
+    """A call as the gate sees it. `outside` are the paths it would touch beyond the workspace and granted folders."""
+
+    name: str
+    category: Category
+    args: dict[str, Any]
+    outside: tuple[str, ...] = ()
+    touched: tuple[str, ...] = ()
+    """All paths it would touch."""
+    long_name: str = ""
+    """Of a server's tool: `mcp__server__tool`, whatever the model calls it. Rules that allow it have to say this."""
+    guarded: tuple[str, ...] = ()
+    """Those among them that decide what runs later: a repository's hooks, our own settings."""
+    origin: Origin = "builtin"
+    """Where the tool comes from. Tools that need no permission, and the allow list, are built-in ones only."""
+
+    @property
+    def command(self) -> str | None:
+        command = self.args.get("command")
+        return command if self.category == "exec" and isinstance(command, str) else None
+
+
+class Verdict(Struct, frozen=True):
+    """What to do, and why in words a host can show."""
+
+    decision: Literal["allow", "ask", "deny"]
+    why: str
+
+
+def verdict(call: Wanted, mode: Mode, allow_list: Sequence[str], rules: Iterable[Rule]) -> Verdict:
+    by_effect: dict[str, list[Rule]] = {"deny": [], "ask": [], "allow": []}
+    for rule in rules:
+        by_effect[rule.effect].append(rule)
+    judged = _stopped(call, mode, by_effect) or _let_run(call, mode, allow_list, by_effect["allow"])
+    if judged.decision == "ask" and mode == "dont_ask":
+        return Verdict("deny", f"{judged.why}, and the mode dont_ask denies what would be asked for")
+    return judged
+
+
+# What stands against it.
+
+
+def _stopped(call: Wanted, mode: Mode, rules: dict[str, list[Rule]]) -> Verdict | None:
+    found = [(rule, _speaks_of(rule, call)) for rule in (*rules["deny"], *rules["ask"])]
+    denying = [rule for rule, caught in found if caught and rule.effect == "deny"]
+    if denying:
+        return Verdict("deny", f"the rule {written(denying[0])} denies it")
+    if call.name == EXIT_PLAN:
+        return Verdict("ask", "whether a plan is carried out is for a person to decide")
+    if mode == "plan" and call.category not in _MODE_ALLOWS[mode]:
+        return Verdict("deny", "the mode is plan: files can be read, nothing can be changed or run")
+    for rule, caught in found:
+        if caught:
+            return Verdict("ask", f"the rule {written(rule)} wants it to be asked for")
+        if caught is None:
+            return Verdict("ask", f"it cannot be told whether the rule {written(rule)} speaks of it")
+    return None
+
+
+def _speaks_of(rule: Rule, call: Wanted) -> bool | None:
+    """None if that cannot be told."""
+    match rule.kind:
+        case "category":
+            return rule.value == call.category
+        case "tool":
+            return _names(rule, call)
+        case "path":
+            return in_family(rule, call.name, call.category) and any(covers(rule, path) for path in call.touched)
+        case "domain":
+            url = call.args.get("url")
+            return rule.tool == call.name and (names_host(rule, url) if isinstance(url, str) else False)
+        case "prefix" | "command":
+            if call.command is None or rule.tool not in ("", call.name):
+                return False
+            return command_rules.catches(rule, call.command)
+
+
+def _names(rule: Rule, call: Wanted) -> bool:
+    """To allow a server's tool, a rule has to name it in full; to narrow its rights, the model's name will do too."""
+    in_full = names_tool(rule.value, call.long_name or call.name)
+    return in_full or (rule.effect != "allow" and names_tool(rule.value, call.name))
+
+
+# What speaks for it.
+
+
+def _let_run(call: Wanted, mode: Mode, allow_list: Sequence[str], rules: Sequence[Rule]) -> Verdict:
+    if mode == "force":
+        return Verdict("allow", "the mode is force")
+    builtin = call.origin == "builtin"
+    if builtin and (why := _FREE.get(call.name)):
+        return Verdict("allow", why)
+    unruled = [path for path in call.outside if not any(_opens_to(rule, path, call) for rule in rules)]
+    if unruled:
+        return Verdict("ask", f"it touches {unruled[0]}, which is outside the workspace")
+    if call.guarded and call.category != "info":
+        return Verdict("ask", f"it changes {call.guarded[0]}, which decides what runs later")
+    if call.category in _MODE_ALLOWS[mode]:
+        return Verdict("allow", f"the mode is {mode}")
+    if builtin and call.name in allow_list:
+        return Verdict("allow", f"{call.name} is on the allow list")
+    for rule in rules:
+        if _permits(rule, call):
+            return Verdict("allow", f"the rule {written(rule)} allows it")
+    if call.touched and all(any(_grants(rule, path, call) for rule in rules) for path in call.touched):
+        return Verdict("allow", "rules allow the files it touches")
+    return _by_command(call, mode, rules)
+
+
+def _by_command(call: Wanted, mode: Mode, rules: Sequence[Rule]) -> Verdict:
+    asked = f"{call.category} calls are asked for in mode {mode}"
+    # A rule that names no tool was made for the engine's own shell.
+    tools = ("", call.name) if call.origin == "builtin" else (call.name,)
+    rules = [rule for rule in rules if rule.kind in ("prefix", "command") and rule.tool in tools]
+    if call.command is None or not rules:
+        return Verdict("ask", asked)
+    why = command_rules.why_not(call.command, command_rules.commands_in(call.command), rules)
+    return Verdict("ask", f"{asked}: {why}") if why else Verdict("allow", "rules allow every command in it")
+
+
+def _permits(rule: Rule, call: Wanted) -> bool:
+    return rule.kind in ("category", "tool", "domain") and _speaks_of(rule, call) is True
+
+
+def _grants(rule: Rule, path: str, call: Wanted) -> bool:
+    """A path with a tool says what may be done there; without one, that it may be read, and changed if it says so."""
+    if rule.kind != "path" or not covers(rule, path):
+        return False
+    if rule.tool:
+        return in_family(rule, call.name, call.category)
+    return call.category == "info" or (call.category == "edit" and rule.write)
+
+
+def _opens_to(rule: Rule, path: str, call: Wanted) -> bool:
+    return _grants(rule, path, call) or (opens(rule, call.category) and covers(rule, path))
+
+
+def opens(rule: Rule, category: Category) -> bool:
+    """Is this a folder or file that calls of this category may touch?"""
+    named = rule.kind == "path" and rule.effect == "allow" and rule.value.startswith("/")
+    return named and not rule.tool and (rule.write or category == "info")

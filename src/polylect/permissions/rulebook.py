@@ -1,0 +1,78 @@
+"""The standing rules of one conversation: those it began with, and those that are added, expire or are taken back."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from msgspec import Struct, ValidationError, convert
+
+from polylect.permissions.rules import BadRule, Effect, parse
+from polylect.vocab.content import Rule
+
+MOST_RULES = 1000
+"""Every call is judged by all of them, so their number is bounded, as the length of each is."""
+
+
+class _Grant(Struct, frozen=True):
+    rule: Rule
+    id: str
+    until_ms: int
+
+
+class Rulebook:
+    """Iterates over the rules that hold now."""
+
+    def __init__(self, fixed: Sequence[Rule] = (), now: Callable[[], float] = time.time) -> None:
+        self._fixed = tuple(fixed)
+        self._granted: list[_Grant] = []
+        self._now = now
+        self.told: Sequence[Rule] = ()
+        """Those that the host has set as a whole, and can set anew."""
+
+    def __iter__(self) -> Iterator[Rule]:
+        now = self._now() * 1000
+        self._granted = [grant for grant in self._granted if not grant.until_ms or now < grant.until_ms]
+        yield from self._fixed
+        yield from self.told
+        yield from [grant.rule for grant in self._granted]
+
+    def add(self, rule: Rule, id: str = "", until_ms: int = 0) -> None:
+        """One with an id that is known takes the place of the other. `until_ms` counts from 1970; 0 is for ever."""
+        if id:
+            self.revoke(id=id)
+        grant = _Grant(rule, id, until_ms)
+        if grant not in self._granted:
+            self._granted.append(grant)
+
+    def revoke(self, rule: Rule | None = None, id: str = "") -> bool:
+        """False if there was none. What the conversation began with cannot be taken back."""
+        left = [grant for grant in self._granted if not (grant.id == id if id else grant.rule == rule)]
+        found = len(left) < len(self._granted)
+        self._granted = left
+        return found
+
+
+def rules_in(texts: Any, workspace: str, home: str) -> list[Rule]:
+    """Of texts by what they do: `{"deny": ["Bash(rm:*)"], "allow": ["Read"]}`. Raises BadRule."""
+    try:
+        by_effect = convert(texts, dict[Effect, tuple[str, ...]])
+    except ValidationError as error:
+        raise BadRule(f"rules: {error}") from None
+    _check_number(sum(map(len, by_effect.values())))
+    return [rule for effect, row in by_effect.items() for text in row for rule in parse(text, effect, workspace, home)]
+
+
+def fault_in(texts: Sequence[str]) -> str:
+    """What is wrong with rules as someone wrote them; empty if nothing is."""
+    try:
+        _check_number(len(texts))
+        for text in texts:
+            parse(text, "deny", "/", "/")
+    except BadRule as error:
+        return str(error)
+    return ""
+
+
+def _check_number(number: int) -> None:
+    if number > MOST_RULES:
+        raise BadRule(f"there are {number} rules: use at most {MOST_RULES}, with wider patterns")

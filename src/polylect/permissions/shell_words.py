@@ -1,0 +1,277 @@
+"""Words of a command line: quoting, expansions and here-documents, read as bash reads them or not at all.
+
+What bash and we might read differently is not understood. That is never an error: somebody is asked.
+"""
+
+import re
+
+from msgspec import Struct
+
+from polylect.wire.lazy_regex import pattern
+
+MOST = 100_000
+MOST_STEPS = 5000
+"""Commands and parts of words that are read of one line: some 100 ms. A longer line is not understood."""
+DEEPEST = 20
+
+_SPECIAL = " \t\n;&|<>()"
+_PLAIN = pattern(r"[^ \t\n;&|<>()'\"\\$`]+")
+_IN_DOUBLE = pattern(r'[^"\\$`]+')
+_IN_DOCUMENT = pattern(r"[^\\$`]+")
+_NAME = pattern(r"\$(?:[A-Za-z_]\w*|[0-9@*#?$!-])", re.ASCII)
+# Without quotes or anything nested, which mean different things in different places. `@P`, `!x`, `x[...]` and `x:1`
+# are left out on purpose: they run or calculate what the variable holds.
+_PARAMETER = pattern(
+    r"\$\{(?:#?[A-Za-z_]\w*|[0-9@*#?$!-])(?:(?::?[-+]|##?|%%?|//?|\^\^?|,,?)[^{}'\"\\`$<>()\n]*)?\}", re.ASCII
+)
+_ARITHMETIC = pattern(r"\$\(\(([\w \t$+*/%<>=!&|^~?:,-]*)\)\)", re.ASCII)
+_ANSI = pattern(r"\$'((?:[^'\\]|\\[abefnrtv\\\"?])*)'")
+_BACKTICKS = pattern(r"`([^`\\]*)`")
+_CONTROL = pattern(r"[\x00-\x08\x0b-\x1f\x7f]")
+_GLOB = pattern(r"[*?\[{]")
+
+
+class NotUnderstood(Exception):
+    """The text says what it was that could not be understood."""
+
+
+class Word(Struct, frozen=True):
+    """`literal` is false where the shell makes something else of it: a variable, a pattern, a substitution."""
+
+    text: str
+    literal: bool = True
+
+
+class Simple(Struct, frozen=True):
+    """One program or builtin with its arguments, wherever in the line it stands."""
+
+    words: tuple[Word, ...]
+
+
+class Found:
+    """What a command line holds, in all its depths."""
+
+    def __init__(self) -> None:
+        self.commands: list[Simple] = []
+        self.writes: list[str] = []
+        """Files that redirections write to."""
+        self.doubts: list[str] = []
+        """What keeps the line from being allowed by its commands alone."""
+        self.steps = 0
+
+    def count_step(self) -> None:
+        self.steps += 1
+        if self.steps > MOST_STEPS:
+            raise NotUnderstood("it is too long")
+
+
+class Words:
+    """A place in a text, and how to read on from there. `commands_until` is the grammar's part."""
+
+    def __init__(self, text: str, found: Found, depth: int = 0) -> None:
+        if len(text) > MOST or depth > DEEPEST:
+            raise NotUnderstood("it is too long or too deep")
+        if _CONTROL.search(text) or (not text.isascii() and any(map(_is_strange, text))):
+            raise NotUnderstood("it has characters that cannot be seen")
+        self.text = text
+        self.found = found
+        self.depth = depth
+        self.at = 0
+        self.documents: list[tuple[str, bool, bool]] = []
+        """Here-documents that begin at the next newline: the word that ends them, is it quoted, are tabs cut off."""
+
+    def commands_until(self, *ends: str, empty: bool = False) -> str:
+        raise NotImplementedError
+
+    def comes(self, text: str) -> bool:
+        return self.text.startswith(text, self.at)
+
+    def take(self, text: str) -> bool:
+        if self.comes(text):
+            self.at += len(text)
+            return True
+        return False
+
+    def skip_blanks(self) -> None:
+        """To the next token: past blanks, a comment, and a newline that is escaped where it can join nothing."""
+        while self.at < len(self.text):
+            if self.text[self.at] in " \t":
+                self.at += 1
+            elif self.comes("\\\n"):
+                self._continue_line()
+            elif self.comes("#"):
+                end = self.text.find("\n", self.at)
+                self.at = end if end >= 0 else len(self.text)
+            else:
+                return
+
+    def word(self) -> Word | None:
+        """The word that begins here; None if something else does."""
+        parts: list[Word] = []
+        while self.at < len(self.text):
+            char = self.text[self.at]
+            inner = self.comes("<(") or self.comes(">(")
+            if char in _SPECIAL and not inner:
+                break
+            self.found.count_step()
+            parts.append(self._substitution(2) if inner else self._part(char, first=not parts))
+        if not parts:
+            return None
+        return Word("".join(part.text for part in parts), all(part.literal for part in parts))
+
+    def _part(self, char: str, *, first: bool) -> Word:
+        match char:
+            case "'":
+                return self._single()
+            case '"':
+                return self._double()
+            case "$":
+                return self._dollar(quoted=False)
+            case "`":
+                return self._backticks()
+            case "\\":
+                escaped = self.text[self.at + 1 : self.at + 2]
+                if escaped in ("", "\n"):
+                    raise NotUnderstood("a word goes on in the next line")
+                self.at += 2
+                return Word(escaped)
+            case _:
+                text = self._run(_PLAIN)
+                return Word(text, text == "{}" or not (_GLOB.search(text) or (first and text.startswith("~"))))
+
+    def _single(self) -> Word:
+        end = self.text.find("'", self.at + 1)
+        if end < 0:
+            raise NotUnderstood("a quote is not closed")
+        text = self.text[self.at + 1 : end]
+        self._check_newline(text)
+        self.at = end + 1
+        return Word(text)
+
+    def _double(self) -> Word:
+        self.at += 1
+        parts: list[Word] = []
+        while not self.take('"'):
+            self.found.count_step()
+            match self.text[self.at : self.at + 1]:
+                case "":
+                    raise NotUnderstood("a quote is not closed")
+                case "$":
+                    parts.append(self._dollar(quoted=True))
+                case "`":
+                    parts.append(self._backticks())
+                case "\\":
+                    parts.append(self._escaped())
+                case _:
+                    parts.append(Word(self._run(_IN_DOUBLE)))
+                    self._check_newline(parts[-1].text)
+        return Word("".join(part.text for part in parts), all(part.literal for part in parts))
+
+    def _escaped(self) -> Word:
+        """A backslash inside double quotes."""
+        escaped = self.text[self.at + 1 : self.at + 2]
+        if escaped == "\n":
+            self._continue_line()
+            return Word("")
+        self.at += 1 + len(escaped)
+        return Word(escaped if escaped and escaped in '$`"\\' else "\\" + escaped)
+
+    def _continue_line(self) -> None:
+        """Only after a blank: elsewhere the newline could be in the middle of `$(` or `&&`."""
+        if self.at and self.text[self.at - 1] not in " \t\n":
+            raise NotUnderstood("a word goes on in the next line")
+        self._check_newline("\n")
+        self.at += 2
+
+    def _dollar(self, *, quoted: bool) -> Word:
+        if self.comes("$(("):
+            return self._arithmetic()
+        if self.comes("$("):
+            return self._substitution(2)
+        if self.comes("$'") and not quoted:
+            text = self._run(_ANSI)[2:-1]
+            self._check_newline(text)
+            return Word(text, "\\" not in text)
+        for form in (_PARAMETER, _NAME):
+            if found := form.match(self.text, self.at):
+                self.at = found.end()
+                return Word(found.group(), literal=False)
+        if self.comes("${") or self.comes("$[") or (self.comes('$"') and not quoted):
+            raise NotUnderstood(f"{self.text[self.at : self.at + 12]!r} can hide a command")
+        self.at += 1
+        return Word("$")
+
+    def _arithmetic(self) -> Word:
+        text = self._run(_ARITHMETIC)
+        if re.search(r"[A-Za-z_$]", text[1:]):
+            self.found.doubts.append("it calculates with variables")
+        return Word(text, literal=False)
+
+    def _substitution(self, size: int) -> Word:
+        """`$(...)`, `<(...)` or `>(...)`: its commands count like all others."""
+        self._check_newline("\n")
+        begin = self.at
+        self.at += size
+        self.commands_until(")")
+        return Word(self.text[begin : self.at], literal=False)
+
+    def _backticks(self) -> Word:
+        text = self._run(_BACKTICKS)
+        self._check_newline("\n")
+        self.nested(text[1:-1]).commands_until("")
+        return Word(text, literal=False)
+
+    def nested(self, text: str) -> "Words":
+        return type(self)(text, self.found, self.depth + 1)
+
+    def _run(self, form: re.Pattern[str]) -> str:
+        found = form.match(self.text, self.at)
+        if not found:
+            raise NotUnderstood(f"{self.text[self.at : self.at + 12]!r} can hide a command")
+        self.at = found.end()
+        return found.group()
+
+    def _check_newline(self, text: str) -> None:
+        if self.documents and "\n" in text:
+            raise NotUnderstood("it is not clear where its here-document begins")
+
+    # Here-documents.
+
+    def newline(self) -> None:
+        self.at += 1
+        waiting, self.documents = self.documents, []
+        for end, quoted, cut in waiting:
+            self._document(end, quoted, cut)
+
+    def _document(self, end: str, quoted: bool, cut: bool) -> None:
+        begin = self.at
+        while True:
+            here, self.at = self.at, self.text.find("\n", self.at) + 1 or len(self.text)
+            line = self.text[here : self.at].removesuffix("\n")
+            shown = line.lstrip("\t") if cut else line
+            if shown == end:
+                break
+            if shown.startswith(end) or here == len(self.text):
+                raise NotUnderstood("it is not clear where its here-document ends")
+        body = self.text[begin:here]
+        if not quoted:
+            if "\\\n" in body:
+                raise NotUnderstood("it is not clear where its here-document ends")
+            self.nested(body).expansions()
+
+    def expansions(self) -> None:
+        """All of a text in which only `$`, backticks and backslashes mean something."""
+        while self.at < len(self.text):
+            self.found.count_step()
+            if self.comes("\\"):
+                self.at += 2
+            elif self.comes("$"):
+                self._dollar(quoted=True)
+            elif self.comes("`"):
+                self._backticks()
+            else:
+                self._run(_IN_DOCUMENT)
+
+
+def _is_strange(char: str) -> bool:
+    return char > "\x7f" and (char.isspace() or not char.isprintable())

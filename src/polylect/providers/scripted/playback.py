@@ -1,0 +1,174 @@
+"""One reply of a script, being played: what is said, in which order, after which pauses."""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+from math import inf
+
+import msgspec
+
+from polylect.providers.scripted.parse import (
+    CallPart,
+    ErrorPart,
+    HangPart,
+    Part,
+    Price,
+    Script,
+    Split,
+    TextPart,
+    ThinkingPart,
+    WaitPart,
+)
+from polylect.providers.scripted.script_match import Found, Moment, fill, texts
+from polylect.vocab.content import Block, Text, Thinking, ToolCall, Usage
+from polylect.vocab.errors import ProviderError
+from polylect.vocab.ports import ArgsChunk, BlockDone, ModelEvent, ModelRequest, ReplyDone, TextChunk, ThinkingChunk
+
+Cue = ModelEvent | float | ProviderError
+"""What happens next on a stream: something is said, nothing for so many seconds, or it breaks."""
+Faults = Counter[tuple[str, int, int]]
+"""How often an error was played: by session, length of the conversation and number of the part."""
+_PASSING = frozenset({"rate_limit", "overloaded", "server", "network", "timeout"})
+_CUTS: dict[Split, str] = {"word": r"\s*\S+\s*|\s+", "line": r"[^\n]*\n|[^\n]+", "char": r"(?s:.)"}
+
+
+class Performance:
+    def __init__(self, script: Script, found: Found, moment: Moment, faults: Faults, pace: float | None) -> None:
+        self._script = script
+        self._found = found
+        self._request = moment.request
+        self._faults = faults
+        self._pace = script.head.pace if pace is None else pace
+        self._open: list[str] = []
+        self._thinking = False
+        self._signature = ""
+        self._used = {b.call for m in moment.request.messages for b in m.content if isinstance(b, ToolCall)}
+        self._called = False
+        self._said = 0
+
+    def play(self) -> Iterator[Cue]:
+        for number, part in enumerate(self._found.reply.say):
+            yield from self._part(number, part)
+        yield from self._end_block()
+        head = self._found.reply.head
+        stop = head.stop or ("calls" if self._called else "end")
+        yield ReplyDone(stop, self._usage(), f"scripted-{os.urandom(8).hex()}", self._request.model)
+
+    def _part(self, number: int, part: Part) -> Iterator[Cue]:
+        match part:
+            case TextPart() | ThinkingPart():
+                yield from self._words(part)
+            case CallPart():
+                yield from self._end_block()
+                yield from self._calls(part)
+            case WaitPart():
+                yield part.wait
+            case HangPart():
+                yield inf
+            case ErrorPart():
+                yield from self._fault(number, part)
+
+    def _words(self, part: TextPart | ThinkingPart) -> Iterator[Cue]:
+        thinking = isinstance(part, ThinkingPart)
+        if thinking != self._thinking:
+            yield from self._end_block()
+        self._thinking = thinking
+        if isinstance(part, ThinkingPart) and part.signature:
+            self._signature = part.signature
+        chunk_type: type[TextChunk | ThinkingChunk] = ThinkingChunk if thinking else TextChunk
+        pace = self._pace if part.pace is None else part.pace
+        for pieces in self._rounds(part):
+            self._open += pieces
+            for piece in pieces:
+                if pace:
+                    yield pace
+                yield chunk_type(piece)
+
+    def _rounds(self, part: TextPart | ThinkingPart) -> Iterator[list[str]]:
+        """The chunks of each repetition."""
+        words = part.thinking if isinstance(part, ThinkingPart) else part.text
+        split = part.split or self._script.head.split
+        whole = words if isinstance(words, str) else "".join(words)
+        pieces: list[str] = []
+        for number in range(1, part.repeat + 1):
+            if number == 1 or "{i}" in whole:
+                filled = fill(words, self._found.values | {"i": str(number)})
+                pieces = _cut(filled, split) if isinstance(filled, str) else [piece for piece in filled if piece]
+            yield pieces
+
+    def _calls(self, part: CallPart) -> Iterator[Cue]:
+        for number in range(1, part.repeat + 1):
+            values = self._found.values | {"i": str(number)}
+            call = ToolCall(self._call_id(fill(part.id, values)), fill(part.call, values), fill(part.args, values))
+            text = msgspec.json.encode(call.args).decode()
+            for start in range(0, len(text), part.chunk) if part.chunk else ():
+                yield ArgsChunk(call.call, call.name, text[start : start + part.chunk])
+            self._called = True
+            self._said += len(call.name) + len(text)
+            yield BlockDone(call)
+
+    def _call_id(self, wanted: str) -> str:
+        """No id twice in a conversation, also if the script was played before a resume."""
+        found = wanted or f"call_{os.urandom(8).hex()}"
+        number = 2
+        while found in self._used:
+            found = f"{wanted}-{number}"
+            number += 1
+        self._used.add(found)
+        return found
+
+    def _fault(self, number: int, part: ErrorPart) -> Iterator[Cue]:
+        # The one thing a request cannot tell: a request that is made again looks like the first.
+        key = (self._request.session, len(self._request.messages), number)
+        if part.times and self._faults[key] >= part.times:
+            return
+        self._faults[key] += 1
+        yield ProviderError(
+            part.error,
+            fill(part.message, self._found.values) or f"the script says: {part.error}",
+            retryable=part.error in _PASSING if part.retryable is None else part.retryable,
+            status=part.status,
+            retry_after=part.retry_after,
+        )
+
+    def _end_block(self) -> Iterator[Cue]:
+        text = "".join(self._open)
+        self._open = []
+        if text:
+            self._said += len(text)
+            block: Block = Thinking(text, self._signature) if self._thinking else Text(text)
+            self._signature = ""
+            yield BlockDone(block)
+
+    def _usage(self) -> Usage:
+        """As the script states it, else a token for every four characters that were read and said."""
+        stated = self._found.reply.head.usage
+        counts = msgspec.structs.asdict(stated) if stated else _estimate(self._request, self._said)
+        usage = Usage(**counts)
+        if usage.cost is None and (price := self._script.head.price):
+            return msgspec.structs.replace(usage, cost=_cost(usage, price))
+        return usage
+
+
+def _cut(text: str, split: Split) -> list[str]:
+    if split == "none":
+        return [text] if text else []
+    return re.findall(_CUTS[split], text)
+
+
+def _estimate(request: ModelRequest, said: int) -> dict[str, int]:
+    """Pictures are not counted: their size says nothing of their tokens."""
+    read = len(request.system) + sum(map(len, texts(request.messages)))
+    read += sum(len(tool.name) + len(tool.description) + len(str(tool.schema)) for tool in request.tools)
+    return {"input": -(-read // 4), "output": -(-said // 4)}
+
+
+def _cost(usage: Usage, price: Price) -> float:
+    dollars = (
+        usage.input * price.input
+        + usage.output * price.output
+        + usage.cache_read * price.cache_read
+        + usage.cache_write * price.cache_write
+    )
+    return dollars / 1_000_000

@@ -1,0 +1,196 @@
+"""Where a conversation stands, as a script sees it, and which reply comes next.
+
+All of it is derived from the request: a resumed session goes on where it was.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from polylect.providers.scripted.parse import Pattern, Reply, ResultPattern, Script, When, listed
+from polylect.vocab.content import Document, Message, Text, Thinking, ToolCall, ToolResult
+from polylect.vocab.ports import ModelRequest
+
+_HOLE = re.compile(r"\{\{([\w.]+)\}\}|\{([\w.]+)\}")
+_NAMES = re.compile(r"(prompt|result|tool|outcome|turn|step|calls|i|(match|args)\.\w+)\Z")
+
+
+class Done(Struct, frozen=True):
+    """A call of this turn and what came of it."""
+
+    call: ToolCall
+    result: ToolResult
+
+
+class Moment(Struct, frozen=True):
+    """A turn begins at the last user message; a step at each reply after it."""
+
+    request: ModelRequest
+    prompt: str
+    turn: int
+    step: int
+    results: tuple[Done, ...]
+    """Of this turn."""
+    latest: tuple[Done, ...]
+    """Of the last step."""
+
+
+class Found(Struct, frozen=True):
+    """The reply to give, and what stands for the placeholders in it."""
+
+    reply: Reply
+    values: dict[str, str]
+
+
+def moment_of(request: ModelRequest) -> Moment:
+    users = [index for index, message in enumerate(request.messages) if message.role == "user"]
+    start = users[-1] if users else -1
+    since = request.messages[start + 1 :]
+    replies = [index for index, message in enumerate(since) if message.role == "assistant"]
+    last = since[replies[-1] :] if replies else ()
+    calls = {block.call: block for message in since for block in message.content if isinstance(block, ToolCall)}
+    prompt = next((b.text for b in request.messages[start].content if isinstance(b, Text)), "") if users else ""
+    return Moment(request, prompt, len(users), len(replies) + 1, _done(since, calls), _done(last, calls))
+
+
+def choose(script: Script, moment: Moment) -> Found | None:
+    """The turn's own reply to this step, else the first rule that holds."""
+    if moment.turn <= len(script.turns):
+        replies = script.turns[moment.turn - 1]
+        if moment.step <= len(replies):
+            return Found(replies[moment.step - 1], _values(moment, {}, None))
+    for reply in script.rules:
+        if (values := _holds(reply.head.when, moment)) is not None:
+            return Found(reply, values)
+    return None
+
+
+def fill(value: Any, values: Mapping[str, str]) -> Any:
+    """Put what is known in the place of `{name}`, at any depth. Unknown names stay; `{{name}}` becomes `{name}`."""
+    match value:
+        case str():
+            return _HOLE.sub(lambda hole: _filled(hole, values), value) if "{" in value else value
+        case dict():
+            return {key: fill(item, values) for key, item in value.items()}
+        case list() | tuple():
+            return [fill(item, values) for item in value]
+        case _:
+            return value
+
+
+def _filled(hole: re.Match[str], values: Mapping[str, str]) -> str:
+    if hole[1]:
+        return f"{{{hole[1]}}}" if _NAMES.match(hole[1]) else hole[0]
+    return values.get(hole[2], hole[0])
+
+
+def _done(messages: Sequence[Message], calls: Mapping[str, ToolCall]) -> tuple[Done, ...]:
+    return tuple(
+        Done(calls.get(block.call) or ToolCall(block.call, block.name, {}), block)
+        for message in messages
+        for block in message.content
+        if isinstance(block, ToolResult)
+    )
+
+
+def _holds(when: When, moment: Moment) -> dict[str, str] | None:
+    if not (_among(moment.turn, when.turn) and _among(moment.step, when.step)):
+        return None
+    groups = _texts_hold(when, moment)
+    if groups is None:
+        return None
+    for wanted in when.results:
+        if (some := _first(wanted, moment.results)) is None:
+            return None
+        groups |= some[1]
+    if when.result is None:
+        return _values(moment, groups, None)
+    wanted = ResultPattern(contains=when.result) if isinstance(when.result, str) else when.result
+    found = _first(wanted, moment.latest)
+    return None if found is None else _values(moment, groups | found[1], found[0])
+
+
+def _texts_hold(when: When, moment: Moment) -> dict[str, str] | None:
+    request = moment.request
+    history = "\n".join(texts(request.messages)) if when.history is not None else ""
+    groups: dict[str, str] = {}
+    for pattern, text in (
+        (when.prompt, moment.prompt),
+        (when.system, request.system),
+        (when.model, request.model),
+        (when.history, history),
+    ):
+        found = {} if pattern is None else _find(pattern, text)
+        if found is None:
+            return None
+        groups |= found
+    return groups
+
+
+def _first(wanted: ResultPattern, results: Sequence[Done]) -> tuple[Done, dict[str, str]] | None:
+    for done in reversed(results):
+        if not (_among(done.result.name, wanted.tool) and _among(done.result.outcome, wanted.outcome)):
+            continue
+        parts = [_find(pattern, str(done.call.args.get(name, ""))) for name, pattern in wanted.args.items()]
+        parts.append(_find(wanted, done.result.output))
+        if all(part is not None for part in parts):
+            return done, {name: text for part in parts if part for name, text in part.items()}
+    return None
+
+
+def _among(value: int | str, wanted: Any) -> bool:
+    """Nothing wanted is anything."""
+    return wanted == () or value in listed(wanted)
+
+
+def _find(pattern: str | Pattern, text: str) -> dict[str, str] | None:
+    """The groups of the expression that was found, by number and name; None if the pattern does not hold."""
+    if isinstance(pattern, str):
+        return {} if pattern in text else None
+    if pattern.contains != () and not any(part in text for part in listed(pattern.contains)):
+        return None
+    if not _among(text, pattern.equals):
+        return None
+    if pattern.regex == ():
+        return {}
+    found = next((match for expression in listed(pattern.regex) if (match := re.search(expression, text))), None)
+    if found is None:
+        return None
+    numbered = {str(number): text or "" for number, text in enumerate((found[0], *found.groups()))}
+    return numbered | {name: text or "" for name, text in found.groupdict().items()}
+
+
+def _values(moment: Moment, groups: Mapping[str, str], done: Done | None) -> dict[str, str]:
+    done = done or (moment.latest[-1] if moment.latest else None)
+    values = {"prompt": moment.prompt, "turn": str(moment.turn), "step": str(moment.step)}
+    values["calls"] = "\n".join(_line(done) for done in moment.results)
+    values |= {f"match.{name}": text for name, text in groups.items()}
+    if done:
+        values |= {"result": done.result.output, "tool": done.result.name, "outcome": done.result.outcome}
+        values |= {f"args.{name}": str(value) for name, value in done.call.args.items()}
+    return values
+
+
+def _line(done: Done) -> str:
+    """`- Edit README.md: denied`: a call by its name and first argument, and how it ended."""
+    subject = next((f" {value!s:.60}" for value in done.call.args.values()), "").splitlines()
+    return f"- {done.result.name}{''.join(subject[:1])}: {done.result.outcome}"
+
+
+def texts(messages: Sequence[Message]) -> list[str]:
+    """Everything in a conversation that can be read."""
+    found: list[str] = []
+    for message in messages:
+        for block in message.content:
+            match block:
+                case Text(text) | Thinking(text):
+                    found.append(text)
+                case Document():
+                    found.append(block.text)
+                case ToolCall():
+                    found.append(str(block.args))
+                case ToolResult():
+                    found.append(block.output)
+    return found

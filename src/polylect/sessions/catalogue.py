@@ -1,0 +1,198 @@
+"""Which sessions there are: `polylect sessions`, and the question `sessions` of hosts.
+
+There is no index. Of each log only the outline is decoded: which entries there are, in which order, who spoke. That is
+enough to count the messages as `sessions/replay.py` does, which reads all of a log; a test holds the two together.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from polylect.sessions import folder, log
+from polylect.sessions.folder import FolderError
+from polylect.sessions.replay import current, words
+from polylect.vocab.entries import Configured, Entry, Opened, Said
+
+Kind = TypeVar("Kind")
+_WORDS = 80
+
+
+class Listed(Struct, frozen=True, omit_defaults=True):
+    """A session at a glance. `active` is when it was last written, in milliseconds since 1970."""
+
+    session: str
+    workspace: str
+    active: int
+    messages: int
+    size: int
+    words: str = ""
+    """How the person began."""
+    name: str = ""
+    parent: str = ""
+    """The session it was forked from. The messages it took over are counted."""
+
+
+def listing(root: str, workspace: str = "") -> list[Listed]:
+    """All sessions, or those of a workspace; the most recently active first."""
+    found = (glance(root, name) for name in names(root) if not workspace or _workspace(root, name) == workspace)
+    return sorted((session for session in found if session), key=lambda session: -session.active)
+
+
+def strange(root: str) -> list[str]:
+    """What stands where a log should be, and is none that could be looked into."""
+    logs = (os.path.join(root, name, "log.jsonl") for name in sorted(names(root)))
+    return [path for path in logs if folder.is_strange(path)]
+
+
+def glance(root: str, session: str) -> Listed | None:
+    """None if nothing was ever said in it."""
+    path = folder.path_of(root, session)
+    try:
+        file = log.opened(os.path.join(path, "log.jsonl"))
+    except OSError:
+        return None
+    try:
+        status = os.fstat(file)
+        told = _Told(log.Lines(log.pieces(file)))
+    finally:
+        os.close(file)
+    if not status.st_size:
+        return None
+    active = status.st_mtime_ns // 1_000_000
+    outlines = [*_taken_over(path, told.outlines), *told.outlines]
+    messages, first = _conversation(outlines)
+    said = (messages, status.st_size, first, told.name, told.parent)
+    return Listed(session, _workspace(root, session), active, *said)
+
+
+def forks(root: str, session: str) -> list[str]:
+    """The sessions that were forked from this one."""
+    return [name for name in names(root) if (found := _opened(root, name)) and found.parent == session]
+
+
+class _Block(Struct):
+    """One of a message's blocks, which is only counted."""
+
+
+class _Message(Struct, frozen=True):
+    role: str = ""
+    content: list[_Block] = []
+
+
+class _Body(Struct):
+    type: str
+    turn: str = ""
+    message: _Message = _Message()
+    parent: str = ""
+
+
+class _Outline(Struct):
+    """An entry, without what was said in it but for the person's first words."""
+
+    id: str
+    parent: str
+    body: _Body
+    words: str = ""
+
+
+_decode = msgspec.json.Decoder(_Outline).decode
+
+
+class _Told:
+    """What can be said of a log without understanding all of it."""
+
+    def __init__(self, lines: log.Lines) -> None:
+        self.outlines: list[_Outline] = []
+        self.name = self.parent = ""
+        for line in lines:
+            try:
+                outline = _decode(line)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                continue
+            self.outlines.append(outline)
+            if outline.body.type == "opened":
+                self.parent = outline.body.parent
+            elif outline.body.message.role == "user" and (said := _body(line, Said)):
+                outline.words = " ".join(words(said.message)[: 4 * _WORDS].split())[:_WORDS]
+            elif outline.body.type == "configured" and (configured := _body(line, Configured)):
+                self.name = str(configured.settings.get("name", self.name))
+
+
+def _taken_over(path: str, outlines: Sequence[_Outline]) -> list[_Outline]:
+    """What a fork has from the sessions it came from; as much of it as is still there."""
+    before: list[_Outline] = []
+    seen = {path}
+    while outlines and (parent := outlines[0].body.parent):
+        last, path = outlines[0].parent, os.path.join(os.path.dirname(path), os.path.basename(parent))
+        if path in seen:
+            break
+        seen.add(path)
+        try:
+            with open(log.opened(os.path.join(path, "log.jsonl")), "rb") as file:
+                outlines = _Told(log.Lines(log.pieces(file.fileno()))).outlines
+        except OSError:
+            break
+        end = next((number for number, outline in enumerate(outlines, 1) if outline.id == last), 0)
+        before = [*outlines[:end], *before]
+    return before
+
+
+def _conversation(outlines: Sequence[_Outline]) -> tuple[int, str]:
+    """How many messages it has, and the person's first words in it. A prompt counts once its turn has come."""
+    messages, first = 0, ""
+    waiting: dict[str, _Outline] = {}
+    for outline in current(outlines):
+        body, said = outline.body, outline
+        match body.type:
+            case "said" if body.message.role == "user" and body.turn:
+                waiting[body.turn] = outline
+                continue
+            case "turn_opened" if body.turn in waiting:
+                said = waiting.pop(body.turn)
+            case "turn_closed":
+                waiting.pop(body.turn, None)
+                continue
+            case "opened":
+                waiting.clear()
+                continue
+            case "said" | "shell_ran":
+                pass
+            case _:
+                continue
+        messages += bool(said.body.message.content) or body.type == "shell_ran"
+        first = first or said.words
+    return messages, first
+
+
+def _opened(root: str, name: str) -> Opened | None:
+    try:
+        with open(log.opened(os.path.join(root, name, "log.jsonl")), "rb") as file:
+            return _body(file.readline(), Opened)
+    except OSError:
+        return None
+
+
+def _body(line: bytes, kind: type[Kind]) -> Kind | None:
+    entry = log.entry_of(line)
+    return entry.body if isinstance(entry, Entry) and isinstance(entry.body, kind) else None
+
+
+def names(root: str) -> Iterator[str]:
+    """Names that can be sessions: what begins with a dot is being deleted."""
+    try:
+        found = os.listdir(root)
+    except FileNotFoundError:
+        return
+    for name in found:
+        try:
+            folder.path_of(root, name)
+        except FolderError:
+            continue
+        yield name
+
+
+def _workspace(root: str, session: str) -> str:
+    return folder.workspace_of(os.path.join(root, session))

@@ -1,0 +1,293 @@
+"""Where sessions live on disk: finding, making and locking a session's folder.
+
+    <home>/sessions/<id>/log.jsonl   the conversation, append-only
+                         workspace   the folder it is about
+                         lock        held by the one process that writes
+                         spill/      output too long for the model
+                         blobs/      pictures, named by their hash
+
+This runs before `ready`, so it imports next to nothing.
+"""
+
+import fcntl
+import os
+from _json import make_scanner  # all of `json` that is needed here, and loaded anyway
+
+VERSION = 1
+"""Of the logs that can be gone on with: that of vocab.entries, which would be too much to import here."""
+_SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
+_MAX_ID = 128
+
+
+LONG = 4 * 1024 * 1024
+"""Bytes of logs from which on reading them takes so long that others should be heard meanwhile: 50 ms and more."""
+_FIRST = 64 * 1024
+"""Bytes in which the first line of a log ends."""
+
+
+class FolderError(Exception):
+    """The session cannot be had; the text says why and what to do."""
+
+
+class Folder:
+    """A session's folder, locked for this process until `close`."""
+
+    def __init__(self, path: str, lock: int) -> None:
+        self.path = path
+        self.session = os.path.basename(path)
+        self._lock = lock
+
+    @property
+    def log(self) -> str:
+        return os.path.join(self.path, "log.jsonl")
+
+    def close(self, *, discard: bool = False) -> None:
+        """Let go of the lock; with `discard`, remove a folder in which nothing was ever said."""
+        if discard:
+            for name in ("log.jsonl", "workspace", "lock"):
+                _remove(os.path.join(self.path, name))
+            for name in ("spill", "blobs", ""):
+                try:
+                    os.rmdir(os.path.join(self.path, name))
+                except OSError:
+                    pass  # it was never made, or something was kept here after all
+        os.close(self._lock)
+
+
+def sessions_root(env: dict[str, str]) -> str:
+    home = env.get("POLYLECT_HOME")
+    if not home:
+        state = env.get("XDG_STATE_HOME") or os.path.join(env.get("HOME") or os.path.expanduser("~"), ".local", "state")
+        home = os.path.join(state, "polylect")
+    return os.path.join(os.path.abspath(home), "sessions")
+
+
+def new_id() -> str:
+    return os.urandom(6).hex()
+
+
+def create(root: str, session: str, workspace: str) -> Folder:
+    """A folder for a new session. An id that is in use is refused."""
+    path = path_of(root, session)
+    folder = None
+    while folder is None:  # whoever had it before may be removing it just now
+        try:
+            os.makedirs(path, mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise FolderError(
+                f"cannot make the session folder {path}: {error.strerror}. Set POLYLECT_HOME to a folder you can write"
+            ) from None
+        folder = _lock(path)
+    if is_strange(folder.log):
+        folder.close()
+        raise FolderError(f"{folder.log} is no file, so no session can be kept there")
+    if _said_something(folder.log):
+        folder.close()
+        raise FolderError(f"Session ID '{session}' already exists. Use --resume {session} to go on with it")
+    try:
+        with open(os.path.join(path, "workspace"), "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(workspace)
+    except OSError as error:
+        folder.close(discard=True)
+        raise FolderError(f"cannot write to the session folder {path}: {error.strerror}") from None
+    return folder
+
+
+def known(root: str, session: str, workspace: str) -> str:
+    """The id of a session that exists; `latest` is the most recently active one of this workspace."""
+    if session == "latest":
+        session = _latest(root, workspace)
+    log = os.path.join(path_of(root, session), "log.jsonl")
+    if is_strange(log):
+        raise FolderError(f"{log} is no file, so there is no session to go on with")
+    if not _said_something(log):
+        raise FolderError(f"Session '{session}' not found in {root}. Start it with --session-id {session}")
+    return session
+
+
+def resume(root: str, session: str, workspace: str) -> Folder:
+    """The folder of a session that exists, for this process alone."""
+    session = known(root, session, workspace)
+    folder = _lock(path_of(root, session))
+    if folder is None:
+        raise FolderError(f"Session '{session}' not found in {root}. Start it with --session-id {session}")
+    try:
+        os.close(os.open(folder.log, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC))
+    except OSError as error:
+        folder.close()
+        raise FolderError(f"cannot open the session log {folder.log}: {error.strerror}") from None
+    return folder
+
+
+def look(root: str, session: str) -> None:
+    """Refuse what could not be gone on with, as far as the first lines of its log and of those it came from tell.
+
+    Only a log whose first line is damaged is read to its end: whether any of it can be.
+    """
+    told = f"Session '{session}' cannot be gone on with"
+    opened, seen = _opened(path_of(root, session)), {session}
+    if isinstance(version := opened.get("version"), int) and version > VERSION:
+        raise FolderError(f"{told}: {written_later(version)}")
+    if not isinstance(opened.get("session"), str) or not isinstance(opened.get("cwd"), str):
+        from polylect.sessions.log import read_path, unusable  # 40 ms, and only for such a log
+
+        if why := unusable(read_path(os.path.join(path_of(root, session), "log.jsonl"))):
+            raise FolderError(f"{told}: {why}")
+    while isinstance(parent := opened.get("parent"), str) and parent and parent not in seen:
+        path = os.path.join(root, os.path.basename(parent))
+        if not _said_something(os.path.join(path, "log.jsonl")):
+            raise FolderError(f"{told}: {parent_gone(parent)}")
+        seen.add(parent)
+        opened = _opened(path)
+
+
+def weight(root: str, session: str) -> int:
+    """Bytes that have to be read to go on with it: its log, and those of the sessions it came from."""
+    total, seen = 0, {""}
+    while session not in seen:
+        seen.add(session)
+        path = os.path.join(root, os.path.basename(session))
+        try:
+            total += os.stat(os.path.join(path, "log.jsonl")).st_size
+        except OSError:
+            pass  # whoever reads it will see
+        session = str(_opened(path).get("parent") or "")
+    return total
+
+
+def look_at(path: str) -> None:
+    """The same where a session is named by its file, which may be another program's."""
+    place = path if os.path.isdir(path) else os.path.dirname(path)
+    log = os.path.join(place, "log.jsonl")
+    if path in (place, log) and os.path.isfile(log):
+        return look(*os.path.split(place))
+    if not os.path.isfile(path):
+        raise FolderError(f"{path} is no session file: it is no file at all")
+    lines = _beginning(path).split(b"\n")
+    if os.path.getsize(path) <= _FIRST and not any(isinstance(_value(line), dict) for line in lines):
+        raise FolderError(f"{path} is no session file: none of its lines is an object in JSON. Nothing was changed")
+
+
+def written_later(version: int) -> str:
+    told = f"it was written by a later polylect (its log has version {version}, this one knows {VERSION})"
+    return f"{told}. Update polylect; until then `polylect sessions export` reads what can be read"
+
+
+def parent_gone(parent: str) -> str:
+    return f"it was forked from session {parent!r}, which is no longer there"
+
+
+class _Plainly:
+    """How JSON is read: as it is by default. (The type that is written down for this has more fields.)"""
+
+    strict = True
+    object_hook = object_pairs_hook = None
+    parse_float, parse_int, parse_constant = float, int, float
+
+
+def _opened(path: str) -> dict[str, object]:
+    """What a log begins with; nothing if that is damaged."""
+    entry = _value(_beginning(os.path.join(path, "log.jsonl")).partition(b"\n")[0])
+    body = entry.get("body") if isinstance(entry, dict) else None
+    return body if isinstance(body, dict) and body.get("type") == "opened" else {}
+
+
+def _beginning(path: str) -> bytes:
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return file.read(_FIRST)
+    except OSError:
+        return b""
+
+
+def _value(line: bytes) -> object:
+    try:
+        value: object = make_scanner(_Plainly())(line.decode().lstrip("\ufeff \t\r"), 0)[0]  # type: ignore[arg-type]
+    except (ValueError, StopIteration, RecursionError, SystemError):  # the last where json's own error is not loaded
+        return None
+    return value
+
+
+def path_of(root: str, session: str) -> str:
+    if not session or len(session) > _MAX_ID or not _SAFE.issuperset(session) or session.startswith("."):
+        raise FolderError(
+            f"bad session id {session!r}: use 1 to {_MAX_ID} letters, digits, '-', '_' or '.', not starting with '.'"
+        )
+    return os.path.join(root, session)
+
+
+def _lock(path: str) -> Folder | None:
+    """None if the folder was removed while we took hold of it."""
+    lock = os.path.join(path, "lock")
+    if os.path.islink(path):
+        raise FolderError(f"the session folder {path} is a link; sessions are kept where they are")
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise FolderError(f"cannot lock the session folder {path}: {error.strerror}") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        holder = os.read(descriptor, 32).decode(errors="replace").strip() or "unknown"
+        os.close(descriptor)
+        raise FolderError(
+            f"Session '{os.path.basename(path)}' is in use by process {holder}. End that one, or start another session"
+        ) from None
+    try:
+        held = os.path.samestat(os.fstat(descriptor), os.stat(lock))
+    except FileNotFoundError:
+        held = False
+    if not held:  # of a file that is gone
+        os.close(descriptor)
+        return None
+    try:
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, b"%d\n" % os.getpid())
+    except OSError as error:
+        Folder(path, descriptor).close(discard=not _said_something(os.path.join(path, "log.jsonl")))
+        raise FolderError(f"cannot lock the session folder {path}: {error.strerror}") from None
+    return Folder(path, descriptor)
+
+
+def _latest(root: str, workspace: str) -> str:
+    found: list[tuple[float, str]] = []
+    try:
+        names = os.listdir(root)
+    except OSError:
+        names = []
+    for name in names:
+        log = os.path.join(root, name, "log.jsonl")
+        if _said_something(log) and workspace_of(os.path.join(root, name)) == workspace:
+            found.append((os.stat(log).st_mtime_ns, name))
+    if not found:
+        raise FolderError(f"No sessions found for {workspace}. Start one without --resume")
+    return max(found)[1]
+
+
+def workspace_of(path: str) -> str:
+    try:
+        with open(os.path.join(path, "workspace"), encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def is_strange(log: str) -> bool:
+    """There is something, and it is no file: a folder, or a pipe on which a reader would wait for good."""
+    return os.path.exists(log) and not os.path.isfile(log)
+
+
+def _said_something(log: str) -> bool:
+    try:
+        return os.stat(log).st_size > 0 and os.path.isfile(log)
+    except OSError:
+        return False
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass

@@ -1,0 +1,342 @@
+"""Claude Code's transcripts: lines that name their parents, one for each block of a reply.
+
+The format is not documented; this is what 2.1 writes and reads. Results of calls made together hang on their calls side
+by side, so that the way from the leaf to the root passes only one of them: they are looked up by their call.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+from uuid import UUID, uuid5
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from polylect.sessions.formats.conversation import NotThat, Story, Taken, Taking, iso, milliseconds
+from polylect.vocab.content import Block, Document, Image, Message, Stop, Text, Thinking, ToolCall, ToolResult, Usage
+from polylect.vocab.entries import Compacted
+from polylect.wire import jsonl
+
+Json = dict[str, Any]
+_WRITTEN_AS = "2.1.325"
+_IDS = UUID("6f2c5b0e-6f6c-4d43-9b1c-2f0a6b1f7d11")
+"""The same session is told with the same ids each time."""
+_STOPS: dict[Stop, str] = {"end": "end_turn", "calls": "tool_use", "length": "max_tokens", "refused": "refusal"}
+
+
+# Their words.
+
+
+class _Source(Struct):
+    media_type: str = ""
+    data: str = ""
+
+
+class _Block(Struct):
+    type: str = ""
+    text: str = ""
+    thinking: str = ""
+    signature: str = ""
+    data: str = ""
+    id: str = ""
+    name: str = ""
+    input: dict[str, Any] = {}
+    title: str | None = None
+    source: _Source | None = None
+    tool_use_id: str = ""
+    content: "str | list[_Block]" = ""
+    is_error: bool | None = None
+
+
+class _Usage(Struct):
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_input_tokens: int | None = 0
+    cache_creation_input_tokens: int | None = 0
+
+
+class _Message(Struct):
+    id: str = ""
+    model: str = ""
+    content: str | list[_Block] = ""
+    stop_reason: str | None = None
+    usage: _Usage | None = None
+
+
+class _Segment(Struct, rename="camel"):
+    head_uuid: str = ""
+
+
+class _Compaction(Struct, rename="camel"):
+    pre_tokens: int = 0
+    preserved_segment: _Segment | None = None
+
+
+class _Line(Struct, rename="camel"):
+    type: str
+    uuid: str = ""
+    parent_uuid: str | None = None
+    logical_parent_uuid: str | None = None
+    is_sidechain: bool = False
+    is_compact_summary: bool = False
+    is_api_error_message: bool = False
+    subtype: str = ""
+    timestamp: str = ""
+    cwd: str = ""
+    message: _Message | None = None
+    compact_metadata: _Compaction | None = None
+    custom_title: str = ""
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+
+
+# In.
+
+
+def take(lines: Sequence[bytes]) -> Taken:
+    """Raises NotThat."""
+    found, bad = _read(lines)
+    said = [line for line in found if line.uuid]
+    if not any(line.message for line in said):
+        raise NotThat("no line of it is a message of a Claude Code transcript")
+    said = [line for line in said if not line.is_sidechain] or said  # a sub-agent's own file has nothing else
+    taking = _Taking(said)
+    if bad:
+        taking.notes.append(f"{bad} lines could not be read")
+    if titles := [line.custom_title for line in found if line.custom_title]:
+        taking.configured(name=titles[-1])
+    for line in _path(said):
+        taking.line(line)
+    return taking.done()
+
+
+def _read(lines: Sequence[bytes]) -> tuple[list[_Line], int]:
+    found: list[_Line] = []
+    bad = 0
+    for line in lines:
+        if line.strip():
+            try:
+                found.append(_decode(line))
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                bad += 1
+    return found, bad
+
+
+def _path(lines: list[_Line]) -> list[_Line]:
+    """From the root to the leaf, which is the last line. Where a parent was never written, the line before goes on."""
+    numbers = {line.uuid: number for number, line in enumerate(lines)}
+    path: list[_Line] = []
+    seen: set[int] = set()
+    number = len(lines) - 1
+    while number >= 0 and number not in seen:
+        seen.add(number)
+        line = lines[number]
+        path.append(line)
+        parent = line.parent_uuid or line.logical_parent_uuid
+        number = numbers.get(parent, number - 1) if parent else -1
+    return path[::-1]
+
+
+class _Taking(Taking):
+    def __init__(self, lines: list[_Line]) -> None:
+        super().__init__()
+        self.cwd = next((line.cwd for line in lines if line.cwd), "")
+        self._replies: dict[str, list[_Line]] = {}
+        self._blocks: dict[str, _Block] = {}
+        self._numbers: dict[str, int] = {}
+        self._told: set[str] = set()
+        self._compaction = _Compaction()
+        for line in lines:
+            if line.type == "assistant" and line.message:
+                self._replies.setdefault(line.message.id or line.uuid, []).append(line)
+            elif line.message and not isinstance(line.message.content, str):
+                self._blocks |= {block.tool_use_id: block for block in line.message.content if block.tool_use_id}
+
+    def line(self, line: _Line) -> None:
+        self.at = milliseconds(line.timestamp) or self.at
+        self._numbers.setdefault(line.uuid, self.next)
+        match line.type:
+            case "assistant" if line.message and not line.is_api_error_message:
+                self._reply(line.message.id or line.uuid)
+            case "user" if line.message and line.is_compact_summary:
+                self._summary(line.message)
+            case "user" if line.message:
+                self.user(*_blocks(line.message.content))
+            case "system" if line.subtype == "compact_boundary":
+                self._compaction = line.compact_metadata or _Compaction()
+
+    def _reply(self, id: str) -> None:
+        """All of a reply is told where its first block stands."""
+        if id in self._told:
+            return
+        self._told.add(id)
+        lines = self._replies[id]
+        self._numbers |= {line.uuid: self.next for line in lines}
+        messages = [line.message for line in lines if line.message]
+        content = tuple(block for message in messages for block in _blocks(message.content))
+        last = messages[-1]
+        stops = {theirs: ours for ours, theirs in _STOPS.items()}
+        reply = Message("assistant", content, stops.get(last.stop_reason or ""), _usage(last.usage), last.model)
+        self.reply(replace(reply, provider="anthropic"), id)
+        for call in [block for block in content if isinstance(block, ToolCall)]:
+            if found := self._blocks.get(call.call):
+                self.result(_result(call, found))
+
+    def _summary(self, message: _Message) -> None:
+        kept = self._compaction.preserved_segment
+        number = self._numbers.get(kept.head_uuid, self.messages) if kept else self.messages
+        self.compacted(_text(message.content), number, self._compaction.pre_tokens)
+
+
+def _blocks(content: str | list[_Block]) -> Iterator[Block]:
+    for block in [_Block("text", content)] if isinstance(content, str) else content:
+        match block.type:
+            case "text" if block.text:
+                yield Text(block.text)
+            case "thinking":
+                yield Thinking(block.thinking, block.signature)
+            case "redacted_thinking":
+                yield Thinking("", redacted=block.data)
+            case "tool_use":
+                yield ToolCall(block.id, block.name, block.input)
+            case "image" if block.source and block.source.data:
+                yield Image(block.source.media_type, block.source.data)
+            case "document" if block.source:
+                yield Document(block.title or "document", block.source.media_type, data=block.source.data)
+
+
+def _text(content: str | list[_Block]) -> str:
+    return "\n".join(block.text for block in _blocks(content) if isinstance(block, Text))
+
+
+def _result(call: ToolCall, block: _Block) -> ToolResult:
+    images = tuple(part for part in _blocks(block.content) if isinstance(part, Image))
+    return ToolResult(call.call, call.name, _text(block.content), "error" if block.is_error else "ok", images)
+
+
+def _usage(usage: _Usage | None) -> Usage:
+    used = usage or _Usage()
+    return Usage(
+        used.input_tokens, used.output_tokens, used.cache_read_input_tokens or 0, used.cache_creation_input_tokens or 0
+    )
+
+
+# Out.
+
+
+def session_id(session: str) -> str:
+    """Claude Code wants a UUID."""
+    try:
+        return str(UUID(session))
+    except ValueError:
+        return str(uuid5(_IDS, session))
+
+
+def told(story: Story) -> bytes:
+    telling = _Telling(story)
+    for context in story.told.contexts:
+        telling.line(story.at, "user", message=_user([_part(Text(context))]), isMeta=True)
+    for at, step in story.steps():
+        if isinstance(step, Compacted):
+            telling.compaction(at, step)
+        else:
+            telling.message(at, step)
+    telling.title(story.name)
+    return b"".join(map(jsonl.dump, telling.lines))
+
+
+class _Telling:
+    def __init__(self, story: Story) -> None:
+        self.lines: list[Json] = []
+        self._session = session_id(story.session)
+        self._cwd = story.cwd
+        self._last: str | None = None
+        self._spans: list[tuple[str, str]] = []
+        """For each message its first and its last line."""
+
+    def line(self, at: int, kind: str, **more: Any) -> str:
+        id = str(uuid5(_IDS, f"{self._session}/{len(self.lines)}"))
+        about = {"userType": "external", "cwd": self._cwd, "sessionId": self._session, "version": _WRITTEN_AS}
+        head = {"parentUuid": self._last, "isSidechain": False, "type": kind, **more}
+        self.lines.append({**head, "uuid": id, "timestamp": iso(at), **about, "gitBranch": ""})
+        self._last = id
+        return id
+
+    def message(self, at: int, message: Message) -> None:
+        if message.role == "assistant":
+            id = f"msg_{uuid5(_IDS, f'{self._session}/{len(self.lines)}').hex[:24]}"
+            ids = [self.line(at, "assistant", message=_reply(message, id, block)) for block in message.content]
+        elif message.role == "tool":
+            results = [block for block in message.content if isinstance(block, ToolResult)]
+            ids = [self.line(at, "user", message=_user([_part(result)])) for result in results]
+        else:
+            ids = [self.line(at, "user", message=_user(list(map(_part, message.content))))]
+        self._spans.append((ids[0], ids[-1]))
+
+    def compaction(self, at: int, compacted: Compacted) -> None:
+        before, self._last = self._last, None
+        about: Json = {"trigger": "auto", "preTokens": compacted.before}
+        boundary = {
+            "subtype": "compact_boundary",
+            "content": "Conversation compacted",
+            "level": "info",
+            "isMeta": False,
+        }
+        self.line(at, "system", **boundary, logicalParentUuid=before, compactMetadata=about)
+        summary = self.line(
+            at,
+            "user",
+            message=_user([_part(Text(compacted.summary))]),
+            isCompactSummary=True,
+            isVisibleInTranscriptOnly=True,
+        )
+        if compacted.kept < len(self._spans):
+            head, tail = self._spans[compacted.kept][0], self._spans[-1][1]
+            about["preservedSegment"] = {"headUuid": head, "anchorUuid": summary, "tailUuid": tail}
+
+    def title(self, name: str) -> None:
+        if name:
+            self.lines.append({"type": "custom-title", "customTitle": name, "sessionId": self._session})
+
+
+def _user(parts: list[Json]) -> Json:
+    return {"role": "user", "content": parts}
+
+
+def _reply(message: Message, id: str, block: Block) -> Json:
+    usage = message.usage or Usage()
+    return {
+        "id": id,
+        "type": "message",
+        "role": "assistant",
+        "model": message.model or "unknown",
+        "content": [_part(block)],
+        "stop_reason": _STOPS.get(message.stop or "end", "end_turn"),
+        "stop_sequence": None,
+        "usage": {
+            "input_tokens": usage.input,
+            "output_tokens": usage.output,
+            "cache_read_input_tokens": usage.cache_read,
+            "cache_creation_input_tokens": usage.cache_write,
+        },
+    }
+
+
+def _part(block: Block) -> Json:
+    match block:
+        case Text(text):
+            return {"type": "text", "text": text}
+        case Thinking(text, signature, redacted):
+            if redacted:
+                return {"type": "redacted_thinking", "data": redacted}
+            return {"type": "thinking", "thinking": text, "signature": signature}
+        case ToolCall(call, name, args):
+            return {"type": "tool_use", "id": call, "name": name, "input": args}
+        case ToolResult(call, _, output, outcome, images):
+            content: Any = [_part(Text(output)), *map(_part, images)] if images else output
+            return {"type": "tool_result", "tool_use_id": call, "content": content, "is_error": outcome != "ok"}
+        case Image(media_type, data):
+            return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
+        case Document(name, _, text):
+            return {"type": "text", "text": f"[{name}]\n{text}" if text else f"[{name}]"}

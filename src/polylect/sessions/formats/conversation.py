@@ -1,0 +1,147 @@
+"""A conversation on its way out of a log, and on its way in."""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+
+from msgspec import Struct
+
+from polylect.sessions.replay import PARENT, Recalled, cut_off, missing_results, shell_message
+from polylect.vocab.answers import ShellResult
+from polylect.vocab.content import Block, Message, ToolCall, ToolResult, Usage
+from polylect.vocab.entries import Body, Compacted, Configured, Said, ShellRan
+
+Timed = tuple[int, Message | Compacted]
+"""Milliseconds since 1970, and what happened then."""
+
+
+class NotThat(Exception):
+    """The file is not what it was taken for; the text says why."""
+
+
+class Story(Struct, frozen=True):
+    """What a session tells. `fill` puts pictures back into a message."""
+
+    session: str
+    cwd: str
+    at: int
+    told: Recalled
+    fill: Callable[[Message], Message]
+
+    @property
+    def name(self) -> str:
+        return str(self.told.settings.get("name") or "")
+
+    @property
+    def parent(self) -> str:
+        return str(self.told.settings.get(PARENT) or "")
+
+    @property
+    def usage(self) -> Usage:
+        counted: set[str] = set()
+        total = Usage()
+        for message, request in self.told.replies:
+            if message.usage and not (request and request in counted):
+                total += message.usage
+                counted.add(request)
+        return total
+
+    def steps(self) -> Iterator[Timed]:
+        """What was said, in order, with every call answered, and where the beginning was put into a summary."""
+        for at, step in self.steps_and_commands():
+            yield at, shell_message(step.result) if isinstance(step, ShellRan) else step
+
+    def steps_and_commands(self) -> Iterator[tuple[int, Message | Compacted | ShellRan]]:
+        """The same for those who tell the person's own commands apart."""
+        at = self.at
+        compactions = list(self.told.compactions)
+        for number, (message, mark) in enumerate(zip(self.told.messages, self.told.marks, strict=True)):
+            while compactions and compactions[0][0] <= number:
+                yield at, compactions.pop(0)[1]
+            at = mark.at if mark else at
+            yield at, mark.body if mark and isinstance(mark.body, ShellRan) else self.fill(message)
+        if missing := missing_results(self.told.messages):
+            yield at, missing
+        yield from ((at, compacted) for _, compacted in compactions)
+        yield from ((at, self.fill(message)) for message in self.told.waiting.values())
+
+
+class Taken(Struct, frozen=True):
+    """A conversation from elsewhere, as entries of a log, and what was left behind."""
+
+    cwd: str
+    bodies: list[tuple[int, Body]]
+    notes: list[str]
+
+
+class Taking:
+    """Puts a conversation together so that it is valid: each call is followed by its results, in order."""
+
+    def __init__(self) -> None:
+        self.cwd = ""
+        self.at = 0
+        self.notes: list[str] = []
+        self.messages = 0
+        self._bodies: list[tuple[int, Body]] = []
+        self._calls: Sequence[ToolCall] = ()
+        self._results: dict[str, ToolResult] = {}
+
+    @property
+    def next(self) -> int:
+        """The number of the message that comes after the results that are still owed."""
+        return self.messages + bool(self._calls)
+
+    def user(self, *blocks: Block) -> None:
+        self._answer()
+        if blocks:
+            self._say(Message("user", blocks))
+
+    def ran(self, result: ShellResult) -> None:
+        """A command of the person's own."""
+        self._answer()
+        self._bodies.append((self.at, ShellRan(result)))
+        self.messages += 1
+
+    def reply(self, message: Message, request: str = "") -> None:
+        self._answer()
+        if message.content:
+            self._say(message, request)
+            self._calls = [block for block in message.content if isinstance(block, ToolCall)]
+
+    def result(self, result: ToolResult) -> None:
+        """One that answers none of the last calls is dropped when they are answered."""
+        self._results[result.call] = result
+
+    def compacted(self, summary: str, kept: int, before: int) -> None:
+        self._answer()
+        self._bodies.append((self.at, Compacted(summary, min(kept, self.messages), before)))
+
+    def configured(self, **settings: str) -> None:
+        self._bodies.append((self.at, Configured(settings)))
+
+    def done(self) -> Taken:
+        self._answer()
+        if not self.messages:
+            raise NotThat("there is no message in it")
+        return Taken(self.cwd, self._bodies, self.notes)
+
+    def _answer(self) -> None:
+        calls, self._calls = self._calls, ()
+        if calls:
+            self._say(Message("tool", tuple(self._results.get(call.call) or cut_off(call) for call in calls)))
+        self._results.clear()
+
+    def _say(self, message: Message, request: str = "") -> None:
+        self._bodies.append((self.at, Said(message, "", request)))
+        self.messages += 1
+
+
+def iso(at: int) -> str:
+    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def milliseconds(text: str) -> int:
+    """0 for what is not a time."""
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except ValueError:
+        return 0

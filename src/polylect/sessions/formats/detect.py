@@ -1,0 +1,44 @@
+"""Session files of other programs: whose one is, and what it says."""
+
+import base64
+import codecs
+import os
+
+from polylect.sessions.formats import claude, omp
+from polylect.sessions.formats.conversation import NotThat, Taken
+
+
+def read(path: str) -> Taken:
+    """Raises NotThat with what is missing for either, and OSError."""
+    with open(path, "rb") as file:
+        lines = file.read().removeprefix(codecs.BOM_UTF8).split(b"\n")
+    refusals: list[str] = []
+    try:
+        return omp.take(lines, _Blobs(path).read)
+    except NotThat as error:
+        refusals.append(f"omp: {error}")
+    try:
+        return claude.take(lines)
+    except NotThat as error:
+        refusals.append(f"Claude Code: {error}")
+    raise NotThat(f"{path} is not a session file that can be taken over. {'; '.join(refusals)}")
+
+
+class _Blobs:
+    """omp keeps large pictures in a folder beside all its sessions."""
+
+    def __init__(self, path: str) -> None:
+        agent = os.environ.get("PI_CODING_AGENT_DIR") or os.path.expanduser("~/.omp/agent")
+        nearby = os.path.join(os.path.dirname(os.path.abspath(path)), "..", "..")
+        self._folders = [os.path.join(place, "blobs") for place in (nearby, agent)]
+
+    def read(self, name: str) -> str:
+        if not name.isalnum():
+            return ""
+        for place in self._folders:
+            try:
+                with open(os.path.join(place, name), "rb") as file:
+                    return base64.b64encode(file.read()).decode()
+            except OSError:
+                continue
+        return ""

@@ -1,0 +1,333 @@
+"""omp's session files, version 3: a header and a tree of entries, of which the last one is the leaf."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from polylect.sessions.formats.conversation import NotThat, Story, Taken, Taking, iso, milliseconds
+from polylect.vocab.answers import ShellResult
+from polylect.vocab.content import Block, Document, Image, Message, Stop, Text, Thinking, ToolCall, ToolResult, Usage
+from polylect.vocab.entries import Compacted, ShellRan
+from polylect.wire import jsonl
+
+VERSION = 3
+Json = dict[str, Any]
+_STOPS: dict[Stop, str] = {
+    "end": "stop",
+    "calls": "toolUse",
+    "length": "length",
+    "refused": "error",
+    "cancelled": "aborted",
+    "error": "error",
+}
+_APIS = {"anthropic": "anthropic-messages", "bedrock": "bedrock-converse-stream", "vertex": "anthropic-messages"}
+_BLOB = "blob:sha256:"
+
+
+# Their words.
+
+
+class _Block(Struct, rename="camel"):
+    type: str = ""
+    text: str = ""
+    thinking: str = ""
+    thinking_signature: str | None = None
+    data: str = ""
+    mime_type: str = ""
+    id: str = ""
+    name: str = ""
+    arguments: dict[str, Any] = {}
+
+
+class _Cost(Struct):
+    total: float = 0.0
+
+
+class _Usage(Struct, rename="camel"):
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    cost: _Cost | None = None
+
+
+class _File(Struct):
+    path: str = ""
+    content: str = ""
+
+
+class _Message(Struct, rename="camel"):
+    role: str = ""
+    content: str | list[_Block] = ""
+    model: str = ""
+    provider: str = ""
+    usage: _Usage | None = None
+    stop_reason: str = ""
+    response_id: str = ""
+    tool_call_id: str = ""
+    tool_name: str = ""
+    is_error: bool = False
+    command: str = ""
+    code: str = ""
+    output: str = ""
+    exit_code: int | None = None
+    cancelled: bool = False
+    truncated: bool = False
+    exclude_from_context: bool = False
+    summary: str = ""
+    files: list[_File] = []
+
+
+class _Entry(Struct, rename="camel"):
+    type: str
+    id: str = ""
+    parent_id: str | None = None
+    timestamp: str = ""
+    version: int = 1
+    cwd: str = ""
+    title: str | None = None
+    message: _Message | None = None
+    content: str | list[_Block] = ""
+    model: str = ""
+    summary: str = ""
+    first_kept_entry_id: str = ""
+    tokens_before: int = 0
+
+
+_decode = msgspec.json.Decoder(_Entry).decode
+
+
+# In.
+
+
+def take(lines: Sequence[bytes], blob: Callable[[str], str] = lambda name: "") -> Taken:
+    """Raises NotThat. `blob` gives the base64 of a picture that the file only names by its hash."""
+    entries, bad = _read(lines)
+    header = entries[0] if entries else None
+    if header is None or header.type != "session" or not header.id:
+        raise NotThat('the first line is not the header of an omp session ({"type":"session",...})')
+    if header.version != VERSION:
+        raise NotThat(f"it has version {header.version} of omp's format, and only {VERSION} is understood")
+    taking = _Taking(blob)
+    taking.cwd, taking.at = header.cwd, milliseconds(header.timestamp)
+    if bad:
+        taking.notes.append(f"{bad} lines could not be read")
+    if header.title:
+        taking.configured(name=header.title)
+    for entry in _path(entries[1:]):
+        taking.entry(entry)
+    return taking.done()
+
+
+def _read(lines: Sequence[bytes]) -> tuple[list[_Entry], int]:
+    entries: list[_Entry] = []
+    bad = 0
+    for line in lines:
+        if line.strip():
+            try:
+                entries.append(_decode(line))
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                bad += 1
+    return entries, bad
+
+
+def _path(entries: list[_Entry]) -> list[_Entry]:
+    """From the root to the leaf, which is the last line."""
+    known = {entry.id: entry for entry in entries}
+    path: list[_Entry] = []
+    at = entries[-1] if entries else None
+    while at is not None:
+        path.append(known.pop(at.id, at))
+        at = known.get(at.parent_id or "")
+    return path[::-1]
+
+
+class _Taking(Taking):
+    def __init__(self, blob: Callable[[str], str]) -> None:
+        super().__init__()
+        self._blob = blob
+        self._numbers: dict[str, int] = {}
+        """Entries, and the message that each begins."""
+
+    def entry(self, entry: _Entry) -> None:
+        self.at = milliseconds(entry.timestamp) or self.at
+        self._numbers[entry.id] = self.next
+        match entry.type:
+            case "message" if entry.message:
+                self._message(entry.message)
+            case "custom_message":
+                self.user(*self._blocks(entry.content))
+            case "branch_summary":
+                self.user(Text(entry.summary))
+            case "compaction":
+                kept = self._numbers.get(entry.first_kept_entry_id, self.messages)
+                self.compacted(entry.summary, kept, entry.tokens_before)
+            case "model_change":
+                self.configured(model=entry.model)
+
+    def _message(self, message: _Message) -> None:
+        match message.role:
+            case "assistant":
+                self.reply(self._reply(message), message.response_id)
+            case "toolResult":
+                self.result(self._result(message))
+            case "user" | "developer" | "custom" | "hookMessage":
+                self.user(*self._blocks(message.content))
+            case "bashExecution" | "pythonExecution" if not message.exclude_from_context:
+                self.ran(_shell(message))
+            case "branchSummary" | "compactionSummary":
+                self.user(Text(message.summary))
+            case "fileMention":
+                self.user(*(Document(file.path, "text/plain", file.content) for file in message.files))
+            case role if not message.exclude_from_context:
+                self.notes.append(f"a message of the role {role!r} was left out")
+
+    def _reply(self, message: _Message) -> Message:
+        stops = {theirs: ours for ours, theirs in _STOPS.items() if ours != "refused"}
+        used = message.usage or _Usage()
+        cost = used.cost.total if used.cost and used.cost.total else None
+        usage = Usage(used.input, used.output, used.cache_read, used.cache_write, cost)
+        content = tuple(self._blocks(message.content))
+        return Message("assistant", content, stops.get(message.stop_reason), usage, message.model, message.provider)
+
+    def _result(self, message: _Message) -> ToolResult:
+        blocks = list(self._blocks(message.content))
+        text = "\n".join(block.text for block in blocks if isinstance(block, Text))
+        images = tuple(block for block in blocks if isinstance(block, Image))
+        return ToolResult(message.tool_call_id, message.tool_name, text, "error" if message.is_error else "ok", images)
+
+    def _blocks(self, content: str | list[_Block]) -> Iterator[Block]:
+        for block in [_Block("text", content)] if isinstance(content, str) else content:
+            match block.type:
+                case "text" if block.text:
+                    yield Text(block.text)
+                case "thinking":
+                    yield Thinking(block.thinking, block.thinking_signature or "")
+                case "redactedThinking":
+                    yield Thinking("", redacted=block.data)
+                case "toolCall":
+                    yield ToolCall(block.id, block.name, block.arguments)
+                case "image":
+                    yield self._image(block)
+
+    def _image(self, block: _Block) -> Block:
+        named = block.data.startswith(_BLOB)
+        data = self._blob(block.data.removeprefix(_BLOB)) if named else block.data
+        return Image(block.mime_type, data) if data else Text("[an image that is no longer there]")
+
+
+def _shell(message: _Message) -> ShellResult:
+    return ShellResult(
+        message.command or message.code,
+        message.output,
+        message.exit_code,
+        message.cancelled,
+        message.truncated,
+        lines=message.output.count("\n"),
+        size=len(message.output),
+    )
+
+
+# Out.
+
+
+def told(story: Story) -> bytes:
+    return b"".join(pieces(story))
+
+
+def pieces(story: Story) -> Iterator[bytes]:
+    lines: list[Json] = [{"type": "session", "version": VERSION, "id": story.session, "timestamp": iso(story.at)}]
+    lines[0] |= {"cwd": story.cwd, **({"title": story.name} if story.name else {})}
+    lines[0] |= {"parentSession": story.parent} if story.parent else {}
+    first: list[str] = []  # for each message the entry it begins with
+    last: str | None = None
+    for at, body in _bodies(story, first, lines):
+        entry = f"{len(lines):08x}"
+        lines.append({"type": body["type"], "id": entry, "parentId": last, "timestamp": iso(at), **body})
+        last = entry
+    yield from map(jsonl.dump, lines)
+
+
+def _bodies(story: Story, first: list[str], lines: list[Json]) -> Iterator[tuple[int, Json]]:
+    for context in story.told.contexts:
+        yield story.at, {"type": "custom_message", "customType": "context", "content": context, "display": False}
+    for at, step in story.steps_and_commands():
+        if isinstance(step, Compacted):
+            kept = first[step.kept] if step.kept < len(first) else f"{len(lines):08x}"
+            summary = {"summary": step.summary, "firstKeptEntryId": kept, "tokensBefore": step.before}
+            yield at, {"type": "compaction", **summary}
+        else:
+            first.append(f"{len(lines):08x}")
+            yield from ((at, {"type": "message", "message": {**body, "timestamp": at}}) for body in _messages(step))
+
+
+def _messages(message: Message | ShellRan) -> Iterator[Json]:
+    if isinstance(message, ShellRan):
+        yield _command(message.result)
+        return
+    match message.role:
+        case "user":
+            yield {"role": "user", "content": list(map(_block, message.content)), "attribution": "user"}
+        case "assistant":
+            yield _reply(message)
+        case "tool":
+            yield from (_result(block) for block in message.content if isinstance(block, ToolResult))
+
+
+def _command(result: ShellResult) -> Json:
+    told = {"role": "bashExecution", "command": result.command, "output": result.output}
+    code = {} if result.code is None else {"exitCode": result.code}
+    return {**told, **code, "cancelled": result.cancelled, "truncated": result.truncated}
+
+
+def _reply(message: Message) -> Json:
+    calls = any(isinstance(block, ToolCall) for block in message.content)
+    stop = "toolUse" if calls else _STOPS[message.stop or "end"]  # what is cut off is dropped there, with its calls
+    return {
+        "role": "assistant",
+        "content": list(map(_block, message.content)),
+        "api": _APIS.get(message.provider, "openai-completions"),
+        "provider": message.provider or "unknown",
+        "model": message.model or "unknown",
+        "usage": _usage(message.usage or Usage()),
+        "stopReason": stop,
+    }
+
+
+def _usage(usage: Usage) -> Json:
+    cost = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": usage.cost or 0}
+    buckets = {"input": usage.input, "output": usage.output}
+    return {
+        **buckets,
+        "cacheRead": usage.cache_read,
+        "cacheWrite": usage.cache_write,
+        "totalTokens": usage.tokens,
+        "cost": cost,
+    }
+
+
+def _result(result: ToolResult) -> Json:
+    content = [{"type": "text", "text": result.output}, *map(_block, result.images)]
+    named = {"role": "toolResult", "toolCallId": result.call, "toolName": result.name}
+    return {**named, "content": content, "isError": result.outcome != "ok"}
+
+
+def _block(block: Block) -> Json:
+    match block:
+        case Text(text):
+            return {"type": "text", "text": text}
+        case Thinking(text, signature, redacted):
+            if redacted:
+                return {"type": "redactedThinking", "data": redacted}
+            signed = {"thinkingSignature": signature} if signature else {}
+            return {"type": "thinking", "thinking": text, **signed}
+        case ToolCall(call, name, args):
+            return {"type": "toolCall", "id": call, "name": name, "arguments": args}
+        case Image(media_type, data):
+            return {"type": "image", "data": data, "mimeType": media_type}
+        case Document(name, _, text):
+            return {"type": "text", "text": f"[{name}]\n{text}" if text else f"[{name}]"}
+        case ToolResult():
+            raise AssertionError("results have messages of their own")

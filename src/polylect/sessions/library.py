@@ -1,0 +1,194 @@
+"""Where sessions are kept: going on in another one, taking one over, reading one out."""
+
+import logging
+import os
+import stat
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from polylect.sessions import atomic_write, catalogue, folder, log
+from polylect.sessions.folder import Folder, FolderError
+from polylect.sessions.replay import Recalled, is_said
+from polylect.sessions.store import FileStore
+from polylect.vocab.answers import SessionCard
+from polylect.vocab.entries import Entry, Opened
+from polylect.vocab.errors import SessionError
+from polylect.vocab.ports import Store
+
+_log = logging.getLogger(__name__)
+
+
+class FileLibrary:
+    """The sessions below `root`. New ones, and those taken over, are about `workspace`."""
+
+    def __init__(
+        self, root: str, workspace: str, new_id: Callable[[], str], name: Callable[[], str] = folder.new_id
+    ) -> None:
+        self._root = root
+        self._workspace = workspace
+        self._new_id = new_id
+        self._name = name
+        """What a new session is called."""
+
+    def create(self, parent: str = "") -> FileStore:
+        place = _had(folder.create, self._root, self._name(), self._workspace)
+        return self._store(place, parent)
+
+    def resume(self, target: str) -> FileStore:
+        if not target:
+            raise SessionError("which session? Name its id, or the path of its file")
+        path = os.path.join(self._workspace, os.path.expanduser(target))
+        known = os.sep not in target and os.path.exists(os.path.join(self._root, target))
+        if known or target == "latest" or not os.path.lexists(path):
+            if os.sep in target:
+                raise SessionError(f"there is no session file {target}")
+            return self._store(_had(folder.resume, self._root, target, self._workspace))
+        if place := _ours(path, self._root):
+            return self._store(_had(folder.resume, *os.path.split(place), self._workspace))
+        return self._take_over(path)
+
+    def weight(self, target: str) -> int:
+        """Bytes that would be read to resume it; none if there is nothing to resume."""
+        path = os.path.join(self._workspace, os.path.expanduser(target))
+        try:
+            if os.sep not in target and (target == "latest" or os.path.exists(os.path.join(self._root, target))):
+                return folder.weight(self._root, folder.known(self._root, target, self._workspace))
+            place = _ours(path, self._root)
+            return folder.weight(*os.path.split(place)) if place else os.path.getsize(path)
+        except (OSError, FolderError):
+            return 0
+
+    def fork(self, store: Store, at: str = "") -> FileStore:
+        if not store.entries and not at:
+            return self.create()
+        parent, entry = fork_place(store.session, store.entries, at)
+        fork = self.create()
+        try:
+            fork.fork(parent, entry)
+        except BaseException:
+            fork.close()
+            raise
+        return fork
+
+    def end_of(self, session: str) -> tuple[str, str]:
+        """Where a fork of it begins that takes all of it along. Whoever has it open may go on."""
+        path = folder.path_of(self._root, session)
+        found = log.read_path(os.path.join(path, "log.jsonl"))
+        if why := log.unusable(found):
+            raise SessionError(f"Session '{session}' cannot be forked: {why}")
+        before, _ = log.ancestry(path, found.first)
+        return fork_place(session, before + found.entries, "")
+
+    def sessions(self, cwd: str = "") -> Sequence[SessionCard]:
+        return [
+            SessionCard(found.session, found.workspace, found.name, found.active, found.messages, found.words)
+            for found in catalogue.listing(self._root, os.path.realpath(cwd) if cwd else "")
+        ]
+
+    def export(self, store: Store, path: str) -> str:
+        from polylect.sessions.formats import (  # 10 ms, and only for those who export
+            html_page,
+            json_document,
+            markdown,
+            omp,
+        )
+        from polylect.sessions.formats.conversation import Story
+
+        forms = {".html": html_page.pieces, ".md": markdown.pieces, ".json": json_document.pieces, ".jsonl": omp.pieces}
+        path = path or f"polylect-session-{store.session}.html"
+        if "\0" in path:
+            raise SessionError(f"{path!r} is no path: it holds a NUL")
+        place = os.path.join(self._workspace, os.path.expanduser(path))
+        tell = forms.get(os.path.splitext(place)[1].lower())
+        if tell is None:
+            raise SessionError(f"{path}: the ending says what to write; endings are {', '.join(forms)}")
+        entries = tuple(store.entries)  # a thread may do this, and more may be said meanwhile
+        at = entries[0].at if entries else time.time_ns() // 1_000_000
+        story = Story(store.session, self._workspace, at, Recalled(entries), store.fill)
+        try:
+            write_out(self._root, place, tell(story))
+        except OSError as error:
+            raise SessionError(f"cannot write {path}: {error.strerror}") from error
+        return path
+
+    def _take_over(self, path: str) -> FileStore:
+        """Another program's conversation becomes a new session here. Its file is only read."""
+        from polylect.sessions.formats import detect  # 15 ms, and only for those who come from elsewhere
+        from polylect.sessions.formats.conversation import NotThat
+
+        try:
+            if not stat.S_ISREG(os.stat(path).st_mode):
+                raise SessionError(f"{path} is not a session file: it is no file at all")
+            taken = detect.read(path)
+        except NotThat as error:
+            raise SessionError(str(error)) from None
+        except OSError as error:
+            raise SessionError(f"cannot read {path}: {error.strerror}") from error
+        for note in taken.notes:
+            _log.warning("%s: %s", path, note)
+        store = self.create()
+        try:
+            store.append_at(taken.bodies)
+            store.sync()
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def _store(self, place: Folder, parent: str = "") -> FileStore:
+        return FileStore(place, cwd=self._workspace, new_id=self._new_id, parent=parent)
+
+
+def write_out(root: str, path: str, pieces: Iterable[bytes]) -> None:
+    """What was read out of a session goes to a file that is no session's: all of it, or what was there stays."""
+    place = os.path.realpath(path)
+    if place.startswith(os.path.realpath(root) + os.sep) or _ours(place, root):
+        raise SessionError(f"{path}: what is there belongs to a session")
+    try:
+        mode = os.stat(place).st_mode
+    except FileNotFoundError:
+        return atomic_write.write(place, pieces)
+    if not stat.S_ISREG(mode):  # a pipe would keep us waiting for good
+        raise SessionError(f"{path}: what is there is no file that can be written anew")
+    atomic_write.write(place, pieces, stat.S_IMODE(mode))
+
+
+def fork_place(session: str, entries: Sequence[Entry], at: str) -> tuple[str, str]:
+    """The session, which may be one that this came from, and its entry after which a fork goes its own way."""
+    end = len(entries)
+    if at:
+        told = Recalled(entries)
+        marks = zip(told.messages, told.marks, strict=True)
+        if not any(entry and entry.id == at and is_said(entry, message) for message, entry in marks):
+            raise SessionError(f"{at!r} is not a message of the person's in session {session!r}")
+        end = next(number for number, entry in enumerate(entries) if entry.id == at)
+    for number in range(len(entries) - 1, -1, -1):
+        entry = entries[number]
+        if number < end:
+            return session, entry.id
+        if isinstance(entry.body, Opened) and entry.body.parent:
+            session = entry.body.parent
+    raise SessionError(f"the beginning of session {session!r} is damaged. Try: polylect sessions repair {session}")
+
+
+def _ours(path: str, root: str) -> str:
+    """The folder of a session of ours: that folder, or the log in it. Empty for anything else."""
+    path = os.path.realpath(path)
+    place = path if os.path.isdir(path) else os.path.dirname(path)
+    file = os.path.join(place, "log.jsonl")
+    if path not in (place, file) or not os.path.isfile(file):
+        return ""
+    if os.path.dirname(place) == os.path.realpath(root):
+        return place
+    try:
+        with open(file, "rb") as stream:
+            return place if log.entry_of(stream.readline(log.MAX_LINE)) else ""
+    except OSError:
+        return ""
+
+
+def _had(get: Callable[[str, str, str], Folder], root: str, session: str, workspace: str) -> Folder:
+    try:
+        return get(root, session, workspace)
+    except FolderError as error:
+        raise SessionError(str(error)) from None

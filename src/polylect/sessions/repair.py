@@ -1,0 +1,121 @@
+"""Mending a session whose files were damaged, and removing one. Both want the session for themselves.
+
+Nothing is lost by mending: a log that has to be written anew stays beside the new one as it was.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+
+import msgspec
+
+from polylect.sessions import log
+from polylect.sessions.blobs import Blobs, named
+from polylect.sessions.folder import Folder
+from polylect.sessions.spills import Spills
+from polylect.vocab.entries import VERSION, Entry
+from polylect.vocab.errors import SessionError
+from polylect.wire import jsonl
+
+_DELETED = ".deleted-"
+_raw_decode = json.JSONDecoder(strict=False).raw_decode
+
+
+def repair(place: Folder) -> list[str]:
+    """What was wrong and what was done about it, line by line. Raises SessionError if it is not ours to mend."""
+    found = log.read_path(place.log)
+    if found.version > VERSION:
+        raise SessionError(log.unusable(found))
+    damaged = [fault.line for fault in found.faults if fault.kind == "damaged"]
+    report = [f"line {fault.line} is of a kind that this version does not know: kept" for fault in found.faults
+              if fault.kind == "foreign"]  # fmt: skip
+    if damaged or found.torn:
+        report += _rewrite(place.log, damaged)
+        found = log.read_path(place.log)
+    folders = [place.path, *log.ancestry(place.path, found.first)[1]]
+    blobs = Blobs([os.path.join(folder, "blobs") for folder in folders])
+    report += [
+        f"{blob} is named in the log, and is gone" for blob in sorted(named(found.entries)) if blobs.find(blob) is None
+    ]
+    if not found.faults:
+        spills = Spills(os.path.join(place.path, "spill"), new_id=str)
+        orphans = blobs.sweep(found.entries) + spills.sweep(found.entries)
+        report += [f"{path} was named nowhere: removed" for path in orphans]
+    return report
+
+
+def _rewrite(path: str, damaged: list[int]) -> Iterator[str]:
+    """Write the log anew without what cannot be read; the old one stays as it was."""
+    backup = _free(path + ".before-repair")
+    draft = path + ".draft"
+    try:
+        yield from _mended(path, draft, damaged)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(draft)  # it would take the room that there was too little of
+        raise
+    os.link(path, backup)
+    os.rename(draft, path)
+    yield f"the log as it was is kept in {backup}"
+
+
+def _mended(path: str, draft: str, damaged: list[int]) -> Iterator[str]:
+    with open(path, "rb") as old, open(draft, "wb") as new:
+        lines = log.Lines(log.pieces(old.fileno()))
+        for number, line in enumerate(lines, 1):
+            kept = list(salvage(line)) if number in damaged else [line + b"\n"]
+            new.writelines(kept)
+            if number in damaged:
+                yield f"line {number} was damaged: {_count(len(kept))} saved"
+        if lines.rest:
+            kept = list(salvage(lines.rest))
+            new.writelines(kept)
+            yield f"the last line, of {len(lines.rest)} bytes, had no end: {_count(len(kept))} saved"
+        new.flush()
+        os.fsync(new.fileno())
+        status = os.fstat(old.fileno())
+    os.utime(draft, ns=(status.st_atime_ns, status.st_mtime_ns))  # mending it is no reason for it to be the latest
+
+
+def salvage(line: bytes) -> Iterator[bytes]:
+    """The entries that can still be made out in a damaged line: bad bytes are replaced, glued lines told apart."""
+    text = line.replace(b"\0", b"").decode("utf-8", "replace")
+    at = text.find("{")
+    while at >= 0:
+        try:
+            value, at = _raw_decode(text, at)
+            made = jsonl.dump(value)
+            if isinstance(log.entry_of(made), Entry):
+                yield made
+        except (ValueError, RecursionError, msgspec.MsgspecError):
+            at += 1
+        at = text.find('{"id":', at)
+
+
+def delete(place: Folder) -> None:
+    """Gone at once for everybody; what a crash leaves of it begins with a dot and is removed by `tidy`."""
+    root, name = os.path.split(place.path)
+    doomed = os.path.join(root, f"{_DELETED}{name}-{os.getpid()}")
+    os.rename(place.path, doomed)
+    place.close()
+    shutil.rmtree(doomed)
+
+
+def tidy(root: str) -> list[str]:
+    """Remove what interrupted deletions left. Returns what was removed."""
+    found = os.listdir(root) if os.path.isdir(root) else []
+    doomed = [os.path.join(root, name) for name in found if name.startswith(_DELETED)]
+    for path in doomed:
+        shutil.rmtree(path, ignore_errors=True)
+    return doomed
+
+
+def _free(path: str) -> str:
+    names = (path if not number else f"{path}-{number}" for number in range(1000))
+    return next(name for name in names if not os.path.exists(name))
+
+
+def _count(saved: int) -> str:
+    return "nothing could be" if not saved else "its entry was" if saved == 1 else f"{saved} entries were"

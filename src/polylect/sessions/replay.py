@@ -1,0 +1,231 @@
+"""What a log says: its entries folded into the conversation they tell of. Pure."""
+
+import re
+from collections.abc import Sequence, Set
+from itertools import pairwise
+from typing import Any, Protocol, TypeVar
+
+from polylect.sessions import suspension
+from polylect.sessions.suspension import SUSPENDED
+from polylect.vocab.answers import ForkPoint, Item, ShellResult
+from polylect.vocab.content import Message, Text, ToolCall, ToolResult
+from polylect.vocab.entries import (
+    Compacted,
+    Configured,
+    ContextAdded,
+    Entry,
+    Opened,
+    Said,
+    ShellRan,
+    TurnClosed,
+    TurnOpened,
+)
+
+PARENT = "parent"
+"""A setting: where the session comes from, in words of the host's own."""
+AT_WORK = "at_work"
+"""A setting: agents that work in the background, their names by their lanes."""
+CUT_OFF = "This call was cut off before it finished. Its effects are unknown: look before you repeat it."
+
+
+class Recalled:
+    """A conversation read back. History is valid for every vendor up to its last message, whatever the log has lost."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self.messages: list[Message] = []
+        self.marks: list[Entry | None] = []
+        """For each message the entry that put it there; None for results that had to be made up."""
+        self.replies: list[tuple[Message, str]] = []
+        """What has a price, and the request it was an answer to."""
+        self.calls: set[str] = set()
+        """The ids of all calls."""
+        self.contexts: list[str] = []
+        self.settings: dict[str, Any] = {}
+        self.compactions: list[tuple[int, Compacted]] = []
+        """Each with the number of messages there were."""
+        self.compacted: Entry | None = None
+        """The last of them."""
+        self.waiting: dict[str, Message] = {}
+        """Prompts that were accepted and whose turn never came."""
+        self._owed: list[ToolCall] = []
+        line = current(entries)
+        if line is entries:
+            for entry in line:
+                self._take(entry)
+        else:
+            self._take_branch(entries, {entry.id for entry in line})
+
+    def _take_branch(self, entries: Sequence[Entry], line: Set[str]) -> None:
+        """What was left behind is no part of the conversation, but it had its price, and its calls had their ids."""
+        for entry in entries:
+            match entry.body:
+                case _ if entry.id in line:
+                    self._take(entry)
+                case Said(message, _, request):
+                    if message.usage:
+                        self.replies.append((message, request))
+                    self.calls.update(call.call for call in _calls(message))
+                case Configured({"name": name}):  # the whole session's
+                    self.settings["name"] = name
+
+    def _take(self, entry: Entry) -> None:
+        match entry.body:
+            case Said(message, turn, request) if message.role != "user" or not turn:
+                self._add(entry, message, request)
+            case Said(message, turn):
+                self.waiting[turn] = message
+            case TurnOpened(turn) if turn in self.waiting:
+                self._add(entry, self.waiting.pop(turn), "")
+            case TurnClosed(turn):
+                self.waiting.pop(turn, None)
+            case ContextAdded(text):
+                self.contexts.append(text)
+            case Configured(settings):
+                self.settings |= {key: value for key, value in settings.items() if _makes_sense(key, value)}
+            case Compacted() as compacted if 0 <= compacted.kept <= len(self.messages):
+                self.compactions.append((len(self.messages), compacted))
+                self.compacted = entry
+            case ShellRan(result):
+                self._add(entry, shell_message(result), "")
+            case Opened():  # of a fork: what waited in the other session is answered there, and its name is its own
+                self.waiting.clear()
+                self.settings.pop("name", None)
+                self.settings.pop(PARENT, None)
+                self.settings.pop(AT_WORK, None)
+                if SUSPENDED in self.settings:
+                    self.settings[SUSPENDED] = suspension.told(self.settings[SUSPENDED])
+
+    def _add(self, entry: Entry, message: Message, request: str) -> None:
+        if message.usage:
+            self.replies.append((message, request))
+        if not message.content:
+            return
+        if message.role == "tool":
+            if _answered(message) != [call.call for call in self._owed]:
+                return  # a damaged line in the middle of the log held the calls
+        elif self._owed:
+            self._append(None, Message("tool", tuple(map(cut_off, self._owed))))  # or it held the results
+        self._append(entry, message)
+
+    def _append(self, entry: Entry | None, message: Message) -> None:
+        self.messages.append(message)
+        self.marks.append(entry)
+        if owed := _calls(message):
+            self.calls.update(call.call for call in owed)
+        self._owed = owed
+
+    def fork_points(self) -> list[ForkPoint]:
+        """What the person said: a fork there goes on without it."""
+        told = zip(self.messages, self.marks, strict=True)
+        said = ((entry, words(message)) for message, entry in told if entry and is_said(entry, message))
+        return [ForkPoint(entry.id, text) for entry, text in said if text.strip()]
+
+    def items(self) -> list[Item]:
+        """The conversation as the model sees it, each message with its place in the log."""
+        kept = self.compactions[-1][1].kept if self.compactions else 0
+        items = [_summary(self.compacted)] if self.compacted and self.compactions[-1][1].summary else []
+        at, last = 0, ""
+        for number, (message, entry) in enumerate(zip(self.messages, self.marks, strict=True)):
+            at, last = (entry.at, entry.id) if entry else (at, f"{last}-results")
+            if number >= kept:
+                items.append(_item(last, at, message, entry))
+        return items
+
+
+class Placed(Protocol):
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def parent(self) -> str: ...
+
+
+One = TypeVar("One", bound=Placed)
+
+
+def current(entries: Sequence[One]) -> Sequence[One]:
+    """Those that the conversation goes through: all of them, unless one names as its parent an earlier one than the one
+    before it. A parent that nobody knows was a line that is damaged now."""
+    if all(entry.parent == before.id for before, entry in pairwise(entries)):
+        return entries
+    places = {entry.id: number for number, entry in enumerate(entries)}
+    line, number = [], len(entries) - 1
+    while number >= 0:
+        line.append(entries[number])
+        number = min(places.get(entries[number].parent, number), number - 1)
+    return line[::-1]
+
+
+def _makes_sense(key: str, value: object) -> bool:
+    """A line can be whole and yet be changed by hand."""
+    if key == SUSPENDED:
+        return suspension.makes_sense(value)
+    texts = list(value.values()) if isinstance(value, dict) else [None]
+    return key != AT_WORK or all(isinstance(text, str) for text in texts)
+
+
+def is_said(entry: Entry, message: Message) -> bool:
+    """By the person, and not only of what a command of theirs printed."""
+    return message.role == "user" and not isinstance(entry.body, ShellRan)
+
+
+def _item(id: str, at: int, message: Message, entry: Entry | None) -> Item:
+    match entry.body if entry else None:
+        case ShellRan(result):
+            return Item(id, at, message, "shell", result)
+        case Said(request=request):
+            return Item(id, at, message, request=request)
+        case _:
+            return Item(id, at, message)
+
+
+def _summary(entry: Entry) -> Item:
+    assert isinstance(entry.body, Compacted)
+    return Item(entry.id, entry.at, Message("user", (Text(entry.body.summary),)), "summary", before=entry.body.before)
+
+
+def shell_message(result: ShellResult) -> Message:
+    """What the model is told of a command of the person's own."""
+    fence = "`" * max(3, longest_run(result.output) + 1)
+    output = result.output.rstrip("\n")
+    parts = [f"I ran this command myself: {result.command}"]
+    parts.append(f"{fence}\n{output}\n{fence}" if output else "(no output)")
+    if result.cancelled:
+        parts.append("I stopped it before it ended.")
+    elif result.code:
+        parts.append(f"It ended with the exit code {result.code}.")
+    if result.truncated:
+        parts.append(f"This is only its end.{f' All of it is in {result.path}' if result.path else ''}")
+    return Message("user", (Text("\n".join(parts)),))
+
+
+def longest_run(text: str) -> int:
+    """Of backticks: what stands in a fence must not end it."""
+    return max(map(len, re.findall("`+", text)), default=0)
+
+
+def missing_results(messages: Sequence[Message]) -> Message | None:
+    """Every vendor wants a result for every call; a crash may have come between the two."""
+    calls = owed(messages)
+    return Message("tool", tuple(map(cut_off, calls))) if calls else None
+
+
+def owed(messages: Sequence[Message]) -> list[ToolCall]:
+    """Calls that have no result yet."""
+    return _calls(messages[-1]) if messages else []
+
+
+def cut_off(call: ToolCall) -> ToolResult:
+    return ToolResult(call.call, call.name, CUT_OFF, "cancelled")
+
+
+def words(message: Message) -> str:
+    return "\n".join(block.text for block in message.content if isinstance(block, Text))
+
+
+def _calls(message: Message) -> list[ToolCall]:
+    return [block for block in message.content if isinstance(block, ToolCall)] if message.role == "assistant" else []
+
+
+def _answered(message: Message) -> list[str]:
+    return [block.call for block in message.content if isinstance(block, ToolResult)]

@@ -1,0 +1,245 @@
+"""The conversation so far: what was said, what it cost, and how it is read back from a log."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from polylect.sessions import suspension
+from polylect.sessions.log import uncollected
+from polylect.sessions.replay import AT_WORK, Recalled, current, missing_results, owed, shell_message, words
+from polylect.sessions.suspension import SUSPENDED, Suspension
+from polylect.vocab.answers import Item, ShellResult, Stats
+from polylect.vocab.content import Message, Text, ToolCall, ToolResult, Usage
+from polylect.vocab.entries import Compacted, Configured, ContextAdded, Said, ShellRan, TurnClosed, TurnOpened
+from polylect.vocab.ports import Store
+
+SUMMARY = "The conversation so far was longer than fits. This is what matters of its beginning:\n\n"
+
+
+class Session:
+    """History in memory and in the store, kept in step: nothing is in one and not in the other."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.id = store.session
+        self.messages: list[Message] = []
+        self.contexts: list[str] = []
+        self.settings: dict[str, Any] = {}
+        self.usage = Usage()
+        self.ledger: list[dict[str, Any]] = []
+        """One row for each model call."""
+        self.summary = ""
+        self.kept = 0
+        """The model sees `summary` instead of the messages before this one."""
+        self.opening: tuple[Message, ...] = ()
+        """That, as a message."""
+        self.calls: set[str] = set()
+        """The ids of all calls so far: none of them may come again."""
+        self.abandoned: tuple[str, ...] = ()
+        """Agents that worked in the background when an earlier engine ended, and never reported."""
+        self.dormant: dict[str, Suspension] = {}
+        """Calls that waited for a person when an earlier engine ended. Their answer may still come."""
+        self._counted: set[str] = set()
+        self._past: set[str] = set()
+        """Requests of earlier processes: one of this process with such an id is another one."""
+        self._waiting: dict[str, Message] = {}
+        self._filled = False
+        with uncollected():
+            self._read(Recalled(store.entries))
+
+    # Writing.
+
+    def accept(self, turn: str, message: Message) -> None:
+        """A prompt is taken: on disk before anybody is told."""
+        self.lapse()
+        self.store.append(Said(message, turn))
+        self._waiting[turn] = message
+
+    def begin(self, turn: str) -> Message:
+        """A prompt's turn has come."""
+        self.mend()  # the disk was full when results came
+        self.store.append(TurnOpened(turn))
+        message = self._waiting.pop(turn)
+        self.messages.append(message)
+        return message
+
+    def amend(self, turn: str, text: str, contexts: Sequence[str] = ()) -> None:
+        """A prompt whose turn has not come is put in other words, and added to. What came with it stays."""
+        message = self._waiting[turn]
+        rest = message.content[1:] if isinstance(message.content[0], Text) else message.content
+        self.accept(turn, Message("user", (Text(text), *rest, *map(Text, contexts))))
+
+    def withdraw(self, turn: str) -> Message:
+        """A prompt leaves for another session before its turn has come."""
+        message = self._waiting[turn]
+        self.forget(turn)
+        return message
+
+    def forget(self, turn: str) -> None:
+        """A prompt is cancelled before its turn came: it never becomes part of the conversation."""
+        self.end(turn, "cancelled", Usage())
+
+    def say(self, turn: str, *messages: Message, request: str = "") -> None:
+        request = self._ours(request)
+        said = [message for message in messages if message.content or (message.usage and message.usage.tokens)]
+        if said:
+            self.store.append(*(Said(message, turn, request) for message in said))
+        for message in said:
+            self._remember(message, request)
+
+    def end(self, turn: str, reason: str, usage: Usage) -> None:
+        self._waiting.pop(turn, None)  # stopped before it could begin
+        self.store.append(TurnClosed(turn, reason, usage))
+
+    def add_context(self, text: str) -> None:
+        self.store.append(ContextAdded(text))
+        self.contexts.append(text)
+
+    def ran(self, result: ShellResult) -> None:
+        """A command of the person's own has ended; the model will hear of it with the next prompt."""
+        self.lapse()
+        self.store.append(ShellRan(result))
+        self.messages.append(shell_message(result))
+
+    def compact(self, summary: str, kept: int, before: int) -> None:
+        self.store.append(Compacted(summary, kept, before))
+        self._shorten(summary, kept)
+
+    def configure(self, settings: dict[str, Any]) -> None:
+        self.store.append(Configured(settings))
+        self.settings |= settings
+
+    def at_work(self, lane: str, name: str) -> None:
+        """An agent works in the background; without a name, it has reported."""
+        known = {**self.settings.get(AT_WORK, {}), lane: name}
+        self.configure({AT_WORK: {lane: name for lane, name in known.items() if name}})
+
+    def give_up(self) -> tuple[str, ...]:
+        """The names of agents that will never report, once."""
+        names, self.abandoned = self.abandoned, ()
+        if names:
+            self.configure({AT_WORK: self.settings.get(AT_WORK, {})})
+        return names
+
+    def wake(self, call: str) -> dict[str, Suspension]:
+        """The answer has come that this call waited for: whatever waited goes on now, and may not do so again."""
+        kept = self.settings[SUSPENDED]
+        self.configure({SUSPENDED: {id: kept[id] for id in kept if id != call}})
+        waiting, self.dormant = self.dormant, {}
+        return waiting
+
+    def lapse(self) -> None:
+        """The conversation goes on without the answer that calls still wait for."""
+        if self.dormant:
+            self.mend()
+            self.dormant = {}
+            self.configure({SUSPENDED: {}})
+
+    def mend(self) -> None:
+        """Every call has a result: if it was cut off, that."""
+        if results := missing_results(self.messages):
+            self.say("", self._as_far_as_known(results))
+
+    # Reading.
+
+    @property
+    def name(self) -> str:
+        """What the person calls it."""
+        return str(self.settings.get("name") or "")
+
+    def context(self) -> list[Message]:
+        """The conversation as the model sees it."""
+        self._fill()
+        return [*self.opening, *self.messages[self.kept :]]
+
+    def items(self) -> tuple[Item, ...]:
+        """The same with places and times: read from the log, which has them."""
+        with uncollected():
+            items = Recalled(self.store.entries).items()
+            return tuple(replace(item, message=self.store.fill(item.message)) for item in items)
+
+    def last_text(self) -> str | None:
+        """What the model said last, if its last reply was in words."""
+        replies = (message for message in reversed(self.messages) if message.role == "assistant")
+        text = words(last).strip() if (last := next(replies, None)) else ""
+        return text or None
+
+    @property
+    def dollars(self) -> float:
+        """What is known of its price: of some calls it may not be."""
+        return sum(row["cost_usd"] or 0.0 for row in self.ledger)
+
+    @property
+    def known_usage(self) -> Usage:
+        """All of its tokens, with what is known of their price."""
+        return replace(self.usage, cost=self.dollars)
+
+    def stats(self) -> Stats:
+        blocks = [block for message in self.messages for block in message.content]
+        commands = sum(isinstance(entry.body, ShellRan) for entry in current(self.store.entries))
+        return Stats(
+            session=self.id,
+            users=sum(message.role == "user" for message in self.messages) - commands,
+            assistants=sum(message.role == "assistant" for message in self.messages),
+            calls=sum(isinstance(block, ToolCall) for block in blocks),
+            results=sum(isinstance(block, ToolResult) for block in blocks),
+            usage=replace(self.usage, cost=self.dollars) if self.dollars else self.usage,
+            file=self.store.file,
+        )
+
+    def counted(self, request: str) -> bool:
+        """Each model call counts once, however often it is told."""
+        return request != "" and self._ours(request) in self._counted
+
+    def _ours(self, request: str) -> str:
+        """Small servers begin their ids anew, or draw them from a thousand."""
+        return f"{request}-after-{len(self._past)}" if request in self._past else request
+
+    def _remember(self, message: Message, request: str) -> None:
+        """A reply without a word is no part of the conversation, but it has its price."""
+        if message.content:
+            self.messages.append(message)
+        self._count(message, request)
+
+    def _count(self, message: Message, request: str) -> None:
+        if message.usage and not self.counted(request):
+            self._counted.add(request)
+            self.usage += message.usage
+            row = {"turn": len(self.ledger), "model": message.model, "provider": message.provider}
+            self.ledger.append({**row, "cost_usd": message.usage.cost, "usage": message.usage})
+
+    def _shorten(self, summary: str, kept: int) -> None:
+        self.summary, self.kept = summary, kept
+        self.opening = (Message("user", (Text(SUMMARY + summary),)),) if kept and summary else ()
+
+    def _fill(self) -> None:
+        """Pictures of a conversation that was read back are loaded once the model is to see them."""
+        if not self._filled:
+            self.messages[self.kept :] = map(self.store.fill, self.messages[self.kept :])
+        self._filled = True
+
+    def _as_far_as_known(self, results: Message) -> Message:
+        """A call that waited for a person when the engine ended has left word of what it had done."""
+        known = suspension.told(self.settings.get(SUSPENDED, {}))
+        blocks = [block for block in results.content if isinstance(block, ToolResult)]
+        return replace(results, content=tuple(replace(one, output=known.get(one.call, one.output)) for one in blocks))
+
+    def _read(self, told: Recalled) -> None:
+        self.messages, self.contexts, self.settings = told.messages, told.contexts, told.settings
+        self.calls = told.calls
+        self.abandoned = tuple(self.settings.pop(AT_WORK, {}).values())
+        for reply in told.replies:
+            self._count(*reply)
+        self._past, self._counted = self._counted - {""}, set()
+        if told.compactions:
+            _, last = told.compactions[-1]
+            self._shorten(last.summary, last.kept)
+        waiting = suspension.known(self.settings.get(SUSPENDED, {}))
+        self.dormant = {call.call: waiting[call.call] for call in owed(self.messages) if call.call in waiting}
+        if told.waiting or not self.dormant:
+            self.dormant = {}
+            self.mend()
+        for turn, message in told.waiting.items():  # accepted, then the engine died: it was said, so it stays said
+            self.store.append(TurnOpened(turn))
+            self.messages.append(message)

@@ -1,0 +1,246 @@
+"""A session's log on disk: append-only JSON Lines, and what a crash left of it put in order."""
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from msgspec.structs import replace
+
+from polylect.sessions import log
+from polylect.sessions.blobs import Blobs, blob_name
+from polylect.sessions.folder import Folder
+from polylect.sessions.replay import PARENT, Recalled
+from polylect.sessions.spills import Spills
+from polylect.vocab.content import Message
+from polylect.vocab.entries import Body, Configured, Entry, Opened, Said, TurnClosed
+from polylect.vocab.errors import SessionError, StorageError
+from polylect.vocab.ports import Store
+from polylect.wire import jsonl
+
+_sync = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
+_log = logging.getLogger(__name__)
+
+
+class FileStore:
+    """The log of a locked folder. Nothing is written before the first thing is said.
+
+    `parent` is where a new session comes from, in words of the host's own; what was said there is no part of it.
+    """
+
+    def __init__(self, folder: Folder, *, cwd: str, new_id: Callable[[], str], parent: str = "") -> None:
+        self.session = folder.session
+        self._folder = folder
+        self._cwd = cwd
+        self._parent = parent
+        self._new_id = new_id
+        self._file = _open(folder)
+        self._unsynced = False
+        self._spills = Spills(os.path.join(folder.path, "spill"), new_id)
+        try:
+            self._load()
+        except BaseException:
+            os.close(self._file)
+            folder.close()
+            raise
+
+    def _load(self) -> None:
+        found = log.read(self._file)
+        if why := log.unusable(found):
+            raise SessionError(f"Session '{self.session}' cannot be gone on with: {why}")
+        self._mend(found)
+        before, folders = log.ancestry(self._folder.path, found.first)
+        self._blobs = Blobs([os.path.join(path, "blobs") for path in (self._folder.path, *folders)])
+        self.entries: list[Entry] = before + found.entries
+        self.damaged = len(found.faults)
+        self._last = found.entries[-1].id if found.entries else ""
+        if found.faults or (found.torn and not found.entries):
+            told = "session %s: %d lines of its log cannot be read and are left out. Try: polylect sessions repair %s"
+            _log.warning(told, self.session, len(found.faults) or 1, self.session)
+        else:  # what is named by a line that we cannot read has to stay
+            self._blobs.sweep(found.entries)
+            self._spills.sweep(found.entries)
+        match found.first:
+            case Entry(body=Opened(cwd=cwd)) if cwd != self._cwd:
+                _log.warning("session %s was about %s and goes on in %s", self.session, cwd, self._cwd)
+
+    def _mend(self, found: log.Log) -> None:
+        """What stands after the last whole line was never acknowledged, unless only its newline is missing."""
+        if isinstance(last := log.entry_of(found.torn), Entry):
+            self._write(b"\n")
+            found.entries.append(last)
+        elif found.torn:
+            os.ftruncate(self._file, found.size)
+
+    # Writing.
+
+    def append(self, *bodies: Body) -> None:
+        now = _now()
+        self.append_at([(now, body) for body in bodies])
+
+    def append_at(self, bodies: Sequence[tuple[int, Body]]) -> None:
+        """Each with its time, in milliseconds since 1970: for what was said elsewhere."""
+        self._look()
+        if not self._last and bodies:
+            bodies = [*((bodies[0][0], body) for body in self._opening()), *bodies]
+        last, added = self._last, []
+        for at, body in bodies:
+            added.append(Entry(self._new_id(), last, at, self._stored(body)))
+            last = added[-1].id
+        self._write(b"".join(map(jsonl.dump, added)))
+        for entry in added:
+            self._spills.told(entry.body)
+        self.entries += added
+        self._last = last
+
+    def _opening(self) -> Iterator[Body]:
+        yield Opened(self.session, self._cwd)
+        if self._parent:
+            yield Configured({PARENT: self._parent})
+
+    def fork(self, parent: str, entry: str) -> None:
+        """Begin as a branch: everything up to this entry of another session, read from there."""
+        assert not self._last, "a session is forked before anything is said in it"
+        opened = Entry(self._new_id(), entry, _now(), Opened(self.session, self._cwd, parent=parent))
+        log.ancestry(self._folder.path, opened)
+        self._write(jsonl.dump(opened))
+        self._load()
+
+    def go_back(self, entry: str) -> None:
+        """What is appended from now on follows this entry. What came after it stays in the log, as a branch.
+
+        Prompts that waited then had their turns there.
+        """
+        self._last = entry
+        self.append(Configured({}))
+        self.append(*(TurnClosed(turn, "cancelled") for turn in Recalled(self.entries).waiting))
+
+    def _stored(self, body: Body) -> Body:
+        if not isinstance(body, Said):
+            return body
+        try:
+            message = self._blobs.keep(body.message)
+        except OSError as error:
+            raise StorageError(f"cannot keep a picture beside {self._folder.log}: {error.strerror}") from error
+        return body if message is body.message else replace(body, message=message)
+
+    def _look(self) -> None:
+        """What is written to a file without a name is lost, and the system does not say so."""
+        if not os.fstat(self._file).st_nlink:
+            told = f"the session log {self._folder.log} was deleted, so nothing more can be kept in it"
+            raise SessionError(f"{told}. Go on in another session")
+
+    def _write(self, data: bytes) -> None:
+        """All of it or none of it: what a full disk left half written is taken back."""
+        before = os.fstat(self._file).st_size
+        try:
+            written = 0
+            while written < len(data):
+                written += os.write(self._file, data[written:])
+        except OSError as error:
+            os.ftruncate(self._file, before)
+            raise StorageError(f"cannot write the session log {self._folder.log}: {error.strerror}") from error
+        self._unsynced = True
+
+    def sync(self) -> None:
+        if self._unsynced:
+            self._unsynced = False
+            self._blobs.sync()
+            _sync(self._file)
+
+    # Beside the log.
+
+    @property
+    def file(self) -> str:
+        return self._folder.log
+
+    def fill(self, message: Message) -> Message:
+        """The message with its pictures in it."""
+        return self._blobs.fill(message)
+
+    def keep(self, data: bytes) -> str:
+        """Bytes by the name of their hash."""
+        self._look()
+        try:
+            return self._blobs.put(data)
+        except OSError as error:
+            raise StorageError(f"cannot keep a file beside {self._folder.log}: {error.strerror}") from error
+
+    def kept(self, blob: str) -> bytes | None:
+        return self._blobs.find(blob)
+
+    def spill(self, text: str) -> str:
+        return self._spills.keep(text)
+
+    def close(self) -> None:
+        status = os.fstat(self._file)
+        os.close(self._file)
+        self._spills.close()
+        self._folder.close(discard=status.st_size == 0 and status.st_nlink > 0)  # not: has no readable entries
+
+
+def _open(folder: Folder) -> int:
+    try:
+        return os.open(folder.log, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        folder.close(discard=not os.path.exists(folder.log))
+        raise SessionError(f"cannot open the session log {folder.log}: {error.strerror}") from error
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class MemoryStore:
+    """A session that nobody keeps.
+
+    Long outputs go below `folder`, or to where the system has such files; those of a session that is part of another
+    one go `beside` that, and end with it.
+    """
+
+    file = ""
+
+    def __init__(self, folder: str, session: str = "", *, beside: Store | None = None) -> None:
+        self.session = session
+        self._beside = beside
+        self.entries: list[Entry] = []
+        self._folder = folder
+        self._spilled = ""
+        self._blobs: dict[str, bytes] = {}
+
+    def append(self, *bodies: Body) -> None:
+        now = _now()
+        for body in bodies:
+            last = self.entries[-1].id if self.entries else ""
+            self.entries.append(Entry(str(len(self.entries) + 1), last, now, body))
+
+    def fill(self, message: Message) -> Message:
+        return message
+
+    def keep(self, data: bytes) -> str:
+        name = blob_name(data)
+        self._blobs[name] = data
+        return name
+
+    def kept(self, blob: str) -> bytes | None:
+        return self._blobs.get(blob)
+
+    def sync(self) -> None:
+        pass
+
+    def spill(self, text: str) -> str:
+        if self._beside:
+            return self._beside.spill(text)
+        import tempfile  # 12 ms, and only for output that is too long
+
+        self._spilled = self._spilled or tempfile.mkdtemp(prefix="polylect-", dir=self._folder or None)
+        descriptor, path = tempfile.mkstemp(suffix=".txt", dir=self._spilled)
+        with open(descriptor, "w", encoding="utf-8", errors="replace") as file:
+            file.write(text)
+        return path
+
+    def close(self) -> None:
+        if self._spilled:
+            import shutil  # loaded by tempfile anyway
+
+            shutil.rmtree(self._spilled, ignore_errors=True)

@@ -1,0 +1,1 @@
+"""What we ask of the operating system: files, threads, search paths, repositories, environments of children."""

@@ -1,0 +1,1 @@
+"""The tools that every engine has, one module each. `tools/standard.py` lists them."""

@@ -1,0 +1,137 @@
+"""Bash: a command line, run in the workspace."""
+
+import asyncio
+import codecs
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from polylect.tools.arguments import TypedTool, given
+from polylect.tools.process.background_jobs import Background, exit_code
+from polylect.tools.process.output_spool import Output, streams
+from polylect.tools.process.programs import find_program
+from polylect.tools.sandbox.sandbox import Sandbox
+from polylect.vocab.content import Category
+from polylect.vocab.ports import Exit, ToolContext, ToolReturn
+
+TEXT = """\
+Runs a command in a shell, in the workspace folder, and shows its exit code and what it printed.
+Every call is a new shell with empty standard input; whatever still runs when the command ends is ended too. To let
+something run on (a server, a long build), set run_in_background: the answer is an id at once, BashOutput shows what it
+has printed since, KillBash ends it, and so does the end of the session. Very long output is cut in the middle and kept
+whole in a file that is named there. To read, find or change files, the other tools are better. A sandbox may keep
+commands from writing outside the workspace and temporary folders and from reading keys; if so, ask the user."""
+
+DEFAULT_TIMEOUT = 120_000
+MOST_TIMEOUT = 600_000
+MOST = 50_000
+"""Bytes of output that the model is shown."""
+PROGRESS_MOST = 50_000
+PROGRESS_PAUSE = 0.05
+
+
+class Arguments(Struct, frozen=True):
+    command: Annotated[str, Meta(description="What to run.")]
+    timeout: Annotated[int, Meta(ge=1, description=f"Milliseconds; at most {MOST_TIMEOUT}.")] = DEFAULT_TIMEOUT
+    description: Annotated[str, Meta(description="What it is for, in a few words.")] = ""
+    run_in_background: Annotated[bool, Meta(description="Let it run on; timeout does not count then.")] = False
+
+
+class Bash(TypedTool[Arguments]):
+    name = "Bash"
+    category: Category = "exec"
+    text = TEXT
+    arguments = Arguments
+
+    def __init__(self, background: Background, sandbox: Sandbox | None = None) -> None:
+        super().__init__()
+        self._background = background
+        self._sandbox = sandbox
+
+    def describe(self, args: dict[str, Any]) -> str:
+        command = " ".join(given(args, "command").split())
+        return f"Execute: {command[:80]}{'…' if len(command) > 80 else ''}"
+
+    async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
+        argv: Sequence[str] = (find_program("bash", context.env, context.workspace) or "/bin/sh", "-c", args.command)
+        if self._sandbox:
+            argv = await self._sandbox.argv(argv, context.workspace, context.roots, context.processes)
+        if args.run_in_background:
+            job = await self._background.start(args.command, argv, context)
+            words = f"Running in the background as {job.id}. BashOutput shows what it prints, KillBash ends it."
+            return ToolReturn(words, metadata={"bash_id": job.id, "pid": job.pid})
+        return await _run(argv, min(args.timeout, MOST_TIMEOUT), context)
+
+    async def close(self) -> None:
+        """End what runs in the background."""
+        await self._background.close()
+
+    leave_session = close
+
+
+async def _run(argv: Sequence[str], timeout: int, context: ToolContext) -> ToolReturn:
+    out, err = Output(context.spill, MOST), Output(context.spill, MOST)
+    progress = Progress(context)
+
+    def take(stream: str, data: bytes) -> None:
+        (out if stream == "out" else err).add(data)
+        progress.add(stream, data)
+
+    try:
+        end = await context.processes.run(
+            argv, cwd=context.workspace, env=context.env, timeout=timeout / 1000, on_output=take
+        )
+        text = f"{_verdict(end, timeout)}\n{streams(out, err, MOST)}"
+    finally:
+        progress.end()
+        out.close()
+        err.close()
+    return ToolReturn(text, ok=not end.code and not end.timed_out)
+
+
+def _verdict(end: Exit, timeout: int) -> str:
+    if end.timed_out:
+        return f"Command timed out after {timeout}ms"
+    return f"Exit code: {exit_code(end)}"
+
+
+class Progress:
+    """Shows output while it comes: whole lines, a few times a second, up to a bound and not a piece of a line more."""
+
+    def __init__(self, context: ToolContext) -> None:
+        self._context = context
+        self._decoders = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in ("out", "err")}
+        self._partial = {"out": "", "err": ""}
+        self._ready = ""
+        self._left = PROGRESS_MOST
+        self._cut = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, stream: str, data: bytes) -> None:
+        if len(data) > self._left:
+            data, self._cut = data[: self._left], True
+        if not data:
+            return
+        self._left -= len(data)
+        text = self._partial[stream] + self._decoders[stream].decode(data)
+        lines, newline, self._partial[stream] = text.rpartition("\n")
+        self._ready += lines + newline
+        if self._ready and not self._timer:
+            self._show()
+            self._timer = asyncio.get_running_loop().call_later(PROGRESS_PAUSE, self._tick)
+
+    def end(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+        self._ready += "(more than can be shown while it runs)\n" if self._cut else "".join(self._partial.values())
+        self._show()
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._show()
+
+    def _show(self) -> None:
+        text, self._ready = self._ready, ""
+        if text:
+            self._context.progress(text)

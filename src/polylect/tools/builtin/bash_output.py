@@ -1,0 +1,68 @@
+"""BashOutput: what a command in the background has printed."""
+
+import os
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from polylect.tools.arguments import shown
+from polylect.tools.process.background_jobs import BackgroundTool, Job, News
+from polylect.tools.process.output_spool import streams
+from polylect.tools.text.truncate import Capture
+from polylect.tools.worker.late import Late
+from polylect.vocab.errors import ToolError
+from polylect.vocab.ports import ToolContext, ToolReturn
+
+TEXT = """\
+Shows whether a background command still runs and what it has printed since you last asked.
+With filter, only the new lines that match a regular expression are shown. Without bash_id, all commands are listed."""
+
+MOST = 50_000
+MOST_WAIT = 600_000
+FILTER_TIMEOUT = 5.0
+
+
+class Arguments(Struct, frozen=True):
+    bash_id: Annotated[str, Meta(description="The id that Bash gave.")] = ""
+    filter: Annotated[str, Meta(description="Show only new lines that match this.")] = ""
+    wait: Annotated[int, Meta(ge=0, description="If nothing is new, wait so many milliseconds for something.")] = 0
+
+
+class BashOutput(BackgroundTool[Arguments]):
+    name = "BashOutput"
+    text = TEXT
+    arguments = Arguments
+
+    def describe(self, args: dict[str, Any]) -> str:
+        return f"Output of {shown(args, 'bash_id') or 'all background commands'}"
+
+    async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
+        if not args.bash_id:
+            states = [job.state() for job in self._background.jobs]
+            return ToolReturn("\n".join(states) or "No command was started in the background.")
+        job = self._background.find(args.bash_id)
+        await job.news(min(args.wait, MOST_WAIT) / 1000)
+        state = job.state()  # before its output is looked at: one that had ended then has printed everything
+        text = await _filtered(job, args.filter, context) if args.filter else streams(job.out, job.err, MOST)
+        return ToolReturn(f"{state}\n{text}", metadata={"bash_id": job.id, "running": not job.end})
+
+
+async def _filtered(job: Job, pattern: str, context: ToolContext) -> str:
+    return streams(await _matching(job.out, pattern, context), await _matching(job.err, pattern, context), MOST)
+
+
+async def _matching(news: News, pattern: str, context: ToolContext) -> Capture:
+    """In the worker, so that a pattern that never ends does not hold up the engine."""
+    start, stop = news.pass_over()
+    if start == stop:
+        return Capture(MOST)
+    file = os.open(news.spool.path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        asked = {"pattern": pattern, "start": start, "stop": stop, "most": MOST}
+        value, data = await context.worker.request("sift", asked, file=file, timeout=FILTER_TIMEOUT)
+    except ToolError as error:
+        why = "took too long" if isinstance(error, Late) else error
+        raise ToolError(f"filter failed: {why}. The output is in {news.spool.path}") from None
+    finally:
+        os.close(file)
+    return Capture.of_ends(MOST, data[: value["head"]], data[value["head"] :], value["total"])

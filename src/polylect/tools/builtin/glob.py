@@ -1,0 +1,46 @@
+"""Glob: files by the pattern of their path."""
+
+import os
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from polylect.tools.arguments import TypedTool, given, shown
+from polylect.tools.files.file_access import search_folder
+from polylect.tools.files.paths import admit, real_paths
+from polylect.tools.text.glob_pattern import fixed_folder
+from polylect.vocab.content import Category
+from polylect.vocab.ports import ToolContext, ToolReturn
+
+TEXT = """\
+Lists files whose path matches a pattern, the most recently changed first, the first 100 of them.
+`*` matches within one folder, `**` across folders: `**/*.py` finds every Python file, `src/*.py` only those directly in
+src. Files that git ignores are left out."""
+
+DEFAULT = 100
+MOST = 1000
+
+
+class Arguments(Struct, frozen=True):
+    pattern: Annotated[str, Meta(description="The pattern, relative to path.")]
+    path: Annotated[str, Meta(description="The folder to look in; the workspace if left out.")] = "."
+    head_limit: Annotated[int, Meta(ge=1, le=MOST, description="How many files to list at most.")] = DEFAULT
+
+
+class Glob(TypedTool[Arguments]):
+    name = "Glob"
+    category: Category = "info"
+    text = TEXT
+    arguments = Arguments
+
+    def describe(self, args: dict[str, Any]) -> str:
+        return f"Search for {shown(args, 'pattern')}"
+
+    def touches(self, args: dict[str, Any], workspace: str) -> tuple[str, ...]:
+        start = os.path.join(given(args, "path") or ".", fixed_folder(given(args, "pattern")))
+        return real_paths({"path": start}, "path", workspace)
+
+    async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
+        real = admit(os.path.join(args.path, fixed_folder(args.pattern)), context)
+        asked = {"pattern": args.pattern, "path": args.path, "most": args.head_limit}
+        return ToolReturn(await search_folder("glob", real, asked, context))

@@ -1,0 +1,82 @@
+"""Grep: lines of files by a regular expression."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct, field
+
+from polylect.tools.arguments import TypedTool, shown
+from polylect.tools.files.file_access import search_folder
+from polylect.tools.files.paths import admit, real_paths
+from polylect.vocab.content import Category
+from polylect.vocab.ports import ToolContext, ToolReturn
+
+TEXT = """\
+Searches the content of files with a regular expression and shows `file:line:text` for the first 250 matching lines.
+-A, -B and -C add lines of context, as `file-line-text`. With output_mode it shows only the files that match, or how
+often each one does. Files that git ignores are left out."""
+
+MOST_LINES = 250
+MOST_CONTEXT = 50
+
+Mode = Literal["content", "files_with_matches", "count"]
+_MODES: dict[Mode, str] = {
+    "content": "--line-number",
+    "files_with_matches": "--files-with-matches",
+    "count": "--count",
+}
+Around = Annotated[int, Meta(ge=0, le=MOST_CONTEXT, description="Lines to show before and after each match.")]
+Before = Annotated[int, Meta(ge=0, le=MOST_CONTEXT, description="Lines to show before each match.")]
+After = Annotated[int, Meta(ge=0, le=MOST_CONTEXT, description="Lines to show after each match.")]
+
+
+class Arguments(Struct, frozen=True):
+    pattern: Annotated[str, Meta(description="The regular expression.")]
+    path: Annotated[str, Meta(description="The file or folder to search; the workspace if left out.")] = "."
+    glob: Annotated[str, Meta(description="Only files like this: `*.py`, `src/**/*.{ts,tsx}`.")] = ""
+    type: Annotated[str, Meta(description="Only files of this kind: py, js, rust, go, java ...")] = ""
+    case_insensitive: Annotated[bool, Meta(description="Take capital and small letters as equal.")] = False
+    multiline: Annotated[bool, Meta(description="Let a match go over several lines, and `.` match line ends.")] = False
+    output_mode: Annotated[Mode, Meta(description="What to show for each match.")] = "content"
+    around: Around = field(default=0, name="-C")
+    before: Before = field(default=0, name="-B")
+    after: After = field(default=0, name="-A")
+    head_limit: Annotated[int, Meta(ge=1, description="How many lines or files to show at most.")] = MOST_LINES
+
+
+class Grep(TypedTool[Arguments]):
+    name = "Grep"
+    category: Category = "info"
+    text = TEXT
+    arguments = Arguments
+
+    def describe(self, args: dict[str, Any]) -> str:
+        return f"Grep '{shown(args, 'pattern')}' in {shown(args, 'path', '.')}"
+
+    def touches(self, args: dict[str, Any], workspace: str) -> tuple[str, ...]:
+        return real_paths(args, "path", workspace, ".")
+
+    async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
+        real = admit(args.path, context)
+        asked = {
+            "options": _options(args),
+            "path": args.path,
+            "most": args.head_limit,
+            "by_file": args.output_mode == "files_with_matches",
+        }
+        return ToolReturn(await search_folder("grep", real, asked, context))
+
+
+def _options(args: Arguments) -> list[str]:
+    """Not sorted: ripgrep would work on one core only, and sorting the little that is shown is ours."""
+    options = [_MODES[args.output_mode], "--no-heading", "--with-filename", "--null", f"--regexp={args.pattern}"]
+    if args.case_insensitive:
+        options.append("--ignore-case")
+    if args.multiline:
+        options += ["--multiline", "--multiline-dotall"]
+    if args.glob:
+        options.append(f"--glob={args.glob}")
+    if args.type:
+        options.append(f"--type={args.type}")
+    if args.output_mode == "content":
+        options += [f"--before-context={args.before or args.around}", f"--after-context={args.after or args.around}"]
+    return options

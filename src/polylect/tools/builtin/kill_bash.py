@@ -1,0 +1,32 @@
+"""KillBash: ends a command in the background."""
+
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from polylect.tools.arguments import shown
+from polylect.tools.builtin.bash_output import MOST
+from polylect.tools.process.background_jobs import BackgroundTool
+from polylect.tools.process.output_spool import streams
+from polylect.vocab.ports import ToolContext, ToolReturn
+
+TEXT = "Ends a command that runs in the background, and whatever it started. Shows what it had printed last."
+
+
+class Arguments(Struct, frozen=True):
+    bash_id: Annotated[str, Meta(description="The id that Bash gave.")]
+
+
+class KillBash(BackgroundTool[Arguments]):
+    name = "KillBash"
+    text = TEXT
+    arguments = Arguments
+
+    def describe(self, args: dict[str, Any]) -> str:
+        return f"End {shown(args, 'bash_id')}"
+
+    async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
+        job = self._background.find(args.bash_id)
+        if not job.end:
+            await job.kill()
+        return ToolReturn(f"{job.state()}\n{streams(job.out, job.err, MOST)}")

@@ -1,0 +1,37 @@
+"""MultiEdit: several texts in one file, all or none."""
+
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from polylect.tools.arguments import TypedTool, shown
+from polylect.tools.files.file_access import Change, edit_file
+from polylect.tools.files.paths import real_paths
+from polylect.vocab.content import Category
+from polylect.vocab.ports import ToolContext, ToolReturn
+
+TEXT = """\
+Makes several changes to one file that you have read, as Edit does each of them. They are made in order, each on what
+the one before left; if one of them cannot be made, none is. The answer is the whole change as a unified diff."""
+
+
+class Arguments(Struct, frozen=True):
+    file_path: Annotated[str, Meta(description="The file, absolute or relative to the workspace.")]
+    edits: Annotated[tuple[Change, ...], Meta(min_length=1, description="The changes, in order.")]
+
+
+class MultiEdit(TypedTool[Arguments]):
+    name = "MultiEdit"
+    category: Category = "edit"
+    text = TEXT
+    arguments = Arguments
+
+    def describe(self, args: dict[str, Any]) -> str:
+        edits = args.get("edits")
+        return f"Edit {shown(args, 'file_path')} ({len(edits) if isinstance(edits, list) else 0} changes)"
+
+    def touches(self, args: dict[str, Any], workspace: str) -> tuple[str, ...]:
+        return real_paths(args, "file_path", workspace)
+
+    async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
+        return await edit_file(args.file_path, args.edits, context)

@@ -1,0 +1,1 @@
+"""Reading, searching and replacing files without leaving the folders that a call may touch."""

@@ -1,0 +1,198 @@
+"""Reading and replacing regular files without surprises: no blocking, no half-written file, no lost change (P3).
+
+The worker process does this for files that it can reach; the engine does it for approved files that it cannot. So
+nothing here may import more than the standard library.
+"""
+
+import os
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+from polylect.tools.files.paths import opened_parent
+from polylect.vocab.errors import ToolError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Self
+
+MOST_EDITED = 32 * 1024 * 1024
+"""Bytes of a file that may be held in memory to be changed."""
+
+BOM = b"\xef\xbb\xbf"
+_KEPT_ATTRIBUTES = ("user.", "system.posix_acl_access", "security.selinux")
+_NAMELESS: int = getattr(os, "O_TMPFILE", 0)
+_OWN_FILES = "/proc/self/fd"
+"""By which a file without a name is given one."""
+_KINDS = (
+    (stat.S_ISDIR, "is a folder: use Glob to see what is in it"),
+    (stat.S_ISLNK, "is a symlink that leads nowhere or changed while it was followed"),
+    (stat.S_ISFIFO, "is a pipe, not a file"),
+    (stat.S_ISSOCK, "is a socket, not a file"),
+    (stat.S_ISCHR, "is a device, not a file"),
+    (stat.S_ISBLK, "is a device, not a file"),
+)
+
+
+class Stamp(tuple[int, int]):
+    """What tells one state of a file from another: time and size, and a time that nobody can set back."""
+
+    def __new__(cls, status: os.stat_result) -> "Self":
+        return cls.unpacked(
+            (
+                *(status.st_mtime_ns, status.st_size, status.st_ctime_ns),
+                *(status.st_mode, status.st_uid, status.st_gid, status.st_nlink),
+            )
+        )
+
+    @classmethod
+    def unpacked(cls, values: Sequence[int]) -> "Self":
+        """As `packed` gave it. Time and size alone will do."""
+        stamp = super().__new__(cls, values[:2])
+        stamp.packed = list(values)
+        return stamp
+
+    packed: list[int]
+    """All that is known: time, size, time of change, mode, owner, group, links."""
+
+    def is_of(self, now: os.stat_result) -> bool:
+        """The time of change also tells of new rights, a new owner and a new link, which are no change of the text."""
+        later = Stamp(now)
+        if self != later or len(self.packed) == 2:
+            return self == later
+        return self.packed[2] == later.packed[2] or self.packed[3:] != later.packed[3:]
+
+
+def regular(path: str, status: os.stat_result) -> os.stat_result:
+    for is_kind, words in _KINDS:
+        if is_kind(status.st_mode):
+            raise ToolError(f"{path} {words}")
+    return status
+
+
+@contextmanager
+def opened_file(path: str, real: str) -> Iterator[int]:
+    """A regular file, open for reading. `path` is how the model calls it."""
+    with opened_parent(real) as (folder, name):
+        # Looked at before, because merely opening some devices has effects, and after, because it may be another now.
+        regular(path, os.stat(name, dir_fd=folder, follow_symlinks=False))
+        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        regular(path, os.fstat(file))
+        yield file
+    finally:
+        os.close(file)
+
+
+def read_whole(path: str, file: int) -> tuple[bytes, os.stat_result]:
+    """All of an open file that is to be changed."""
+    status = os.fstat(file)
+    if status.st_size > MOST_EDITED:
+        raise ToolError(f"{path} is too large to change this way ({status.st_size} bytes): use Bash")
+    with open(file, "rb", closefd=False) as stream:
+        return stream.read(), status
+
+
+def refuse_if_changed(path: str, status: os.stat_result, known: Stamp | None) -> None:
+    """Whoever changed a file since this conversation saw it must not lose that change."""
+    if known is not None and not known.is_of(status):
+        raise ToolError(f"{path} has changed since it was read. Read it again before changing it.")
+
+
+def replace(path: str, real: str, data: bytes, before: Stamp | None) -> Stamp:
+    """Put `data` in the place of the state `before` (None: no file), whole or not at all. Gives its new stamp."""
+    with opened_parent(real, make=True) as (folder, name), Draft(folder) as draft:
+        file = draft.file
+        with open(file, "wb", closefd=False) as stream:
+            stream.write(data)
+        if before:
+            _keep_attributes(file, name, folder)
+            _keep_rights(file, before)
+        os.fsync(file)
+        written = Stamp(os.fstat(file))
+        if not _is_still(before, name, folder) or not draft.put(name, new=before is None):
+            raise ToolError(f"{path} was changed by someone else just now. Read it again before changing it.")
+        named = Stamp(os.fstat(file))  # a new name is told by the time that nobody can set back
+    return named if named == written else written
+
+
+class Draft:
+    """A file under way to its place. Where the system has files without a name it has none, so a kill leaves none."""
+
+    def __init__(self, folder: int) -> None:
+        self._folder = folder
+        self._name = ""
+        if _NAMELESS and os.path.isdir(_OWN_FILES):
+            with suppress(OSError):  # not on every file system
+                self.file = os.open(".", _NAMELESS | os.O_WRONLY | os.O_CLOEXEC, 0o666, dir_fd=folder)
+                return
+        self._name = _draft_name()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        self.file = os.open(self._name, flags, 0o666, dir_fd=folder)
+
+    def __enter__(self) -> "Self":
+        return self
+
+    def put(self, name: str, *, new: bool) -> bool:
+        """Give it its name. False if it was to be new, and by now there is one of that name."""
+        if not self._name:
+            first = name if new else _draft_name()
+            try:
+                os.link(f"{_OWN_FILES}/{self.file}", first, dst_dir_fd=self._folder)
+            except FileExistsError:
+                return False
+            if new:
+                return True
+            self._name = first
+        os.rename(self._name, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        self._name = ""
+        return True
+
+    def __exit__(self, *raised: object) -> None:
+        os.close(self.file)
+        if self._name:
+            with suppress(FileNotFoundError):
+                os.unlink(self._name, dir_fd=self._folder)
+
+
+def _draft_name() -> str:
+    return f".polylect-{os.urandom(6).hex()}.tmp"
+
+
+def _keep_rights(file: int, before: Stamp) -> None:
+    mode, owner, group = before.packed[3:6]
+    with suppress(PermissionError):  # only root can give a file away; the mode is ours to keep in any case
+        os.fchown(file, owner, group)
+    os.fchmod(file, stat.S_IMODE(mode))
+
+
+def _keep_attributes(file: int, name: str, folder: int) -> None:
+    """As far as the system knows them and lets us. Capabilities go with the text that they were given to."""
+    if sys.platform != "linux":
+        return
+    with suppress(OSError):
+        old = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            for key in os.listxattr(old):
+                if key.startswith(_KEPT_ATTRIBUTES):
+                    with suppress(OSError):
+                        os.setxattr(file, key, os.getxattr(old, key))
+        finally:
+            os.close(old)
+
+
+def _is_still(before: Stamp | None, name: str, folder: int) -> bool:
+    try:
+        now = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return before is None
+    return before is not None and before.is_of(now)
+
+
+def is_crlf(text: str) -> bool:
+    return text.count("\r\n") * 2 > text.count("\n")
+
+
+def as_crlf(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\n", "\r\n")

@@ -1,0 +1,112 @@
+"""Runs commands below a guardian, so that nothing they start outlives the call, the engine or its crash (P1).
+
+A command can still leave custody by asking someone else to work for it (cron, a container daemon), or by fighting all
+that watch over it at once, the engine among them. Against that only a sandbox helps.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+from polylect.tools.files.sealed_file import sealed_file
+from polylect.tools.process.guardian_client import Guardians, Untaken
+from polylect.tools.process.guardian_protocol import pack
+from polylect.tools.process.open_child import OpenChild
+from polylect.tools.process.programs import find_program
+from polylect.tools.process.supervised_process import Call, Stream
+from polylect.vocab.errors import ToolError
+from polylect.vocab.ports import Exit
+
+_TRIES = 4
+"""Two for each guardian: one that was killed may be found out only by the next call."""
+
+
+class Custody:
+    """The `Processes` and the `Children` of an engine. Costs nothing until the first command.
+
+    `before` is called before anything is started. With `adopt` the orphans of guardians that were killed become
+    children of this process, to be ended; so it has to be the engine's own.
+    """
+
+    def __init__(
+        self, program: Sequence[str] = (), *, before: Callable[[], None] = lambda: None, adopt: bool = False
+    ) -> None:
+        self._guardians = Guardians(program, before, adopt=adopt)
+        self.reach: Literal["", "tree", "group"] = ""
+        """What ends with a call, known after the first: its whole tree, or only its process group."""
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        timeout: float,
+        on_output: Callable[[Stream, bytes], None],
+        on_start: Callable[[int], None] = lambda pid: None,
+        stdin: bytes = b"",
+    ) -> Exit:
+        program, request = _request(argv, cwd, env)
+        for _ in range(_TRIES):
+            call = Call(program, on_output, on_start, self._guardians)
+            try:
+                self._guardians.hand_over((*call.lend(), *([sealed_file(stdin)] if stdin else ())))
+                await call.finish(request, timeout)
+                return call.exit()
+            except Untaken:
+                continue
+            except asyncio.CancelledError:
+                await call.interrupt()
+                raise
+            finally:
+                call.close()
+                self.reach = call.reach or self.reach
+        raise _no_guardian()
+
+    async def open(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        on_error_output: Callable[[bytes], None],
+        stdin: int = -1,
+    ) -> OpenChild:
+        """With `stdin`, a copy of that descriptor is its standard input, and it cannot be written to from here."""
+        program, request = _request(argv, cwd, env)
+        for _ in range(_TRIES):
+            child = OpenChild(program, on_error_output, self._guardians, stdin)
+            try:
+                self._guardians.hand_over(child.lend())
+                await child.start(request)
+                self.reach = child.reach or self.reach
+                return child
+            except Untaken:
+                child.let_go()
+            except BaseException:
+                child.let_go()
+                raise
+        raise _no_guardian()
+
+    async def close(self) -> None:
+        """End everything that still runs, in bounded time."""
+        await self._guardians.close()
+
+
+def _no_guardian() -> ToolError:
+    return ToolError("Commands cannot be run: the process that watches over them does not stay alive.")
+
+
+def _request(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> tuple[str, bytes]:
+    """The program's path, and what its warden is told."""
+    program = find_program(argv[0], env, cwd)
+    if not program:
+        missing = f"There is no program {argv[0]!r} on this machine."
+        raise ToolError(f"{missing} One in the workspace counts only if its absolute path is named.")
+    if not os.path.isabs(program):
+        raise ToolError(f"{program} would be whatever the workspace has there; name the program's absolute path.")
+    try:
+        return program, pack((program, *argv[1:]), cwd, env)
+    except ValueError:
+        raise ToolError("A command cannot contain NUL or half a character.") from None

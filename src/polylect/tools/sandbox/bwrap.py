@@ -1,0 +1,75 @@
+"""The command line that puts a command into bubblewrap.
+
+What is hidden is covered by a mount: an empty folder, or /dev/null. Such a mount hides a path, not the thing itself,
+and ends with the command. So the folders between a place that can be written and what is hidden in it become mounts too
+(`_pins`): the kernel refuses to rename or remove a mount, and thus no command can carry what is hidden away to a path
+that the next command would see. The price is that renaming a file out of or into such a folder works as between two
+file systems: `mv` copies.
+
+Called by `Sandbox.argv` before every command.
+"""
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+
+from polylect.tools.sandbox.fence import Fence
+
+# What root keeps: to work with files that are not its own, not to mount anything.
+_KEPT = ("CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_CHOWN", "CAP_SETUID", "CAP_SETGID")
+_EMPTY = ("--tmpfs",)
+
+
+def bwrap_argv(program: str, fence: Fence, argv: Sequence[str]) -> list[str]:
+    """Everything read-only, processes, messages and terminals of its own, few devices; then, from the outside in, what
+    the fence says."""
+    words = [program, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-pid", "--unshare-ipc"]
+    if not fence.network:
+        words.append("--unshare-net")
+    if os.geteuid() == 0:
+        words += ["--cap-drop", "ALL"]
+        for capability in _KEPT:
+            words += ["--cap-add", capability]
+    for name in os.listdir("/dev"):
+        if name in ("dri", "kfd") or name.startswith("nvidia"):
+            words += ["--dev-bind-try", f"/dev/{name}", f"/dev/{name}"]
+    mounts = _mounts(fence)
+    for path in sorted(mounts, key=lambda path: path.split("/")):
+        words += [*mounts[path], path]
+    for path in fence.hidden:
+        if mounts.get(path) == _EMPTY:  # not before what is mounted inside has its place
+            words += ["--remount-ro", path]
+    return [*words, "--", *argv]
+
+
+def _mounts(fence: Fence) -> dict[str, tuple[str, ...]]:
+    """By place. Where one is inside another, the inner one counts; what was opened by name is stronger than hidden."""
+    opened = {path: ("--ro-bind-try", path) for path in fence.readable}
+    opened |= {path: ("--bind-try", path) for path in fence.writable}
+    hidden = set(fence.hidden) - opened.keys()
+    covers: dict[str, tuple[str, ...]] = {}
+    pins: dict[str, tuple[str, ...]] = {}
+    for path in hidden:
+        if _nearest(os.path.dirname(path), (*hidden, *opened)) in hidden:
+            continue  # what is around it is hidden already
+        pins |= {folder: ("--bind-try", folder) for folder in _pins(path, hidden, opened, fence.writable)}
+        if os.path.isdir(path):
+            covers[path] = _EMPTY
+        elif os.path.exists(path):
+            covers[path] = ("--ro-bind", "/dev/null")
+    return pins | covers | opened
+
+
+def _pins(path: str, hidden: Collection[str], opened: Collection[str], writable: Collection[str]) -> Iterator[str]:
+    """The folders above it that a command could rename: those in a place that can be written."""
+    while (path := os.path.dirname(path)) != "/":
+        if path not in opened and _nearest(path, (*hidden, *opened)) in writable:
+            yield path
+
+
+def _nearest(path: str, places: Collection[str]) -> str:
+    """The innermost of the places that the path is, or is inside of; empty if there is none."""
+    while path not in places:
+        if path == "/":
+            return ""
+        path = os.path.dirname(path)
+    return path

@@ -1,0 +1,183 @@
+"""Landlock and seccomp by system call: the process that calls `confine` and all it starts lose what the fence forbids.
+
+Linux can allow what lies below a folder, not forbid a part of it. So where something is hidden, the folders above it
+are opened entry by entry. Names of hidden files can still be listed; their content cannot be had. Sockets are not
+hidden: Landlock does not govern who connects to them, and the folder around them would only become useless. Devices are
+opened by name, terminals not at all: a command could write to the person's, or read what is typed there.
+
+Runs in the process that is about to become the command, on the bare standard library.
+"""
+
+import ctypes
+import errno
+import os
+import stat
+import struct
+from collections.abc import Collection, Iterator
+
+from polylect.tools.sandbox.fence import Fence
+
+OLDEST = 3
+"""Before this version, moving files between folders was forbidden and emptying them was not."""
+
+SCOPES = 6
+"""From this version on, signals and sockets without a path end at the fence."""
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_SYSCALLS = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
+"""The architecture as seccomp knows it, and the number of socket(2) there."""
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_IO_URING_SETUP = 425
+_X32 = 0x4000_0000
+_NO_NEW_PRIVILEGES, _SET_SECCOMP, _FILTER, _DROP_CAPABILITY = 38, 22, 2, 24
+_KEPT_CAPABILITIES = (0, 1, 3, 6, 7)  # to own, write and hand over files of others, as in bubblewrap
+
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
+_TRUNCATE, _IOCTL = 1 << 14, 1 << 15
+_READ = _EXECUTE | _READ_FILE | _READ_DIR
+_CHANGE = _WRITE_FILE | 0x3FF0 & ~(1 << 6 | 1 << 11) | _TRUNCATE  # make, remove and move anything but devices
+_FOR_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
+_SCOPED = 3  # abstract sockets and signals end at the fence
+_DEVICES = ("null", "zero", "full", "random", "urandom", "shm", "dri", "kfd")
+
+
+def version() -> int:
+    """Of Landlock in this kernel; 0 without."""
+    return max(0, int(_LIBC.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))))
+
+
+def can_cut_network() -> bool:
+    return os.uname().machine in _SYSCALLS
+
+
+def confine(fence: Fence) -> None:
+    """Raises OSError, and then nothing must be run."""
+    abi = version()
+    if fence.only_scope:
+        if abi >= SCOPES:
+            _restrict(_ruleset(abi, 0))
+        return
+    if abi < OLDEST:
+        raise OSError(errno.ENOSYS, "this kernel has no Landlock that would do")
+    known = 0x7FFF if abi < 5 else 0xFFFF
+    ruleset = _ruleset(abi, known)
+    try:
+        for path, rights in _rights(fence):
+            _add(ruleset, path, rights & known)
+        _drop_capabilities()
+    except BaseException:
+        os.close(ruleset)
+        raise
+    _restrict(ruleset)
+    if not fence.network:
+        _cut_network()
+
+
+def _restrict(ruleset: int) -> None:
+    """Put the ruleset in force, and close it."""
+    try:
+        _check(_LIBC.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
+        _check(_LIBC.syscall(_RESTRICT_SELF, ruleset, 0))
+    finally:
+        os.close(ruleset)
+
+
+def _drop_capabilities() -> None:
+    """Root's: with some of them, a process may look into others however they are fenced off."""
+    for capability in range(64) if os.geteuid() == 0 else ():
+        if capability not in _KEPT_CAPABILITIES:
+            _LIBC.prctl(_DROP_CAPABILITY, capability, 0, 0, 0)  # or it is not ours to begin with
+
+
+# Files.
+
+
+def _rights(fence: Fence) -> Iterator[tuple[str, int]]:
+    yield "/", _READ_DIR
+    hidden = {path for path in fence.hidden if not _is_socket(path)}
+    for path in _around("/", {*hidden, "/dev"}):
+        yield path, _READ
+    for root in fence.writable:
+        for path in _around(root, hidden):
+            yield path, _READ | _CHANGE
+    for path in fence.readable:
+        yield path, _READ
+    for name in os.listdir("/dev"):
+        if name in _DEVICES or name.startswith("nvidia"):
+            yield f"/dev/{name}", _READ | _CHANGE | _IOCTL
+
+
+def _is_socket(path: str) -> bool:
+    try:
+        return stat.S_ISSOCK(os.stat(path).st_mode)
+    except OSError:
+        return False
+
+
+def _around(path: str, hidden: Collection[str]) -> Iterator[str]:
+    """The largest parts of a folder that have nothing hidden in them."""
+    if path in hidden:
+        return
+    below = [one for one in hidden if one.startswith(path.rstrip("/") + "/")]
+    if not below:
+        yield path
+        return
+    try:
+        entries = [entry.path for entry in os.scandir(path) if not entry.is_symlink()]
+    except OSError:
+        return
+    for entry in entries:
+        yield from _around(entry, below)
+
+
+def _ruleset(abi: int, files: int) -> int:
+    """`files` are the rights to files that are forbidden unless a rule grants them."""
+    attributes = struct.pack("=QQQ", files, 0, _SCOPED if abi >= SCOPES else 0)
+    size = 8 if abi < 4 else 16 if abi < 6 else 24
+    return _check(_LIBC.syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(size), 0))
+
+
+def _add(ruleset: int, path: str, rights: int) -> None:
+    try:
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return  # it is gone, so nothing has to be allowed
+    try:
+        if not stat.S_ISDIR(os.fstat(place).st_mode):
+            rights &= _FOR_FILES
+        _check(_LIBC.syscall(_ADD_RULE, ruleset, 1, struct.pack("=Qi", rights, place), 0))
+    finally:
+        os.close(place)
+
+
+# The network.
+
+
+def _cut_network() -> None:
+    """Only sockets between processes of this machine. System calls of other architectures are refused as a whole."""
+    if not can_cut_network():
+        raise OSError(errno.ENOSYS, "the network cannot be cut off on this machine")
+    architecture, socket = _SYSCALLS[os.uname().machine]
+    load, equal, at_least, give = 0x20, 0x15, 0x35, 0x06
+    refuse, allow = 0x00050000 | errno.EACCES, 0x7FFF0000
+    steps = (
+        (load, 0, 0, 4),  # the architecture
+        (equal, 0, 7, architecture),
+        (load, 0, 0, 0),  # the system call
+        (at_least, 5, 0, _X32),
+        (equal, 4, 0, _IO_URING_SETUP),
+        (equal, 0, 4, socket),
+        (load, 0, 0, 16),  # the kind of socket
+        (equal, 2, 0, 1),  # AF_UNIX
+        (equal, 1, 0, 16),  # AF_NETLINK, which lists interfaces
+        (give, 0, 0, refuse),
+        (give, 0, 0, allow),
+    )
+    program = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in steps))
+    header = struct.pack("@HP", len(steps), ctypes.addressof(program))
+    _check(_LIBC.prctl(_SET_SECCOMP, _FILTER, header, 0, 0))
+
+
+def _check(result: int) -> int:
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result

@@ -1,0 +1,142 @@
+"""What a sandbox leaves open and what it hides, if nobody says otherwise.
+
+`Sandbox` asks once per session for what may be written, and before every command for what is hidden there and then:
+a place may come into being, or become a link to somewhere else, between two commands.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from polylect.system.repository import find_repository, is_git_directory, read_line
+from polylect.tools.sandbox.secret_places import KEYS_AND_TOKENS, SERVICES, VARIABLES
+from polylect.tools.sandbox.sockets import is_below_any, is_usable_socket, known_sockets, listening_sockets
+
+CACHES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("npm", ("~/.npm",)),
+    ("pnpm", ("~/.local/share/pnpm/store",)),
+    ("yarn", ("~/.yarn/berry",)),
+    ("bun", ("~/.bun/install/cache",)),
+    ("cargo", ("$CARGO_HOME/registry", "$CARGO_HOME/git")),
+    ("go", ("$GOPATH/pkg",)),
+    ("java", ("~/.gradle", "~/.m2/repository")),
+    ("dotnet", ("~/.nuget", "~/.dotnet")),
+    ("bundle", ("~/.bundle",)),
+    ("dart", ("~/.pub-cache",)),
+    ("mix", ("~/.hex", "~/.mix")),
+)
+"""Folders that a program fills wherever it works. They are made if the program is there and they are not."""
+_DEFAULTS = {
+    "XDG_CONFIG_HOME": "~/.config",
+    "XDG_CACHE_HOME": "~/.cache",
+    "XDG_DATA_HOME": "~/.local/share",
+    "XDG_STATE_HOME": "~/.local/state",
+    "CARGO_HOME": "~/.cargo",
+    "GOPATH": "~/go",
+}
+
+
+def expand(path: str, env: Mapping[str, str]) -> str:
+    """An absolute path without links; `~` and `$NAME` at its beginning are replaced. Empty if it cannot be one."""
+    path = _absolute(path, env)
+    return os.path.realpath(path) if path else ""
+
+
+def _absolute(path: str, env: Mapping[str, str]) -> str:
+    """As `expand`, with links left as they are."""
+    if path.startswith("$"):
+        name, _, rest = path[1:].partition("/")
+        path = os.path.join(env.get(name) or _DEFAULTS.get(name, ""), rest)
+    if path == "~" or path.startswith("~/"):
+        path = (env.get("HOME") or os.path.expanduser("~")) + path[1:]
+    return path if os.path.isabs(path) else ""
+
+
+class HiddenPlaces:
+    """What commands may not see: the usual secrets and sockets, and what the settings name.
+
+    `settings` are paths; one that begins with `!` takes a usual place out, and the sockets below it.
+    """
+
+    def __init__(self, settings: Sequence[str], env: Mapping[str, str]) -> None:
+        spared = [_absolute(path[1:], env) for path in settings if path.startswith("!")]
+        self._spared = {form for path in spared if path for form in (path, os.path.realpath(path))}
+        named = [path for name in VARIABLES for path in _paths_in(env.get(name, ""))]
+        usual = [_absolute(path, env) for path in (*KEYS_AND_TOKENS, *SERVICES, *named)]
+        own = [_absolute(path, env) for path in settings if not path.startswith("!")]
+        self.names = _once([path for path in usual if path not in self._spared] + own)
+        """Absolute paths, whether there is something or not, with their links."""
+        self._sockets: list[str] | None = None
+        self._ever: dict[str, None] = {}
+        self._at_start = _once(map(os.path.realpath, self.names))
+
+    def all(self) -> list[str]:
+        """The real paths of all places, whether there is something now or not."""
+        return _once((*self._at_start, *self._ever))
+
+    def now(self, roots: Sequence[str]) -> list[str]:
+        """The real paths of what is there at this moment, also where a name led earlier in this session: a command may
+        have put another link in its place. `roots` are the workspace and what was granted; sockets in them belong to
+        the work."""
+        if self._sockets is None:
+            self._sockets = listening_sockets()
+        sockets = [path for path in (*self._sockets, *known_sockets()) if is_usable_socket(path)]
+        strange = [path for path in sockets if not is_below_any(path, (*roots, *self._spared))]
+        places = _once(os.path.realpath(path) for path in (*filter(_is_ours_to_read, self.names), *strange))
+        self._ever |= dict.fromkeys(path for path in places if path not in self._spared)
+        return [path for path in self._ever if os.path.lexists(path)]
+
+
+def _is_ours_to_read(path: str) -> bool:
+    """Whether we can read it, write to it (a socket), or make it readable because it is ours."""
+    if not os.access(path, os.F_OK):  # most are not there
+        return False
+    return os.access(path, os.R_OK) or os.access(path, os.W_OK) or os.stat(path).st_uid == os.geteuid()
+
+
+def _paths_in(value: str) -> list[str]:
+    """The absolute paths in a variable: `/a`, `/a:/b`, `/a,12,0`, `unix:///a`, `unix:path=/a,guid=0`."""
+    for scheme in ("unix:path=", "unix://", "unix:"):
+        value = value.replace(scheme, "")
+    return [path for path in (value, *value.replace(",", ":").split(":")) if os.path.isabs(path)]
+
+
+def cache_paths(env: Mapping[str, str]) -> list[str]:
+    """Made where they are missing: inside the sandbox nothing could make them."""
+    found = [expand("$XDG_CACHE_HOME", env)]
+    for program, folders in CACHES:
+        if any(os.access(os.path.join(folder, program), os.X_OK) for folder in env.get("PATH", "").split(os.pathsep)):
+            found += [expand(folder, env) for folder in folders]
+    return _once(path for path in found if path and _is_made(path))
+
+
+def temporary_paths(env: Mapping[str, str]) -> list[str]:
+    return _once(path for path in (expand(one, env) for one in ("/tmp", "/var/tmp", "$TMPDIR")) if os.path.isdir(path))
+
+
+def git_paths(workspace: str) -> Iterator[str]:
+    """Where git keeps what belongs to this workspace, if that is outside of it: of a folder above, or of a worktree."""
+    repository = find_repository(workspace)
+    if repository is None:
+        return
+    place = os.path.join(repository.folder, ".git")
+    if repository.git == place and not os.path.islink(place):
+        yield place
+    elif os.path.isfile(place):
+        own = repository.git
+        back = os.path.realpath(os.path.join(own, read_line(os.path.join(own, "gitdir")) or "nowhere"))
+        common, kind = os.path.split(os.path.dirname(own))
+        # Whoever wrote .git may have meant any folder. A worktree's own one points back and lies in a repository.
+        if back == os.path.realpath(place) and kind == "worktrees" and is_git_directory(common):
+            yield common
+
+
+def _is_made(path: str) -> bool:
+    try:
+        os.makedirs(path, mode=0o700, exist_ok=True)
+    except OSError:
+        return False
+    return True
+
+
+def _once(paths: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(path for path in paths if path))

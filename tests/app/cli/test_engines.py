@@ -1,0 +1,39 @@
+"""`polylect engines`: what is there, and what is wrong with it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from polylect.app.cli import engines
+
+PROGRAMS = {
+    "claude": "echo 2.1.325",
+    "omp": r"printf '\377\033[2J\n'",
+    "pi": "echo 'node: No such file' >&2; exit 127",
+    "aionrs": "sleep 600 & sleep 600",
+}
+
+
+def test_each_is_told_with_its_version_or_with_what_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, does in PROGRAMS.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(engines, "_PATIENCE", 3.0)
+    assert engines.main(["--json"]) == 0
+    found = {one["name"]: (one["version"], one["problem"]) for one in json.loads(capsys.readouterr().out)}
+    assert found["polylect"][0].startswith("polylect ")
+    assert found["claude"] == ("2.1.325", "")
+    assert found["omp"] == ("\ufffd\\x1b[2J", "")
+    assert found["pi"] == ("", "does not work: node: No such file")
+    assert found["aionrs"] == ("", "did not answer within 3 s")
+    assert found["wayland-core"] == ("", "not installed")
+
+
+def test_other_words_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert engines.main(["claude"]) == 2
+    assert "usage" in capsys.readouterr().err

@@ -1,0 +1,253 @@
+"""Flags of the programs we stand in for, and what they become."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from polylect.app.stand_in import claude_flags, omp_flags
+from polylect.app.startup.args import UsageError
+
+STREAM = ["--output-format", "stream-json", "--verbose", "--input-format", "stream-json"]
+
+
+def claude(*words: str, **env: str) -> dict[str, object]:
+    return claude_flags.options([*STREAM, *words], env)
+
+
+# omp
+
+
+def test_its_wire_has_no_approval_so_nothing_is_asked_unless_a_flag_says_so_a7() -> None:
+    assert omp_flags.options(["--mode", "rpc"])["approval_mode"] == "force"
+    assert omp_flags.options(["--mode", "rpc", "--approval-mode", "default"])["approval_mode"] == "default"
+
+
+def test_file_arguments_are_refused_as_the_seed_says() -> None:
+    with pytest.raises(UsageError, match="@file arguments are not supported in RPC mode"):
+        omp_flags.options(["--mode", "rpc", "@notes.md"])
+
+
+def test_a_model_may_name_its_provider_and_how_hard_to_think() -> None:
+    told = omp_flags.options(["--mode", "rpc", "--model", "anthropic/claude-opus-5:high"])
+    assert (told["provider"], told["model"], told["thinking_level"]) == ("anthropic", "claude-opus-5", "high")
+
+
+def test_a_slash_in_a_models_own_name_is_left_alone() -> None:
+    told = omp_flags.options(["--mode", "rpc", "--provider", "openai", "--model", "meta/llama-4:free"])
+    assert (told["provider"], told["model"]) == ("openai", "meta/llama-4:free")
+
+
+def test_tools_are_known_by_the_names_that_omp_gives_them() -> None:
+    assert omp_flags.options(["--mode=rpc", "--tools", "read, bash,find"])["tools"] == ["Read", "Bash", "Glob"]
+    assert omp_flags.options(["--mode=rpc", "--no-tools"])["tools"] == []
+
+
+def test_a_session_is_named_by_its_id_or_by_a_file_that_exists(tmp_path: Path) -> None:
+    file = tmp_path / "old.jsonl"
+    assert omp_flags.options(["--mode", "rpc", "--session", "abc"])["resume"] == "abc"
+    with pytest.raises(UsageError, match="there is no session file"):
+        omp_flags.options(["--mode", "rpc", "--session", str(file)])
+    file.write_text("{}\n")
+    assert omp_flags.options(["--mode", "rpc", "--session", str(file)])["session_file"] == str(file)
+
+
+def test_an_extension_in_another_language_is_noted_and_not_run() -> None:
+    told = omp_flags.options(["--mode", "rpc", "-e", "mine.py", "-e", "theirs.ts"])
+    assert told["extensions"] == ["mine.py"]
+    assert told["ignored"] == ["--extension theirs.ts"]
+
+
+def test_which_version_is_spoken_says_a_flag_or_the_name_of_the_program() -> None:
+    assert omp_flags.options(["--mode", "rpc"])["omp_version"] == "13"
+    assert omp_flags.options(["--mode", "rpc", "--protocol", "18"])["omp_version"] == "18"
+    assert omp_flags.options(["--mode", "rpc"], "pi")["omp_version"] == "pi"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--thinking", "very"], ["--mode", "json"], ["--mode", "rpc", "hello"], ["--nope"], ["--protocol", "0.2.0"]],
+)
+def test_what_makes_no_sense_to_omp_is_refused(words: list[str]) -> None:
+    with pytest.raises(UsageError):
+        omp_flags.options(words)
+
+
+# claude
+
+
+def test_the_line_of_the_python_sdk_is_understood() -> None:
+    told = claude("--system-prompt", "", "--allowedTools", "Read,Bash(git log:*)", "--permission-prompt-tool", "stdio")
+    assert told["allow"] == ["Read", "Bash(git log:*)"]
+    assert told["prompts"] is True
+    assert "system_prompt" not in told
+
+
+def test_the_line_of_the_typescript_sdk_is_understood_equals_signs_and_empty_values() -> None:
+    told = claude("--max-turns=5", "--max-budget-usd=3.5", "--setting-sources=", "--tools=", "--effort=low")
+    assert (told["max_turns"], told["budget:max_cost_usd"], told["tools"], told["effort"]) == (5, 3.5, [], "low")
+    assert (told["budget_anew"], claude()["budget_anew"]) == (True, False)
+
+
+def test_a_tool_that_is_forbidden_by_its_name_is_taken_away_and_a_rule_denies() -> None:
+    told = claude("--disallowedTools", "WebFetch,Bash(rm:*)")
+    assert told["without"] == ["WebFetch"]
+    assert told["deny"] == ["Bash(rm:*)"]
+
+
+@pytest.mark.parametrize("flag", ["--allowedTools", "--disallowedTools", "--tools"])
+def test_a_rule_whose_parenthesis_stays_open_is_an_error_and_never_all_of_the_tool(flag: str) -> None:
+    with pytest.raises(UsageError, match=r"Bash\(ls"):
+        claude(flag, "Bash(ls")
+
+
+def test_the_old_name_of_the_agent_tool_is_understood() -> None:
+    assert claude("--allowedTools", "Task")["allow"] == ["Agent"]
+
+
+def test_without_a_prompt_tool_nobody_is_there_to_ask() -> None:
+    assert claude()["prompts"] is False
+    assert claude("--permission-prompt-tool=stdio", "--permission-prompts", "none")["prompts"] is False
+
+
+def test_its_wire_chooses_no_provider_of_its_own() -> None:
+    assert "provider" not in claude()
+
+
+def test_servers_come_as_json_or_in_a_file_and_those_inside_the_host_are_told_apart(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"files": {"command": "serve", "args": ["-x"]}}}))
+    inside = json.dumps({"mcpServers": {"calc": {"type": "sdk", "name": "calc"}}})
+    servers = claude("--mcp-config", inside, "--mcp-config", str(file))["mcp_servers"]
+    assert servers == {
+        "calc": {"transport": "host"},
+        "files": {"command": "serve", "args": ["-x"], "transport": "stdio"},
+    }
+
+
+def test_rules_in_settings_join_those_of_flags() -> None:
+    settings = json.dumps({"permissions": {"allow": ["Read"], "deny": ["Bash(curl:*)"]}, "model": "opus"})
+    told = claude("--allowedTools", "Glob", "--settings", settings)
+    assert told["allow"] == ["Glob", "Read"]
+    assert told["deny"] == ["Bash(curl:*)"]
+    assert str(told["model"]).startswith("claude-opus")
+
+
+def test_folders_and_commands_at_certain_moments_in_settings_are_in_force_and_the_rest_is_named(tmp_path: Path) -> None:
+    hook = {"type": "command", "command": "check", "timeout": 5, "statusMessage": "..."}
+    settings = {
+        "permissions": {"additionalDirectories": [str(tmp_path), "/nowhere/at/all"], "defaultMode": "auto"},
+        "effortLevel": "low",
+        "hooks": {
+            "PreToolUse": [{"matcher": "Bash", "hooks": [hook, {"type": "prompt", "prompt": "?"}]}],
+            "Notification": [{"hooks": [hook]}],
+        },
+        "sandbox": {"enabled": True},
+    }
+    told = claude("--add-dir", "/", "--settings", json.dumps(settings))
+    assert (told["folders"], told["approval_mode"], told["effort"]) == (["/", str(tmp_path)], "default", "low")
+    assert told["hooks"] == {"PreToolUse": [{"matcher": "Bash", "command": "check", "timeout": 5}]}
+    assert told["ignored"] == [
+        "--settings: sandbox",
+        "--settings: additionalDirectories /nowhere/at/all",
+        "--settings: hooks.PreToolUse of the type prompt",
+        "--settings: hooks.Notification",
+    ]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"permissions": []},
+        {"permissions": {"deny": "Write"}},
+        {"permissions": {"allow": [5]}},
+        {"permissions": {"defaultMode": "zz"}},
+        {"permissions": {"defaultMode": 5}},
+        {"permissions": {"additionalDirectories": "/"}},
+        {"model": 5},
+        {"effortLevel": "zz"},
+        {"hooks": []},
+        {"hooks": {"PreToolUse": {}}},
+        {"hooks": {"PreToolUse": [{"hooks": "check"}]}},
+        {"hooks": {"PreToolUse": [{"hooks": [{"type": "command"}]}]}},
+        {"hooks": {"PreToolUse": [{"matcher": "(", "hooks": [{"type": "command", "command": "check"}]}]}},
+    ],
+)
+def test_settings_of_the_wrong_kind_are_refused(settings: object) -> None:
+    with pytest.raises(UsageError, match=r"--settings|--effort"):
+        claude("--settings", json.dumps(settings))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--effort", "zz"],
+        ["--max-turns", "0"],
+        ["--agents", '{"a": 5}'],
+        ["--agents", '{"a": {"prompt": 5}}'],
+        ["--agents", '{"a": {"tools": 5}}'],
+    ],
+)
+def test_flags_of_the_wrong_kind_are_refused(words: list[str]) -> None:
+    with pytest.raises(UsageError, match=words[0]):
+        claude(*words)
+
+
+def test_two_dashes_end_the_flags() -> None:
+    assert claude_flags.options(["-p", "--", "--help me"], {})["prompt"] == "--help me"
+
+
+def test_a_family_name_means_a_model_of_it() -> None:
+    assert str(claude("--model", "sonnet")["model"]).startswith("claude-sonnet")
+    assert "model" not in claude("--model", "default")
+    assert "usual_model" not in claude(), "the provider has a default"
+    assert claude(ANTHROPIC_MODEL="own")["usual_model"] == "own"
+
+
+def test_thinking_has_three_flags_and_one_meaning() -> None:
+    assert claude("--thinking", "adaptive")["thinking"] == "enabled"
+    assert claude("--thinking", "disabled")["thinking"] == "disabled"
+    told = claude("--max-thinking-tokens", "2000")
+    assert (told["thinking"], told["thinking_budget"]) == ("enabled", 2000)
+    assert claude("--max-thinking-tokens=0")["thinking"] == "disabled"
+
+
+def test_a_prompt_on_the_command_line_is_one_shot() -> None:
+    assert claude_flags.options(["-p", "Say hello"], {})["prompt"] == "Say hello"
+    assert claude_flags.options(["-p", "--output-format", "json", "Say hello"], {})["output_format"] == "json"
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["-p", "--output-format", "stream-json"], "--verbose"),
+        (["--input-format", "stream-json", "--output-format", "json"], "needs --output-format stream-json"),
+        (["-p", "x", "--include-partial-messages"], "needs --output-format stream-json"),
+        ([*STREAM, "--permission-mode", "whatever"], "choose one of"),
+        ([*STREAM, "--session-id", "abc"], "UUID"),
+        ([*STREAM, "--fork-session"], "goes with --resume"),
+        ([*STREAM, "--json-schema", "[1]"], "--json-schema"),
+        ([*STREAM, "--mcp-config", "{}"], "mcpServers"),
+        ([*STREAM, "--max-budget-usd", "0"], "above zero"),
+        (["-p", "one", "two"], "one prompt is enough"),
+        ([*STREAM, "--verbos"], "--verbose"),
+    ],
+)
+def test_what_makes_no_sense_to_claude_is_refused_with_what_would(words: list[str], why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        claude_flags.options(words, {})
+
+
+def test_a_new_session_has_a_uuid_of_its_own() -> None:
+    one, two = claude_flags.new_id(), claude_flags.new_id()
+    assert one != two
+    assert claude("--session-id", one)["session_id"] == one
+
+
+def test_whether_anything_runs_is_told_openly_or_to_an_sdk_alone() -> None:
+    values: dict[str, object] = {"workspace": "/w", "mode": "default", "output_format": "stream-json", "provider": "x"}
+    told = {
+        name: claude_flags.codec_options(values, {name: "1"}, "s")["session_state"]
+        for name in ("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "CLAUDE_CODE_SDK_READS_SESSION_STATE", "NEITHER")
+    }
+    assert list(told.values()) == [True, "hidden", False]

@@ -1,0 +1,164 @@
+"""One file for 200 is no different in use, and never knows better than they. Each case is one Python."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from machine import PATIENCE, slowness
+
+_SOURCES = Path(__file__).parents[3] / "src" / "polylect"
+NO_PACK = shutil.ignore_patterns("packed.*[0-9]")
+IMPORT = """
+from polylect.app.startup.packed import PackedImports
+with PackedImports() as packed:
+    import polylect.app.serving.serve, asyncio
+specs = [getattr(module, '__spec__', None) for module in sys.modules.values()]
+ours = [spec.name for spec in specs if spec and type(spec.loader).__name__ == '_Loader']
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with polylect in it, and its pack."""
+    folder = tmp_path_factory.mktemp("made")
+    shutil.copytree(_SOURCES, folder / "polylect", ignore=NO_PACK)
+    run(folder, "from polylect.app.startup import packed; from polylect.app.serving import serve; packed.pack()")
+    return folder
+
+
+@pytest.fixture
+def place(made: Path, tmp_path: Path) -> Path:
+    """Another one, with a pack of its own."""
+    shutil.copytree(made / "polylect", tmp_path / "polylect")
+    run(tmp_path, "from polylect.app.startup import packed; from polylect.app.serving import serve; packed.pack()")
+    return tmp_path
+
+
+def run(folder: Path, program: str, flags: tuple[str, ...] = (), said: str = "", **env: str) -> str:
+    program = f"import sys\nsys.path.insert(0, {str(folder)!r})\n{program}"
+    argv = [sys.executable, "-c", program, *flags]
+    env = {"PATH": os.defpath, "HOME": str(folder), **env}
+    done = subprocess.run(
+        argv, capture_output=True, text=True, input=said, env=env, cwd=folder, timeout=PATIENCE, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def packs(folder: Path) -> list[Path]:
+    return list((folder / "polylect" / "__pycache__").glob("packed.*"))
+
+
+def test_ours_and_what_we_import_comes_from_the_pack(made: Path) -> None:
+    program = (
+        "print({'polylect.engine.engine', 'asyncio.tasks', 'typing', 'msgspec'} <= set(ours), packed._pack.missed)"
+    )
+    assert run(made, IMPORT + program) == "True False\n"
+
+
+def test_a_module_from_the_pack_looks_like_any_other(made: Path) -> None:
+    program = """
+import inspect
+module = polylect.engine.engine
+print(module.__file__, module.__spec__.has_location, module.__cached__.endswith('.pyc'), polylect.engine.__path__)
+print(inspect.getsource(module.Engine)[:12], module.Engine.handle.__code__.co_filename == module.__file__)
+"""
+    engine = made / "polylect" / "engine"
+    assert run(made, IMPORT + program) == f"{engine / 'engine.py'} True True ['{engine}']\nclass Engine True\n"
+
+
+def test_a_source_that_has_changed_counts(place: Path) -> None:
+    with (place / "polylect" / "engine" / "engine.py").open("a") as source:
+        source.write("\nCHANGED = 'yes'\n")
+    program = (
+        "print(polylect.engine.engine.CHANGED, 'polylect.engine.engine' in ours, 'polylect.engine.turn.turns' in ours)"
+    )
+    assert run(place, IMPORT + program) == "yes False True\n"
+
+
+def test_a_module_that_is_gone_is_gone(place: Path) -> None:
+    (place / "polylect" / "app" / "cli" / "demo.py").unlink()
+    program = """
+from polylect.app.startup.packed import PackedImports
+with PackedImports():
+    try:
+        import polylect.app.cli.demo
+    except ModuleNotFoundError as error:
+        print(error)
+"""
+    assert run(place, program) == "No module named 'polylect.app.cli.demo'\n"
+
+
+def test_a_pack_that_was_carried_elsewhere_is_not_used(made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made / "polylect", tmp_path / "polylect")
+    assert packs(tmp_path)
+    assert (
+        run(tmp_path, IMPORT + "print(len(ours), polylect.__file__)") == f"0 {tmp_path / 'polylect' / '__init__.py'}\n"
+    )
+
+
+def test_with_a_path_of_the_users_own_it_is_not_used(made: Path, tmp_path: Path) -> None:
+    (tmp_path / "msgspec.py").write_text("raise SystemExit('another msgspec')")
+    program = "try:\n    import polylect.app.serving.serve\nexcept SystemExit as error:\n    print(error)"
+    with_pack = "from polylect.app.startup.packed import PackedImports\nwith PackedImports():\n    " + program.replace(
+        "\n", "\n    "
+    )
+    assert run(made, with_pack, PYTHONPATH=str(tmp_path)) == "another msgspec\n"
+
+
+def test_a_pack_that_is_cut_off_or_is_none_is_not_used(place: Path) -> None:
+    program = """
+from polylect.app.startup.packed import FILE, Pack
+with open(FILE, 'rb') as file:
+    whole = file.read()
+no_index, numbers = (8).to_bytes(8, 'little'), (b'i' + bytes(4), b'{0', b'(\\x02\\x00\\x00\\x00NN')
+cut = [whole[:n] for n in (0, 1, 7, 8, 9, 1000, -1)]
+for bad in (*cut, b'\\xff' * 99, bytes(99), *(no_index + bad for bad in numbers)):
+    with open(FILE, 'wb') as file:
+        file.write(bad)
+    print(Pack.open(), end=' ')
+"""
+    assert set(run(place, program).split()) == {"None"}
+
+
+SERVE = "sys.argv[0] = 'polylect'\nfrom polylect.app.main import main\nsys.exit(main())"
+FLAGS = ("--json-stream", "--no-session", "--provider", "scripted")
+
+
+def test_the_first_engine_makes_it_and_the_next_has_it(made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made / "polylect", tmp_path / "polylect", ignore=NO_PACK)
+    ping = '{"type":"ping"}\n'
+    assert run(tmp_path, SERVE, FLAGS, ping, PYTHONDONTWRITEBYTECODE="1").endswith('{"type":"pong"}\n')
+    assert not packs(tmp_path)
+    script = tmp_path / "quiet.toml"
+    script.write_text('[[turn]]\ntext = "Done."\n')
+    message = '{"type":"message","msg_id":"m1","content":"hi"}\n'
+    before = slowness()
+    assert "stream_end" in run(tmp_path, SERVE, (*FLAGS, "--script", str(script)), message)
+    made_by_then = [file.suffix for file in packs(tmp_path)] == [f".{sys.flags.optimize}"]
+    assert made_by_then or max(before, slowness()) > 2, "half a second is enough, except where there is no time at all"
+    assert run(tmp_path, IMPORT + "print(len(ours) > 100)") == f"{made_by_then}\n"
+
+
+def test_where_it_cannot_be_written_nobody_misses_it(place: Path) -> None:
+    shutil.rmtree(place / "polylect" / "__pycache__")
+    (place / "polylect" / "__pycache__").touch()  # root may write into any folder, but not into a file
+    program = (
+        "from polylect.app.startup.packed import PackedImports\nwith PackedImports() as packed:\n    packed.make()\n"
+    )
+    assert run(place, program + "packed.made(9)\nprint(packed._making is not None)") == "True\n"
+
+
+def test_many_at_once_make_one(place: Path) -> None:
+    program = (
+        "from polylect.app.startup import packed\nfrom polylect.app.serving import serve\n"
+        "for _ in range(3): packed._try_to_pack()"
+    )
+    argv = [sys.executable, "-c", f"import sys\nsys.path.insert(0, {str(place)!r})\n{program}"]
+    makers = [subprocess.Popen(argv, env={"HOME": str(place)}) for _ in range(4)]
+    assert [maker.wait(60) for maker in makers] == [0] * 4
+    assert run(place, IMPORT + "print(len(ours) > 100, packed._pack.missed)") == "True False\n"

@@ -1,0 +1,28 @@
+"""What the model is told before the conversation."""
+
+from pathlib import Path
+
+import pytest
+
+from polylect.engine.context.prompt import system_prompt
+
+
+def test_the_model_is_told_where_it_works_what_is_wanted_and_what_came_before(tmp_path: Path) -> None:
+    told = system_prompt(str(tmp_path), "Answer in verse.", ["We agreed on tabs.", "And on verse."])
+    assert f"Workspace: {tmp_path}" in told
+    assert told.endswith(
+        "Answer in verse.\n\nContext from before this conversation:\n\nWe agreed on tabs.\n\nAnd on verse."
+    )
+
+
+def test_the_model_is_told_what_the_person_and_the_project_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, workspace = tmp_path / "home", tmp_path / "workspace"
+    (home / ".claude").mkdir(parents=True)
+    workspace.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    (home / ".claude" / "CLAUDE.md").write_text("be brief\n")
+    (workspace / "AGENTS.md").write_text("use tabs\n")
+    assert system_prompt(str(workspace), "", []).endswith(
+        f"Instructions for every project of this person, from {home}/.claude/CLAUDE.md:\n\nbe brief\n\n"
+        f"Instructions for this project, from {workspace}/AGENTS.md:\n\nuse tabs"
+    )
