@@ -29,7 +29,10 @@ _FREE = {
 
 
 class Wanted(Struct, frozen=True):
-    """A call as the gate sees it. `outside` are the paths it would touch beyond the workspace and granted folders."""
+    """A call as the gate sees it. `outside` are the paths it would touch beyond the workspace and granted folders.
+
+    `hidden` are those that the sandbox hides from commands, wherever they are; none of them is in `outside`.
+    """
 
     name: str
     category: Category
@@ -43,6 +46,7 @@ class Wanted(Struct, frozen=True):
     """Those among them that decide what runs later: a repository's hooks, our own settings."""
     origin: Origin = "builtin"
     """Where the tool comes from. Tools that need no permission, and the allow list, are built-in ones only."""
+    hidden: tuple[str, ...] = ()
 
     @property
     def command(self) -> str | None:
@@ -115,14 +119,16 @@ def _names(rule: Rule, call: Wanted) -> bool:
 
 
 def _let_run(call: Wanted, mode: Mode, allow_list: Sequence[str], rules: Sequence[Rule]) -> Verdict:
+    hidden = _unopened(call.hidden, call, rules)
     if mode == "force":
-        return Verdict("allow", "the mode is force")
+        return _forced(hidden)
     builtin = call.origin == "builtin"
     if builtin and (why := _FREE.get(call.name)):
         return Verdict("allow", why)
-    unruled = [path for path in call.outside if not any(_opens_to(rule, path, call) for rule in rules)]
-    if unruled:
-        return Verdict("ask", f"it touches {unruled[0]}, which is outside the workspace")
+    if hidden:
+        return Verdict("ask", f"it touches {hidden[0]}, which the sandbox hides from commands")
+    if outside := _unopened(call.outside, call, rules):
+        return Verdict("ask", f"it touches {outside[0]}, which is outside the workspace")
     if call.guarded and call.category != "info":
         return Verdict("ask", f"it changes {call.guarded[0]}, which decides what runs later")
     if call.category in _MODE_ALLOWS[mode]:
@@ -135,6 +141,19 @@ def _let_run(call: Wanted, mode: Mode, allow_list: Sequence[str], rules: Sequenc
     if call.touched and all(any(_grants(rule, path, call) for rule in rules) for path in call.touched):
         return Verdict("allow", "rules allow the files it touches")
     return _by_command(call, mode, rules)
+
+
+def _forced(hidden: Sequence[str]) -> Verdict:
+    """In force nobody is asked, so what the sandbox hides from commands is denied to the other tools as well."""
+    if not hidden:
+        return Verdict("allow", "the mode is force")
+    remedy = 'allow it by a rule, take its folder out of `hidden` in [sandbox] ("!~/.ssh"), or use a mode that asks'
+    return Verdict("deny", f"the sandbox hides {hidden[0]}, and the mode force asks nobody: {remedy}")
+
+
+def _unopened(paths: Sequence[str], call: Wanted, rules: Sequence[Rule]) -> list[str]:
+    """Those of the paths that no rule opens to this call."""
+    return [path for path in paths if not any(_opens_to(rule, path, call) for rule in rules)]
 
 
 def _by_command(call: Wanted, mode: Mode, rules: Sequence[Rule]) -> Verdict:

@@ -281,11 +281,11 @@ class Calls:
         settings = self._agent.settings
         touched = self._touched(tool, args)
         roots = self._agent.roots(tool.category)
-        hides = self._agent.worker.hides
-        outside = tuple(p for p in touched if not any(is_below(p, root) for root in roots) or hides(p, roots))
+        hidden = tuple(path for path in touched if self._agent.worker.hides(path, roots))
+        outside = tuple(p for p in touched if p not in hidden and not any(is_below(p, root) for root in roots))
         guarded = tuple(path for path in touched if _steers(path, settings.workspace))
         named = getattr(tool, "long_name", "")
-        wanted = Wanted(tool.name, tool.category, args, outside, touched, named, guarded, tool.origin)
+        wanted = Wanted(tool.name, tool.category, args, outside, touched, named, guarded, tool.origin, hidden)
         return wanted, verdict(wanted, self._agent.mode, settings.allow_list, self._agent.rules)
 
     def _deny(self, call: ToolCall, reason: str) -> None:
@@ -329,7 +329,7 @@ class Calls:
 
     async def _execute(self, call: ToolCall, tool: Tool, wanted: Wanted) -> ToolReturn:
         """The paths that were judged are those that are used: they are not resolved again."""
-        roots = [*self._agent.roots(tool.category), *wanted.outside]
+        roots = [*self._agent.roots(tool.category), *wanted.outside, *wanted.hidden]
         args, context = copy.deepcopy(call.args), Context(self._agent, self, call.call, roots, wanted.touched)
         self._running[call.call] = call.name
         self._say(ToolStarted(call.call, call.name))
