@@ -1,4 +1,4 @@
-"""D2, D3: a cap in dollars holds or is refused, on every wire, also after a resume, and is told once."""
+"""A cap in dollars holds or is refused, on every wire, also after a resume, and is told once."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Lines that rules allow are run in a real bash, which may do nothing that was not allowed (A4, M4).
+"""Lines that rules allow are run in a real bash, which may do nothing that was not allowed (A4).
 
 `POLYLECT_ATTACK_TRIES` says how many made-up lines are tried; `make attack` tries 100 000.
 """

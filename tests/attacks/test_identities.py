@@ -1,4 +1,4 @@
-"""A tool's rights follow from where it comes from. Names of built-in tools, or of another server, bring none (H2)."""
+"""A tool's rights follow from where it comes from. Names of built-in tools, or of another server, bring none."""
 
 import sys
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Links that change between the check and the use of a path (H3), and a way back through them (H7).
+"""Links that change between the check and the use of a path, and a way back through them.
 
 What was judged is what is opened. The races run under every sandbox that the machine has, and without one.
 `POLYLECT_ATTACK_TRIES` says how often.
@@ -115,7 +115,7 @@ def outputs(context: FolderContext, *calls: tuple[str, dict[str, Any]]) -> list[
     return asyncio.run(asyncio.wait_for(main(), PATIENCE))
 
 
-def test_H3_searches_do_not_leave_through_a_link_that_was_a_folder(context: FolderContext) -> None:
+def test_searches_do_not_leave_through_a_link_that_was_a_folder(context: FolderContext) -> None:
     with changing_places(Path(context.workspace), "now", "later"):
         results = outputs(
             context,
@@ -129,7 +129,7 @@ def test_H3_searches_do_not_leave_through_a_link_that_was_a_folder(context: Fold
     assert any("harmless" in output for output in results)
 
 
-def test_H3_a_rule_that_denies_a_file_is_not_passed_by_through_a_link(context: FolderContext) -> None:
+def test_a_rule_that_denies_a_file_is_not_passed_by_through_a_link(context: FolderContext) -> None:
     """`deny Read(.env)`: the path that was judged is another one, and by the time of the use a link to this."""
     work = Path(context.workspace)
     (work / ".env").write_text(SECRET)
@@ -154,7 +154,7 @@ def test_H3_a_rule_that_denies_a_file_is_not_passed_by_through_a_link(context: F
     assert not [output for output in results if SECRET in output]
 
 
-def test_H3_what_was_judged_is_what_is_used(context: FolderContext) -> None:
+def test_what_was_judged_is_what_is_used(context: FolderContext) -> None:
     """The worst moment, once for each tool: everything changes right after the judgement."""
     work = Path(context.workspace)
     calls: list[tuple[str, dict[str, Any]]] = [
@@ -190,7 +190,7 @@ def test_H3_what_was_judged_is_what_is_used(context: FolderContext) -> None:
     )
 
 
-def test_H7_going_back_deletes_and_writes_nothing_through_a_link(tmp_path: Path) -> None:
+def test_going_back_deletes_and_writes_nothing_through_a_link(tmp_path: Path) -> None:
     work, victim = tmp_path / "work", tmp_path / "victim"
     for folder in (work / "d", victim):
         folder.mkdir(parents=True)

@@ -1,6 +1,6 @@
 """MCP servers that start slowly, never, or die: the first prompt has their tools or says what it goes on without.
 
-D1 of the newcomer's findings: the first prompt did not wait for servers, so `polylect run` had none of their tools,
+Once the first prompt did not wait for servers, so `polylect run` had none of their tools,
 and a server that was not up when the input ended was never reported.
 """
 
@@ -32,7 +32,7 @@ text = "It says {result}."
 """
 
 
-def test_D1_the_SDK_comes_with_a_plain_install_and_the_extra_can_still_be_named() -> None:
+def test_the_SDK_comes_with_a_plain_install_and_the_extra_can_still_be_named() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     assert [name for name in project["dependencies"] if name.startswith("mcp>=")]
     assert project["optional-dependencies"]["mcp"] == []
@@ -61,7 +61,7 @@ def server_reports(frames: list[Frame]) -> dict[str, str]:
     return {frame["name"]: frame["type"] for frame in frames if frame["type"] in ("mcp_ready", "mcp_failed")}
 
 
-def test_D1_a_prompt_waits_for_a_slow_server_and_the_host_is_heard_meanwhile(place: Place) -> None:
+def test_a_prompt_waits_for_a_slow_server_and_the_host_is_heard_meanwhile(place: Place) -> None:
     gate = place.folder / "gate"
     os.mkfifo(gate)
     configure(place, f"WaitsToStart:{gate}")
@@ -87,7 +87,7 @@ def test_D1_a_prompt_waits_for_a_slow_server_and_the_host_is_heard_meanwhile(pla
     assert text_of(frames) == 'It says {"word": "hello"}.'
 
 
-def test_D1_a_server_that_never_starts_delays_one_prompt_and_is_reported_by_its_name(place: Place) -> None:
+def test_a_server_that_never_starts_delays_one_prompt_and_is_reported_by_its_name(place: Place) -> None:
     configure(place, "Silent", wait=0.2)
     engine = place.started(script='[[reply]]\ntext = "hello"\n')
     engine.send(message("go"))
@@ -102,7 +102,7 @@ def test_D1_a_server_that_never_starts_delays_one_prompt_and_is_reported_by_its_
     assert (server_reports(rest), code) == ({"Silent": "mcp_failed"}, 0)
 
 
-def test_D1_every_server_is_reported_by_its_name_when_the_input_ends_at_once(place: Place) -> None:
+def test_every_server_is_reported_by_its_name_when_the_input_ends_at_once(place: Place) -> None:
     configure(place, "Works", "Dies", "Banner")
     ways = {"Works": "mcp_ready", "Dies": "mcp_failed", "Banner": "mcp_ready"}
     engine = place.start("--approval-mode", "force", script=ECHO)
@@ -112,14 +112,14 @@ def test_D1_every_server_is_reported_by_its_name_when_the_input_ends_at_once(pla
     assert text_of(frames) == 'It says {"word": "hello"}.'
 
 
-def test_D1_a_server_is_reported_when_the_input_ends_without_a_prompt(place: Place) -> None:
+def test_a_server_is_reported_when_the_input_ends_without_a_prompt(place: Place) -> None:
     configure(place, "Silent")
     frames, code = place.start().finish()
     assert ([frame["type"] for frame in frames], code) == (["ready", "mcp_failed"], 0)
     assert frames[-1]["reason"] == "the engine ended before this server was up"
 
 
-def test_D1_a_run_has_the_tools_of_its_servers(place: Place) -> None:
+def test_a_run_has_the_tools_of_its_servers(place: Place) -> None:
     configure(place, "Works")
     outcome = place.run("run", "go", "--yes", *place.script(ECHO))
     assert (outcome.code, outcome.out.decode()) == (0, 'It says {"word": "hello"}.\n'), outcome.errors
@@ -143,7 +143,7 @@ ENGINES = {"polylect": "echo", "polylect-claude": "mcp__plain__echo"}
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_D1_add_server_returns_when_the_server_is_up_and_raises_when_it_failed(place: Place, engine: str) -> None:
+def test_add_server_returns_when_the_server_is_up_and_raises_when_it_failed(place: Place, engine: str) -> None:
     path = place.folder / "script.toml"
     path.write_text(ECHO.replace('"echo"', f'"{ENGINES[engine]}"'))
     env = {**place.env, "POLYLECT_PROVIDER": "scripted", "POLYLECT_SCRIPT": str(path)}
@@ -161,9 +161,7 @@ def test_D1_add_server_returns_when_the_server_is_up_and_raises_when_it_failed(p
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_D1_a_host_that_adds_a_server_and_does_not_wait_has_its_tools_in_the_first_turn(
-    place: Place, engine: str
-) -> None:
+def test_a_host_that_adds_a_server_and_does_not_wait_has_its_tools_in_the_first_turn(place: Place, engine: str) -> None:
     path = place.folder / "script.toml"
     path.write_text(ECHO.replace('"echo"', f'"{ENGINES[engine]}"'))
     env = {**place.env, "POLYLECT_PROVIDER": "scripted", "POLYLECT_SCRIPT": str(path)}
@@ -198,7 +196,7 @@ def test_50_000_tools_of_one_server_do_not_make_the_engine_deaf(place: Place) ->
     assert text_of(frames) == "It says last."
 
 
-# D6: on Claude's wire a server's tool has one name in every place.
+# On Claude's wire a server's tool has one name in every place.
 
 STREAMS = ("--output-format", "stream-json", "--input-format", "stream-json", "--verbose")
 ASKING = ("--permission-prompt-tool", "stdio")
@@ -237,7 +235,7 @@ def init_of(frames: list[Frame]) -> Frame:
     return next(frame for frame in frames if frame.get("subtype") == "init")
 
 
-def test_D6_a_servers_tool_has_its_full_name_in_every_place_of_claudes_wire(place: Place) -> None:
+def test_a_servers_tool_has_its_full_name_in_every_place_of_claudes_wire(place: Place) -> None:
     frames = claude(place, *ASKING)
     assert init_of(frames)["mcp_servers"] == [{"name": "plain", "status": "connected"}]
     assert [name for name in init_of(frames)["tools"] if "echo" in name] == [NAME]
@@ -250,7 +248,7 @@ def test_D6_a_servers_tool_has_its_full_name_in_every_place_of_claudes_wire(plac
 
 
 @pytest.mark.parametrize("rule", [NAME, "mcp__plain", "mcp__plain__*"])
-def test_D6_allowed_and_disallowed_tools_go_by_the_full_name(place: Place, rule: str) -> None:
+def test_allowed_and_disallowed_tools_go_by_the_full_name(place: Place, rule: str) -> None:
     allowed = claude(place, *ASKING, "--allowedTools", rule)
     assert (asked(allowed, "can_use_tool"), allowed[-1]["result"]) == ([], 'It says {"word": "hello"}.')
     forbidden = claude(place, "--permission-mode", "bypassPermissions", "--disallowedTools", rule)

@@ -1,4 +1,4 @@
-"""D4: a script answers only where somebody asked for it; else whoever's key is set, the same on every wire."""
+"""A script answers only where somebody asked for it; else whoever's key is set, the same on every wire."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""An extension that is named or required and does not load: no prompt runs without the guard it may be (D11)."""
+"""An extension that is named or required and does not load: no prompt runs without the guard it may be."""
 
 import json
 import signal

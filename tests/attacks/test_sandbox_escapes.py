@@ -132,7 +132,7 @@ def yard(request: pytest.FixtureRequest) -> Iterator[Yard]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-# H8: what is hidden stays hidden.
+# What is hidden stays hidden.
 
 EXCHANGE = "python3 -S -c \"import ctypes; ctypes.CDLL(None).renameat2(-100, b'config', -100, b'other', 2)\""
 LOOK = 'grep -rs "" "$YARD"'
@@ -235,7 +235,7 @@ def test_the_usual_places_of_credentials_cannot_be_read(yard: Yard) -> None:
     assert yard.run(read) == [""]
 
 
-# M3 and M6: sockets.
+# Sockets.
 
 CONNECT = """
 import socket, sys

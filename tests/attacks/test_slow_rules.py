@@ -1,4 +1,4 @@
-"""One call of a model cannot make the engine deaf by what its rules and patterns have to compare (H5)."""
+"""One call of a model cannot make the engine deaf by what its rules and patterns have to compare."""
 
 import json
 import time

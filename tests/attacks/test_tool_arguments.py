@@ -1,4 +1,4 @@
-"""Arguments that once made the engine deaf for minutes (H5): it answers pings, stops and signals while tools work.
+"""Arguments that once made the engine deaf for minutes: it answers pings, stops and signals while tools work.
 
 The work is done in the worker process, under a deadline, and a stop kills it.
 """
@@ -97,7 +97,7 @@ def _editing(place: Place, size: int) -> Engine:
     return engine
 
 
-def test_H1_a_program_that_the_project_calls_rg_is_not_run(place: Place) -> None:
+def test_a_program_that_the_project_calls_rg_is_not_run(place: Place) -> None:
     """An activated environment of the project is first on PATH, and its `rg` was made by a command before."""
     programs = place.workspace / ".venv" / "bin"
     programs.mkdir(parents=True)

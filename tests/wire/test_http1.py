@@ -1,4 +1,4 @@
-"""A response is read in any pieces, and what a hostile one makes us keep is bounded (M8)."""
+"""A response is read in any pieces, and what a hostile one makes us keep is bounded."""
 
 import pytest
 

@@ -103,7 +103,7 @@ disabled = true
 """
 
 
-def test_D1_every_configured_server_is_tried(tmp_path: Path) -> None:
+def test_every_configured_server_is_tried(tmp_path: Path) -> None:
     pytest.importorskip("mcp", reason="no wheel of the MCP SDK for this machine")
     place = Place(tmp_path)
     place.configure(SERVERS)
@@ -123,7 +123,7 @@ def test_D1_every_configured_server_is_tried(tmp_path: Path) -> None:
     assert list(place.sessions.iterdir()) == []
 
 
-def test_D9_doctor_says_of_a_start_what_a_start_does(tmp_path: Path) -> None:
+def test_doctor_says_of_a_start_what_a_start_does(tmp_path: Path) -> None:
     """As root, any folder that has permission bits can be written; the first one here cannot be made by anybody."""
     place = Place(tmp_path)
     cases = [{"POLYLECT_HOME": "/proc/self/sessions"}, {"POLYLECT_HOME": str(tmp_path / "home")}]
@@ -159,7 +159,7 @@ def started(place: Place, env: dict[str, str], *words: str, no_room: bool) -> su
     )
 
 
-def test_D9_an_extension_that_does_not_load_is_not_listed_as_fine(tmp_path: Path) -> None:
+def test_an_extension_that_does_not_load_is_not_listed_as_fine(tmp_path: Path) -> None:
     place = Place(tmp_path)
     named = tmp_path / "broken.py"
     named.write_text("def extend(polylect):\n    raise ValueError('out of order')\n")

@@ -93,7 +93,7 @@ def make_fake(place: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("fake", ["nothing", "empty", "file", "broken", "pipe", "head", "elsewhere"])
 def test_without_a_repository_only_the_workspace_is_asked(tmp_path: Path, fake: str) -> None:
-    """D8: `.git` alone makes none. The folder above ends the search, whatever lies in the temporary folder."""
+    """A folder `.git` alone makes none. The folder above ends the search, whatever lies in the temporary folder."""
     (tmp_path / "above").mkdir()
     make_fake(tmp_path / ".git", fake)
     (tmp_path / "AGENTS.md").write_text("anybody may have put this here")
@@ -199,7 +199,7 @@ def test_bytes_that_are_no_text_do_no_harm(house: House) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to somebody else")
 @pytest.mark.parametrize("whose", [".", ".git"])
 def test_a_repository_of_another_user_is_not_read(house: House, whose: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """D8: as git's safe.directory. Anybody can make /tmp/.git and /tmp/AGENTS.md on a shared machine."""
+    """W3: as git's safe.directory. Anybody can make /tmp/.git and /tmp/AGENTS.md on a shared machine."""
     house.project("AGENTS.md", "theirs")
     house.project("part/AGENTS.md", "ours")
     assert [text for _, text in house.told] == ["theirs", "ours"]
@@ -223,7 +223,7 @@ def test_a_worktree_is_a_repository_too(house: House) -> None:
 
 
 def test_what_rules_deny_is_not_told(house: House) -> None:
-    """M5: by the file that is meant, also through a link."""
+    """W3: by the file that is meant, also through a link."""
     house.project("AGENTS.md", "Read @secrets/key.txt and @link.txt and @open.txt")
     secret = house.project("secrets/key.txt", SECRET)
     (house.repository / "link.txt").symlink_to(secret)

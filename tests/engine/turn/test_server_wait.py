@@ -1,4 +1,4 @@
-"""A turn waits for MCP servers that are still starting: once for each, bounded, and never inside another turn (D1)."""
+"""A turn waits for MCP servers that are still starting: once for each, bounded, and never inside another turn."""
 
 import asyncio
 from pathlib import Path

@@ -369,7 +369,7 @@ def new_session(values: config.Values) -> str:
 
 
 def _say_why(message: str, options: config.Values, *, silent: bool) -> None:
-    """On stderr always; seed 004 also wants a frame, but a failed --resume must leave stdout empty."""
+    """Writes the reason to stderr and, for aionrs 0.1.0, an error frame to stdout unless `silent`."""
     _complain(message)
     _write(1, why_not(message, options, silent=silent))
 

@@ -50,5 +50,5 @@ def signed(
 
 
 def _twice_quoted(path: str) -> str:
-    """Every service but S3 signs the path as if what was sent were still to be encoded."""
+    """Every service but Amazon S3 signs the path as if what was sent were still to be encoded."""
     return "/".join(quoted(part) for part in path.split("/"))

@@ -1,4 +1,4 @@
-"""Keeps a search inside the folder that it is about, by Landlock (H3).
+"""Keeps a search inside the folder that it is about, by Landlock.
 
 ripgrep walks by name: a folder that a command swaps for a link in the middle of a search would be followed. Behind this
 fence nothing outside the searched folder can be opened, whatever its name leads to. It stands inside the sandbox of the

@@ -1,4 +1,4 @@
-"""Operations for checkpoints: what a file is now, putting it back, and how much that changes (H7).
+"""Operations for checkpoints: what a file is now, putting it back, and how much that changes.
 
 They run in the worker process for files that it can reach. For others the engine calls `state_of` and `put_back` in a
 thread of its own. Both walk to the file without following a link, so that a folder that was swapped for a link since

@@ -1,4 +1,4 @@
-"""Each content block exactly once, whichever way an engine repeats itself (seed 002).
+"""Each content block exactly once, whichever way an engine repeats itself.
 
 An `assistant` event is a snapshot of all blocks so far, or holds the one block that has just been completed, or comes
 on top of blocks that were streamed piece by piece. A reply is known by its message id. Where there is none, it is known

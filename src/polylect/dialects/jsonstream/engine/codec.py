@@ -203,7 +203,7 @@ def _not_asked(kind: str, why: str) -> shapes.Fault:
 
 
 def _unknown(kind: str, version: str) -> str:
-    """The words of the seed, and the nearest command if there is one."""
+    """The text that aionrs 0.1.0 documents, and the nearest command if there is one."""
     from difflib import get_close_matches  # 3 ms, and only for hosts that misspell
 
     near = get_close_matches(kind[:80], frames.COMMANDS[version], n=1)

@@ -1,6 +1,6 @@
 """The host's end: bytes to events, commands to bytes.
 
-The four rules for hosts (seed 003): generic JSON first; a line is known, unknown or malformed; unknown fields are
+The four rules of a decoder in a host: generic JSON first; a line is known, unknown or malformed; unknown fields are
 ignored; what an engine says it can do is never a reason to refuse what it does.
 """
 

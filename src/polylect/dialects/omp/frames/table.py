@@ -4,7 +4,7 @@ from polylect.dialects.omp.frames import commands as requests
 from polylect.dialects.omp.frames import events as shapes
 
 VERSIONS = ("13", "18", "pi")
-"""The default first: omp 13, which the seed describes; omp 18; and pi, from which omp came."""
+"""The default first: omp 13, the documented protocol; omp 18; and pi, from which omp came."""
 
 
 def _by_name(*frames: type[shapes.Frame]) -> dict[str, type[shapes.Frame]]:
