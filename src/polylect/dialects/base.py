@@ -1,8 +1,14 @@
-"""The hinge: what every dialect provides, on both of its ends.
+"""The interface that every dialect implements: two codecs, one for each end of a connection, and a description of it.
 
-A codec is one end of one conversation. It is pure: the same calls with the same `Env` give the same results. It never
-raises for what the peer sent. What `send` returns follows on our own side from having said something; the caller
-queues it and never handles it in place.
+A codec is one end of one connection. The caller reads bytes from the peer and passes them to `receive`, passes what
+this end has to say to `send`, and after every call writes what `data_to_send` returns:
+
+    for command in codec.receive(data): ...    # engine side: bytes in, commands out
+    codec.send(event)                          # engine side: events in ...
+    transport.write(codec.data_to_send())      # ... bytes out
+
+Codecs are pure: the same calls with the same `Env` give the same results. They never raise for what the peer sent.
+What `send` returns follows on our own side from the item; the caller queues it and never handles it in place.
 """
 
 from collections.abc import Callable
@@ -18,35 +24,37 @@ Out_contra = TypeVar("Out_contra", contravariant=True)
 
 
 class Env(Struct, frozen=True):
-    """What a codec may not find out by itself: milliseconds since 1970, and ids nobody has used."""
+    """What a codec needs from outside: `now` gives milliseconds since 1970, `new_id` an id that was never used."""
 
     now: Callable[[], int]
     new_id: Callable[[], str]
 
 
 class Codec(Protocol[In, Out_contra]):
+    """One end of one connection. `In` is what the peer sends (commands or events), `Out_contra` what this end sends."""
+
     def start(self) -> list[In]:
-        """What the peer has said merely by connecting."""
+        """Begin the connection, before any bytes. Returns what the peer has said merely by connecting."""
         ...
 
     def receive(self, data: bytes) -> list[In]:
-        """Bytes from the peer, in any pieces."""
+        """Take bytes from the peer, cut anywhere. Returns what the lines that are complete now mean."""
         ...
 
     def receive_eof(self) -> list[In]:
-        """The peer will say no more."""
+        """The peer has closed its end. Returns the last items, and the ends of all turns that cannot end any more."""
         ...
 
     def send(self, item: Out_contra) -> list[In]:
-        """Say something; what follows from that on our own side comes back."""
+        """Encode one item. Returns what follows from it on our own side, for example the refusal of a command."""
         ...
 
     def data_to_send(self) -> bytes:
-        """What has to go to the peer now. To be asked for after every call above."""
+        """The bytes that have to go to the peer now, each only once. To be called after every call above."""
         ...
 
     def overhear(self, data: bytes) -> list[In]:
-        """Whole lines that our own end has said by other means: an early `ready`, a tape."""
+        """Note whole lines that our own end has sent by other means: a `ready` before the codec existed, a tape."""
         ...
 
 
@@ -57,7 +65,8 @@ HostSide = Codec[Event, Command]
 class Dialect(Struct, frozen=True):
     """A host wire: its name, its versions (the default first) and how to make either end of it.
 
-    The makers take `(env, **options)`; every dialect knows the options `version` and `max_line`.
+    `engine_side` and `host_side` are called with `(env, **options)`. Every dialect has the options `version` and
+    `max_line`, the longest line in bytes that is read.
     """
 
     name: str
@@ -65,8 +74,8 @@ class Dialect(Struct, frozen=True):
     engine_side: Callable[..., EngineSide]
     host_side: Callable[..., HostSide]
     max_frame: int
-    """The longest line this side writes."""
+    """The longest line in bytes that either end writes."""
     shapes: dict[str, dict[str, Any]]
-    """For each version, its frames by direction and name: what `schemas/` is generated from."""
+    """For each version, its frames by direction and name. `schemas/` is generated from these."""
     weak: tuple[str, ...] = ()
-    """Commands that it carries in a weaker form: a steer that becomes a turn of its own."""
+    """Commands that the wire carries in a weaker form, for example a steer that becomes a turn of its own."""

@@ -1,4 +1,10 @@
-"""Keeps a frame below the longest line a dialect may write, by leaving out the middle of what is long."""
+"""Keeps a frame below the longest line that a dialect may write, by leaving out the middle of long texts.
+
+Readers in use drop lines above their limit, or end the connection. A shortened frame is valid JSON of the same shape,
+and the ids that a peer matches by are never shortened. Used by the engine sides; what a host sends is never shortened.
+
+    {"type": "tool_result", "output": "aaaa...zzzz"}  ->  {..., "output": "aa\\n... [n characters left out] ...\\nzz"}
+"""
 
 from typing import Any
 
@@ -7,11 +13,11 @@ import msgspec
 from polylect.wire import jsonl
 
 _NAMES = frozenset({"type", "id", "msg_id", "call_id"})
-"""What a peer matches by: never shortened."""
+"""Keys whose values are never shortened, because a peer matches by them."""
 
 
 def line(frame: object, limit: int) -> bytes:
-    """The frame as a line of at most `limit` bytes."""
+    """The frame as a line of JSON with its newline, of at most `limit` bytes."""
     text = jsonl.dump(frame)
     longest = limit // 4
     while len(text) > limit and longest > 1:
@@ -32,8 +38,8 @@ def _shorter(value: Any, longest: int) -> Any:
             head, tail = value[:half], value[len(value) - half :]
             return f"{head}\n... [{len(value) - 2 * half} characters left out] ...\n{tail}"
         case dict():
-            kept = list(value.items())[:longest]
-            return {_shorter(key, longest): item if key in _NAMES else _shorter(item, longest) for key, item in kept}
+            items = list(value.items())[:longest]
+            return {_shorter(key, longest): item if key in _NAMES else _shorter(item, longest) for key, item in items}
         case list():
             return [_shorter(item, longest) for item in value[:longest]]
         case _:

@@ -1,25 +1,28 @@
-"""How much of what goes wrong is worth a line in a log."""
+"""Limits how many log lines of one kind are written, so that a peer that sends nonsense cannot fill a log.
+
+Used by `host_base.Diagnostics` for malformed lines. The clock is passed in, because dialects are pure.
+"""
 
 from collections.abc import Callable
 
 
-class Ration:
-    """At most `most` in any `span` milliseconds; how many were passed over is told with the next one."""
+class RateLimit:
+    """At most `most` acquisitions in any `span` milliseconds of the clock `now`."""
 
     def __init__(self, now: Callable[[], int], *, most: int = 5, span: int = 60_000) -> None:
         self._now = now
         self._most = most
         self._span = span
-        self._taken: list[int] = []
-        self._passed_over = 0
+        self._times: list[int] = []
+        self._suppressed = 0
 
-    def take(self) -> int | None:
-        """Log this one, and that so many before it were not; or None: pass it over."""
+    def acquire(self) -> int | None:
+        """None if the limit is reached; else how many attempts were suppressed since the last success."""
         now = self._now()
-        self._taken = [then for then in self._taken if now - then < self._span]
-        if len(self._taken) >= self._most:
-            self._passed_over += 1
+        self._times = [time for time in self._times if now - time < self._span]
+        if len(self._times) >= self._most:
+            self._suppressed += 1
             return None
-        self._taken.append(now)
-        passed_over, self._passed_over = self._passed_over, 0
-        return passed_over
+        self._times.append(now)
+        suppressed, self._suppressed = self._suppressed, 0
+        return suppressed

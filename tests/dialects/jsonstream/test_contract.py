@@ -13,7 +13,7 @@ from polylect.dialects.jsonstream.frames import table as frames
 from polylect.dialects.jsonstream.host import newer_events as later
 from polylect.dialects.jsonstream.host.codec import HostSide
 from polylect.dialects.jsonstream.versions import FLAGS
-from polylect.dialects.rate_limit import Ration
+from polylect.dialects.rate_limit import RateLimit
 from polylect.vocab.content import Usage
 from polylect.vocab.events import (
     AskClosed,
@@ -120,13 +120,13 @@ def test_malformed_lines_are_logged_a_few_a_minute_and_the_rest_is_counted() -> 
     assert side.outcomes["malformed"] == 1002
 
 
-def test_a_ration_gives_so_many_in_any_span_of_time() -> None:
+def test_a_rate_limit_allows_so_many_in_any_span_of_time() -> None:
     clock = [0]
-    ration = Ration(lambda: clock[0], most=2, span=10)
-    given = []
+    limit = RateLimit(lambda: clock[0], most=2, span=10)
+    results = []
     for clock[0] in (0, 1, 2, 3, 10, 11, 12):
-        given.append(ration.take())
-    assert given == [0, 0, None, None, 2, 0, None]
+        results.append(limit.acquire())
+    assert results == [0, 0, None, None, 2, 0, None]
 
 
 LINES = st.sampled_from([*MALFORMED, *[json.dumps({"type": kind}) for kind in UNKNOWN], READY, START, END])

@@ -13,8 +13,8 @@ from polylect.dialects.claude.frames.lenient import Object, inner, text
 from polylect.dialects.claude.host.commands import Commands
 from polylect.dialects.claude.host.decode import Bad, EventReader
 from polylect.dialects.claude.versions import VERSIONS
-from polylect.dialects.host_base import GONE, Refusal, Tally, complete, refused
-from polylect.dialects.prompt_queue import Hold
+from polylect.dialects.host_base import ENGINE_GONE, Diagnostics, Refusal, complete, refused
+from polylect.dialects.prompt_queue import PromptQueue
 from polylect.vocab import commands as c
 from polylect.vocab import events as e
 from polylect.vocab.complete import Completer
@@ -44,12 +44,12 @@ class HostSide:
         self._own_lines = jsonl.Splitter(max_line)
         self._reader = EventReader(env.new_id, resumed=resumed)
         self._completer = Completer(env.new_id)
-        self._hold = Hold(hold=hold)
+        self._queue = PromptQueue(hold=hold)
         self._settled = True
         fields = {"forwardSubagentText": True, **(initialize or {})}
-        self._commands = Commands(env.new_id, self._reader, self._hold, offers=offers or {}, fields=fields)
-        self._tally = Tally(env.now)
-        self.outcomes = self._tally.outcomes
+        self._commands = Commands(env.new_id, self._reader, self._queue, offers=offers or {}, fields=fields)
+        self._diagnostics = Diagnostics(env.now)
+        self.outcomes = self._diagnostics.outcomes
 
     # The hinge.
 
@@ -62,9 +62,9 @@ class HostSide:
 
     def receive_eof(self) -> list[e.Event]:
         heard = [event for line in self._lines.end() for event in self._hear(line)]
-        turns = [*self._hold.running, *[prompt.turn for prompt in self._hold.drop()]]
+        turns = [*self._queue.running, *[prompt.turn for prompt in self._queue.drop()]]
         heard_of = [turn for turn in turns if turn not in self._commands.silent]
-        gone = [e.TurnEnded("error", failure=GONE, turn=turn) for turn in heard_of]
+        gone = [e.TurnEnded("error", failure=ENGINE_GONE, turn=turn) for turn in heard_of]
         return [*heard, *self._complete([*self._reader.flush(), *gone]), *self._completer.close()]
 
     def send(self, command: c.Command) -> list[e.Event]:
@@ -77,7 +77,7 @@ class HostSide:
         return self._commands.take()
 
     def to_log(self) -> list[str]:
-        return self._tally.to_log()
+        return self._diagnostics.to_log()
 
     def overhear(self, data: bytes) -> list[e.Event]:
         heard: list[e.Event] = []
@@ -103,7 +103,7 @@ class HostSide:
         return self._complete([e.UnknownEvent(kind, line)] if meaning is None else self._follow(meaning))
 
     def _malformed(self, line: bytes, why: str) -> list[e.Event]:
-        return self._completer.add(self._tally.malformed(line, why))
+        return self._completer.add(self._diagnostics.malformed(line, why))
 
     def _follow(self, events: list[e.Event]) -> Iterator[e.Event]:
         """A prompt comes back as what was said in its turn, and the next one goes out when its time has come."""
@@ -117,7 +117,7 @@ class HostSide:
                         yield event
                     silent.discard(turn)
                     self._commands.steers.discard(turn)
-                    self._commands.release(self._hold.ended(turn))
+                    self._commands.release(self._queue.ended(turn))
                     yield from self._rest()
                 case e.AgentEnded():
                     yield event
@@ -130,19 +130,19 @@ class HostSide:
                     yield event
 
     def _begin(self, event: e.TurnStarted) -> Iterator[e.Event]:
-        prompt, steer = self._hold.prompt(event.turn), event.turn in self._commands.steers
-        self._hold.began(event.turn)
+        prompt, steer = self._queue.prompt(event.turn), event.turn in self._commands.steers
+        self._queue.began(event.turn)
         if event.turn in self._commands.silent:
             return
         self._settled = False
         yield replace(event, cause="engine") if steer else event
         if prompt:
             yield e.UserMessage(prompt.text, "steer" if steer else "prompt", prompt.attachments, turn=event.turn)
-        self._commands.release(self._hold.ready())  # a tape may begin after the greeting
+        self._commands.release(self._queue.ready())  # a tape may begin after the greeting
 
     def _rest(self) -> list[e.Event]:
         """Most engines do not say that nothing runs and nothing waits."""
-        if self._settled or self._hold.running or not self._completer.idle:
+        if self._settled or self._queue.running or not self._completer.idle:
             return []
         self._settled = True
         return [e.Settled()]
@@ -191,7 +191,7 @@ class HostSide:
         match text(found, "type"):
             case "user" if turn := text(found, "uuid"):
                 content = inner(found, "message").get("content")
-                self._hold.began(turn, c.Prompt(turn, content) if isinstance(content, str) else None)
+                self._queue.began(turn, c.Prompt(turn, content) if isinstance(content, str) else None)
                 self._reader.sent[turn] = None
             case "control_request":
                 request = inner(found, "request")

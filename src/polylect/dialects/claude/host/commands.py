@@ -14,7 +14,7 @@ from polylect.dialects.claude.host.asks import Questions
 from polylect.dialects.claude.host.decode import EventReader
 from polylect.dialects.claude.host.requests import Requests
 from polylect.dialects.host_base import Refusal, accepted
-from polylect.dialects.prompt_queue import Hold
+from polylect.dialects.prompt_queue import PromptQueue
 from polylect.vocab import commands as c
 from polylect.vocab import events as e
 from polylect.vocab.answers import Ledger, State
@@ -25,11 +25,11 @@ _ACKNOWLEDGED = {"jsonrpc": "2.0", "result": {}}
 
 class Commands:
     def __init__(
-        self, new_id: Callable[[], str], reader: EventReader, hold: Hold, *, offers: Object, fields: Object
+        self, new_id: Callable[[], str], reader: EventReader, queue: PromptQueue, *, offers: Object, fields: Object
     ) -> None:
         self._new_id = new_id
         self._reader = reader
-        self._hold = hold
+        self._queue = queue
         self._offers = offers
         self._fields = fields
         self._out: list[bytes] = []
@@ -62,7 +62,7 @@ class Commands:
 
     def greet(self, subtype: str, found: Object) -> list[e.Event]:
         told = self._reader.settings.greeting(found)
-        self.release(self._hold.ready())
+        self.release(self._queue.ready())
         return told
 
     def respond(self, id: str, payload: Any = None, *, error: str = "", code: str = "") -> None:
@@ -86,14 +86,14 @@ class Commands:
             self._reader.sent[prompt.turn] = None
 
     def _prompt(self, command: c.Prompt) -> list[e.Event]:
-        prompt = self._hold.admit(command, self._new_id)
+        prompt = self._queue.admit(command, self._new_id)
         host_words.prompt(prompt, ours=self._reader.settings.ours)  # refused now, not when its time has come
-        if prompt.busy == "interrupt" and self._hold.running:
-            self._reader.stopped.update(self._hold.running)
-            self._hold.began(prompt.turn, prompt)
+        if prompt.busy == "interrupt" and self._queue.running:
+            self._reader.stopped.update(self._queue.running)
+            self._queue.began(prompt.turn, prompt)
             self.release([prompt])
         else:
-            self.release(self._hold.add(prompt))
+            self.release(self._queue.add(prompt))
         return accepted(command)
 
     def _steer(self, command: c.Steer) -> list[e.Event]:
@@ -112,7 +112,7 @@ class Commands:
             case "turn":
                 return self._interrupt(command)
             case "prompt":
-                if dropped := self._hold.drop(command.target):
+                if dropped := self._queue.drop(command.target):
                     ended: list[e.Event] = [e.TurnEnded("cancelled", turn=prompt.turn) for prompt in dropped]
                     return [*accepted(command), *ended]
                 return self._request(command, control.CancelAsyncMessage(message_uuid=command.target))
@@ -122,8 +122,8 @@ class Commands:
                 raise Refusal(f"stream-json has no word for cancelling a {what}")
 
     def _interrupt(self, command: c.Cancel) -> list[e.Event]:
-        running, target, drop = self._hold.running, command.target, command.queued == "drop"
-        dropped = self._hold.drop(target) if target or drop else []
+        running, target, drop = self._queue.running, command.target, command.queued == "drop"
+        dropped = self._queue.drop(target) if target or drop else []
         ended: list[e.Event] = [e.TurnEnded("cancelled", turn=prompt.turn) for prompt in dropped]
         if not running or (target and target not in running):
             return [*accepted(command), *ended]
@@ -138,7 +138,7 @@ class Commands:
             self.respond(told.request, told.payload)
         if command.verdict != "allow":
             self._reader.calls.denied[told.call] = command.reason
-            self._reader.stopped.update(self._hold.running if command.interrupt else ())
+            self._reader.stopped.update(self._queue.running if command.interrupt else ())
         return [*accepted(command), *told.closed]
 
     def _host_reply(self, command: c.HostReply) -> list[e.Event]:
@@ -191,7 +191,7 @@ class Commands:
             return []
         turn = f"context-{self._new_id()}"
         self.silent.add(turn)
-        self.release(self._hold.add(c.Prompt(turn, command.text, query=False)))
+        self.release(self._queue.add(c.Prompt(turn, command.text, query=False)))
         return accepted(command)
 
     def _add_server(self, command: c.AddServer) -> list[e.Event]:
@@ -218,7 +218,7 @@ class Commands:
                 return accepted(command, known.get(command.what, ()))
             case "state":
                 named = {key: known.get(key, "") for key in ("session", "model", "mode")}
-                return accepted(command, State(**named, busy=bool(reader.turn or self._hold.running)))
+                return accepted(command, State(**named, busy=bool(reader.turn or self._queue.running)))
         return self._request(command, host_words.query(command))
 
     def _rewind(self, command: c.Rewind) -> list[e.Event]:

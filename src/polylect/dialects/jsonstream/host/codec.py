@@ -10,7 +10,7 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from polylect.dialects.base import Env
-from polylect.dialects.host_base import GONE, Refusal, Tally, accepted, complete, refused
+from polylect.dialects.host_base import ENGINE_GONE, Diagnostics, Refusal, accepted, complete, refused
 from polylect.dialects.jsonstream import newer_commands as later_commands
 from polylect.dialects.jsonstream.commands import COMMANDS, configure_frames, message_frame, server_frame
 from polylect.dialects.jsonstream.engine import asks as questions
@@ -20,7 +20,7 @@ from polylect.dialects.jsonstream.frames.read import Bad, Unknown, read_command,
 from polylect.dialects.jsonstream.host import newer_events as later
 from polylect.dialects.jsonstream.host.decode import EventReader
 from polylect.dialects.jsonstream.versions import MODE_WORDS, VERSIONS
-from polylect.dialects.prompt_queue import Hold
+from polylect.dialects.prompt_queue import PromptQueue
 from polylect.vocab import events as e
 from polylect.vocab.commands import (
     AddContext,
@@ -67,14 +67,14 @@ class HostSide:
         self._out: list[bytes] = []
         self._reader = EventReader()
         self._completer = Completer(env.new_id)
-        self._hold = Hold(hold=hold)
+        self._queue = PromptQueue(hold=hold)
         self._settled = True
         self._steers: set[str] = set()
         """Turns that stand for a steer."""
         self._requests: dict[str, tuple[str, str]] = {}
         """Commands that the engine itself answers: their word and their ref, by the id they were sent with."""
-        self._tally = Tally(env.now)
-        self.outcomes = self._tally.outcomes
+        self._diagnostics = Diagnostics(env.now)
+        self.outcomes = self._diagnostics.outcomes
 
     # The hinge.
 
@@ -86,9 +86,9 @@ class HostSide:
 
     def receive_eof(self) -> list[e.Event]:
         heard = [event for line in self._lines.end() for event in self._hear(line)]
-        turns = [*self._hold.running, *[prompt.turn for prompt in self._hold.drop()]]
-        gone = [e.TurnEnded("error", failure=GONE, turn=turn) for turn in turns]
-        unanswered = [e.Reply(ref, failure=GONE) for _, ref in self._requests.values()]
+        turns = [*self._queue.running, *[prompt.turn for prompt in self._queue.drop()]]
+        gone = [e.TurnEnded("error", failure=ENGINE_GONE, turn=turn) for turn in turns]
+        unanswered = [e.Reply(ref, failure=ENGINE_GONE) for _, ref in self._requests.values()]
         return [*heard, *self._complete([*self._reader.flush(), *unanswered, *gone]), *self._completer.close()]
 
     def send(self, command: Command) -> list[e.Event]:
@@ -108,7 +108,7 @@ class HostSide:
         return data
 
     def to_log(self) -> list[str]:
-        return self._tally.to_log()
+        return self._diagnostics.to_log()
 
     def overhear(self, data: bytes) -> list[e.Event]:
         frames = [read_command(line, self._version) for line in self._own_lines.feed(data)]
@@ -122,7 +122,7 @@ class HostSide:
             case Unknown(kind, found):
                 return self._complete(self._later(kind, found, raw))
             case Bad(why):
-                return self._complete([self._tally.malformed(raw, why)])
+                return self._complete([self._diagnostics.malformed(raw, why)])
             case frame, found:
                 self.outcomes["known"] += 1
                 return self._complete(self._follow(self._reader.read(frame, found)))
@@ -132,7 +132,7 @@ class HostSide:
         try:
             meaning = later.meaning(kind, found)
         except ValueError as error:
-            return [self._tally.malformed(raw, str(error))]
+            return [self._diagnostics.malformed(raw, str(error))]
         self.outcomes["unknown" if meaning is None else "known"] += 1
         return [e.UnknownEvent(kind, raw)] if meaning is None else [self._answered(event) for event in meaning]
 
@@ -148,7 +148,7 @@ class HostSide:
             match event:
                 case e.Ready():
                     yield event
-                    yield from self._release(self._hold.ready())
+                    yield from self._release(self._queue.ready())
                 case e.Failed(failure) if id := self._refused(failure):
                     yield e.Reply(self._requests.pop(id)[1], failure=failure)
                 case e.TurnStarted():
@@ -156,7 +156,7 @@ class HostSide:
                 case e.TurnEnded():
                     yield event
                     self._steers.discard(event.turn)
-                    yield from self._release(self._hold.ended(event.turn))
+                    yield from self._release(self._queue.ended(event.turn))
                     yield from self._rest()
                 case e.AgentEnded():
                     yield event
@@ -169,19 +169,19 @@ class HostSide:
         return next((id for id, (word, _) in self._requests.items() if word in failure.message), "")
 
     def _begin(self, event: e.TurnStarted) -> Iterator[e.Event]:
-        prompt, steer = self._hold.prompt(event.turn), event.turn in self._steers
-        self._hold.began(event.turn)
+        prompt, steer = self._queue.prompt(event.turn), event.turn in self._steers
+        self._queue.began(event.turn)
         self._settled = False
         yield replace(event, cause="engine") if steer else event
         if prompt:
             yield e.UserMessage(
                 prompt.text, "steer" if steer else "prompt", prompt.attachments, turn=event.turn, session=event.session
             )
-        yield from self._release(self._hold.ready())  # a tape may begin after `ready`
+        yield from self._release(self._queue.ready())  # a tape may begin after `ready`
 
     def _rest(self) -> list[e.Event]:
         """There is no frame for it that nothing runs and nothing waits."""
-        if self._settled or self._hold.running or not self._completer.idle:
+        if self._settled or self._queue.running or not self._completer.idle:
             return []
         self._settled = True
         return [e.Settled()]
@@ -199,10 +199,10 @@ class HostSide:
         match frame:
             case shapes.Message() | shapes.OldMessage():
                 prompt = COMMANDS[type(frame)](frame, "")
-                self._hold.began(frame.msg_id, prompt if isinstance(prompt, Prompt) else None)
+                self._queue.began(frame.msg_id, prompt if isinstance(prompt, Prompt) else None)
                 self._reader.turns.add(frame.msg_id)
             case shapes.Stop():
-                self._reader.stopped.update(self._hold.running)
+                self._reader.stopped.update(self._queue.running)
             case shapes.ToolApprove() | shapes.ToolDeny():
                 return self._note_answer(frame)
             case shapes.ApprovalResume(token, approved):
@@ -225,10 +225,10 @@ class HostSide:
     # Commands.
 
     def _prompt(self, command: Prompt) -> list[e.Event]:
-        prompt = self._hold.admit(command, self._env.new_id)
+        prompt = self._queue.admit(command, self._env.new_id)
         _line(message_frame(prompt, self._version))  # refused now, not when its time has come
         stopped = self._stop() if prompt.busy == "interrupt" else []
-        return [*stopped, *self._release(self._hold.add(prompt))]
+        return [*stopped, *self._release(self._queue.add(prompt))]
 
     def _steer(self, command: Steer) -> list[e.Event]:
         """There is no joining a running turn here: it becomes the next one."""
@@ -243,18 +243,18 @@ class HostSide:
         if command.what not in ("turn", "prompt"):
             raise Refusal(f"json-stream has no word for cancelling a {command.what}")
         target, whole = command.target, command.what == "turn"
-        stopped = self._stop() if whole and target in ("", *self._hold.running) else []
-        dropped = self._hold.drop(target) if target or command.queued == "drop" else []
+        stopped = self._stop() if whole and target in ("", *self._queue.running) else []
+        dropped = self._queue.drop(target) if target or command.queued == "drop" else []
         return [*stopped, *[e.TurnEnded("cancelled", turn=prompt.turn) for prompt in dropped]]
 
     def _drop_steers(self) -> list[e.Event]:
         """Those that have not gone to the engine yet."""
-        dropped = [prompt for turn in sorted(self._steers) for prompt in self._hold.drop(turn)]
+        dropped = [prompt for turn in sorted(self._steers) for prompt in self._queue.drop(turn)]
         self._steers -= {prompt.turn for prompt in dropped}
         return [e.TurnEnded("cancelled", turn=prompt.turn) for prompt in dropped]
 
     def _stop(self) -> list[e.Event]:
-        return self._say(shapes.Stop()) if self._hold.running else []
+        return self._say(shapes.Stop()) if self._queue.running else []
 
     def _answer(self, command: Answer) -> list[e.Event]:
         if suspended := self._reader.suspended.get(command.ask):

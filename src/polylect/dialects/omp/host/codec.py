@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from polylect.dialects.base import Env
-from polylect.dialects.host_base import GONE, Refusal, Tally, refused
+from polylect.dialects.host_base import ENGINE_GONE, Diagnostics, Refusal, refused
 from polylect.dialects.omp.frames import commands as requests
 from polylect.dialects.omp.frames import read as reading
 from polylect.dialects.omp.frames.table import VERSIONS
@@ -47,8 +47,8 @@ class HostSide(Speaker):
         self._completer = Completer(env.new_id)
         self._settled = True
         self._ready = False
-        self._tally = Tally(env.now)
-        self.outcomes = self._tally.outcomes
+        self._diagnostics = Diagnostics(env.now)
+        self.outcomes = self._diagnostics.outcomes
 
     # The hinge.
 
@@ -66,8 +66,8 @@ class HostSide(Speaker):
 
     def receive_eof(self) -> list[e.Event]:
         heard = [event for line in self._lines.end() for event in self._hear(line)]
-        gone = self._runs.gone(GONE)
-        waiting = [e.TurnEnded("error", failure=GONE, turn=prompt.turn) for prompt in self._hold.drop()]
+        gone = self._runs.gone(ENGINE_GONE)
+        waiting = [e.TurnEnded("error", failure=ENGINE_GONE, turn=prompt.turn) for prompt in self._queue.drop()]
         return [*heard, *self._complete([*gone, *waiting]), *self._completer.close()]
 
     def send(self, command: c.Command) -> list[e.Event]:
@@ -88,7 +88,7 @@ class HostSide(Speaker):
         return [event for frame in known for event in self._complete(self._note_heard(frame))]
 
     def to_log(self) -> list[str]:
-        return self._tally.to_log()
+        return self._diagnostics.to_log()
 
     # What the engine says.
 
@@ -141,7 +141,7 @@ class HostSide(Speaker):
                 return [e.UnknownEvent(kind, line)]
 
     def _malformed(self, line: bytes, why: str) -> list[e.Event]:
-        return self._completer.add(self._tally.malformed(line, why))
+        return self._completer.add(self._diagnostics.malformed(line, why))
 
     def _engine_ready(self, found: Found) -> list[e.Event]:
         self._reader.curious = True
@@ -156,10 +156,10 @@ class HostSide(Speaker):
             self._request(frame, asked)
         self._replies.to_ask.clear()
         for turn in self._replies.not_taken:
-            self._release(self._hold.ended(turn))
+            self._release(self._queue.ended(turn))
         self._replies.not_taken.clear()
         for turn in self._replies.too_early:
-            self._hold.keep(turn)
+            self._queue.requeue(turn)
             self._runs.unsure = True
         self._replies.too_early.clear()
         state, self._replies.state = self._replies.state, None
@@ -176,7 +176,7 @@ class HostSide(Speaker):
         ended = self._runs.state(busy=busy)
         idle = not (busy or state.queued or self._runs.turn or self._runs.sent)
         if idle and self._ready:
-            self._release(self._hold.ready())
+            self._release(self._queue.ready())
         return [*ready, *settings, *ended, *([e.Settled()] if idle else [])]
 
     def _follow(self, events: Iterable[e.Event]) -> Iterator[e.Event]:
@@ -186,22 +186,22 @@ class HostSide(Speaker):
                 case e.Ready():
                     self._ready = True
                     yield event
-                    self._release(self._hold.ready())
+                    self._release(self._queue.ready())
                 case e.TurnStarted():
                     self._settled = False
-                    self._hold.began(event.turn)
+                    self._queue.began(event.turn)
                     yield event
                     if event.turn in self._runs.unwanted:
                         self._runs.unwanted.discard(event.turn)
                         self._request(requests.Abort(), Asked())
-                    self._release(self._hold.ready())  # a tape may begin after `ready`
+                    self._release(self._queue.ready())  # a tape may begin after `ready`
                 case e.TurnEnded():
                     yield event
                     self._reader.dialogs.end_turn(event.turn)
-                    self._release(self._hold.ended(event.turn))
+                    self._release(self._queue.ended(event.turn))
                 case e.ToolStarted(call) if call in self._reader.dialogs.denied:
                     pass  # omp says so of every call
-                case e.Settled() if self._settled or self._hold.running:
+                case e.Settled() if self._settled or self._queue.running:
                     pass
                 case e.Settled():
                     self._settled = True

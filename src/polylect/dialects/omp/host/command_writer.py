@@ -16,7 +16,7 @@ from polylect.dialects.omp.host.answers import Read
 from polylect.dialects.omp.host.decode import EventReader
 from polylect.dialects.omp.host.dialogs import How
 from polylect.dialects.omp.host.replies import Asked, Replies
-from polylect.dialects.prompt_queue import Hold
+from polylect.dialects.prompt_queue import PromptQueue
 from polylect.vocab import commands as c
 from polylect.vocab import events as e
 from polylect.wire import jsonl
@@ -33,7 +33,7 @@ class Speaker:
         self._reader = EventReader(env)
         self._runs = self._reader.runs
         self._replies = Replies(self._reader, version)
-        self._hold = Hold()
+        self._queue = PromptQueue()
         self._asked = 0
         self._context: list[str] = []
         """What is to be said before the next prompt."""
@@ -67,7 +67,7 @@ class Speaker:
                 if isinstance(frame, requests.AbortAndPrompt):
                     self._runs.stopped = bool(self._runs.turn)
                 self._runs.sent.append(id)
-                self._hold.began(id)
+                self._queue.began(id)
             case requests.Steer(text):
                 self._reader.lane.steers.append((text, "steer"))
             case requests.FollowUp(text):
@@ -139,13 +139,13 @@ class Speaker:
     def _prompt(self, command: c.Prompt) -> list[e.Event]:
         if not command.query:
             raise Refusal("omp has no word for a prompt that only adds to the context")
-        prompt = self._hold.admit(command, self._env.new_id)
+        prompt = self._queue.admit(command, self._env.new_id)
         if prompt.turn in self._replies:
             raise Refusal(f"the id {prompt.turn!r} waits for a response already", "duplicate_turn")
         host_words.pictures(prompt.attachments)  # refused now, not when its time has come
         if prompt.busy == "interrupt" and self._runs.turn:
             return self._interrupt(prompt)
-        if prompt in self._hold.add(prompt):
+        if prompt in self._queue.add(prompt):
             self._hand_over(prompt, Asked(ref=command.ref, session=command.session))
             return []
         return accepted(command)
@@ -153,14 +153,14 @@ class Speaker:
     def _interrupt(self, prompt: c.Prompt) -> list[e.Event]:
         """pi cannot stop and go on in one word."""
         if self._version == "pi":
-            self._hold.add(prompt)
+            self._queue.add(prompt)
             self._request(requests.Abort(), Asked())
             return accepted(prompt)
         self._hand_over(prompt, Asked(ref=prompt.ref, session=prompt.session))
         return []
 
     def _steer(self, command: c.Steer) -> list[e.Event]:
-        if command.idle == "refuse" and not self._hold.running:
+        if command.idle == "refuse" and not self._queue.running:
             raise Refusal("no turn is running that could be steered; send a prompt", "idle")
         images = host_words.pictures(command.attachments)
         shape = requests.Steer if command.when == "soon" else requests.FollowUp
@@ -182,9 +182,9 @@ class Speaker:
     def _cancel_turn(self, command: c.Cancel) -> list[e.Event]:
         """`abort` is answered once the turn has ended. What waits here was never said."""
         whole = command.what == "turn"
-        dropped = self._hold.drop(command.target) if command.target or (command.queued == "drop" or not whole) else []
+        dropped = self._queue.drop(command.target) if command.target or (command.queued == "drop" or not whole) else []
         ended: list[e.Event] = [e.TurnEnded("cancelled", turn=prompt.turn) for prompt in dropped]
-        if whole and self._hold.running and command.target in ("", *self._hold.running):
+        if whole and self._queue.running and command.target in ("", *self._queue.running):
             return [*ended, *self._ask(command, [requests.Abort()])]
         return [*accepted(command), *ended]
 
@@ -197,7 +197,7 @@ class Speaker:
         frame = host_words.answer(command, ask)
         self._out.append(jsonl.dump(frame))
         closed = self._note_answer(frame)
-        if command.interrupt and command.verdict != "allow" and self._hold.running:
+        if command.interrupt and command.verdict != "allow" and self._queue.running:
             self._request(requests.Abort(), Asked())
         return [*accepted(command), *closed]
 
@@ -218,7 +218,7 @@ class Speaker:
         return accepted(command)
 
     def _compact(self, command: c.Compact) -> list[e.Event]:
-        if command.busy == "refuse" and self._hold.running:
+        if command.busy == "refuse" and self._queue.running:
             raise Refusal("a turn is running: stop it first, or wait for its end", "busy")
         return self._ask(command, [requests.Compact(command.instructions or msgspec.UNSET)])
 
