@@ -39,7 +39,7 @@ def _is_exact(command: Any) -> bool:
 class Updates:
     """What the host's answer changes for good. `problems` says what could not be understood."""
 
-    def __init__(self, found: Any, cwd: str, granted: list[Rule]) -> None:
+    def __init__(self, updates: Any, cwd: str, granted: list[Rule]) -> None:
         self.always: Rule | None = None
         """The first rule that allows: the answer itself carries it."""
         self.commands: list[Command] = []
@@ -47,7 +47,7 @@ class Updates:
         self._cwd = cwd
         self._granted = granted
         """What earlier answers have granted, and this one; a replacement takes it back."""
-        for update in found if isinstance(found, list) else []:
+        for update in updates if isinstance(updates, list) else []:
             try:
                 self._take(update)
             except ValueError as error:
@@ -74,9 +74,9 @@ class Updates:
             case _:
                 raise ValueError("a permission update of an unknown kind was skipped")
 
-    def _readable(self, found: list[Any], behavior: str) -> list[Rule]:
+    def _readable(self, rows: list[Any], behavior: str) -> list[Rule]:
         rules = []
-        for rule in found:
+        for rule in rows:
             try:
                 rules.append(rule_of(rule, behavior, self._cwd))
             except ValueError as error:
@@ -99,11 +99,11 @@ class Updates:
                 return
 
 
-def rule_of(found: Any, behavior: str, cwd: str) -> Rule:
+def rule_of(entry: Any, behavior: str, cwd: str) -> Rule:
     """`Bash` with `git log:*`, `Edit` with `src/**`, `WebFetch` with `domain:example.com`. Raises ValueError."""
-    match found:
+    match entry:
         case {"toolName": str(tool)} if tool and behavior in _EFFECTS:
-            content = found.get("ruleContent")
+            content = entry.get("ruleContent")
         case _:
             raise ValueError("a permission rule without a toolName, or with an unknown behavior, was skipped")
     effect = _EFFECTS[behavior]
@@ -137,13 +137,13 @@ def written(rule: Rule) -> dict[str, Any]:
     """A rule as a host may show it."""
     match rule.kind:
         case "tool" | "category":
-            told = {"toolName": rule.value}
+            entry = {"toolName": rule.value}
         case "prefix":
-            told = {"toolName": rule.tool or "Bash", "ruleContent": f"{rule.value.removesuffix(':*')}:*"}
+            entry = {"toolName": rule.tool or "Bash", "ruleContent": f"{rule.value.removesuffix(':*')}:*"}
         case "domain":
-            told = {"toolName": rule.tool, "ruleContent": f"domain:{rule.value}"}
+            entry = {"toolName": rule.tool, "ruleContent": f"domain:{rule.value}"}
         case "path":
-            told = {"toolName": rule.tool or ("Edit" if rule.write else "Read"), "ruleContent": f"/{rule.value}"}
+            entry = {"toolName": rule.tool or ("Edit" if rule.write else "Read"), "ruleContent": f"/{rule.value}"}
         case _:
-            told = {"toolName": rule.tool or "Bash", "ruleContent": rule.value}
-    return {**told, "behavior": rule.effect}
+            entry = {"toolName": rule.tool or "Bash", "ruleContent": rule.value}
+    return {**entry, "behavior": rule.effect}

@@ -19,23 +19,23 @@ _NOBODY = "nobody is there to ask: the host has no way to answer permission prom
 _INTERACTIVE = ("ExitPlanMode", questions.QUESTION)
 
 
-class _Put(Struct, frozen=True):
+class _OpenAsk(Struct, frozen=True):
     """An ask as the host saw it: its input may have been shortened on the way."""
 
     ask: Ask
     input: dict[str, Any]
 
 
-class Asking:
+class PendingAsks:
     def __init__(self, writer: EventWriter, *, prompts: bool) -> None:
         self._writer = writer
-        self._pen = writer.pen
+        self._out = writer.out
         self._prompts = prompts
-        self._asks: dict[str, _Put] = {}
+        self._asks: dict[str, _OpenAsk] = {}
         self._calls: dict[str, HostCall] = {}
         self._granted: list[Rule] = []
         """Rules that came with answers."""
-        self._over: set[str] = set()
+        self._cancelled: set[str] = set()
         """What was taken back: an answer that comes late is nobody's fault."""
 
     # Out.
@@ -44,12 +44,12 @@ class Asking:
         if not self._prompts:
             return [Answer(ask.ask, "deny", reason=_NOBODY, session=ask.session)]
         request = self._tool_request(ask) if ask.kind == "permission" or ask.call else questions.elicitation(ask)
-        self._writer.settle(ask)
-        self._writer.state("requires_action")
+        self._writer.flush(ask)
+        self._writer.write_state("requires_action")
         line = self._request(ask.ask, request)
         sent = jsonl.parse(line)["request"].get("input", {}) if isinstance(request, control.CanUseTool) else {}
-        self._asks[ask.ask] = _Put(ask, sent)
-        self._writer.asked.add(ask.call)
+        self._asks[ask.ask] = _OpenAsk(ask, sent)
+        self._writer.asked_calls.add(ask.call)
         return []
 
     def _tool_request(self, ask: Ask) -> control.CanUseTool:
@@ -69,91 +69,93 @@ class Asking:
         )
 
     def ask_closed(self, event: AskClosed) -> None:
-        put = self._asks.get(event.ask)
-        if event.how in ("cancelled", "timeout") and put:
-            self._writer.deny(put.ask.call, put.ask.name)
-        self._take_back(event.ask, self._asks)
+        open_ask = self._asks.get(event.ask)
+        if event.how in ("cancelled", "timeout") and open_ask:
+            self._writer.deny(open_ask.ask.call, open_ask.ask.name)
+        self._cancel(event.ask, self._asks)
         if not self._asks and self._writer.turn:
-            self._writer.state("running")
+            self._writer.write_state("running")
 
     def host_call(self, event: HostCall) -> list[Command]:
-        request = _host_request(event, self._pen.id)
+        request = _host_request(event, self._out.new_id)
         if request is None:
-            self._pen.lost[f"HostCall {event.method}"] += 1
+            self._out.lost[f"HostCall {event.method}"] += 1
             return [HostReply(event.call, error=f"this host cannot be asked for {event.method}", session=event.session)]
         self._calls[event.call] = event
         self._request(event.call, request)
         return []
 
     def host_call_ended(self, event: HostCallEnded) -> None:
-        self._take_back(event.call, self._calls)
+        self._cancel(event.call, self._calls)
 
     def withdraw(self) -> None:
         """The turn is to stop: what it asks needs no answer any more. Told before the stop is confirmed."""
-        for put in [put for put in self._asks.values() if put.ask.turn]:
-            self._writer.deny(put.ask.call, put.ask.name)
-            self._take_back(put.ask.ask, self._asks)
+        for open_ask in [open_ask for open_ask in self._asks.values() if open_ask.ask.turn]:
+            self._writer.deny(open_ask.ask.call, open_ask.ask.name)
+            self._cancel(open_ask.ask.ask, self._asks)
 
-    def _take_back(self, id: str, waiting: dict[str, Any]) -> None:
+    def _cancel(self, id: str, waiting: dict[str, Any]) -> None:
         if waiting.pop(id, None) is not None:
-            self._over.add(id)
-            self._pen.say(control.ControlCancel(request_id=id))
+            self._cancelled.add(id)
+            self._out.write(control.ControlCancel(request_id=id))
 
     def _request(self, id: str, request: control.Request) -> bytes:
-        return self._pen.say(control.ControlRequest(request_id=id, request=msgspec.to_builtins(request)))
+        return self._out.write(control.ControlRequest(request_id=id, request=msgspec.to_builtins(request)))
 
     # In.
 
     def answer(self, response: dict[str, Any]) -> list[Command]:
         """Raises ValueError if nothing was asked under this id (A1)."""
         id = str(response.get("request_id"))
-        if put := self._asks.pop(id, None):
-            return self._verdict(put, response)
+        if open_ask := self._asks.pop(id, None):
+            return self._verdict(open_ask, response)
         if call := self._calls.pop(id, None):
             return [_host_reply(call, response)]
-        if id not in self._over:
+        if id not in self._cancelled:
             raise ValueError(f"nothing that waits was asked under the request_id {id[:80]!r}")
-        self._over.discard(id)
+        self._cancelled.discard(id)
         return []
 
-    def _verdict(self, put: _Put, response: dict[str, Any]) -> list[Command]:
+    def _verdict(self, open_ask: _OpenAsk, response: dict[str, Any]) -> list[Command]:
         """Anything but a clear yes is a no (A1)."""
-        ask, found = put.ask, response.get("response")
+        ask, payload = open_ask.ask, response.get("response")
         if response.get("subtype") != "success":
             why = f"Tool permission request failed: {response.get('error') or 'no reason was given'}"
             return [Answer(ask.ask, "deny" if ask.kind == "permission" else "cancelled", reason=why)]
-        if ask.kind != "permission" and not ask.call and isinstance(found, dict):
-            return [questions.elicited(ask, found)]
-        match found if isinstance(found, dict) else {}:
-            case {"behavior": "allow"} as given:
-                return self._allowed(put, given)
-            case {"behavior": "deny"} as given:
-                reason, interrupt = str(given.get("message") or ""), given.get("interrupt") is True
+        if ask.kind != "permission" and not ask.call and isinstance(payload, dict):
+            return [questions.elicited(ask, payload)]
+        match payload if isinstance(payload, dict) else {}:
+            case {"behavior": "allow"} as verdict:
+                return self._allowed(open_ask, verdict)
+            case {"behavior": "deny"} as verdict:
+                reason, interrupt = str(verdict.get("message") or ""), verdict.get("interrupt") is True
                 return [Answer(ask.ask, "deny", reason=reason, interrupt=interrupt)]
             case _:
                 return [Answer(ask.ask, "deny", reason="the answer to the permission request was not valid")]
 
-    def _allowed(self, put: _Put, found: dict[str, Any]) -> list[Command]:
-        ask, given = put.ask, found.get("updatedInput")
-        if given is not None and not isinstance(given, dict):
+    def _allowed(self, open_ask: _OpenAsk, verdict: dict[str, Any]) -> list[Command]:
+        ask, new_input = open_ask.ask, verdict.get("updatedInput")
+        if new_input is not None and not isinstance(new_input, dict):
             return [Answer(ask.ask, "deny", reason="the answer to the permission request had no valid updatedInput")]
         if ask.kind != "permission":
-            return [questions.answered(ask, given)]
-        changed = given not in (None, put.input, ask.args)
-        if changed and put.input != ask.args:
+            return [questions.answered(ask, new_input)]
+        changed = new_input not in (None, open_ask.input, ask.args)
+        if changed and open_ask.input != ask.args:
             return [Answer(ask.ask, "deny", reason="only part of the input was shown, so it cannot be changed")]
-        updates = Updates(found.get("updatedPermissions"), self._writer.known.cwd, self._granted)
+        updates = Updates(verdict.get("updatedPermissions"), self._writer.info.cwd, self._granted)
         for problem in updates.problems:
-            self._pen.inform(problem, "warning")
-        answer = Answer(ask.ask, "allow", args=given if changed else None, always=updates.always)
+            self._out.inform(problem, "warning")
+        answer = Answer(ask.ask, "allow", args=new_input if changed else None, always=updates.always)
         return [*updates.commands, answer]
 
 
 def _host_request(event: HostCall, new_id: Callable[[], str]) -> control.Request | None:
     params = event.params if isinstance(event.params, dict) else {}
     match event.method, params:
-        case "hook", {"callback": str(callback), "input": dict(given)}:
-            return control.HookCallback(callback_id=callback, input=given, tool_use_id=params.get("call") or new_id())
+        case "hook", {"callback": str(callback), "input": dict(hook_input)}:
+            return control.HookCallback(
+                callback_id=callback, input=hook_input, tool_use_id=params.get("call") or new_id()
+            )
         case "mcp_message", {"server_name": str(name), "message": dict(message)}:
             return control.McpMessage(server_name=name, message=message)
         case "dialog", {"dialog_kind": str(kind)}:
@@ -168,9 +170,9 @@ def _host_request(event: HostCall, new_id: Callable[[], str]) -> control.Request
 
 
 def _host_reply(call: HostCall, response: dict[str, Any]) -> HostReply:
-    found = response.get("response")
+    result = response.get("response")
     if response.get("subtype") != "success":
         return HostReply(call.call, error=str(response.get("error") or "the host failed"), session=call.session)
     if call.method == "mcp_message":
-        found = found.get("mcp_response") if isinstance(found, dict) else None
-    return HostReply(call.call, result=found if found is not None else {}, session=call.session)
+        result = result.get("mcp_response") if isinstance(result, dict) else None
+    return HostReply(call.call, result=result if result is not None else {}, session=call.session)

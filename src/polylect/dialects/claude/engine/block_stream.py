@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import UNSET
 
 from polylect.dialects import line_limit
-from polylect.dialects.claude.engine.line_writer import PIECE, Pen
+from polylect.dialects.claude.engine.line_writer import PIECE, LineWriter
 from polylect.dialects.claude.frames import turn as shapes
 from polylect.dialects.claude.versions import STOPS
 from polylect.vocab.content import Block, Text, Thinking, ToolCall, Usage
@@ -21,11 +21,11 @@ _HOLE, _HOLE_IN_JSON = "\0", rb"\u0000"
 _KINDS: dict[type[_Delta], str] = {TextDelta: "text", ThinkingDelta: "thinking", ArgsDelta: "tool_use"}
 
 
-class Voice:
+class BlockStream:
     """`marks` are the fields that tell this agent's frames from others'; `shown` is whether its words are."""
 
-    def __init__(self, pen: Pen, *, parent: str | None, partial: bool, shown: bool, marks: shapes.Marks) -> None:
-        self._pen = pen
+    def __init__(self, out: LineWriter, *, parent: str | None, partial: bool, shown: bool, marks: shapes.Marks) -> None:
+        self._out = out
         self.parent = parent
         self._partial = partial
         self._shown = shown
@@ -68,11 +68,11 @@ class Voice:
         kind = _KINDS[type(event)]
         call = (event.call, event.name) if isinstance(event, ArgsDelta) else ("", "")
         if (kind, call) != (self._open, self._call) or self._held is not None:
-            self.settle()
+            self.flush()
             self._open, self._call = kind, call
         if kind != "tool_use":
             self._parts.append(event.text)
-        self.first_at = self.first_at or self._pen.now()
+        self.first_at = self.first_at or self._out.now()
         if self._partial:
             for piece in line_limit.pieces(event.text, PIECE):
                 self._stream_delta(piece)
@@ -83,11 +83,11 @@ class Voice:
             return
         kind = {Text: "text", Thinking: "thinking"}.get(type(block), "")
         if self._open != kind or self._held is not None:
-            self.settle()
+            self.flush()
         if kind:
             self._held = block
         else:
-            self._pen.lost[f"BlockEnded {type(block).__name__}"] += 1
+            self._out.lost[f"BlockEnded {type(block).__name__}"] += 1
 
     def call(self, call: str, name: str, args: dict[str, Any]) -> None:
         """Told once, whether as a block, as a call, or as both."""
@@ -95,7 +95,7 @@ class Voice:
             return
         self._called.add(call)
         if self._open != "tool_use" or self._call[0] != call:
-            self.settle()
+            self.flush()
             if self._partial:
                 self._open, self._call = "tool_use", (call, name)
                 self._stream_delta(jsonl.dump(args).decode().rstrip())
@@ -104,10 +104,10 @@ class Voice:
 
     def ended(self, event: ReplyEnded) -> None:
         cut = event.stop == "cancelled"
-        self.settle(aborted=cut)
+        self.flush(aborted=cut)
         self._last = (STOPS.get(event.stop), event.usage)
         self._closers = self._streaming
-        if not cut or not self._pen.newer:
+        if not cut or not self._out.newer:
             self.finish()
         self._message = ""
 
@@ -118,24 +118,24 @@ class Voice:
     def release(self) -> None:
         """Say the block that was kept back."""
         if self._held is not None:
-            self.settle()
+            self.flush()
 
     def finish(self) -> None:
         """The end of partial messages. Kept back where a reply was interrupted: that is marked first."""
-        self.settle()
-        if self._closers and (self._pen.newer or self._last[0]):
+        self.flush()
+        if self._closers and (self._out.newer or self._last[0]):
             reason, usage = self._last
             if self._unclosed:
                 self._stream({"type": "content_block_stop", "index": self._index})
-            told = {"stop_reason": reason, "stop_sequence": None}
-            self._stream({"type": "message_delta", "delta": told, "usage": usage_of(usage)})
+            delta = {"stop_reason": reason, "stop_sequence": None}
+            self._stream({"type": "message_delta", "delta": delta, "usage": usage_of(usage)})
             self._stream({"type": "message_stop"})
         self._closers = self._streaming = self._unclosed = False
         self._index = 0
 
     # Out.
 
-    def settle(self, *, aborted: bool = False) -> None:
+    def flush(self, *, aborted: bool = False) -> None:
         """Say the block that was kept back, or the one that never ended."""
         text, block = "".join(self._parts), self._held
         if block is None and self._open in ("text", "thinking"):
@@ -143,18 +143,18 @@ class Voice:
         match block:
             case Text(text):
                 self.reply.append(text)
-                self._say_long(text, "", aborted)
+                self._write_long(text, "", aborted)
             case Thinking(redacted=data) if data:
                 self._write(shapes.RedactedThinkingBlock(data), data, aborted=aborted)
             case Thinking(text, signature):
                 if signature and self._opened:
                     delta = {"type": "signature_delta", "signature": signature}
                     self._stream({"type": "content_block_delta", "index": self._index, "delta": delta})
-                self._say_long(text, signature, aborted, thinking=True)
+                self._write_long(text, signature, aborted, thinking=True)
         if block is not None or self._open:
             self._end_block(cut=aborted)
 
-    def _say_long(self, text: str, signature: str, aborted: bool, *, thinking: bool = False) -> None:
+    def _write_long(self, text: str, signature: str, aborted: bool, *, thinking: bool = False) -> None:
         """What is longer than a line becomes several messages, so that nobody takes one for a repetition."""
         pieces = line_limit.pieces(text, PIECE)
         for number, piece in enumerate(pieces):
@@ -162,33 +162,33 @@ class Voice:
                 self._message = ""
             last = signature if number == len(pieces) - 1 else ""
             block = shapes.ThinkingBlock(piece, last) if thinking else shapes.TextBlock(piece)
-            self._write(block, piece, aborted=aborted, kept=thinking or bool(text))
+            self._write(block, piece, aborted=aborted, in_history=thinking or bool(text))
 
-    def _write(self, block: shapes.Spoken, words: str, *, aborted: bool = False, kept: bool = True) -> None:
+    def _write(self, block: shapes.Spoken, words: str, *, aborted: bool = False, in_history: bool = True) -> None:
         """`kept` says that it becomes part of the history, as all does but an empty text."""
         if not self._shown and not isinstance(block, shapes.ToolUseBlock):
             return
-        pen = self._pen
-        self._message = self._message or f"msg_{pen.id()}"
-        pen.say(
+        out = self._out
+        self._message = self._message or f"msg_{out.new_id()}"
+        out.write(
             shapes.Assistant(
                 message=shapes.Message(self._message, self.model, [block]),
                 parent_tool_use_id=self.parent,
-                timestamp=pen.timestamp() if pen.newer else UNSET,
-                aborted=aborted and pen.newer,
-                user_message_uuid=self.uuids[-1] if self.uuids and pen.newer else "",
-                user_message_uuids=self.uuids if self.uuids and pen.newer else UNSET,
-                session_id=pen.session,
-                uuid=self._id(words) if kept else pen.id(),
+                timestamp=out.timestamp() if out.newer else UNSET,
+                aborted=aborted and out.newer,
+                user_message_uuid=self.uuids[-1] if self.uuids and out.newer else "",
+                user_message_uuids=self.uuids if self.uuids and out.newer else UNSET,
+                session_id=out.session,
+                uuid=self._id(words) if in_history else out.new_id(),
                 **self.marks,
             )
         )
 
     def _id(self, words: str) -> str:
         if not self.turn:
-            return self._pen.id()
+            return self._out.new_id()
         self.lines += 1
-        return self._pen.line_id(self.turn, self.lines - 1, words)
+        return self._out.line_id(self.turn, self.lines - 1, words)
 
     def _end_block(self, *, cut: bool = False) -> None:
         if self._opened and not cut:
@@ -210,7 +210,7 @@ class Voice:
             self._stream(self._delta_event(text))
             return
         head, middle, tail = self._around
-        self._pen.put(head + self._pen.id().encode() + middle + jsonl.dump(text)[:-1] + tail)
+        self._out.write_line(head + self._out.new_id().encode() + middle + jsonl.dump(text)[:-1] + tail)
 
     def _delta_event(self, text: str) -> dict[str, Any]:
         kind, field = _PARTIAL.get(self._open, ("input_json_delta", "partial_json"))
@@ -218,14 +218,14 @@ class Voice:
 
     def _delta_line(self) -> tuple[bytes, bytes, bytes]:
         """What stands around the id and the text in every delta of this block: most of a line is written only once."""
-        event, said = self._delta_event(_HOLE), shapes.Envelope(session_id=self._pen.session, uuid=_HOLE)
+        event, said = self._delta_event(_HOLE), shapes.Envelope(session_id=self._out.session, uuid=_HOLE)
         line = jsonl.dump(shapes.StreamEvent(event=event, parent_tool_use_id=self.parent, **said))
         head, _, rest = line.partition(_HOLE_IN_JSON)
         middle, _, tail = rest.partition(_HOLE_IN_JSON)
         return head, middle[:-1], tail[1:]  # the text has quotes of its own
 
     def _start_message(self) -> None:
-        self._message = self._message or f"msg_{self._pen.id()}"
+        self._message = self._message or f"msg_{self._out.new_id()}"
         self._streaming = True
         message = shapes.Message(self._message, self.model, [])
         self._stream({"type": "message_start", "message": message})
@@ -240,8 +240,8 @@ class Voice:
                 return {"type": "tool_use", "id": self._call[0], "name": self._call[1], "input": {}}
 
     def _stream(self, event: dict[str, Any]) -> None:
-        pen = self._pen
-        pen.say(shapes.StreamEvent(event=event, parent_tool_use_id=self.parent, **pen.envelope()))
+        out = self._out
+        out.write(shapes.StreamEvent(event=event, parent_tool_use_id=self.parent, **out.envelope()))
 
 
 def usage_of(usage: Usage) -> shapes.Usage:

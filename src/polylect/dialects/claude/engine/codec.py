@@ -5,13 +5,12 @@ from collections.abc import Callable
 from typing import Any
 
 from polylect.dialects.base import Env
-from polylect.dialects.claude.engine.asks import Asking
-from polylect.dialects.claude.engine.control_requests import Requests
-from polylect.dialects.claude.engine.encode import EventWriter
-from polylect.dialects.claude.engine.engine_info import Known
-from polylect.dialects.claude.engine.line_writer import LineId, Output, Pen
+from polylect.dialects.claude.engine.asks import PendingAsks
+from polylect.dialects.claude.engine.control_requests import ControlRequests
+from polylect.dialects.claude.engine.encode import EventWriter, States
+from polylect.dialects.claude.engine.engine_info import EngineInfo
+from polylect.dialects.claude.engine.line_writer import LineId, LineWriter, Output
 from polylect.dialects.claude.engine.prompts import Prompts
-from polylect.dialects.claude.engine.session_frames import States
 from polylect.dialects.claude.versions import OUR_MODES, VERSIONS
 from polylect.vocab.commands import Command, Configure, Hello, MalformedCommand, Quit, UnknownCommand
 from polylect.vocab.events import Ask, AskClosed, Event, HostCall, HostCallEnded, Reply
@@ -61,31 +60,31 @@ class EngineSide:
         line_id: LineId | None = None,
         max_output: Callable[[str], int] | None = None,
     ) -> None:
-        self._pen = Pen(env, version, session=session, output=output, line_id=line_id)
+        self._out = LineWriter(env, version, session=session, output=output, line_id=line_id)
         self._lines = jsonl.Splitter(max_line)
-        self._prompts = Prompts(self._pen, replay=replay)
-        known = Known(cwd=cwd, model=model, mode=OUR_MODES.get(mode, mode), key_source=key_source)
+        self._prompts = Prompts(self._out, replay=replay)
+        info = EngineInfo(cwd=cwd, model=model, mode=OUR_MODES.get(mode, mode), key_source=key_source)
         self._writer = EventWriter(
-            self._pen, known, self._prompts, partial=partial, hook_events=hook_events, states=session_state
+            self._out, info, self._prompts, partial=partial, hook_events=hook_events, states=session_state
         )
         self._writer.tasks.forward = forward_agents
         if max_output:
-            self._writer.books.max_output = max_output
-        self._asking = Asking(self._writer, prompts=prompts)
-        self._requests = Requests(self._writer, self._prompts, self._asking, pid=pid)
+            self._writer.cost.max_output = max_output
+        self._asks = PendingAsks(self._writer, prompts=prompts)
+        self._requests = ControlRequests(self._writer, self._prompts, self._asks, pid=pid)
         self._prompt = prompt
         self._strict = strict
-        self._spoiled = False
+        self._bad_input = False
 
     @property
     def lost(self) -> Counter[str]:
         """What this wire had no word for, by the name of the event."""
-        return self._pen.lost
+        return self._out.lost
 
     @property
     def exit_code(self) -> int:
         """1 if the last result was an error, or a bad line ended the conversation."""
-        return int(self._writer.failed or self._spoiled)
+        return int(self._writer.failed or self._bad_input)
 
     # The hinge.
 
@@ -93,34 +92,34 @@ class EngineSide:
         """A host need not greet, and what an engine tells the one that did is needed for every init."""
         if not self._prompt:
             return [Hello()]
-        return [Hello(), *self._prompts.take({"message": {"role": "user", "content": self._prompt}})]
+        return [Hello(), *self._prompts.read({"message": {"role": "user", "content": self._prompt}})]
 
     def receive(self, data: bytes) -> list[Command]:
-        return [command for line in self._lines.feed(data) for command in self._hear(line)]
+        return [command for line in self._lines.feed(data) for command in self._read_line(line)]
 
     def receive_eof(self) -> list[Command]:
-        heard = [command for line in self._lines.end() for command in self._hear(line)]
-        return [*heard, *self._let_go()]
+        commands = [command for line in self._lines.end() for command in self._read_line(line)]
+        return [*commands, *self._release_prompts()]
 
     def send(self, event: Event) -> list[Command]:
         match event:
             case Reply():
                 self._reply(event)
-                return [] if self._requests.greetings else self._let_go()
+                return [] if self._requests.greetings else self._release_prompts()
             case Ask():
-                return self._asking.ask(event)
+                return self._asks.ask(event)
             case AskClosed():
-                self._asking.ask_closed(event)
+                self._asks.ask_closed(event)
             case HostCall():
-                return self._asking.host_call(event)
+                return self._asks.host_call(event)
             case HostCallEnded():
-                self._asking.host_call_ended(event)
+                self._asks.host_call_ended(event)
             case _:
                 self._writer.write(event)
         return []
 
     def data_to_send(self) -> bytes:
-        return self._writer.take()
+        return self._writer.data_to_send()
 
     def due(self) -> int | None:
         """In how many milliseconds `data_to_send` has to be asked again, if something is held back."""
@@ -132,7 +131,7 @@ class EngineSide:
 
     # What the host says.
 
-    def _hear(self, line: bytes | jsonl.TooLong) -> list[Command]:
+    def _read_line(self, line: bytes | jsonl.TooLong) -> list[Command]:
         if isinstance(line, jsonl.TooLong):
             return self._malformed(line.start, f"the line is longer than {line.limit} bytes")
         try:
@@ -141,33 +140,33 @@ class EngineSide:
             if not isinstance(kind, str):
                 raise ValueError('expected a "type"')
             if kind not in _FRAMES:
-                self._pen.inform(f"A line of the unknown type {kind[:80]!r} was skipped.", "warning")
+                self._out.inform(f"A line of the unknown type {kind[:80]!r} was skipped.", "warning")
                 return [UnknownCommand(kind, line)]
             return _FRAMES[kind](self, frame, line)
         except ValueError as error:
             return self._malformed(line, str(error))
 
     def _malformed(self, raw: bytes, why: str) -> list[Command]:
-        self._pen.inform(f"A line was skipped: {why}", "warning")
-        self._spoiled = self._spoiled or self._strict
+        self._out.inform(f"A line was skipped: {why}", "warning")
+        self._bad_input = self._bad_input or self._strict
         return [MalformedCommand(raw, why), *([Quit(f"bad input: {why}")] if self._strict else [])]
 
     def _user(self, frame: dict[str, Any], raw: bytes) -> list[Command]:
-        self._prompts.held += self._prompts.take(frame)
-        return [] if self._requests.greetings else self._let_go()
+        self._prompts.held += self._prompts.read(frame)
+        return [] if self._requests.greetings else self._release_prompts()
 
-    def _let_go(self) -> list[Command]:
+    def _release_prompts(self) -> list[Command]:
         held, self._prompts.held = self._prompts.held, []
         return [*held]
 
     def _control_request(self, frame: dict[str, Any], raw: bytes) -> list[Command]:
-        return self._requests.hear(frame, raw)
+        return self._requests.handle(frame, raw)
 
     def _control_response(self, frame: dict[str, Any], raw: bytes) -> list[Command]:
         response = frame.get("response")
         if not isinstance(response, dict):
             raise ValueError("control_response: expected a response")
-        return self._asking.answer(response)
+        return self._asks.answer(response)
 
     def _keep_alive(self, frame: dict[str, Any], raw: bytes) -> list[Command]:
         return []

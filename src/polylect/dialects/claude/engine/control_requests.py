@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from polylect.dialects.claude.engine import replies as payloads
-from polylect.dialects.claude.engine.asks import Asking
+from polylect.dialects.claude.engine.asks import PendingAsks
 from polylect.dialects.claude.engine.encode import EventWriter
 from polylect.dialects.claude.engine.flag_settings import commands_of
 from polylect.dialects.claude.engine.initialize import offers_of, settings_of
@@ -42,23 +42,23 @@ class Refused(Exception):
         self.code = code
 
 
-class _Open(Struct):
+class _OpenRequest(Struct):
     """A request that waits for what it led to."""
 
     id: str
     request: control.Request
-    asked: dict[str, Command]
+    commands: dict[str, Command]
     replies: dict[str, Reply] = {}
 
 
-class Requests:
-    def __init__(self, writer: EventWriter, prompts: Prompts, asking: Asking, *, pid: int) -> None:
+class ControlRequests:
+    def __init__(self, writer: EventWriter, prompts: Prompts, asks: PendingAsks, *, pid: int) -> None:
         self._writer = writer
-        self._pen = writer.pen
+        self._out = writer.out
         self._prompts = prompts
-        self._asking = asking
+        self._asks = asks
         self._pid = pid
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str, _OpenRequest] = {}
         """By the ref of each command that it led to."""
         self._servers: dict[str, Server] = {}
         """Those that the host has set."""
@@ -66,12 +66,12 @@ class Requests:
         self.greetings: set[str] = set()
         """Refs of those that are not answered: servers inside the host may be on their way."""
 
-    def hear(self, frame: dict[str, Any], raw: bytes) -> list[Command]:
+    def handle(self, frame: dict[str, Any], raw: bytes) -> list[Command]:
         """Raises ValueError if it is no request at all."""
-        id, found = frame.get("request_id"), frame.get("request")
+        id, request_fields = frame.get("request_id"), frame.get("request")
         if not isinstance(id, str):
             raise ValueError("control_request: expected a request_id")
-        kind = found.get("subtype") if isinstance(found, dict) else None
+        kind = request_fields.get("subtype") if isinstance(request_fields, dict) else None
         if not isinstance(kind, str):
             why = "control_request: expected a request with a subtype"
             self._refuse(id, why, "invalid_request")
@@ -80,8 +80,8 @@ class Requests:
             self._refuse(id, f"Unsupported control request subtype: {kind[:80]}", "unsupported_request")
             return [UnknownCommand(f"control_request/{kind}", raw)]
         try:
-            request = msgspec.convert(found, control.ASKED_BY_HOST[kind])
-            return self._lead(id, request, _COMMANDS[kind](self, request))
+            request = msgspec.convert(request_fields, control.ASKED_BY_HOST[kind])
+            return self._submit(id, request, _COMMANDS[kind](self, request))
         except msgspec.ValidationError as error:
             self._refuse(id, f"Invalid {kind} request: {error}", "invalid_request")
             return [MalformedCommand(raw, str(error))]
@@ -89,14 +89,14 @@ class Requests:
             self._refuse(id, str(refused), refused.code)
             return [MalformedCommand(raw, str(refused))]
 
-    def _lead(self, id: str, request: control.Request, commands: list[Command]) -> list[Command]:
+    def _submit(self, id: str, request: control.Request, commands: list[Command]) -> list[Command]:
         """With nothing to wait for it is answered at once."""
         if isinstance(request, control.EndSession):  # who ends may not get round to answering
-            self._answer(_Open(id, request, {}))
+            self._answer(_OpenRequest(id, request, {}))
             return commands
-        commands = [msgspec.structs.replace(command, ref=self._pen.id()) for command in commands]
-        waiting = _Open(id, request, {command.ref: command for command in commands})
-        self._open |= dict.fromkeys(waiting.asked, waiting)
+        commands = [msgspec.structs.replace(command, ref=self._out.new_id()) for command in commands]
+        waiting = _OpenRequest(id, request, {command.ref: command for command in commands})
+        self._open |= dict.fromkeys(waiting.commands, waiting)
         self.greetings |= {command.ref for command in commands if isinstance(command, Hello)}
         if not commands:
             self._answer(waiting)
@@ -109,27 +109,27 @@ class Requests:
         if waiting is None:
             return False
         waiting.replies[event.ref] = event
-        if len(waiting.replies) == len(waiting.asked):
+        if len(waiting.replies) == len(waiting.commands):
             self._answer(waiting)
         return True
 
-    def _answer(self, waiting: _Open) -> None:
+    def _answer(self, waiting: _OpenRequest) -> None:
         request = waiting.request
-        replies = [(command, waiting.replies.get(ref) or Reply(ref)) for ref, command in waiting.asked.items()]
+        replies = [(command, waiting.replies.get(ref) or Reply(ref)) for ref, command in waiting.commands.items()]
         try:
             answer: _Answer = _PAYLOADS.get(type(request), _plain)
             payload = answer(self, request, replies)
         except Refused as refused:
             self._refuse(waiting.id, str(refused), refused.code)
         else:
-            told = msgspec.UNSET if payload is None else payload
-            success = control.Success(request_id=waiting.id, response=told)
-            self._pen.say(control.ControlResponse(response=success))
+            response = msgspec.UNSET if payload is None else payload
+            success = control.Success(request_id=waiting.id, response=response)
+            self._out.write(control.ControlResponse(response=success))
         if isinstance(request, control.SetPermissionMode) and self._writer.mode_waits:
-            self._writer.tell_mode()
+            self._writer.write_mode()
 
     def _refuse(self, id: str, why: str, code: str = "") -> None:
-        self._pen.say(control.ControlResponse(response=control.Refusal(request_id=id, error=why, error_code=code)))
+        self._out.write(control.ControlResponse(response=control.Refusal(request_id=id, error=why, error_code=code)))
 
     # What each of them leads to.
 
@@ -148,7 +148,7 @@ class Requests:
         ]
 
     def _interrupt(self, request: control.Interrupt) -> list[Command]:
-        self._asking.withdraw()
+        self._asks.withdraw()
         self._writer.tasks.stop()
         return [Cancel(queued="drop" if request.cancel_queued else "keep")]
 
@@ -164,7 +164,7 @@ class Requests:
 
     def _set_model(self, request: control.SetModel) -> list[Command]:
         default = request.model in (None, "", "default")
-        model = self._writer.known.first_model if default else request.model
+        model = self._writer.info.first_model if default else request.model
         return [Configure({"model": model})] if model else []
 
     def _set_thinking(self, request: control.SetMaxThinkingTokens) -> list[Command]:
@@ -176,12 +176,12 @@ class Requests:
     def _mcp_set_servers(self, request: control.McpSetServers) -> list[Command]:
         """The difference to what was set before."""
         try:
-            wanted = {name: server_of(name, entry) for name, entry in request.servers.items()}
+            servers = {name: server_of(name, entry) for name, entry in request.servers.items()}
         except ValueError as error:
             raise Refused(str(error), "invalid_request") from None
-        before, self._servers = self._servers, wanted
-        gone = [name for name, server in before.items() if wanted.get(name) != server]
-        new = [server for name, server in wanted.items() if before.get(name) != server]
+        before, self._servers = self._servers, servers
+        gone = [name for name, server in before.items() if servers.get(name) != server]
+        new = [server for name, server in servers.items() if before.get(name) != server]
         return [*(ChangeServer(name, "remove") for name in gone), *map(AddServer, new)]
 
     def _apply_settings(self, request: control.ApplyFlagSettings | control.UpdateSettings) -> list[Command]:
@@ -199,24 +199,24 @@ class Requests:
                 case Hello() if reply.failure:
                     raise Refused(reply.failure.message, reply.failure.code)
                 case Query("commands") if reply.data is not None:
-                    self._writer.known.learn("commands", reply.data)
+                    self._writer.info.learn("commands", reply.data)
                 case Query("personas"):
-                    self._writer.known.describe(reply.data)
+                    self._writer.info.describe(reply.data)
                 case Query("models"):
                     models = reply.data
                 case Configure() | AddContext() if reply.failure:
-                    self._pen.inform(reply.failure.message, "warning")
+                    self._out.inform(reply.failure.message, "warning")
         busy = self._writer.turn is not None
-        return self._writer.known.greeting(self._pen, models, pid=self._pid, busy=busy)
+        return self._writer.info.greeting(self._out, models, pid=self._pid, busy=busy)
 
     def _interrupted(self, request: control.Interrupt, replies: "_Replies") -> dict[str, Any] | None:
         """The engine has not told yet what became of its queue: it is as the request found it."""
         _plain(self, request, replies)
         if request.cancel_queued:
-            told = {"still_queued": [], "cancelled": self._prompts.take_back()}
+            receipt = {"still_queued": [], "cancelled": self._prompts.withdraw()}
         else:
-            told = {"still_queued": self._prompts.queue}
-        return told if self._pen.newer else None
+            receipt = {"still_queued": self._prompts.queue}
+        return receipt if self._out.newer else None
 
     def _mode_set(self, request: Any, replies: "_Replies") -> dict[str, Any]:
         failure = replies[0][1].failure
@@ -227,29 +227,29 @@ class Requests:
 
     def _model_set(self, request: Any, replies: "_Replies") -> dict[str, Any]:
         _plain(self, request, replies)
-        asked = [command.settings["model"] for command, _ in replies if isinstance(command, Configure)]
-        return {"model": asked[0] if asked else self._writer.known.model}
+        models = [command.settings["model"] for command, _ in replies if isinstance(command, Configure)]
+        return {"model": models[0] if models else self._writer.info.model}
 
     def _stopped(self, request: Any, replies: "_Replies") -> dict[str, Any]:
         """Also if there is no such task any more."""
         return {}
 
     def _prompt_cancelled(self, request: control.CancelAsyncMessage, replies: "_Replies") -> dict[str, Any]:
-        return {"cancelled": bool(self._prompts.take_back(request.message_uuid))}
+        return {"cancelled": bool(self._prompts.withdraw(request.message_uuid))}
 
     def _servers_set(self, request: Any, replies: "_Replies") -> dict[str, Any]:
-        told: dict[str, Any] = {"added": [], "removed": [], "errors": {}}
+        outcome: dict[str, Any] = {"added": [], "removed": [], "errors": {}}
         for command, reply in replies:
             match command:
                 case AddServer(server) | ChangeServer(server) if reply.failure:
                     name = server.name if isinstance(server, Server) else server
-                    told["errors"][name] = reply.failure.message
+                    outcome["errors"][name] = reply.failure.message
                     self._servers.pop(name, None)
                 case AddServer(server):
-                    told["added"].append(server.name)
+                    outcome["added"].append(server.name)
                 case ChangeServer(name):
-                    told["removed"].append(name)
-        return told
+                    outcome["removed"].append(name)
+        return outcome
 
     def _rewound(self, request: control.RewindFiles, replies: "_Replies") -> dict[str, Any]:
         reply = replies[0][1]
@@ -269,7 +269,7 @@ _Answer = Callable[..., dict[str, Any] | None]
 _UNSUPPORTED = ("unsupported", "unknown_command")
 
 
-def _plain(requests: Requests, request: Any, replies: _Replies) -> dict[str, Any] | None:
+def _plain(requests: ControlRequests, request: Any, replies: _Replies) -> dict[str, Any] | None:
     """Yes, or the first no."""
     for _, reply in replies:
         if reply.failure:
@@ -278,26 +278,26 @@ def _plain(requests: Requests, request: Any, replies: _Replies) -> dict[str, Any
     return None
 
 
-_COMMANDS: dict[str, Callable[[Requests, Any], list[Command]]] = {
-    "initialize": Requests._initialize,
-    "interrupt": Requests._interrupt,
-    "set_permission_mode": Requests._set_mode,
-    "set_model": Requests._set_model,
-    "set_max_thinking_tokens": Requests._set_thinking,
+_COMMANDS: dict[str, Callable[[ControlRequests, Any], list[Command]]] = {
+    "initialize": ControlRequests._initialize,
+    "interrupt": ControlRequests._interrupt,
+    "set_permission_mode": ControlRequests._set_mode,
+    "set_model": ControlRequests._set_model,
+    "set_max_thinking_tokens": ControlRequests._set_thinking,
     "mcp_status": lambda _, request: [Query("servers")],
     "mcp_reconnect": lambda _, request: [ChangeServer(request.serverName, "reconnect")],
-    "mcp_toggle": Requests._mcp_toggle,
-    "mcp_set_servers": Requests._mcp_set_servers,
+    "mcp_toggle": ControlRequests._mcp_toggle,
+    "mcp_set_servers": ControlRequests._mcp_set_servers,
     "mcp_message": lambda _, request: [HostSays("mcp_message", msgspec.structs.asdict(request))],
     "mcp_read_resource": lambda _, request: [Query("resource", {"server": request.serverName, "uri": request.uri})],
     "rewind_files": lambda _, request: [Rewind(request.user_message_id, request.dry_run)],
     "get_context_usage": lambda _, request: [Query("context")],
     "get_settings": lambda _, request: [Query("state")],
-    "apply_flag_settings": Requests._apply_settings,
-    "update_settings": Requests._apply_settings,
+    "apply_flag_settings": ControlRequests._apply_settings,
+    "update_settings": ControlRequests._apply_settings,
     "get_session_cost": lambda _, request: [Query("cost")],
     "get_usage": lambda _, request: [Query("cost")],
-    "stop_task": Requests._stop_task,
+    "stop_task": ControlRequests._stop_task,
     "get_task_output": lambda _, request: [Query("agent_output", {"task": request.task_id})],
     "cancel_async_message": lambda _, request: [Cancel("prompt", request.message_uuid)],
     "generate_session_title": lambda _, request: [Query("title", {"description": request.description})],
@@ -311,13 +311,13 @@ _COMMANDS: dict[str, Callable[[Requests, Any], list[Command]]] = {
     "end_session": lambda _, request: [Quit(request.reason)],
 }
 _PAYLOADS: dict[type[control.Request], _Answer] = {
-    control.Initialize: Requests._initialized,
-    control.Interrupt: Requests._interrupted,
-    control.SetPermissionMode: Requests._mode_set,
-    control.SetModel: Requests._model_set,
-    control.McpSetServers: Requests._servers_set,
-    control.RewindFiles: Requests._rewound,
-    control.StopTask: Requests._stopped,
-    control.CancelAsyncMessage: Requests._prompt_cancelled,
-    **dict.fromkeys(payloads.QUERIES, Requests._queried),
+    control.Initialize: ControlRequests._initialized,
+    control.Interrupt: ControlRequests._interrupted,
+    control.SetPermissionMode: ControlRequests._mode_set,
+    control.SetModel: ControlRequests._model_set,
+    control.McpSetServers: ControlRequests._servers_set,
+    control.RewindFiles: ControlRequests._rewound,
+    control.StopTask: ControlRequests._stopped,
+    control.CancelAsyncMessage: ControlRequests._prompt_cancelled,
+    **dict.fromkeys(payloads.QUERIES, ControlRequests._queried),
 }

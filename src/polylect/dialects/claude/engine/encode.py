@@ -2,13 +2,24 @@
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import UNSET
 
-from polylect.dialects.claude.engine.block_stream import Voice
-from polylect.dialects.claude.engine.session_frames import Scribe
-from polylect.dialects.claude.engine.turn_state import API_ERRORS, Turn, api_text, is_of_the_service, result
+from polylect.dialects.claude.engine.block_stream import BlockStream
+from polylect.dialects.claude.engine.engine_info import EngineInfo, commands_of
+from polylect.dialects.claude.engine.extras import extra
+from polylect.dialects.claude.engine.line_writer import LineWriter
+from polylect.dialects.claude.engine.prompts import Prompts
+from polylect.dialects.claude.engine.subagents import Tasks
+from polylect.dialects.claude.engine.turn_state import (
+    API_ERRORS,
+    SessionCost,
+    Turn,
+    api_text,
+    is_of_the_service,
+    result,
+)
 from polylect.dialects.claude.frames import notices
 from polylect.dialects.claude.frames import turn as shapes
 from polylect.vocab import events as e
@@ -17,120 +28,202 @@ from polylect.vocab.content import Failure
 _SPILLED = re.compile(r"/\S+/spill/[\w-]+\.txt")
 _GRACE = 20
 """Milliseconds. The end of a reply that was cut short comes together with its last block."""
+SYNTHETIC = "<synthetic>"
+"""Who speaks where no model does."""
+States = bool | Literal["hidden"]
+"""Whether a host hears whether anything runs; `hidden` marks it as meant for an SDK alone."""
 INTERRUPTED = "[Request interrupted by user]"
 INTERRUPTED_TOOLS = "[Request interrupted by user for tool use]"
 
 
-class EventWriter(Scribe):
+class EventWriter:
+    def __init__(
+        self, out: LineWriter, info: EngineInfo, prompts: Prompts, *, partial: bool, hook_events: bool, states: States
+    ) -> None:
+        self.out = out
+        self.info = info
+        self._prompts = prompts
+        self._partial = partial
+        self._hook_events = hook_events
+        self._states = states
+        self.main = BlockStream(out, parent=None, partial=partial, shown=True, marks={})
+        self.tasks = Tasks(out)
+        self.cost = SessionCost()
+        self.turn: Turn | None = None
+        self.failed = False
+        """Whether the last result was an error."""
+        self.mode_waits = False
+        """A change of mode is told after the answer to the request for it."""
+        self.asked_calls: set[str] = set()
+        """Calls that the host was asked about: it needs no word of what it denied itself."""
+        self._calls: dict[str, e.ToolCalled] = {}
+        self._started: dict[str, int] = {}
+        self._request_at = 0
+        self._state = "idle"
+        self._held_stream: BlockStream | None = None
+        """Whose last block is kept back until the next event, and since when."""
+        self._held_at = 0
+        self._trigger = "auto"
+
     def write(self, event: e.Event) -> None:
-        if self._holding and not isinstance(event, e.ReplyEnded):
-            self._holding.release()
-        word = _WORDS.get(type(event))
-        if word is None:
-            self.pen.lost[type(event).__name__] += 1
+        if self._held_stream and not isinstance(event, e.ReplyEnded):
+            self._held_stream.release()
+        handler = _HANDLERS.get(type(event))
+        if handler is None:
+            self.out.lost[type(event).__name__] += 1
         else:
-            word(self, event)
+            handler(self, event)
+
+    # Shared by the handlers below.
+
+    def _stream_of(self, event: e.Event) -> BlockStream:
+        if not event.agent:
+            return self.main
+        stream = self.tasks.stream(event.agent)
+        stream.model = stream.model or self.info.model
+        return stream
+
+    def _open_turn(self) -> Turn | None:
+        """Init comes before all else that belongs to the turn, but for a compaction that was asked for."""
+        if self.turn and not self.turn.opened:
+            self.turn.opened = True
+            self.out.write(self.info.init(self.out, self.turn.uuids))
+        return self.turn
+
+    def _write_user(
+        self, text: str, stream: BlockStream | None = None, *, synthetic: bool = False, replay: bool = False
+    ) -> None:
+        stream = stream or self.main
+        self.out.write(
+            shapes.User(
+                message=shapes.Words([shapes.TextBlock(text)]),
+                parent_tool_use_id=stream.parent,
+                timestamp=self.out.timestamp(),
+                isSynthetic=synthetic,
+                isReplay=replay,
+                **self.out.envelope(),
+                **stream.marks,
+            )
+        )
+
+    def _write_synthetic(self, text: str, stop: str, error: str = "") -> None:
+        blocks: list[shapes.Spoken] = [shapes.TextBlock(text)]
+        message = shapes.Message(self.out.new_id(), SYNTHETIC, blocks, stop_reason=stop, stop_sequence="")
+        self.out.write(
+            shapes.Assistant(
+                message=message,
+                parent_tool_use_id=None,
+                error=error,
+                is_api_error_message=bool(error),
+                **self.out.envelope(),
+            )
+        )
+
+    def _write_notices(self, turn: Turn) -> None:
+        for text in turn.answers:
+            self.out.inform(text)
+        turn.answers = []
 
     # A turn.
 
     def _turn_started(self, event: e.TurnStarted) -> None:
-        self.state("running")
+        self.write_state("running")
         uuids = self._prompts.started(event.turn, unasked=event.cause == "engine")
-        self.turn = Turn(event.turn, uuids, self.pen.now(), unasked=event.cause == "engine")
+        self.turn = Turn(event.turn, uuids, self.out.now(), unasked=event.cause == "engine")
         self.main.uuids, self.main.first_at, self.main.reply = uuids, 0, []
         self.main.turn, self.main.lines = event.turn, 0
 
     def _user_message(self, event: e.UserMessage) -> None:
         if event.agent:
-            self._user(event.text, self._voice(event))
+            self._write_user(event.text, self._stream_of(event))
             return
-        turn = self._open()
+        turn = self._open_turn()
         if event.origin == "prompt":
             self._prompts.replay(event.turn)
         elif not (turn and turn.unasked and not turn.steps):
-            self._user(event.text, synthetic=event.origin != "replay", replay=event.origin == "replay")
+            self._write_user(event.text, synthetic=event.origin != "replay", replay=event.origin == "replay")
 
     def _step_started(self, event: e.StepStarted) -> None:
         if event.agent:
-            self._voice(event).begin()
+            self._stream_of(event).begin()
             return
-        if turn := self._open():
-            self._notices(turn)
-            turn.asked()
+        if turn := self._open_turn():
+            self._write_notices(turn)
+            turn.step_started()
         self.main.begin()
-        self._asking_at = self.pen.now()
+        self._request_at = self.out.now()
         if self._partial:
-            self.pen.say(notices.Status(subtype="status", status="requesting", **self._said()))
+            self.out.write(notices.Status(subtype="status", status="requesting", **self.out.envelope()))
 
     def _delta(self, event: e.TextDelta | e.ThinkingDelta | e.ArgsDelta) -> None:
-        self._spoken(event).delta(event)
+        self._open_stream(event).delta(event)
 
     def _block_ended(self, event: e.BlockEnded) -> None:
-        self._holding, self._held_at = self._spoken(event), self.pen.now()
-        self._holding.block(event.block)
+        self._held_stream, self._held_at = self._open_stream(event), self.out.now()
+        self._held_stream.block(event.block)
 
     def due(self) -> int | None:
         """In how many milliseconds a block that is kept back has to go."""
-        if not (self._holding and self._holding.holds):
+        if not (self._held_stream and self._held_stream.holds):
             return None
-        return max(self._held_at + _GRACE - self.pen.now(), 0)
+        return max(self._held_at + _GRACE - self.out.now(), 0)
 
-    def take(self) -> bytes:
-        if self._holding and self.due() == 0:
-            self._holding.release()
-        return self.pen.take()
+    def data_to_send(self) -> bytes:
+        if self._held_stream and self.due() == 0:
+            self._held_stream.release()
+        return self.out.data_to_send()
 
-    def _spoken(self, event: e.Event) -> Voice:
-        if not event.agent and (turn := self._open()):
+    def _open_stream(self, event: e.Event) -> BlockStream:
+        if not event.agent and (turn := self._open_turn()):
             turn.steps = turn.steps or 1
-        return self._voice(event)
+        return self._stream_of(event)
 
     def _reply_ended(self, event: e.ReplyEnded) -> None:
-        voice = self._spoken(event)
-        voice.ended(event)
+        stream = self._open_stream(event)
+        stream.ended(event)
         if event.agent:
             self.tasks.spent(event.agent, event.usage)
         else:
-            self.books.api_ms += max(self.pen.now() - self._asking_at, 0)
+            self.cost.api_ms += max(self.out.now() - self._request_at, 0)
             if self.turn:
                 self.turn.replied(event)
 
-    def _rebuilt(self, event: e.Event) -> None:
+    def _ignore(self, event: e.Event) -> None:
         """Not said: the other end finds it out by itself."""
 
     def _turn_ended(self, event: e.TurnEnded) -> None:
         if self.turn is None or event.turn != self.turn.id:
             self._never_began(event)
             return
-        turn, self.turn = self._open() or self.turn, None
+        turn, self.turn = self._open_turn() or self.turn, None
         if turn.local and event.reason == "end":
             self._answer_locally(turn)
-        self._notices(turn)
+        self._write_notices(turn)
         if event.failure and event.reason == "error" and is_of_the_service(event.failure):
             self._api_error(event.failure)
         if event.reason == "cancelled":
-            self._user(INTERRUPTED_TOOLS if turn.called else INTERRUPTED)
+            self._write_user(INTERRUPTED_TOOLS if turn.called else INTERRUPTED)
         self.main.finish()
         turn.first_at = self.main.first_at
         self._result(event, turn)
 
     def _result(self, event: e.TurnEnded, turn: Turn) -> None:
         if event.reason != "limit":
-            self.books.budget = None
+            self.cost.budget = None
         text = "".join(self.main.reply) or "\n".join(turn.answers)
-        told = result(event, turn, self.books, self.pen, text, len(self._prompts.waiting))
-        self.failed = told.is_error
-        self.pen.say(told)
+        frame = result(event, turn, self.cost, self.out, text, len(self._prompts.waiting))
+        self.failed = frame.is_error
+        self.out.write(frame)
         self._prompts.ended(event.turn, "cancelled" if event.reason == "cancelled" else "completed")
 
     def _never_began(self, event: e.TurnEnded) -> None:
         """A prompt that only waited."""
         if event.reason == "cancelled" and self._prompts.cancelled(event.turn):
             return
-        turn = Turn(event.turn, self._prompts.uuids(event.turn), self.pen.now())
-        told = result(event, turn, self.books, self.pen, "", len(self._prompts.waiting))
-        self.failed = told.is_error
-        self.pen.say(told)
+        turn = Turn(event.turn, self._prompts.uuids(event.turn), self.out.now())
+        frame = result(event, turn, self.cost, self.out, "", len(self._prompts.waiting))
+        self.failed = frame.is_error
+        self.out.write(frame)
         self._prompts.ended(event.turn, "cancelled" if event.reason == "cancelled" else "completed")
 
     def _queue_changed(self, event: e.QueueChanged) -> None:
@@ -149,14 +242,14 @@ class EventWriter(Scribe):
         if not text:
             return
         if turn.compacted:
-            self._user(f"<local-command-stdout>{text}</local-command-stdout>", replay=True)
+            self._write_user(f"<local-command-stdout>{text}</local-command-stdout>", replay=True)
         else:
-            self._synthetic(text, "end_turn")
+            self._write_synthetic(text, "end_turn")
         self.main.reply, turn.answers = [text], []
 
     def _api_error(self, failure: Failure) -> None:
         self.main.finish()
-        self._synthetic(api_text(failure), "stop_sequence", API_ERRORS.get(failure.code, ("unknown", 0))[0])
+        self._write_synthetic(api_text(failure), "stop_sequence", API_ERRORS.get(failure.code, ("unknown", 0))[0])
 
     # Calls.
 
@@ -164,38 +257,40 @@ class EventWriter(Scribe):
         self._calls[event.call] = event
         if not event.agent and self.turn:
             self.turn.called = True
-        self._spoken(event).call(event.call, event.name, event.args)
+        self._open_stream(event).call(event.call, event.name, event.args)
         self.tasks.called(event)
 
     def _tool_started(self, event: e.ToolStarted) -> None:
-        self._started[event.call] = self.pen.now()
+        self._started[event.call] = self.out.now()
 
     def _tool_finished(self, event: e.ToolFinished) -> None:
-        self._voice(event).settle()
+        self._stream_of(event).flush()
         if event.outcome == "denied":
             self.deny(event.call, event.name)
-            if event.call not in self.asked and self.pen.newer:
-                self._denied_unasked(event)
+            if event.call not in self.asked_calls and self.out.newer:
+                self._write_denied(event)
         ok = event.outcome == "ok"
-        block = shapes.ToolResultBlock(event.call, _content(event, asked=event.call in self.asked), not ok)
+        block = shapes.ToolResultBlock(
+            event.call, _content(event, host_was_asked=event.call in self.asked_calls), not ok
+        )
         failed = UNSET if ok else f"Error: {event.output[:2000]}"
-        told = event.metadata if event.metadata is not None else failed
+        details = event.metadata if event.metadata is not None else failed
         frame = shapes.User(
             message=shapes.Words([block]),
-            parent_tool_use_id=self._voice(event).parent,
-            timestamp=self.pen.timestamp(),
-            tool_use_result=UNSET if event.agent else told,
-            tool_result_meta=[_meta(event, asked=event.call in self.asked)],
-            **self._said(),
-            **self._voice(event).marks,
+            parent_tool_use_id=self._stream_of(event).parent,
+            timestamp=self.out.timestamp(),
+            tool_use_result=UNSET if event.agent else details,
+            tool_result_meta=[_meta(event, host_was_asked=event.call in self.asked_calls)],
+            **self.out.envelope(),
+            **self._stream_of(event).marks,
         )
-        self.pen.tool_result(frame, block, _whole(event))
-        self._forget(event.call)
+        self.out.tool_result(frame, block, _whole(event))
+        self._forget_call(event.call)
 
-    def _forget(self, call: str) -> None:
+    def _forget_call(self, call: str) -> None:
         self._calls.pop(call, None)
         self._started.pop(call, None)
-        self.asked.discard(call)
+        self.asked_calls.discard(call)
 
     def deny(self, call: str, name: str) -> None:
         """To be listed in the result."""
@@ -204,8 +299,8 @@ class EventWriter(Scribe):
             args = called.args if called else {}
             self.turn.denials[call] = shapes.Denial(name or (called.name if called else ""), call, args)
 
-    def _denied_unasked(self, event: e.ToolFinished) -> None:
-        self.pen.say(
+    def _write_denied(self, event: e.ToolFinished) -> None:
+        self.out.write(
             notices.PermissionDenied(
                 subtype="permission_denied",
                 tool_name=event.name,
@@ -213,36 +308,36 @@ class EventWriter(Scribe):
                 message=event.output,
                 agent_id=event.agent,
                 decision_reason=event.reason,
-                **self._said(),
+                **self.out.envelope(),
             )
         )
 
     def _alive(self, event: e.Alive) -> None:
         if not event.call:
-            self.pen.say(shapes.KeepAlive())
+            self.out.write(shapes.KeepAlive())
             return
-        since = self.pen.now() - self._started.get(event.call, self.pen.now())
-        parent = self._voice(event).parent
-        self.pen.say(
+        since = self.out.now() - self._started.get(event.call, self.out.now())
+        parent = self._stream_of(event).parent
+        self.out.write(
             notices.ToolProgress(
                 tool_use_id=event.call,
                 tool_name=event.name,
                 parent_tool_use_id=parent,
                 elapsed_time_seconds=since / 1000,
-                **self._said(),
+                **self.out.envelope(),
             )
         )
 
-    def settle(self, event: e.Event) -> None:
+    def flush(self, event: e.Event) -> None:
         """What was said before it goes before it."""
         if not event.agent:
-            self._open()
-        self._voice(event).settle()
+            self._open_turn()
+        self._stream_of(event).flush()
 
     # Agents.
 
     def _agent_started(self, event: e.AgentStarted) -> None:
-        self._open()
+        self._open_turn()
         called = self._calls.get(event.call)
         self.tasks.start(event, str(called.args.get("subagent_type") or "") if called else "")
 
@@ -252,10 +347,151 @@ class EventWriter(Scribe):
     def _agent_ended(self, event: e.AgentEnded) -> None:
         self.tasks.end(event)
 
+    # The connection and its settings.
 
-def _content(event: e.ToolFinished, *, asked: bool) -> str | list[shapes.TextBlock | shapes.ImageBlock]:
+    def _ready(self, event: e.Ready) -> None:
+        self.info.ready(event)
+        self.main.model = self.info.model
+        self.out.session = event.session or self.out.session
+
+    def _setting_changed(self, event: e.SettingChanged) -> None:
+        key, value = event.key, event.value
+        if key == "session" and isinstance(value, str):
+            self._switch_session(value)
+        new = key == "mode" and value != self.info.mode
+        self.info.learn(key, value)
+        self.main.model = self.info.model
+        if new and not self.mode_waits:
+            self.write_mode()
+        if key == "commands" and self.cost.results:
+            commands = commands_of(self.info.commands)
+            self.out.write(
+                notices.CommandsChanged(subtype="commands_changed", commands=commands, **self.out.envelope())
+            )
+
+    def _switch_session(self, session: str) -> None:
+        """Into another conversation: told in the old one, once something has been said there."""
+        if self.out.session and session != self.out.session and self.cost.results:
+            self.out.write(
+                notices.ConversationReset(new_conversation_id=session, trigger="clear", **self.out.envelope())
+            )
+        self.out.session = session
+
+    def write_mode(self) -> None:
+        self.mode_waits = False
+        self.out.write(
+            notices.Status(subtype="status", status=None, permissionMode=self.info.wire_mode, **self.out.envelope())
+        )
+
+    def _server_changed(self, event: e.ServerChanged) -> None:
+        self.info.server(event)
+
+    def write_state(self, state: str) -> None:
+        if self._states and self.out.newer and state != self._state:
+            self._state = state
+            hidden = self._states == "hidden"
+            frame = notices.SessionState(
+                subtype="session_state_changed", state=state, sdk_host_only=hidden, **self.out.envelope()
+            )
+            self.out.write(frame)
+
+    def _settled(self, event: e.Settled) -> None:
+        self.write_state("idle")
+
+    # What happens around a turn.
+
+    def _compaction_started(self, event: e.CompactionStarted) -> None:
+        if not event.agent:
+            self._trigger = "manual" if event.reason == "manual" else "auto"
+            self.out.write(notices.Status(subtype="status", status="compacting", **self.out.envelope()))
+
+    def _compaction_ended(self, event: e.CompactionEnded) -> None:
+        if event.agent:
+            return
+        outcome = "success" if event.ok else "failed"
+        self.out.write(
+            notices.Status(
+                subtype="status", status=None, compact_result=outcome, compact_error=event.error, **self.out.envelope()
+            )
+        )
+        if event.ok:
+            if turn := self._open_turn():
+                turn.compacted = True
+            segment = {"preserved_segment": {"head_uuid": event.kept}} if event.kept else {}
+            counted = {"trigger": self._trigger, "pre_tokens": event.before, "post_tokens": event.after, **segment}
+            self.out.write(
+                notices.CompactBoundary(subtype="compact_boundary", compact_metadata=counted, **self.out.envelope())
+            )
+            self._write_user(event.summary, synthetic=True)
+
+    def _retry_started(self, event: e.RetryStarted) -> None:
+        self._open_turn()
+        self.out.write(
+            notices.ApiRetry(
+                subtype="api_retry",
+                attempt=event.attempt,
+                max_retries=event.most,
+                retry_delay_ms=event.delay_ms,
+                error_status=None,
+                error=event.error,
+                **self.out.envelope(),
+            )
+        )
+
+    def _context_used(self, event: e.ContextUsed) -> None:
+        if not event.agent:
+            self.info.window = event.size
+
+    def _cost_changed(self, event: e.CostChanged) -> None:
+        self.cost.update(event, self.info.window)
+
+    def _budget_exceeded(self, event: e.BudgetExceeded) -> None:
+        self.cost.budget = event
+
+    def _failed(self, event: e.Failed) -> None:
+        if event.failure.code == "session_writes_lost":
+            lost = notices.SessionWritesLost(
+                subtype="session_writes_lost", message=event.failure.message, **self.out.envelope()
+            )
+            self.out.write(lost)
+        elif event.failure.code == "start":  # the conversation could not be begun, so this is the end of it
+            turn = Turn("", [], self.out.now())
+            self.out.write(result(e.TurnEnded("error", failure=event.failure), turn, self.cost, self.out, "", 0))
+        else:
+            self.out.inform(event.failure.message, "warning")
+
+    def _display(self, event: e.Display) -> None:
+        if event.method == "prompt_suggestion":
+            suggestion = str(event.params.get("suggestion", ""))
+            self.out.write(notices.PromptSuggestion(suggestion=suggestion, **self.out.envelope()))
+        elif event.method in ("notification", "notify"):
+            text = str(event.params.get("text") or event.params.get("message") or "")
+            frame = notices.Notification(subtype="notification", text=text, params=event.params, **self.out.envelope())
+            self.out.write(frame)
+        else:
+            self.out.lost[f"Display {event.method}"] += 1
+
+    def _notice(self, event: e.Notice) -> None:
+        if self.turn and event.turn == self.turn.id and self.turn.local and not event.agent:
+            self.turn.answers.append(event.text)
+        else:
+            self.out.inform(event.text, event.level)
+
+    def _extra(self, event: e.Extra) -> None:
+        if event.kind == "structured_output":
+            if self.turn:
+                self.turn.structured = event.data.get("value")
+            return
+        frame = extra(event, self.out.envelope(), hooks=self._hook_events)
+        if frame is None:
+            self.out.lost[f"Extra {event.kind}"] += 1
+        else:
+            self.out.write(frame)
+
+
+def _content(event: e.ToolFinished, *, host_was_asked: bool) -> str | list[shapes.TextBlock | shapes.ImageBlock]:
     """Blocks only where theirs are. A host that has denied a call hears its own words."""
-    if event.outcome == "denied" and asked and event.reason:
+    if event.outcome == "denied" and host_was_asked and event.reason:
         return event.reason
     if not event.images and (event.outcome != "ok" or not event.name.startswith(("mcp__", "Agent"))):
         return event.output
@@ -264,12 +500,14 @@ def _content(event: e.ToolFinished, *, asked: bool) -> str | list[shapes.TextBlo
     return [*text, *map(shapes.ImageBlock, sources)]
 
 
-def _meta(event: e.ToolFinished, *, asked: bool) -> shapes.ResultMeta:
-    told = {"outcome": event.outcome, "tool_name": event.name, "reason": event.reason}
+def _meta(event: e.ToolFinished, *, host_was_asked: bool) -> shapes.ResultMeta:
+    fields = {"outcome": event.outcome, "tool_name": event.name, "reason": event.reason}
     if event.outcome == "denied":
-        decision = shapes.Decision("reject", "user_reject" if asked else "config")
-        return shapes.ResultMeta(event.call, decision, "permission-rule", **told)
-    return shapes.ResultMeta(event.call, shapes.Decision("accept", "user_temporary") if asked else None, **told)
+        decision = shapes.Decision("reject", "user_reject" if host_was_asked else "config")
+        return shapes.ResultMeta(event.call, decision, "permission-rule", **fields)
+    return shapes.ResultMeta(
+        event.call, shapes.Decision("accept", "user_temporary") if host_was_asked else None, **fields
+    )
 
 
 def _whole(event: e.ToolFinished) -> str:
@@ -278,7 +516,7 @@ def _whole(event: e.ToolFinished) -> str:
     return str((event.metadata or {}).get("path") or (named.group() if named else ""))
 
 
-_WORDS: dict[type[e.Event], Callable[[EventWriter, Any], None]] = {
+_HANDLERS: dict[type[e.Event], Callable[[EventWriter, Any], None]] = {
     e.Ready: EventWriter._ready,
     e.SettingChanged: EventWriter._setting_changed,
     e.ServerChanged: EventWriter._server_changed,
@@ -292,7 +530,7 @@ _WORDS: dict[type[e.Event], Callable[[EventWriter, Any], None]] = {
     e.ArgsDelta: EventWriter._delta,
     e.BlockEnded: EventWriter._block_ended,
     e.ReplyEnded: EventWriter._reply_ended,
-    e.StepEnded: EventWriter._rebuilt,
+    e.StepEnded: EventWriter._ignore,
     e.TurnEnded: EventWriter._turn_ended,
     e.ToolCalled: EventWriter._tool_called,
     e.ToolStarted: EventWriter._tool_started,
@@ -301,7 +539,7 @@ _WORDS: dict[type[e.Event], Callable[[EventWriter, Any], None]] = {
     e.AgentProgress: EventWriter._agent_progress,
     e.AgentEnded: EventWriter._agent_ended,
     e.RetryStarted: EventWriter._retry_started,
-    e.RetryEnded: EventWriter._rebuilt,
+    e.RetryEnded: EventWriter._ignore,
     e.CompactionStarted: EventWriter._compaction_started,
     e.CompactionEnded: EventWriter._compaction_ended,
     e.ContextUsed: EventWriter._context_used,

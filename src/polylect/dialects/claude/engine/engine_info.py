@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from polylect import __version__
-from polylect.dialects.claude.engine.line_writer import Pen
+from polylect.dialects.claude.engine.line_writer import LineWriter
 from polylect.dialects.claude.frames import turn as shapes
 from polylect.dialects.claude.versions import CAPABILITIES, WIRE_MODES
 from polylect.vocab.answers import CommandCard, ModelCard
@@ -14,7 +14,7 @@ from polylect.vocab.events import Ready, ServerChanged
 _STATUS = {"ready": "connected", "failed": "failed"}
 
 
-class Known:
+class EngineInfo:
     def __init__(self, *, cwd: str, model: str, mode: str, key_source: str) -> None:
         self.cwd = cwd
         self.model = self.first_model = model
@@ -62,24 +62,24 @@ class Known:
         else:
             self.servers[event.name] = _STATUS[event.status]
 
-    def init(self, pen: Pen, uuids: list[str]) -> shapes.Init:
+    def init(self, out: LineWriter, uuids: list[str]) -> shapes.Init:
         return shapes.Init(
             subtype="init",
             cwd=self.cwd,
-            session_id=pen.session,
-            uuid=pen.id(),
+            session_id=out.session,
+            uuid=out.new_id(),
             tools=["Task" if name == "Agent" else name for name in self.tools],  # its older name, only here
             mcp_servers=[shapes.ServerState(name, status) for name, status in self.servers.items()],
             model=self.model,
             permissionMode=self.wire_mode,
             slash_commands=[card.name for card in self.commands],
             apiKeySource=self.key_source,
-            claude_code_version=pen.version,
+            claude_code_version=out.version,
             output_style="default",
             agents=self.agents,
             skills=self.skills,
             plugins=[],
-            capabilities=list(CAPABILITIES) if pen.newer else msgspec.UNSET,
+            capabilities=list(CAPABILITIES) if out.newer else msgspec.UNSET,
             effort=self.effort,
             fast_mode_state="off",
             analytics_disabled=True,
@@ -87,23 +87,23 @@ class Known:
             engine=shapes.Engine("polylect", __version__),
         )
 
-    def greeting(self, pen: Pen, models: Any, *, pid: int, busy: bool) -> dict[str, Any]:
+    def greeting(self, out: LineWriter, models: Any, *, pid: int, busy: bool) -> dict[str, Any]:
         """The answer to `initialize`."""
-        told = {
+        fields = {
             "commands": commands_of(self.commands),
             "agents": [{"name": name, "description": self._described.get(name, "")} for name in self.agents],
             "output_style": "default",
             "available_output_styles": ["default"],
             "models": models_of(models),
             "account": {"apiKeySource": self.key_source},
-            "claude_code_version": pen.version,
+            "claude_code_version": out.version,
             "current_permission_mode": self.wire_mode,
             "hook_on_failure_supported": True,
             "fast_mode_state": "off",
             "session_state": "running" if busy else "idle",
             "engine": shapes.Engine("polylect", __version__),
         }
-        return told | ({"capabilities": list(CAPABILITIES)} if pen.newer else {}) | ({"pid": pid} if pid else {})
+        return fields | ({"capabilities": list(CAPABILITIES)} if out.newer else {}) | ({"pid": pid} if pid else {})
 
 
 def commands_of(cards: list[CommandCard]) -> list[dict[str, Any]]:

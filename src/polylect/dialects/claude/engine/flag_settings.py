@@ -14,17 +14,17 @@ _GUARDS = ("hooks", "sandbox")
 T = TypeVar("T")
 
 
-def commands_of(found: dict[str, Any]) -> list[Command]:
+def commands_of(flags: dict[str, Any]) -> list[Command]:
     """Raises ValueError, which names what is not taken: then nothing is."""
-    rights = _one(found, "permissions", dict) or {}
-    if other := [*(name for name in found if name in _GUARDS), *(name for name in rights if name not in _RIGHTS)]:
+    rights = _one(flags, "permissions", dict) or {}
+    if other := [*(name for name in flags if name in _GUARDS), *(name for name in rights if name not in _RIGHTS)]:
         raise ValueError(f"these settings cannot be changed here: {', '.join(other)[:200]}")
     mode = _one(rights, "defaultMode", str)
     if mode and mode not in OUR_MODES:
         raise ValueError(f"defaultMode: there is no mode {mode[:80]!r}; modes are {', '.join(OUR_MODES)}")
-    told = {"model": _one(found, "model", str), "effort": _one(found, "effortLevel", str)}
-    told["mode"] = OUR_MODES[mode] if mode else None
-    settings: dict[str, Any] = {name: value for name, value in told.items() if value}
+    values = {"model": _one(flags, "model", str), "effort": _one(flags, "effortLevel", str)}
+    values["mode"] = OUR_MODES[mode] if mode else None
+    settings: dict[str, Any] = {name: value for name, value in values.items() if value}
     rules = {effect: texts for effect in _EFFECTS if (texts := _texts(rights, effect)) is not None}
     if rules:
         settings["rules"] = rules
@@ -34,15 +34,15 @@ def commands_of(found: dict[str, Any]) -> list[Command]:
     return [*([Configure(settings)] if settings else []), *(Grant(rule=Rule("path", folder)) for folder in folders)]
 
 
-def _one(found: dict[str, Any], name: str, kind: type[T]) -> T | None:
-    value = found.get(name)
+def _one(flags: dict[str, Any], name: str, kind: type[T]) -> T | None:
+    value = flags.get(name)
     if value is not None and not isinstance(value, kind):
         raise ValueError(f"{name}: {value!r:.80} is not of the kind {kind.__name__}")
     return value
 
 
-def _texts(found: dict[str, Any], name: str) -> list[str] | None:
-    texts = _one(found, name, list)
+def _texts(flags: dict[str, Any], name: str) -> list[str] | None:
+    texts = _one(flags, name, list)
     if texts and not all(isinstance(text, str) for text in texts):
         raise ValueError(f"{name}: expected a list of strings")
     return texts

@@ -17,16 +17,16 @@ def offers_of(request: control.Initialize) -> dict[str, Any]:
 
 
 def settings_of(request: control.Initialize) -> dict[str, Any]:
-    found = {ours: getattr(request, theirs) for theirs, ours in _SETTINGS.items()}
+    settings = {ours: getattr(request, theirs) for theirs, ours in _SETTINGS.items()}
     prompt = request.systemPrompt
-    found["system_prompt"] = "\n\n".join(filter(None, prompt)) if isinstance(prompt, list) else prompt
-    return {name: value for name, value in found.items() if value}
+    settings["system_prompt"] = "\n\n".join(filter(None, prompt)) if isinstance(prompt, list) else prompt
+    return {name: value for name, value in settings.items() if value}
 
 
 def _hook(matcher: control.HookMatcher) -> dict[str, Any]:
-    told: dict[str, Any] = {"matcher": matcher.matcher, "ids": matcher.hookCallbackIds}
+    hook: dict[str, Any] = {"matcher": matcher.matcher, "ids": matcher.hookCallbackIds}
     if matcher.timeout:
-        told["timeout"] = matcher.timeout
+        hook["timeout"] = matcher.timeout
     if matcher.onFailure:
-        told["on_failure"] = matcher.onFailure
-    return told
+        hook["on_failure"] = matcher.onFailure
+    return hook

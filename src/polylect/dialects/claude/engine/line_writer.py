@@ -23,29 +23,29 @@ PIECE = 160 * 1024
 """Characters of a text that fit into any line, however they are escaped."""
 
 
-class Pen:
+class LineWriter:
     def __init__(self, env: Env, version: str, *, session: str, output: Output, line_id: LineId | None = None) -> None:
         self._env = env
         self._line_id = line_id
         self._output = output
-        self._out: list[bytes] = []
+        self._lines: list[bytes] = []
         self.newer = NEWER[version]
         self.version = version
         self.session = session
         self.lost: Counter[str] = Counter()
         """What this wire has no word for, by the name of the event."""
 
-    def take(self) -> bytes:
+    def data_to_send(self) -> bytes:
         """The bytes written since the last time."""
-        data = b"".join(self._out)
-        self._out.clear()
+        data = b"".join(self._lines)
+        self._lines.clear()
         return data
 
-    def id(self) -> str:
+    def new_id(self) -> str:
         return self._env.new_id()
 
     def line_id(self, turn: str, number: int, words: str) -> str:
-        return self._line_id(turn, number, words) if self._line_id else self.id()
+        return self._line_id(turn, number, words) if self._line_id else self.new_id()
 
     def now(self) -> int:
         return self._env.now()
@@ -55,33 +55,33 @@ class Pen:
         return whole.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
     def envelope(self) -> shapes.Envelope:
-        return {"session_id": self.session, "uuid": self.id()}
+        return {"session_id": self.session, "uuid": self.new_id()}
 
-    def say(self, frame: shapes.Frame | dict[str, Any]) -> bytes:
+    def write(self, frame: shapes.Frame | dict[str, Any]) -> bytes:
         """The line that was written."""
         line = line_limit.line(frame, MAX_FRAME)
         if self._output == "stream-json":
-            self._out.append(line)
+            self._lines.append(line)
         elif isinstance(frame, shapes.Result):  # read whole, so it may be as long as it is
-            self._out.append(jsonl.dump(frame) if self._output == "json" else _words(frame))
+            self._lines.append(jsonl.dump(frame) if self._output == "json" else _words(frame))
         return line
 
-    def put(self, line: bytes) -> None:
+    def write_line(self, line: bytes) -> None:
         """A line that is known to be short enough, in a conversation in which all is told."""
-        self._out.append(line)
+        self._lines.append(line)
 
     def fits(self, frame: shapes.Frame) -> bool:
         return len(jsonl.dump(frame)) <= MAX_FRAME
 
     def inform(self, text: str, level: Level = "info") -> None:
-        self.say(notices.Informational(subtype="informational", content=text, level=level, **self.envelope()))
+        self.write(notices.Informational(subtype="informational", content=text, level=level, **self.envelope()))
 
     def tool_result(self, frame: shapes.User, block: shapes.ToolResultBlock, path: str) -> None:
         """Long output is cut in the middle; whoever wants the whole is told where it is."""
         if not self.fits(frame):
             cut = replace(block, content=_cut(block.content, path))
             frame = replace(frame, message=shapes.Words([cut]), tool_use_result=UNSET)
-        self.say(frame)
+        self.write(frame)
 
 
 def _words(frame: shapes.Result) -> bytes:

@@ -4,24 +4,24 @@ from typing import Any
 
 from msgspec import Struct
 
-from polylect.dialects.claude.engine.line_writer import Pen
+from polylect.dialects.claude.engine.line_writer import LineWriter
 from polylect.dialects.claude.frames import notices
 from polylect.dialects.claude.frames import turn as shapes
 from polylect.vocab.commands import Prompt
 from polylect.vocab.content import Attachment, Document, File, Image, Link
 
 
-class _Sent(Struct):
+class _SentPrompt(Struct):
     content: Any
     uuid: str = ""
     replayed: bool = False
 
 
 class Prompts:
-    def __init__(self, pen: Pen, *, replay: bool) -> None:
-        self._pen = pen
+    def __init__(self, out: LineWriter, *, replay: bool) -> None:
+        self._out = out
         self._replay = replay
-        self._sent: dict[str, _Sent] = {}
+        self._sent: dict[str, _SentPrompt] = {}
         """By turn, until it has ended."""
         self._refs: dict[str, str] = {}
         self._seen: set[str] = set()
@@ -31,11 +31,11 @@ class Prompts:
         """Those that came before the greeting was answered: they may use what it offered."""
         self.queued: tuple[str, ...] = ()
         """Turns that wait for another one, as the engine tells."""
-        self._taken_back: set[str] = set()
+        self._withdrawn: set[str] = set()
 
     # In.
 
-    def take(self, frame: dict[str, Any]) -> list[Prompt]:
+    def read(self, frame: dict[str, Any]) -> list[Prompt]:
         """Raises ValueError if it is no prompt. One that was sent before is acknowledged and not run again."""
         message = frame.get("message")
         if not isinstance(message, dict) or message.get("role") != "user":
@@ -46,11 +46,11 @@ class Prompts:
         if not isinstance(uuid, str):
             raise ValueError("uuid: expected a string")
         if uuid in self._seen:
-            self._again(uuid, message["content"])
+            self._write_repeated(uuid, message["content"])
             return []
         self._seen |= {uuid} - {""}
-        turn, ref = uuid or self._pen.id(), self._pen.id()
-        self._sent[turn] = _Sent(message["content"], uuid)
+        turn, ref = uuid or self._out.new_id(), self._out.new_id()
+        self._sent[turn] = _SentPrompt(message["content"], uuid)
         self._refs[ref] = turn
         return [
             Prompt(
@@ -71,7 +71,7 @@ class Prompts:
     def accepted(self, turn: str, *, busy: bool) -> None:
         uuid = self._sent[turn].uuid if turn in self._sent else ""
         if busy or self.waiting:
-            self._tell(uuid, "queued")
+            self._write_lifecycle(uuid, "queued")
         self.waiting[turn] = uuid
 
     # Out.
@@ -84,8 +84,8 @@ class Prompts:
     def started(self, turn: str, *, unasked: bool) -> list[str]:
         self.waiting.pop(turn, None)
         if turn not in self._sent:
-            self._sent[turn] = _Sent(None, "" if unasked else turn, replayed=True)
-        self._tell(self._sent[turn].uuid, "started")
+            self._sent[turn] = _SentPrompt(None, "" if unasked else turn, replayed=True)
+        self._write_lifecycle(self._sent[turn].uuid, "started")
         return self.uuids(turn)
 
     def replay(self, turn: str) -> None:
@@ -93,12 +93,12 @@ class Prompts:
         sent = self._sent.get(turn)
         if sent and not sent.replayed and self._replay:
             sent.replayed = True
-            self._echo(sent.uuid or turn, sent.content)  # the name by which files can be set back to it
+            self._write_replay(sent.uuid or turn, sent.content)  # the name by which files can be set back to it
 
     def ended(self, turn: str, how: str = "completed") -> None:
         self.waiting.pop(turn, None)
         sent = self._sent.pop(turn, None)
-        self._tell(sent.uuid if sent else "", how)
+        self._write_lifecycle(sent.uuid if sent else "", how)
 
     # Taken back by the host.
 
@@ -108,12 +108,12 @@ class Prompts:
         turns = (*(prompt.turn for prompt in self.held), *self.queued)
         return [sent.uuid for turn in turns if (sent := self._sent.get(turn)) and sent.uuid]
 
-    def take_back(self, uuid: str = "") -> list[str]:
+    def withdraw(self, uuid: str = "") -> list[str]:
         """One, or all. Of those that the engine has, it will say that they have ended."""
         taken = [one for one in self.queue if uuid in ("", one)]
         unsent = [prompt for prompt in self.held if not uuid or prompt.turn == uuid]
         self.held = [prompt for prompt in self.held if prompt not in unsent]
-        self._taken_back |= {turn for turn in self.queued if uuid in ("", turn)}
+        self._withdrawn |= {turn for turn in self.queued if uuid in ("", turn)}
         for prompt in unsent:
             self._refs.pop(prompt.ref, None)
             self.ended(prompt.turn, "cancelled")
@@ -121,34 +121,34 @@ class Prompts:
 
     def cancelled(self, turn: str) -> bool:
         """Whether the host has taken it back and need not hear more. There is no word for one without a uuid."""
-        told = turn in self._taken_back and self._pen.newer and bool(self.uuids(turn))
-        self._taken_back.discard(turn)
-        if told:
+        withdrawn = turn in self._withdrawn and self._out.newer and bool(self.uuids(turn))
+        self._withdrawn.discard(turn)
+        if withdrawn:
             self.ended(turn, "cancelled")
-        return told
+        return withdrawn
 
-    def _again(self, uuid: str, content: Any) -> None:
+    def _write_repeated(self, uuid: str, content: Any) -> None:
         if self._replay:
-            self._echo(uuid, content)
-        self._tell(uuid, "completed")
+            self._write_replay(uuid, content)
+        self._write_lifecycle(uuid, "completed")
 
-    def _echo(self, uuid: str, content: Any) -> None:
+    def _write_replay(self, uuid: str, content: Any) -> None:
         """As it was sent: a string stays a string."""
-        self._pen.say(
+        self._out.write(
             shapes.User(
                 message=shapes.Words(content),
                 parent_tool_use_id=None,
-                timestamp=self._pen.timestamp(),
+                timestamp=self._out.timestamp(),
                 isReplay=True,
-                session_id=self._pen.session,
+                session_id=self._out.session,
                 uuid=uuid,
             )
         )
 
-    def _tell(self, uuid: str, state: str) -> None:
-        if uuid and self._pen.newer:
-            session, own = self._pen.session, self._pen.id()
-            self._pen.say(notices.CommandLifecycle(command_uuid=uuid, state=state, session_id=session, uuid=own))
+    def _write_lifecycle(self, uuid: str, state: str) -> None:
+        if uuid and self._out.newer:
+            session, own = self._out.session, self._out.new_id()
+            self._out.write(notices.CommandLifecycle(command_uuid=uuid, state=state, session_id=session, uuid=own))
 
 
 # Content.
@@ -170,8 +170,8 @@ def _read(content: Any) -> tuple[str, list[Attachment]]:
                     attachments.append(_image(source))
                 case {"type": "document", "source": dict(source)}:
                     attachments.append(_document(source, block.get("title")))
-                case {"type": "tool_result", "content": found}:
-                    texts.append(_read(found)[0])
+                case {"type": "tool_result", "content": inner}:
+                    texts.append(_read(inner)[0])
                 case _:
                     raise ValueError("expected a block of type text, image, document or tool_result")
         except (KeyError, TypeError) as error:
@@ -198,8 +198,8 @@ def _document(source: dict[str, Any], title: Any) -> Attachment:
             return Document(name, str(source["media_type"]), data=str(source["data"]))
 
 
-def _files(found: Any) -> list[str]:
+def _files(attachments: Any) -> list[str]:
     """Files that are only named. No host but ours does that."""
-    rows = found if isinstance(found, list) else []
+    rows = attachments if isinstance(attachments, list) else []
     paths = [row.get("path") if isinstance(row, dict) else row for row in rows]
     return [path for path in paths if isinstance(path, str)]

@@ -23,16 +23,16 @@ def as_input(ask: Ask) -> dict[str, Any]:
     return {"questions": [question]}
 
 
-def answered(ask: Ask, found: dict[str, Any] | None) -> Answer:
+def answered(ask: Ask, new_input: dict[str, Any] | None) -> Answer:
     """From `updatedInput.answers`: the label that was chosen, several with a comma between, or own words."""
-    answers = (found or {}).get("answers")
-    given = answers.get(ask.title, next(iter(answers.values()), "")) if isinstance(answers, dict) else ""
-    words = [str(one) for one in given] if isinstance(given, list) else [str(given or ask.default)]
+    answers = (new_input or {}).get("answers")
+    answer = answers.get(ask.title, next(iter(answers.values()), "")) if isinstance(answers, dict) else ""
+    words = [str(one) for one in answer] if isinstance(answer, list) else [str(answer or ask.default)]
     if ask.kind == "confirm":
         yes = words[0].lower() not in ("no", "false")
         return Answer(ask.ask, "allow" if yes else "deny", value=yes)
     ids = {option.label: option.id for option in ask.options}
-    if ask.multiple and not isinstance(given, list) and words[0] not in ids:
+    if ask.multiple and not isinstance(answer, list) and words[0] not in ids:
         words = words[0].split(", ")
     chosen = [ids.get(word, word) for word in words]
     return Answer(ask.ask, "allow", value=chosen if ask.multiple else chosen[0])
@@ -60,9 +60,9 @@ def _schema(ask: Ask) -> dict[str, Any]:
     return {"type": "object", "properties": {_FIELD: field}, "required": [_FIELD]}
 
 
-def elicited(ask: Ask, found: dict[str, Any]) -> Answer:
-    content = found.get("content")
-    match found.get("action"):
+def elicited(ask: Ask, payload: dict[str, Any]) -> Answer:
+    content = payload.get("content")
+    match payload.get("action"):
         case "accept" if ask.kind in ("form", "url"):
             return Answer(ask.ask, "allow", value=content)
         case "accept":
@@ -70,6 +70,6 @@ def elicited(ask: Ask, found: dict[str, Any]) -> Answer:
             refused = ask.kind == "confirm" and value is False
             return Answer(ask.ask, "deny" if refused else "allow", value=value)
         case "decline":
-            return Answer(ask.ask, "deny", reason=str(found.get("message") or ""))
+            return Answer(ask.ask, "deny", reason=str(payload.get("message") or ""))
         case _:
             return Answer(ask.ask, "cancelled")

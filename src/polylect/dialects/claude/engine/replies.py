@@ -18,9 +18,9 @@ def _servers(data: Any, writer: EventWriter) -> dict[str, Any]:
 
 
 def _server(card: ServerCard) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": card.name, "status": card.status, "tools": [{"name": name} for name in card.tools]}
-    told |= {"transport": card.transport} if card.transport else {}
-    return told | ({"error": card.error} if card.error else {})
+    row: dict[str, Any] = {"name": card.name, "status": card.status, "tools": [{"name": name} for name in card.tools]}
+    row |= {"transport": card.transport} if card.transport else {}
+    return row | ({"error": card.error} if card.error else {})
 
 
 def _context(data: Any, writer: EventWriter) -> dict[str, Any]:
@@ -35,15 +35,15 @@ def _context(data: Any, writer: EventWriter) -> dict[str, Any]:
         "maxTokens": report.size,
         "rawMaxTokens": report.size,
         "percentage": round(100 * report.used / report.size) if report.size else 0,
-        "model": writer.known.model,
+        "model": writer.info.model,
     }
 
 
 def _settings(data: Any, writer: EventWriter) -> dict[str, Any]:
     state = data if isinstance(data, State) else State()
-    model, mode = state.model or writer.known.model, writer.known.wire_mode
+    model, mode = state.model or writer.info.model, writer.info.wire_mode
     effective = {**msgspec.to_builtins(state.settings), "model": model, "permissions": {"defaultMode": mode}}
-    return {"effective": effective, "sources": [], "applied": {"model": model, "effort": writer.known.effort or None}}
+    return {"effective": effective, "sources": [], "applied": {"model": model, "effort": writer.info.effort or None}}
 
 
 def _cost(data: Any, writer: EventWriter) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def _cost(data: Any, writer: EventWriter) -> dict[str, Any]:
 
 def _usage(data: Any, writer: EventWriter) -> dict[str, Any]:
     ledger = data if isinstance(data, Ledger) else Ledger()
-    used = {"total_cost_usd": ledger.total.cost or 0.0, "model_usage": writer.books.models}
+    used = {"total_cost_usd": ledger.total.cost or 0.0, "model_usage": writer.cost.models}
     return {"session": used, "rate_limits": None}
 
 
@@ -76,18 +76,18 @@ def _rules(data: Any, writer: EventWriter) -> dict[str, Any]:
 
 
 def _version(data: Any, writer: EventWriter) -> dict[str, Any]:
-    return {"version": writer.pen.version, "engine": str(data)}
+    return {"version": writer.out.version, "engine": str(data)}
 
 
 def _as_it_is(data: Any, writer: EventWriter) -> dict[str, Any]:
-    told = msgspec.to_builtins(data)
-    return told if isinstance(told, dict) else {"value": told}
+    value = msgspec.to_builtins(data)
+    return value if isinstance(value, dict) else {"value": value}
 
 
 def rewound(data: Any) -> dict[str, Any]:
-    told = data if isinstance(data, Rewound) else Rewound()
-    counts = {"insertions": told.insertions, "deletions": told.deletions}
-    return {"canRewind": True, "filesChanged": list(told.files), **counts}
+    result = data if isinstance(data, Rewound) else Rewound()
+    counts = {"insertions": result.insertions, "deletions": result.deletions}
+    return {"canRewind": True, "filesChanged": list(result.files), **counts}
 
 
 QUERIES: dict[type[control.Request], Callable[[Any, EventWriter], dict[str, Any]]] = {

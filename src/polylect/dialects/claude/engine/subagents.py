@@ -4,8 +4,8 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
-from polylect.dialects.claude.engine.block_stream import Voice
-from polylect.dialects.claude.engine.line_writer import Pen
+from polylect.dialects.claude.engine.block_stream import BlockStream
+from polylect.dialects.claude.engine.line_writer import LineWriter
 from polylect.dialects.claude.frames import notices
 from polylect.dialects.claude.frames import turn as shapes
 from polylect.vocab.content import Usage
@@ -21,9 +21,9 @@ class Task(Struct):
     depth: int
     background: bool
     at: int
-    voice: Voice
+    stream: BlockStream
     calls: int = 0
-    told: tuple[str, int] = ("", 0)
+    last_progress: tuple[str, int] = ("", 0)
     """The last progress that was."""
     tokens: int = 0
     last_tool: str = ""
@@ -31,8 +31,8 @@ class Task(Struct):
 
 
 class Tasks:
-    def __init__(self, pen: Pen) -> None:
-        self._pen = pen
+    def __init__(self, out: LineWriter) -> None:
+        self._out = out
         self._running: dict[str, Task] = {}
         self.forward = False
         """Whether the words of agents are shown that the turn waits for. Those of others always are."""
@@ -40,16 +40,16 @@ class Tasks:
     def get(self, agent: str) -> Task | None:
         return self._running.get(agent)
 
-    def voice(self, agent: str) -> Voice:
+    def stream(self, agent: str) -> BlockStream:
         """Of an agent that nobody has introduced, too."""
         if agent not in self._running:
             self._running[agent] = self._new(AgentStarted(agent=agent), "")
-        return self._running[agent].voice
+        return self._running[agent].stream
 
     def start(self, event: AgentStarted, kind: str) -> None:
         """`kind` is the named agent that it is, if any."""
         task = self._running[event.agent] = self._new(event, kind)
-        self._pen.say(
+        self._out.write(
             notices.TaskStarted(
                 subtype="task_started",
                 task_id=task.id,
@@ -58,35 +58,35 @@ class Tasks:
                 task_type="local_agent",
                 subagent_type=task.kind,
                 prompt=event.task,
-                is_backgrounded=event.background if self._pen.newer or event.background else UNSET,
+                is_backgrounded=event.background if self._out.newer or event.background else UNSET,
                 spawn_depth=task.depth,
                 parent_task_id=event.parent,
-                **self._said(),
+                **self._out.envelope(),
             )
         )
 
     def progress(self, event: AgentProgress) -> None:
         task = self._running.get(event.agent)
         used = {"total_tokens": event.usage.tokens, "tool_uses": event.calls, "duration_ms": self._took(task)}
-        told = (event.text, event.calls)
-        if task is None or task.told != told:
+        last = (event.text, event.calls)
+        if task is None or task.last_progress != last:
             self._progress(event.agent, event.text, used)
         if task:
-            task.told = told
+            task.last_progress = last
 
     def called(self, event: ToolCalled) -> None:
         """What an agent calls is its progress, if that was not told already."""
         if task := self._running.get(event.agent):
             task.calls += 1
             task.last_tool = event.name
-            told = (event.description or event.name, task.calls)
-            if task.told != told:
-                self._progress(task.id, told[0], self._usage(task))
-            task.told = told
+            progress = (event.description or event.name, task.calls)
+            if task.last_progress != progress:
+                self._progress(task.id, progress[0], self._usage(task))
+            task.last_progress = progress
 
     def _progress(self, agent: str, text: str, used: dict[str, int]) -> None:
         task = self._running.get(agent)
-        self._pen.say(
+        self._out.write(
             notices.TaskProgress(
                 subtype="task_progress",
                 task_id=agent,
@@ -95,7 +95,7 @@ class Tasks:
                 usage=used,
                 last_tool_name=task.last_tool if task else "",
                 subagent_type=task.kind if task else "",
-                **self._said(),
+                **self._out.envelope(),
             )
         )
 
@@ -107,12 +107,14 @@ class Tasks:
     def end(self, event: AgentEnded) -> None:
         task = self._running.pop(event.agent, None)
         if task:
-            task.voice.finish()
+            task.stream.finish()
         failed = ("killed", "stopped") if task and task.stopped else ("failed", "failed")
         state, status = ("completed", "completed") if event.ok else failed
-        patch: dict[str, Any] = {"status": state, "end_time": self._pen.now()}
-        self._pen.say(notices.TaskUpdated(subtype="task_updated", task_id=event.agent, patch=patch, **self._said()))
-        self._pen.say(
+        patch: dict[str, Any] = {"status": state, "end_time": self._out.now()}
+        self._out.write(
+            notices.TaskUpdated(subtype="task_updated", task_id=event.agent, patch=patch, **self._out.envelope())
+        )
+        self._out.write(
             notices.TaskNotification(
                 subtype="task_notification",
                 task_id=event.agent,
@@ -121,7 +123,7 @@ class Tasks:
                 output_file="",
                 summary=event.summary,
                 usage=self._usage(task),
-                **self._said(),
+                **self._out.envelope(),
             )
         )
 
@@ -138,16 +140,13 @@ class Tasks:
             "task_description": event.name or event.task[:80],
         }
         parent = event.call or event.agent
-        voice = Voice(self._pen, parent=parent, partial=False, shown=background or self.forward, marks=marks)
+        stream = BlockStream(self._out, parent=parent, partial=False, shown=background or self.forward, marks=marks)
         depth = above.depth + 1 if above else 1
-        return Task(event.agent, parent, kind or event.name, depth, background, self._pen.now(), voice)
+        return Task(event.agent, parent, kind or event.name, depth, background, self._out.now(), stream)
 
     def _took(self, task: Task | None) -> int:
-        return max(self._pen.now() - task.at, 0) if task else 0
+        return max(self._out.now() - task.at, 0) if task else 0
 
     def _usage(self, task: Task | None) -> dict[str, int]:
         tokens, calls = (task.tokens, task.calls) if task else (0, 0)
         return {"total_tokens": tokens, "tool_uses": calls, "duration_ms": self._took(task)}
-
-    def _said(self) -> shapes.Envelope:
-        return self._pen.envelope()

@@ -7,7 +7,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from polylect.dialects.claude.engine.block_stream import usage_of
-from polylect.dialects.claude.engine.line_writer import Pen
+from polylect.dialects.claude.engine.line_writer import LineWriter
 from polylect.dialects.claude.frames import turn as shapes
 from polylect.dialects.claude.versions import STOPS
 from polylect.vocab.content import Failure, Stop, Usage
@@ -45,7 +45,7 @@ class Turn:
         self.stop: Stop | None = None
         self.first_at = 0
 
-    def asked(self) -> None:
+    def step_started(self) -> None:
         self.steps += 1
         self.called = False
         self.stop = None
@@ -60,7 +60,7 @@ class Turn:
         return not self.steps
 
 
-class Books:
+class SessionCost:
     """What a session has cost so far, and the results that told of it."""
 
     def __init__(self) -> None:
@@ -68,14 +68,14 @@ class Books:
         self._before = CostChanged(Usage())
         """What a session that goes on had cost before."""
         self.models: dict[str, shapes.ModelUsage] = {}
-        self._told: dict[str, shapes.ModelUsage] = {}
+        self._reported: dict[str, shapes.ModelUsage] = {}
         self.api_ms = 0
         self.budget: BudgetExceeded | None = None
         self.results = 0
         self.max_output: Callable[[str], int] = lambda model: 0
         """The longest reply of a model in tokens; 0 where that is not known."""
 
-    def take(self, event: CostChanged, window: int) -> None:
+    def update(self, event: CostChanged, window: int) -> None:
         if not event.turn:
             self._before = event
         self.total = _known(event) - _known(self._before)
@@ -89,9 +89,9 @@ class Books:
 
     def since_last(self) -> dict[str, shapes.ModelUsage]:
         """And from now on the next result is the last."""
-        found = {name: _less(now, self._told.get(name)) for name, now in self.models.items()}
-        self._told = dict(self.models)
-        return {name: used for name, used in found.items() if used.inputTokens or used.outputTokens}
+        models = {name: _less(now, self._reported.get(name)) for name, now in self.models.items()}
+        self._reported = dict(self.models)
+        return {name: used for name, used in models.items() if used.inputTokens or used.outputTokens}
 
 
 def _known(event: CostChanged) -> float:
@@ -101,28 +101,28 @@ def _known(event: CostChanged) -> float:
     return sum((row.get("cost_usd") or 0.0 for row in event.rows), 0.0)
 
 
-def result(event: TurnEnded, turn: Turn, books: Books, pen: Pen, text: str, queued: int) -> shapes.Result:
+def result(event: TurnEnded, turn: Turn, cost: SessionCost, out: LineWriter, text: str, queued: int) -> shapes.Result:
     """The last frame of a turn."""
-    told = _how(event, turn, books, text)
+    outcome = _how(event, turn, cost, text)
     local = turn.local and event.reason == "end"
-    books.results += 1
-    since = books.since_last()
+    cost.results += 1
+    since = cost.since_last()
     return shapes.Result(
-        **told,
-        session_id=pen.session,
-        uuid=pen.id(),
-        duration_ms=max(pen.now() - turn._at, 0),
-        duration_api_ms=0 if local else books.api_ms,
+        **outcome,
+        session_id=out.session,
+        uuid=out.new_id(),
+        duration_ms=max(out.now() - turn._at, 0),
+        duration_api_ms=0 if local else cost.api_ms,
         num_turns=event.steps,
-        total_cost_usd=books.total,
+        total_cost_usd=cost.total,
         usage=usage_of(event.usage),
-        modelUsage=books.models,
-        model_usage_since_last_result=since if pen.newer else UNSET,
+        modelUsage=cost.models,
+        model_usage_since_last_result=since if out.newer else UNSET,
         permission_denials=list(turn.denials.values()),
         structured_output=turn.structured if event.reason == "end" else UNSET,
         ttft_ms=max(turn.first_at - turn._at, 0) if turn.first_at else UNSET,
-        queued_turn_count=queued if pen.newer else UNSET,
-        result_index=books.results - 1 if pen.newer else UNSET,
+        queued_turn_count=queued if out.newer else UNSET,
+        result_index=cost.results - 1 if out.newer else UNSET,
         origin={"kind": "task-notification"} if turn.unasked else None,
         user_message_uuid=turn.uuids[-1] if turn.uuids else "",
         user_message_uuids=turn.uuids or UNSET,
@@ -131,14 +131,14 @@ def result(event: TurnEnded, turn: Turn, books: Books, pen: Pen, text: str, queu
     )
 
 
-def _how(event: TurnEnded, turn: Turn, books: Books, text: str) -> dict[str, Any]:
+def _how(event: TurnEnded, turn: Turn, cost: SessionCost, text: str) -> dict[str, Any]:
     failure = event.failure
     match event.reason:
         case "cancelled":
             why = "aborted_tools" if turn.called else "aborted_streaming"
             return _error("error_during_execution", why, "the turn was interrupted", failure)
-        case "limit" if books.budget or (failure and "budget" in failure.code):
-            spent = f" ({books.budget.observed} of {books.budget.limit})" if books.budget else ""
+        case "limit" if cost.budget or (failure and "budget" in failure.code):
+            spent = f" ({cost.budget.observed} of {cost.budget.limit})" if cost.budget else ""
             return _error("error_max_budget_usd", "budget_exhausted", f"Reached maximum budget{spent}", failure)
         case "limit":
             return _error(
