@@ -19,7 +19,7 @@ def written(folder: Path, code: str, name: str = "mine.py") -> str:
     return str(path)
 
 
-class Whole(Extensions):
+class TurnRecord(Extensions):
     """With custody of its own, which ends with it."""
 
     async def close(self) -> None:
@@ -28,7 +28,7 @@ class Whole(Extensions):
 
 
 def loaded(*files: str, **options: Any) -> Callable[[dict[str, Tool]], Hooks]:
-    return lambda tools: Whole(tools, Custody(), files=files, **options)
+    return lambda tools: TurnRecord(tools, Custody(), files=files, **options)
 
 
 def extended(

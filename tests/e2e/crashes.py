@@ -18,7 +18,7 @@ from doubles import check_history
 from engine_process import Engine, Frame, Place
 from polylect.sessions import log
 from polylect.sessions.blobs import named
-from polylect.sessions.replay import CUT_OFF, Recalled, missing_results, words
+from polylect.sessions.replay import CUT_OFF, Replay, missing_results, words
 from polylect.vocab.content import Message, ToolResult
 from polylect.vocab.entries import Opened
 from polylect.vocab.ports import ModelRequest
@@ -133,7 +133,7 @@ class Conversation:
         found = log.read_path(str(self._folder / "log.jsonl"))
         assert not found.faults
         assert sum(isinstance(entry.body, Opened) for entry in found.entries) <= 1
-        told = Recalled(found.entries)
+        told = Replay(found.entries)
         messages = [*told.messages, *filter(None, [missing_results(told.messages)]), *told.waiting.values()]
         check_history(messages)
         for check in VENDORS.values():

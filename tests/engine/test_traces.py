@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from doubles import Crash, Echo, Played, Run, Talk, converse
-from polylect.engine.traces import Record, Step, Tracer, Whole
+from polylect.engine.traces import Record, Step, Tracer, TurnRecord
 from polylect.providers.scripted import Scripted
 from polylect.vocab.commands import Answer, Command, Prompt
 from polylect.vocab.errors import ProviderError
@@ -110,15 +110,15 @@ def test_a_sub_agents_calls_are_told_in_its_own_lane(tmp_path: Path) -> None:
 def test_whoever_wants_the_records_gets_them_with_the_turn_they_belong_to(tmp_path: Path) -> None:
     records: list[Record] = []
     clock = count(1)
-    tracer = Tracer(lambda event: None, lambda: "p", tell=False, keep=records.append, now=lambda: next(clock))
+    tracer = Tracer(lambda event: None, lambda: "p", emit_traces=False, record=records.append, now=lambda: next(clock))
     model = script({"when": {"step": 1}, "say": [{"call": "Echo", "id": "e"}]}, {"say": ["done"]})
     talk = converse(tmp_path, model, [Prompt("t1", "go")], Echo())
     for event in talk.events:
-        tracer.hear(event)
+        tracer.receive(event)
     first, second, whole = records
     assert isinstance(first, Step)
     assert isinstance(second, Step)
-    assert isinstance(whole, Whole)
+    assert isinstance(whole, TurnRecord)
     assert (whole.turn, whole.reason, whole.usage) == ("t1", "end", talk.of(TurnEnded)[0].usage)
     assert whole.began < first.began < first.ended < first.calls[0].began < first.calls[0].ended < second.began
     assert second.ended < whole.ended

@@ -30,7 +30,7 @@ PROGRESS = (e.Alive, e.ToolOutput)
 
 DELTAS = (e.TextDelta, e.ThinkingDelta, e.ArgsDelta)
 
-Story = dict[str, list[str]]
+Conversation = dict[str, list[str]]
 """What was heard, by chapter: an event is its type and what counts of it."""
 
 
@@ -87,7 +87,7 @@ def script(tool: str) -> dict[str, list[Step]]:
     }
 
 
-async def converse(engine: Engine | Reference, place: Path) -> Story:
+async def converse(engine: Engine | Reference, place: Path) -> Conversation:
     async with Model(script(engine.tool)) as model:
         async with engine.connect(model, place) as agent:
             told = {
@@ -249,11 +249,11 @@ def is_a(kind: str, word: str) -> bool:
 
 
 @pytest.fixture(scope="module")
-def reference(tmp_path_factory: pytest.TempPathFactory) -> Story:
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Conversation:
     return asyncio.run(asyncio.wait_for(converse(Reference(), tmp_path_factory.mktemp("here")), 3 * PATIENCE))
 
 
-def test_the_reference_is_the_vocabulary(reference: Story) -> None:
+def test_the_reference_is_the_vocabulary(reference: Conversation) -> None:
     assert reference["deny"] == [
         "TurnStarted",
         "UserMessage prompt DENY",
@@ -279,7 +279,7 @@ def test_the_reference_is_the_vocabulary(reference: Story) -> None:
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_the_same_program_hears_the_same_events(
-    name: str, tmp_path: Path, reference: Story, capsys: pytest.CaptureFixture[str]
+    name: str, tmp_path: Path, reference: Conversation, capsys: pytest.CaptureFixture[str]
 ) -> None:
     engine, known = ENGINES[name], [row for row in DIFFERENCES if name in row.engines]
     movable = [row.event[1:] for row in known if row.event.startswith("~")]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from polylect.sessions import catalogue, folder, log
-from polylect.sessions.replay import Recalled, words
+from polylect.sessions.replay import Replay, words
 from polylect.sessions.store import FileStore
 from polylect.vocab.answers import ShellResult
 from polylect.vocab.content import Message, Text, ToolCall, ToolResult
@@ -47,13 +47,13 @@ def _store(root: Path, session: str) -> FileStore:
     return FileStore(folder.create(str(root), session, str(root)), cwd=str(root), new_id=ids.__next__)
 
 
-def _agrees(root: Path, session: str) -> catalogue.Listed:
+def _agrees(root: Path, session: str) -> catalogue.SessionSummary:
     path = folder.path_of(str(root), session)
     own = log.read_path(f"{path}/log.jsonl")
     before, _ = log.ancestry(path, own.first)
-    recalled = Recalled(before + own.entries)
+    recalled = Replay(before + own.entries)
     said = [message for message, mark in zip(recalled.messages, recalled.marks, strict=True) if mark]
-    listed = catalogue.glance(str(root), session)
+    listed = catalogue.summarise(str(root), session)
     assert listed is not None
     assert listed.messages == len(said)
     assert listed.words == next((words(m) for m in said if m.role == "user" and "I ran" not in words(m)), "")
@@ -80,7 +80,7 @@ def test_a_fork_has_the_messages_and_the_first_words_it_took_over(tmp_path: Path
     listed = _agrees(tmp_path, "two")
     assert (listed.messages, listed.words, listed.name, listed.parent) == (2, "first words", "", "one")
     (tmp_path / "one" / "log.jsonl").unlink()
-    gone = catalogue.glance(str(tmp_path), "two")
+    gone = catalogue.summarise(str(tmp_path), "two")
     assert gone
     assert gone.messages == 0
 

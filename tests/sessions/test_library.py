@@ -11,7 +11,7 @@ import pytest
 
 from polylect.sessions import folder
 from polylect.sessions.library import FileLibrary
-from polylect.sessions.replay import Recalled, words
+from polylect.sessions.replay import Replay, words
 from polylect.sessions.session import Session
 from polylect.sessions.store import FileStore, MemoryStore
 from polylect.vocab.content import Message, Text
@@ -138,7 +138,7 @@ def test_a_new_session_remembers_where_it_comes_from_once_something_is_said(libr
     store = library.create("/s/old.jsonl")
     assert not os.path.getsize(store.file)
     store.append(user("Hello"))
-    assert Recalled(store.entries).settings == {"parent": "/s/old.jsonl"}
+    assert Replay(store.entries).settings == {"parent": "/s/old.jsonl"}
     store.close()
     assert Session(library.resume(store.session)).settings == {"parent": "/s/old.jsonl"}
 
@@ -151,7 +151,7 @@ def test_a_session_in_which_nothing_was_said_leaves_nothing(library: FileLibrary
 def test_a_fork_goes_on_without_the_message_also_where_that_is_an_ancestor_s(library: FileLibrary) -> None:
     store = library.create()
     store.append(Configured({"name": "mine"}), user("one"), user("two"), user("three"))
-    points = Recalled(store.entries).fork_points()
+    points = Replay(store.entries).fork_points()
     child = library.fork(store, points[2].entry)
     assert said(child) == ["one", "two"]
     child.append(user("four"))
@@ -160,7 +160,7 @@ def test_a_fork_goes_on_without_the_message_also_where_that_is_an_ancestor_s(lib
     assert said(grandchild) == ["one"]
     assert Session(grandchild).name == ""
     assert said(library.fork(child, points[0].entry)) == []
-    own = Recalled(child.entries).fork_points()[-1]
+    own = Replay(child.entries).fork_points()[-1]
     assert (own.text, said(library.fork(child, own.entry))) == ("four", ["one", "two"])
     assert said(store) == ["one", "two", "three"]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from polylect.sessions import folder, log
-from polylect.sessions.repair import delete, repair, salvage, tidy
-from polylect.sessions.replay import Recalled
+from polylect.sessions.repair import delete, remove_deleted, repair, salvage
+from polylect.sessions.replay import Replay
 from polylect.vocab.errors import SessionError
 from sessions.test_session import conversation_with_everything, disk_of, log_of
 
@@ -32,7 +32,7 @@ def test_a_session_in_order_is_left_as_it_is(tmp_path: Path, lines: list[bytes])
 
 
 def test_bad_bytes_are_replaced_and_lines_that_ran_together_are_told_apart(tmp_path: Path, lines: list[bytes]) -> None:
-    whole = Recalled(log.read_path(str(log_of(tmp_path))).entries)
+    whole = Replay(log.read_path(str(log_of(tmp_path))).entries)
     bad = [*lines]
     bad[1] = bad[1].replace(b'"text":"', b'"text":"' + bytes([0, 255]))
     bad[4] = bad[4][:-1]  # and the next one follows at once
@@ -45,7 +45,7 @@ def test_bad_bytes_are_replaced_and_lines_that_ran_together_are_told_apart(tmp_p
     assert (tmp_path / "s1" / "log.jsonl.before-repair").read_bytes() == b"".join(bad)
     found = log.read_path(str(log_of(tmp_path)))
     assert found.faults == []
-    assert Recalled(found.entries).messages == whole.messages
+    assert Replay(found.entries).messages == whole.messages
     assert mended(tmp_path) == []
 
 
@@ -117,5 +117,5 @@ def test_a_deleted_session_is_gone_at_once_and_its_id_is_free(tmp_path: Path, li
 
 def test_what_a_deletion_cut_short_leaves_is_removed_later(tmp_path: Path, lines: list[bytes]) -> None:
     (tmp_path / "s1").rename(tmp_path / ".deleted-s1-1")
-    assert tidy(str(tmp_path)) == [str(tmp_path / ".deleted-s1-1")]
+    assert remove_deleted(str(tmp_path)) == [str(tmp_path / ".deleted-s1-1")]
     assert list(tmp_path.iterdir()) == []

@@ -12,7 +12,7 @@ from doubles import Echo, Played, check_history, converse
 from polylect.sessions import folder, log
 from polylect.sessions.blobs import Blobs, images
 from polylect.sessions.library import fork_place
-from polylect.sessions.replay import Recalled
+from polylect.sessions.replay import Replay
 from polylect.sessions.session import Session
 from polylect.sessions.store import FileStore
 from polylect.vocab.commands import Prompt
@@ -130,7 +130,7 @@ def test_T1_nothing_is_taken_once_the_folder_was_deleted_and_nothing_is_put_in_i
         with pytest.raises(SessionError, match="was deleted"):
             session.accept("t1", user(block))
     with pytest.raises(SessionError, match="was deleted"):
-        store.keep(b"a file")
+        store.put_blob(b"a file")
     assert files(tmp_path) == []
     other = opened(tmp_path)
     store.close()
@@ -200,7 +200,7 @@ def forked(root: Path, entry: str, parent: str = "s1", session: str = "s2") -> l
 def test_a_fork_writes_one_line_and_has_everything_up_to_its_entry(tmp_path: Path) -> None:
     entries = conversation(tmp_path)
     messages = forked(tmp_path, entries[-1].id)
-    assert messages == Recalled(entries).messages
+    assert messages == Replay(entries).messages
     [line] = log.read_path(str(tmp_path / "s2" / "log.jsonl")).entries
     assert line.parent == entries[-1].id
     assert line.body == Opened("s2", "/w", parent="s1")
@@ -216,12 +216,12 @@ def test_a_fork_at_any_entry_is_a_valid_history_that_can_be_gone_on_with(tmp_pat
         talk = converse(tmp_path, Played([ReplyDone("end")]), [Prompt("t9", "Then")], store=opened(tmp_path, session))
         assert talk.messages[: len(messages)] == messages
         assert log.read_path(str(tmp_path / "s1" / "log.jsonl")).entries == entries
-    assert Recalled(entries[:5]).waiting
+    assert Replay(entries[:5]).waiting
 
 
 def test_a_fork_before_a_prompt_goes_on_without_it(tmp_path: Path) -> None:
     entries = conversation(tmp_path)
-    points = Recalled(entries).fork_points()
+    points = Replay(entries).fork_points()
     assert [point.text for point in points] == ["Hello", "Again"]
     session, entry = fork_place("s1", entries, points[1].entry)
     assert session == "s1"

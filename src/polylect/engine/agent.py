@@ -10,14 +10,14 @@ from msgspec.structs import force_setattr, replace
 
 from polylect.engine.context.prompt import system_prompt
 from polylect.engine.context.reading_rules import reading_fault
-from polylect.engine.hooks import NoHooks, Place
+from polylect.engine.hooks import EngineScene, NoHooks
 from polylect.engine.host_calls import HostCalls
 from polylect.engine.settings import Settings
 from polylect.engine.traces import Record
 from polylect.engine.turn.asks import Asks
 from polylect.engine.turn.budget import Meter
 from polylect.engine.turn.compaction import Compactor
-from polylect.engine.turn.steering import Steers
+from polylect.engine.turn.steering import SteerQueue
 from polylect.permissions.gate import opens
 from polylect.permissions.rulebook import Rulebook, rules_in
 from polylect.sessions.checkpoints import Checkpoints
@@ -74,7 +74,7 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         """Takes a prompt that may be a slash command."""
         self.wait_for_servers: Callable[[], Awaitable[None]] | None = None
         """Awaited before the first request of a turn; only the main agent has it."""
-        self.steers = Steers()
+        self.steers = SteerQueue()
         self.running: dict[str, str] = {}
         """Calls that run now: id to the tool's name."""
         self.enter(self.session)
@@ -114,9 +114,9 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
             rules.add(Rule("path", folder, write=False))
         return rules
 
-    def read_rules(self, found: Any) -> list[Rule]:
+    def read_rules(self, texts: Any) -> list[Rule]:
         """As a host writes them. Raises BadRule."""
-        return rules_in(found, self.settings.workspace, _home())
+        return rules_in(texts, self.settings.workspace, _home())
 
     def take_command_notice(self) -> str:
         """The notice, the first time that this agent or one of its sub-agents runs a command; then nothing."""
@@ -142,8 +142,8 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
     def abilities(self) -> Abilities:
         """What is offered with the model in use."""
         info = self.provider.info(self.settings.model)
-        told = {"thinking": info.thinking, "effort_levels": info.effort_levels, "images": info.images}
-        return replace(self.offered, **told, extras={**self.offered.extras, "cost_attribution": info.priced})
+        features = {"thinking": info.thinking, "effort_levels": info.effort_levels, "images": info.images}
+        return replace(self.offered, **features, extras={**self.offered.extras, "cost_attribution": info.priced})
 
     def roots(self, category: Category) -> list[str]:
         """Where tools of this category may go without asking first; real paths."""
@@ -186,7 +186,7 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
 
     def scene(self, turn: str = "") -> Scene:
         """Where the user's own code is asked about a turn, or about the session."""
-        return Place(
+        return EngineScene(
             session=self.session.id,
             turn=turn,
             agent=self.lane,

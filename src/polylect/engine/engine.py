@@ -13,16 +13,16 @@ from msgspec.structs import replace
 
 from polylect.engine.agent import Agent
 from polylect.engine.commands import host_capabilities, queries, resume_approval, switch_session, user_shell
-from polylect.engine.commands.background import LATER, Errands, attempted, session_failure
-from polylect.engine.commands.compact import Compacts, compact
+from polylect.engine.commands.background import LATER, BackgroundTasks, attempted, session_failure
+from polylect.engine.commands.compact import CompactQueue, compact
 from polylect.engine.commands.configure import BadSetting
-from polylect.engine.commands.settings_changes import Changes
+from polylect.engine.commands.settings_changes import SettingsChanges
 from polylect.engine.context import attachments
-from polylect.engine.heartbeat import Pulse
+from polylect.engine.heartbeat import Heartbeat
 from polylect.engine.settings import Settings
 from polylect.engine.subagents.one_agent import OneAgent
 from polylect.engine.subagents.personas import described_by, find_personas
-from polylect.engine.subagents.spawn import Crew, Spawn
+from polylect.engine.subagents.spawn import RunningAgents, Spawn
 from polylect.engine.tools.exit_plan import ExitPlanMode
 from polylect.engine.tools.script import Script
 from polylect.engine.traces import Tracer
@@ -66,32 +66,38 @@ _UNFINISHED = (
 class Engine:
     """One conversation. Must be made and used inside a running event loop."""
 
-    def __init__(self, make_agent: Callable[[Callable[[Event], None]], Agent], say: Callable[[Event], None]) -> None:
-        pulse = Pulse(say)
-        self.emit = pulse.emit
-        self.agent = make_agent(pulse.emit)
+    def __init__(self, make_agent: Callable[[Callable[[Event], None]], Agent], output: Callable[[Event], None]) -> None:
+        heartbeat = Heartbeat(output)
+        self.emit = heartbeat.emit
+        self.agent = make_agent(heartbeat.emit)
         if self.settings.structured_traces or self.agent.trace:
-            told, keep = self.settings.structured_traces, self.agent.trace
-            pulse.say = Tracer(say, lambda: self.agent.provider.name, tell=told, keep=keep).hear
-        self.crew = Crew()
-        self.turns = Turns(self.agent, pulse, on_end=self._remind, at_work=lambda: self.crew.busy)
+            heartbeat.output = Tracer(
+                output,
+                lambda: self.agent.provider.name,
+                emit_traces=self.settings.structured_traces,
+                record=self.agent.trace,
+            ).receive
+        self.running_agents = RunningAgents()
+        self.turns = Turns(self.agent, heartbeat, on_end=self._remind, at_work=lambda: self.running_agents.busy)
         places = _places(self.settings.workspace)
         trusted = self.settings.trust_workspace
         self.personas = find_personas(places, trusted=trusted, fault=self.agent.reading_fault)
-        spawn = (OneAgent if self.settings.one_agent else Spawn)(self.agent, self.personas, self._report, self.crew)
+        spawn = (OneAgent if self.settings.one_agent else Spawn)(
+            self.agent, self.personas, self._report, self.running_agents
+        )
         self.agent.tools[spawn.name] = spawn
         self.agent.tools[ExitPlanMode.name] = ExitPlanMode(self._leave_plan)
         if self.settings.script_tool:
             self.agent.tools[Script.name] = Script()
         self.shell = user_shell.UserShell(self.agent)
-        self.errands = Errands()
-        self.compacts = Compacts(self)
-        self.changes = Changes(self.agent, self.turns, self.crew.finished)
+        self.background = BackgroundTasks()
+        self.compact_queue = CompactQueue(self)
+        self.changes = SettingsChanges(self.agent, self.turns, self.running_agents.finished)
         self._reminded = 0
         self.servers: Servers | None = None
-        self.offers = host_capabilities.Offers(self, places)
+        self.capabilities = host_capabilities.HostCapabilities(self, places)
         self.agent.stop_turn = lambda: self.turns.stop(keep=True)
-        self.agent.offer_changed, self.agent.hear_command = self.offers.renew, self.offers.slash.hear
+        self.agent.offer_changed, self.agent.hear_command = self.capabilities.renew, self.capabilities.slash.expand
         self.agent.wait_for_servers = self._wait_for_servers
         self._prompted = False
         self._closing = False
@@ -129,7 +135,7 @@ class Engine:
     def hold(self, command: Command) -> None:
         """Until the host has read more: answers to it would have nowhere to go (T8)."""
         self.held = [command]
-        self.errands.start(self._held_for_room(self.held))
+        self.background.start(self._held_for_room(self.held))
 
     async def _held_for_room(self, held: list[Command]) -> None:
         await self.agent.room()
@@ -152,19 +158,19 @@ class Engine:
     async def settled(self) -> None:
         """Returns once nothing runs and nothing waits, in the background neither."""
         await self.turns.settled()
-        while await self.crew.finished() or await self.shell.finished() or await self.errands.finished():
+        while await self.running_agents.finished() or await self.shell.finished() or await self.background.finished():
             await self.turns.settled()
 
     async def close(self) -> None:
         """Stop everything and let go of everything."""
         self._closing = True
         self._stop()
-        await self.crew.finished()
+        await self.running_agents.finished()
         await self.shell.finished()
-        await self.errands.close()
+        await self.background.close()
         await self.turns.settled()
         self.turns.leave_steers()
-        await self.offers.close()
+        await self.capabilities.close()
         await self.agent.hooks.close()
         if self.servers:
             await self.servers.close()
@@ -180,24 +186,24 @@ class Engine:
 
     def _stop(self) -> None:
         """For good, in the background too."""
-        self.compacts.drop()
+        self.compact_queue.drop()
         self.turns.end()
-        self.crew.leave()
+        self.running_agents.leave()
         self.shell.cancel()
 
     def _report(self, text: str) -> bool:
         """What a background agent has to say starts a turn that nobody asked for. Whether it could be kept."""
-        kept = self._add_turn(f"agent-{self.agent.new_id()}", text)
+        stored = self._add_turn(f"agent-{self.agent.new_id()}", text)
         self.turns.next()
-        return kept
+        return stored
 
     def _remind(self, ended: TurnEnded) -> None:
         """A model that ends before its own list does is told so, a few times."""
         todos = self.agent.todos
         left = [item.text for item in todos if item.status != "completed"]
         self._reminded = self._reminded if ended.turn.startswith(_REMINDER) else 0
-        wanted = self.settings.todo_reminder and ended.reason == "end" and not self.turns.waiting
-        if wanted and left and self._reminded < MOST_REMINDERS:
+        enabled = self.settings.todo_reminder and ended.reason == "end" and not self.turns.waiting
+        if enabled and left and self._reminded < MOST_REMINDERS:
             self._reminded += 1
             self.emit(PlanChanged(tuple(todos)))
             self._add_turn(f"{_REMINDER}{self.agent.new_id()}", f"{_UNFINISHED}\n- " + "\n- ".join(left))
@@ -216,13 +222,13 @@ class Engine:
     def _prompt(self, command: Prompt) -> Failure | None:
         turns = self.turns
         if not command.turn:
-            told = "the prompt has no id: give it one, and every event of its turn will carry it"
-            return Failure("no_turn", told, "host")
+            message = "the prompt has no id: give it one, and every event of its turn will carry it"
+            return Failure("no_turn", message, "host")
         if command.turn in turns.ids:
             return Failure("duplicate_turn", f"a prompt with the id {command.turn!r} is not finished yet", "host")
         if turns.waiting >= self.settings.queue:
-            told = f"{turns.waiting} prompts are waiting, which is the limit; send this one again later"
-            return Failure("queue_full", told, "host", retryable=True)
+            message = f"{turns.waiting} prompts are waiting, which is the limit; send this one again later"
+            return Failure("queue_full", message, "host", retryable=True)
         if command.busy == "refuse" and turns.engaged:
             return Failure("busy", "a turn is running", "host", retryable=True)
         said = self._read(command)
@@ -234,7 +240,7 @@ class Engine:
             return session_failure(error)
         self._prompted = True
         if command.busy == "interrupt":
-            self.compacts.drop()
+            self.compact_queue.drop()
         turns.add(command)
         return None
 
@@ -264,11 +270,11 @@ class Engine:
     def _cancel(self, command: Cancel) -> Failure | None:
         match command.what:
             case "turn":
-                self.compacts.drop()
+                self.compact_queue.drop()
                 self.turns.drop(queued=command.queued == "drop")
                 self.turns.stop(keep=command.queued == "keep")
             case "compaction":
-                self.compacts.drop()
+                self.compact_queue.drop()
                 if self.turns.running:
                     self.agent.compactor.cancel()
                 else:
@@ -280,7 +286,7 @@ class Engine:
             case "steers":
                 self.turns.drop_steers(keep=False)
             case "agent":
-                if not self.crew.cancel(command.target):
+                if not self.running_agents.cancel(command.target):
                     return Failure("unknown_agent", f"no agent {command.target!r} is at work", "host")
             case "shell":
                 self.shell.cancel(command.target)
@@ -296,23 +302,23 @@ class Engine:
                 self.personas |= described_by(agents)
             except ValueError as error:
                 raise BadSetting(str(error)) from None
-            self.offers.renew()
+            self.capabilities.renew()
         return {key: value for key, value in settings.items() if key != "agents"}
 
     def configure(self, command: Configure) -> Failure | None:
         settings = dict(command.settings)
         try:
-            rules = self.agent.read_rules(settings.pop("rules")) if "rules" in settings else self.agent.rules.told
-            cycled = self.changes.take(self._known_agents(settings))
+            rules = self.agent.read_rules(settings.pop("rules")) if "rules" in settings else self.agent.rules.configured
+            cycled = self.changes.change(self._known_agents(settings))
         except BadRule as error:
             return Failure(BadSetting.code, str(error), "host")
         except BadSetting as error:
             return Failure(error.code, str(error), "host")
         except SessionError as error:
             return session_failure(error)
-        self.agent.rules.told = rules
+        self.agent.rules.configured = rules
         if "mode" in settings:
-            self.offers.renew()
+            self.capabilities.renew()
         if "cycle" not in command.settings:
             return None
         self.reply(command, cycled)
@@ -332,11 +338,11 @@ class Engine:
 
     def _add_server(self, command: AddServer) -> Failure | None:
         name = command.server.name
-        if self._prompted and not self.offers.greeted:
+        if self._prompted and not self.capabilities.greeted:
             return Failure(
                 "late_server", f"the MCP server {name!r} comes too late: add servers before the first prompt", "host"
             )
-        if self.offers.is_early(command.server):
+        if self.capabilities.is_early(command.server):
             return None
         if servers := self.opened():
             servers.add(command.server)
@@ -366,8 +372,8 @@ class Engine:
 
     def _grant(self, command: Grant) -> Failure | None:
         if command.revoke:
-            found = self.agent.rules.revoke(command.rule, command.id)
-            return None if found else Failure("unknown_grant", "no such permission was granted", "host")
+            revoked = self.agent.rules.revoke(command.rule, command.id)
+            return None if revoked else Failure("unknown_grant", "no such permission was granted", "host")
         if command.rule is None and not command.tokens and not command.cost:
             return Failure("bad_grant", "a grant names a rule, tokens or dollars", "host")
         if command.tokens or command.cost:
@@ -390,8 +396,8 @@ _AT_ONCE = (Cancel, Answer, HostReply, HostSays)
 """What never waits for another session."""
 _COMMANDS: dict[type[Command], Callable[..., Failure | None]] = {
     Hello: host_capabilities.greet,
-    HostReply: host_capabilities.take_reply,
-    HostSays: host_capabilities.take_word,
+    HostReply: host_capabilities.receive_reply,
+    HostSays: host_capabilities.receive_notification,
     OpenSession: switch_session.open_session,
     Rewind: switch_session.rewind,
     Prompt: Engine._prompt,

@@ -12,7 +12,7 @@ from polylect.vocab.hooks import Happening, Heard, Opinion, Scene, Watch
 from polylect.vocab.ports import ToolReturn
 
 
-class Place(Struct, kw_only=True):
+class EngineScene(Struct, kw_only=True):
     """One turn of one agent, or the session as a whole: the `Scene` of the port."""
 
     session: str

@@ -49,10 +49,10 @@ class Callbacks(Struct, frozen=True):
 Table = Mapping[str, Sequence[Callbacks]]
 
 
-def read_table(told: Any) -> Table:
+def read_table(rows_by_event: Any) -> Table:
     """Raises ValueError."""
     try:
-        table = msgspec.convert(told or {}, dict[str, tuple[Callbacks, ...]])
+        table = msgspec.convert(rows_by_event or {}, dict[str, tuple[Callbacks, ...]])
         for row in (row for rows in table.values() for row in rows):
             _ = row.pattern
     except re.error as error:
@@ -79,53 +79,53 @@ class HostHooks:
         contexts = list(await self._own.opened())
         if not self._opened:
             self._opened = True
-            told = hook_words.session_start(resumed=self._resumed)
-            opinion = await self._consult("SessionStart", self._agent.scene(), told, [told["source"]])
+            hook_input = hook_words.session_start(resumed=self._resumed)
+            opinion = await self._consult("SessionStart", self._agent.scene(), hook_input, [hook_input["source"]])
             contexts += filter(None, [opinion.context])
         return contexts
 
     async def prompt(self, scene: Scene, text: str, *, verbatim: bool) -> Heard:
-        heard = await self._own.prompt(scene, text, verbatim=verbatim)
-        if heard.refused or heard.answer is not None:
-            return heard
-        opinion = await self._consult("UserPromptSubmit", scene, {"prompt": heard.text})
+        verdict = await self._own.prompt(scene, text, verbatim=verbatim)
+        if verdict.refused or verdict.answer is not None:
+            return verdict
+        opinion = await self._consult("UserPromptSubmit", scene, {"prompt": verdict.text})
         if opinion.decision == "deny":
-            return replace(heard, refused=opinion.reason or "a hook of the host refused the prompt")
-        return replace(heard, contexts=(*heard.contexts, *filter(None, [opinion.context])))
+            return replace(verdict, refused=opinion.reason or "a hook of the host refused the prompt")
+        return replace(verdict, contexts=(*verdict.contexts, *filter(None, [opinion.context])))
 
     async def before_tool(self, scene: Scene, call: ToolCall) -> Opinion:
         own = await self._own.before_tool(scene, call)
         if own.decision == "deny":
             return own
         call = call if own.args is None else replace(call, args=own.args)
-        told = hook_words.call(call.call, call.name, call.args)
-        return hook_words.both(own, await self._consult("PreToolUse", scene, told, self._called(call), call.call))
+        hook_input = hook_words.call(call.call, call.name, call.args)
+        return hook_words.both(own, await self._consult("PreToolUse", scene, hook_input, self._called(call), call.call))
 
     async def after_tool(self, scene: Scene, call: ToolCall, returned: ToolReturn) -> Opinion:
         own = await self._own.after_tool(scene, call, returned)
         output = returned.output if own.output is None else own.output
-        told = hook_words.call(call.call, call.name, call.args)
+        hook_input = hook_words.call(call.call, call.name, call.args)
         if returned.ok:
-            event, told = "PostToolUse", told | hook_words.result(replace(returned, output=output))
+            event, hook_input = "PostToolUse", hook_input | hook_words.result(replace(returned, output=output))
         else:
-            event, told = "PostToolUseFailure", {**told, "error": output, "is_interrupt": False}
-        opinion = await self._consult(event, scene, told, self._called(call), call.call)
+            event, hook_input = "PostToolUseFailure", {**hook_input, "error": output, "is_interrupt": False}
+        opinion = await self._consult(event, scene, hook_input, self._called(call), call.call)
         return hook_words.both(own, hook_words.too_late(opinion))
 
     async def compaction(self, scene: Scene, reason: str) -> Opinion:
         own = await self._own.compaction(scene, reason)
-        told = hook_words.compaction(reason)
-        return hook_words.both(own, await self._consult("PreCompact", scene, told, [told["trigger"]]))
+        hook_input = hook_words.compaction(reason)
+        return hook_words.both(own, await self._consult("PreCompact", scene, hook_input, [hook_input["trigger"]]))
 
     async def stopping(self, scene: Scene, said: str, *, again: bool) -> str:
         own = await self._own.stopping(scene, said, again=again)
-        told = hook_words.stop(said, again=again)
+        hook_input = hook_words.stop(said, again=again)
         if scene.agent:
             name = self._names.get(scene.agent, "")
-            told |= {"agent_type": name, "agent_transcript_path": ""}
-            opinion = await self._consult("SubagentStop", scene, told, [name])
+            hook_input |= {"agent_type": name, "agent_transcript_path": ""}
+            opinion = await self._consult("SubagentStop", scene, hook_input, [name])
         else:
-            opinion = await self._consult("Stop", scene, told)
+            opinion = await self._consult("Stop", scene, hook_input)
         return "\n".join(filter(None, (own, opinion.reason if opinion.decision == "deny" else "")))
 
     async def happened(self, scene: Scene, what: Happening, name: str) -> str:
@@ -135,8 +135,8 @@ class HostHooks:
             opinion = await self._consult("SubagentStart", scene, {"agent_type": name}, [name])
         else:
             kind = "permission_prompt"
-            told = {"message": name, "title": "", "notification_type": kind}
-            opinion = await self._consult("Notification", scene, told, [kind])
+            hook_input = {"message": name, "title": "", "notification_type": kind}
+            opinion = await self._consult("Notification", scene, hook_input, [kind])
         return "\n".join(filter(None, (own, opinion.context)))
 
     async def commands(self) -> Sequence[CommandCard]:
@@ -165,24 +165,24 @@ class HostHooks:
                 yield from ((id, row) for id in row.ids)
 
     async def _consult(
-        self, event: str, scene: Scene, told: dict[str, Any], about: Sequence[str] = ("",), call: str = ""
+        self, event: str, scene: Scene, hook_input: dict[str, Any], about: Sequence[str] = ("",), call: str = ""
     ) -> Opinion:
         """All at the same time; the strictest counts."""
-        told = hook_words.common(event, scene, self._agent.session.store.file) | told
-        asked = [
-            self._ask(event, scene, row, {"callback": id, "input": told, "call": call})
+        hook_input = hook_words.common(event, scene, self._agent.session.store.file) | hook_input
+        pending = [
+            self._ask(event, scene, row, {"callback": id, "input": hook_input, "call": call})
             for id, row in self._at(event, about)
         ]
-        return reduce(hook_words.both, await asyncio.gather(*asked), Opinion())
+        return reduce(hook_words.both, await asyncio.gather(*pending), Opinion())
 
     async def _ask(self, event: str, scene: Scene, row: Callbacks, params: dict[str, Any]) -> Opinion:
         try:
-            found = await self._agent.host_calls.ask("hook", params, scene.say, timeout=row.timeout or DEADLINE)
-            opinion = hook_words.opinion(event, found)
+            result = await self._agent.host_calls.ask("hook", params, scene.say, timeout=row.timeout or DEADLINE)
+            opinion = hook_words.opinion(event, result)
         except (HostFault, ValueError) as fault:
             scene.say(Notice(f"A hook of the host failed ({event}): {fault}", "warning"))
             blocks = row.on_failure == "block" and event in _GUARDS
             return Opinion("deny", f"a hook of the host failed: {fault}") if blocks else Opinion()
-        if message := hook_words.message(found or {}):
+        if message := hook_words.message(result or {}):
             scene.say(Notice(message, "warning"))
         return opinion

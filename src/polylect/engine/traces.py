@@ -31,7 +31,7 @@ PRODUCT = "polylect"
 _SUMMARY = 200
 
 
-class Called(Struct, frozen=True):
+class CallRecord(Struct, frozen=True):
     """A call of a tool. Times are in nanoseconds since 1970."""
 
     call: str
@@ -51,12 +51,12 @@ class Step(Struct, frozen=True):
     agent: str
     provider: str
     reply: ReplyEnded
-    calls: tuple[Called, ...]
+    calls: tuple[CallRecord, ...]
     began: int
     ended: int
 
 
-class Whole(Struct, frozen=True):
+class TurnRecord(Struct, frozen=True):
     turn: str
     reason: str
     usage: Usage
@@ -64,7 +64,7 @@ class Whole(Struct, frozen=True):
     ended: int
 
 
-Record = Step | Whole
+Record = Step | TurnRecord
 
 
 class _Open(Struct):
@@ -72,7 +72,7 @@ class _Open(Struct):
 
     began: int
     called: dict[str, tuple[ToolCalled, int]] = field(default_factory=dict)
-    calls: list[Called] = field(default_factory=list)
+    calls: list[CallRecord] = field(default_factory=list)
     reply: ReplyEnded | None = None
     ended: int = 0
 
@@ -82,25 +82,25 @@ class Tracer:
 
     def __init__(
         self,
-        say: Callable[[Event], None],
+        output: Callable[[Event], None],
         provider: Callable[[], str],
         *,
-        tell: bool,
-        keep: Callable[[Record], None] | None = None,
+        emit_traces: bool,
+        record: Callable[[Record], None] | None = None,
         now: Callable[[], int] = time.time_ns,
     ) -> None:
-        self._say = say
+        self._output = output
         self._provider = provider
-        self._tell = tell
-        self._keep = keep
+        self._emit_traces = emit_traces
+        self._record = record
         self._now = now
         self._number = 0
         self._steps: dict[str, _Open] = {}
         """By agent."""
         self._turns: dict[str, int] = {}
 
-    def hear(self, event: Event) -> None:
-        self._say(event)
+    def receive(self, event: Event) -> None:
+        self._output(event)
         match event:
             case TurnStarted(turn=turn):
                 self._turns[turn] = self._now()
@@ -110,8 +110,8 @@ class Tracer:
                 self._note(step, event)
             case StepEnded() if step := self._steps.pop(event.agent, None):
                 self._end(step, event)
-            case TurnEnded(reason, usage, turn=turn) if (began := self._turns.pop(turn, None)) and self._keep:
-                self._keep(Whole(turn, reason, usage, began, self._now()))
+            case TurnEnded(reason, usage, turn=turn) if (began := self._turns.pop(turn, None)) and self._record:
+                self._record(TurnRecord(turn, reason, usage, began, self._now()))
 
     def _note(self, step: _Open, event: ReplyEnded | ToolCalled | ToolStarted | ToolFinished) -> None:
         now = self._now()
@@ -124,7 +124,7 @@ class Tracer:
                 step.called[call] = (step.called[call][0], now)
             case ToolFinished(call, name, output, outcome) if call in step.called:
                 called, began = step.called[call]  # one that never started took no time
-                step.calls.append(Called(call, name, called.args, output, outcome, began or now, now))
+                step.calls.append(CallRecord(call, name, called.args, output, outcome, began or now, now))
 
     def _end(self, step: _Open, event: StepEnded) -> None:
         if step.reply is None:
@@ -132,13 +132,13 @@ class Tracer:
         calls = tuple(step.calls)
         whole = Step(self._number, event.turn, event.agent, self._provider(), step.reply, calls, step.began, step.ended)
         self._number += 1
-        if self._tell:
-            self._say(Extra("trace_event", told(whole), turn=event.turn, agent=event.agent))
-        if self._keep:
-            self._keep(whole)
+        if self._emit_traces:
+            self._output(Extra("trace_event", trace_event(whole), turn=event.turn, agent=event.agent))
+        if self._record:
+            self._record(whole)
 
 
-def told(step: Step) -> dict[str, Any]:
+def trace_event(step: Step) -> dict[str, Any]:
     """As hosts of wayland-core know it. A price that is not known is said to be none (T6)."""
     usage = step.reply.usage
     read = usage.input + usage.cache_read + usage.cache_write
@@ -160,7 +160,7 @@ def told(step: Step) -> dict[str, Any]:
     }
 
 
-def _row(call: Called) -> dict[str, Any]:
+def _row(call: CallRecord) -> dict[str, Any]:
     row = {
         "call_id": call.call,
         "tool_name": call.name,

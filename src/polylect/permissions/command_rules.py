@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from polylect.permissions.shell_parser import Found, NotUnderstood, Simple, Word, read
+from polylect.permissions.shell_parser import NotUnderstood, ParsedLine, Simple, Word, read
 from polylect.permissions.shell_words import MOST_STEPS
 from polylect.vocab.content import Rule
 from polylect.wire.lazy_regex import pattern
@@ -65,7 +65,7 @@ _CAREFUL = {
 
 
 @lru_cache(maxsize=8)  # the rules of one verdict ask for the same line
-def commands_in(line: str) -> Found | NotUnderstood:
+def commands_in(line: str) -> ParsedLine | NotUnderstood:
     """What a command line holds, or why that cannot be told. Nobody may change what is returned."""
     try:
         return read(line)
@@ -76,10 +76,10 @@ def commands_in(line: str) -> Found | NotUnderstood:
 @lru_cache(maxsize=4096)
 def prefix_words(value: str) -> tuple[str, ...]:
     """`git log:*`, `git log *` and `git log ` all mean the words `git log`. None if it is not plainly words."""
-    found = commands_in(value.strip(BLANKS).removesuffix(":*").removesuffix(" *"))
-    if isinstance(found, NotUnderstood) or found.doubts or found.writes or len(found.commands) != 1:
+    parsed = commands_in(value.strip(BLANKS).removesuffix(":*").removesuffix(" *"))
+    if isinstance(parsed, NotUnderstood) or parsed.doubts or parsed.writes or len(parsed.commands) != 1:
         return ()
-    words = found.commands[0].words
+    words = parsed.commands[0].words
     return tuple(word.text for word in words) if all(word.literal for word in words) else ()
 
 
@@ -97,23 +97,23 @@ def _bare(line: str) -> str:
 # Allowing.
 
 
-def why_not(line: str, found: Found | NotUnderstood, rules: Sequence[Rule]) -> str:
+def why_not(line: str, parsed: ParsedLine | NotUnderstood, rules: Sequence[Rule]) -> str:
     """Why these rules do not allow a command line. Empty if they do."""
     if any(is_exactly(rule, line) for rule in rules):
         return ""
-    if isinstance(found, NotUnderstood):
-        return str(found)
-    if found.doubts:
-        return found.doubts[0]
-    if found.writes:
-        return f"it writes to {found.writes[0]}"
+    if isinstance(parsed, NotUnderstood):
+        return str(parsed)
+    if parsed.doubts:
+        return parsed.doubts[0]
+    if parsed.writes:
+        return f"it writes to {parsed.writes[0]}"
     by_name: dict[str, list[Rule]] = {}
     for rule in rules:
         by_name.setdefault((prefix_words(rule.value) or ("",))[0], []).append(rule)
-    for command in found.commands:
+    for command in parsed.commands:
         if not any(_allows(rule, command) for rule in by_name.get(command.words[0].text, ())):
             return f"no rule allows {_shown(command)!r}"
-    return "" if found.commands else "it runs nothing"
+    return "" if parsed.commands else "it runs nothing"
 
 
 def _allows(rule: Rule, command: Simple) -> bool:
@@ -174,19 +174,19 @@ def _index(line: str) -> dict[str | None, list[Simple]] | NotUnderstood:
 
 def _with_inner(line: str) -> list[Simple] | NotUnderstood:
     """The commands of a line, and those in arguments of programs that run their arguments, as in `sh -c '...'`."""
-    found = Found()
+    parsed = ParsedLine()
     try:
-        read(line, found)
+        read(line, parsed)
     except NotUnderstood as error:
         return error
-    for command in found.commands:  # it grows
+    for command in parsed.commands:  # it grows
         for text in _inner_lines(command):
             try:
-                read(text, found)
+                read(text, parsed)
             except NotUnderstood as error:
-                if found.steps > MOST_STEPS:
+                if parsed.steps > MOST_STEPS:
                     return error
-    return found.commands
+    return parsed.commands
 
 
 def _inner_lines(command: Simple) -> list[str]:

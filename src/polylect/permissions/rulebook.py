@@ -26,14 +26,14 @@ class Rulebook:
         self._fixed = tuple(fixed)
         self._granted: list[_Grant] = []
         self._now = now
-        self.told: Sequence[Rule] = ()
+        self.configured: Sequence[Rule] = ()
         """Those that the host has set as a whole, and can set anew."""
 
     def __iter__(self) -> Iterator[Rule]:
         now = self._now() * 1000
         self._granted = [grant for grant in self._granted if not grant.until_ms or now < grant.until_ms]
         yield from self._fixed
-        yield from self.told
+        yield from self.configured
         yield from [grant.rule for grant in self._granted]
 
     def add(self, rule: Rule, id: str = "", until_ms: int = 0) -> None:
@@ -47,9 +47,9 @@ class Rulebook:
     def revoke(self, rule: Rule | None = None, id: str = "") -> bool:
         """False if there was none. What the conversation began with cannot be taken back."""
         left = [grant for grant in self._granted if not (grant.id == id if id else grant.rule == rule)]
-        found = len(left) < len(self._granted)
+        revoked = len(left) < len(self._granted)
         self._granted = left
-        return found
+        return revoked
 
 
 def rules_in(texts: Any, workspace: str, home: str) -> list[Rule]:

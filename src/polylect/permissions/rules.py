@@ -42,10 +42,10 @@ def parse(text: str, effect: Effect, workspace: str, home: str) -> tuple[Rule, .
     """What a rule string means. One string can be two rules where its path can be read in two ways. Raises BadRule."""
     if len(text) > MOST_LENGTH:
         raise BadRule(f"{text[:40]!r}... has {len(text)} characters: a rule has at most {MOST_LENGTH}")
-    found = _RULE.fullmatch(text.strip())
-    if not found:
+    match = _RULE.fullmatch(text.strip())
+    if not match:
         raise BadRule(f"{text!r} is not a rule: write Tool, Tool(path), Bash(command:*) or mcp__server__tool")
-    tool, content = found.groups()
+    tool, content = match.groups()
     if content is not None and not content.strip():
         raise BadRule(f"{text!r}: nothing stands between the parentheses; for all of it write {tool}")
     if content is None or (content.strip() in ("*", "**") and tool not in _FAMILIES):
@@ -198,9 +198,9 @@ _MEANINGS = {"**/": (FOLDERS,), "**": ANYTHING, "*": (STAR,), "?": (ONE,)}
 
 def names_host(rule: Rule, url: str) -> bool | None:
     """Is this an address in the rule's domain? None if the address is not one that everybody reads the same."""
-    found = _URL.fullmatch(url)
-    if not found:
+    match = _URL.fullmatch(url)
+    if not match:
         return None
-    host, domain = found.group(1).lower(), rule.value.removeprefix("*.")
+    host, domain = match.group(1).lower(), rule.value.removeprefix("*.")
     wide = rule.effect != "allow" or rule.value.startswith("*.")
     return (host == domain and not rule.value.startswith("*.")) or (wide and host.endswith("." + domain))

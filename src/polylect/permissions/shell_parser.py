@@ -7,10 +7,10 @@ Raises NotUnderstood rather than guess. Functions, arrays and the like are not u
 
 import re
 
-from polylect.permissions.shell_words import DEEPEST, Found, NotUnderstood, Simple, Word, Words
+from polylect.permissions.shell_words import DEEPEST, NotUnderstood, ParsedLine, Simple, Word, Words
 from polylect.wire.lazy_regex import pattern
 
-__all__ = ["Found", "NotUnderstood", "Simple", "Word", "read"]
+__all__ = ["NotUnderstood", "ParsedLine", "Simple", "Word", "read"]
 
 _RESERVED = pattern(r"(?:!|\{|\}|\[\[|[a-z]+)(?=[ \t\n;&|<>()]|$)")
 _CLOSING = ("then", "elif", "else", "fi", "do", "done", "esac", "}")
@@ -29,12 +29,15 @@ _SOCKETS = ("/dev/tcp/", "/dev/udp/")
 SOME_FILE = "a file whose name is not written out"
 
 
-def read(line: str, found: Found | None = None) -> Found:
-    """What the line holds, added to `found` if that is given; a line that raises may have added some of it. Takes time
-    in proportion to the line's length, and no more than `MOST_STEPS` allow. Raises NotUnderstood."""
-    found = found or Found()
-    _Grammar(line, found).commands_until("")
-    return found
+def read(line: str, parsed: ParsedLine | None = None) -> ParsedLine:
+    """Parse a shell command line.
+
+    `parsed` collects the result, if it is passed; a line that raises may have added a part of its content to it. The
+    time is proportional to the length of the line and bounded by `MOST_STEPS`. Raises NotUnderstood.
+    """
+    parsed = parsed or ParsedLine()
+    _Grammar(line, parsed).commands_until("")
+    return parsed
 
 
 class _Grammar(Words):
@@ -84,8 +87,8 @@ class _Grammar(Words):
             self.skip_blanks()
 
     def _reserved(self) -> str:
-        found = _RESERVED.match(self.text, self.at)
-        return found.group() if found else ""
+        match = _RESERVED.match(self.text, self.at)
+        return match.group() if match else ""
 
     def _expect(self, word: str) -> None:
         self._skip_newlines()
@@ -96,9 +99,9 @@ class _Grammar(Words):
     # Commands.
 
     def _command(self) -> None:
-        self.found.count_step()
+        self.parsed.count_step()
         while self._reserved() == "!":
-            self.found.count_step()
+            self.parsed.count_step()
             self.at += 1
             self.skip_blanks()
         if self.comes("(("):
@@ -131,7 +134,7 @@ class _Grammar(Words):
         self.commands_until("done")
 
     def _for(self) -> None:
-        self.found.doubts.append("it sets a variable")  # which may be PATH
+        self.parsed.doubts.append("it sets a variable")  # which may be PATH
         self.skip_blanks()
         if not (name := _VARIABLE.match(self.text, self.at)):
             raise NotUnderstood("its loop is not understood")
@@ -172,7 +175,7 @@ class _Grammar(Words):
 
     def _condition(self) -> None:
         """`[[ ... ]]`: looked through for substitutions. It can calculate, so it is never simply allowed."""
-        self.found.doubts.append("it has a condition in [[ ]]")
+        self.parsed.doubts.append("it has a condition in [[ ]]")
         while True:
             self._skip_newlines()
             word = self.word()
@@ -201,7 +204,7 @@ class _Grammar(Words):
             if not words and _ELEMENT.match(self.text, self.at):
                 raise NotUnderstood("it uses an array")
             if not words and _ASSIGNMENT.match(self.text, self.at):
-                self.found.doubts.append("it sets a variable")
+                self.parsed.doubts.append("it sets a variable")
                 self.word()
             elif word := self.word():
                 words.append(word)
@@ -210,7 +213,7 @@ class _Grammar(Words):
         if self.comes("(") or self.text[begin : self.at].strip() == "":
             raise NotUnderstood(f"{self.text[self.at : self.at + 12]!r} is not understood here")
         if words:
-            self.found.commands.append(Simple(tuple(words)))
+            self.parsed.commands.append(Simple(tuple(words)))
 
     # Redirections.
 
@@ -222,13 +225,13 @@ class _Grammar(Words):
     def _redirection(self) -> bool:
         if _NAMED_FILE.match(self.text, self.at):
             raise NotUnderstood("it keeps a file open under a name")
-        found = _REDIRECTION.match(self.text, self.at)
-        if not found:
+        match = _REDIRECTION.match(self.text, self.at)
+        if not match:
             return False
-        kind = found.group(1) or found.group(2)
-        if kind in ("<", ">") and self.text.startswith("(", found.end()):
+        kind = match.group(1) or match.group(2)
+        if kind in ("<", ">") and self.text.startswith("(", match.end()):
             return False
-        self.at = found.end()
+        self.at = match.end()
         self.skip_blanks()
         if kind in ("<<", "<<-"):
             self._begin_document(cut=kind == "<<-")
@@ -246,19 +249,19 @@ class _Grammar(Words):
         if kind == "<" and target.literal and not target.text.startswith(_SOCKETS):
             return
         if kind in ("<", "<&"):
-            self.found.doubts.append("it is not clear what it reads from")
+            self.parsed.doubts.append("it is not clear what it reads from")
         elif not target.literal:
-            self.found.writes.append(SOME_FILE)
+            self.parsed.writes.append(SOME_FILE)
         elif target.text not in _HARMLESS:
-            self.found.writes.append(target.text)
+            self.parsed.writes.append(target.text)
 
     def _begin_document(self, *, cut: bool) -> None:
-        found = _DELIMITER.match(self.text, self.at)
-        if not found or not _WORD_END.match(self.text, found.end()):
+        match = _DELIMITER.match(self.text, self.at)
+        if not match or not _WORD_END.match(self.text, match.end()):
             raise NotUnderstood("the end of its here-document is not understood")
-        single, double, escape, plain = found.groups()
+        single, double, escape, plain = match.groups()
         self.documents.append((single or double or plain, plain is None or bool(escape), cut))
-        self.at = found.end()
+        self.at = match.end()
 
 
 _COMPOUND = {

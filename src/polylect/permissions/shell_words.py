@@ -48,7 +48,7 @@ class Simple(Struct, frozen=True):
     words: tuple[Word, ...]
 
 
-class Found:
+class ParsedLine:
     """What a command line holds, in all its depths."""
 
     def __init__(self) -> None:
@@ -68,13 +68,13 @@ class Found:
 class Words:
     """A place in a text, and how to read on from there. `commands_until` is the grammar's part."""
 
-    def __init__(self, text: str, found: Found, depth: int = 0) -> None:
+    def __init__(self, text: str, parsed: ParsedLine, depth: int = 0) -> None:
         if len(text) > MOST or depth > DEEPEST:
             raise NotUnderstood("it is too long or too deep")
         if _CONTROL.search(text) or (not text.isascii() and any(map(_is_strange, text))):
             raise NotUnderstood("it has characters that cannot be seen")
         self.text = text
-        self.found = found
+        self.parsed = parsed
         self.depth = depth
         self.at = 0
         self.documents: list[tuple[str, bool, bool]] = []
@@ -113,7 +113,7 @@ class Words:
             inner = self.comes("<(") or self.comes(">(")
             if char in _SPECIAL and not inner:
                 break
-            self.found.count_step()
+            self.parsed.count_step()
             parts.append(self._substitution(2) if inner else self._part(char, first=not parts))
         if not parts:
             return None
@@ -152,7 +152,7 @@ class Words:
         self.at += 1
         parts: list[Word] = []
         while not self.take('"'):
-            self.found.count_step()
+            self.parsed.count_step()
             match self.text[self.at : self.at + 1]:
                 case "":
                     raise NotUnderstood("a quote is not closed")
@@ -193,9 +193,9 @@ class Words:
             self._check_newline(text)
             return Word(text, "\\" not in text)
         for form in (_PARAMETER, _NAME):
-            if found := form.match(self.text, self.at):
-                self.at = found.end()
-                return Word(found.group(), literal=False)
+            if match := form.match(self.text, self.at):
+                self.at = match.end()
+                return Word(match.group(), literal=False)
         if self.comes("${") or self.comes("$[") or (self.comes('$"') and not quoted):
             raise NotUnderstood(f"{self.text[self.at : self.at + 12]!r} can hide a command")
         self.at += 1
@@ -204,7 +204,7 @@ class Words:
     def _arithmetic(self) -> Word:
         text = self._run(_ARITHMETIC)
         if re.search(r"[A-Za-z_$]", text[1:]):
-            self.found.doubts.append("it calculates with variables")
+            self.parsed.doubts.append("it calculates with variables")
         return Word(text, literal=False)
 
     def _substitution(self, size: int) -> Word:
@@ -222,14 +222,14 @@ class Words:
         return Word(text, literal=False)
 
     def nested(self, text: str) -> "Words":
-        return type(self)(text, self.found, self.depth + 1)
+        return type(self)(text, self.parsed, self.depth + 1)
 
     def _run(self, form: re.Pattern[str]) -> str:
-        found = form.match(self.text, self.at)
-        if not found:
+        match = form.match(self.text, self.at)
+        if not match:
             raise NotUnderstood(f"{self.text[self.at : self.at + 12]!r} can hide a command")
-        self.at = found.end()
-        return found.group()
+        self.at = match.end()
+        return match.group()
 
     def _check_newline(self, text: str) -> None:
         if self.documents and "\n" in text:
@@ -262,7 +262,7 @@ class Words:
     def expansions(self) -> None:
         """All of a text in which only `$`, backticks and backslashes mean something."""
         while self.at < len(self.text):
-            self.found.count_step()
+            self.parsed.count_step()
             if self.comes("\\"):
                 self.at += 2
             elif self.comes("$"):

@@ -25,13 +25,13 @@ class Blobs:
         self._folders = folders
         self._unsynced: list[str] = []
 
-    def keep(self, message: Message) -> Message:
+    def store_images(self, message: Message) -> Message:
         """The message as the log holds it: with names instead of pictures. Raises OSError."""
-        return _mapped(message, self._kept)
+        return _mapped(message, self._stored_image)
 
     def fill(self, message: Message) -> Message:
         """The message as the model sees it. A picture that is gone stays empty."""
-        return _mapped(message, self._filled)
+        return _mapped(message, self._filled_image)
 
     def put(self, data: bytes) -> str:
         """Keep these bytes, and say under which name. Raises OSError."""
@@ -64,14 +64,14 @@ class Blobs:
     def sweep(self, entries: Iterable[Entry]) -> list[str]:
         """Remove our own blobs that these entries do not name. Returns what was removed."""
         folder = self._folders[0]
-        kept = _names(folder)
-        known = named(entries) if kept else set()
-        orphans = [os.path.join(folder, name) for name in kept if _PREFIX + name not in known]
+        names = _names(folder)
+        known = named(entries) if names else set()
+        orphans = [os.path.join(folder, name) for name in names if _PREFIX + name not in known]
         for path in orphans:
             os.unlink(path)
         return orphans
 
-    def _kept(self, image: Image) -> Image:
+    def _stored_image(self, image: Image) -> Image:
         if not image.data:
             return image
         try:
@@ -80,7 +80,7 @@ class Blobs:
             return image  # not ours to judge: the vendor will
         return Image(image.media_type, blob=self.put(data))
 
-    def _filled(self, image: Image) -> Image:
+    def _filled_image(self, image: Image) -> Image:
         if image.data or not image.blob:
             return image
         return replace(image, data=base64.b64encode(self.find(image.blob) or b"").decode())
@@ -93,25 +93,25 @@ class Blobs:
 
 
 def images(message: Message) -> list[Image]:
-    found: list[Image] = []
+    result: list[Image] = []
     for block in message.content:
         if isinstance(block, Image):
-            found.append(block)
+            result.append(block)
         elif isinstance(block, ToolResult):
-            found += block.images
-    return found
+            result += block.images
+    return result
 
 
 def named(entries: Iterable[Entry]) -> set[str]:
     """The blobs that these entries name."""
-    found: set[str] = set()
+    blobs: set[str] = set()
     for entry in entries:
         match entry.body:
             case Said(message):
-                found.update(image.blob for image in images(message))
+                blobs.update(image.blob for image in images(message))
             case FileKept(blob=blob):
-                found.add(blob)
-    return found - {""}
+                blobs.add(blob)
+    return blobs - {""}
 
 
 def blob_name(data: bytes) -> str:

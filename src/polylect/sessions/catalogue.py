@@ -20,7 +20,7 @@ Kind = TypeVar("Kind")
 _WORDS = 80
 
 
-class Listed(Struct, frozen=True, omit_defaults=True):
+class SessionSummary(Struct, frozen=True, omit_defaults=True):
     """A session at a glance. `active` is when it was last written, in milliseconds since 1970."""
 
     session: str
@@ -35,10 +35,10 @@ class Listed(Struct, frozen=True, omit_defaults=True):
     """The session it was forked from. The messages it took over are counted."""
 
 
-def listing(root: str, workspace: str = "") -> list[Listed]:
+def listing(root: str, workspace: str = "") -> list[SessionSummary]:
     """All sessions, or those of a workspace; the most recently active first."""
-    found = (glance(root, name) for name in names(root) if not workspace or _workspace(root, name) == workspace)
-    return sorted((session for session in found if session), key=lambda session: -session.active)
+    summaries = (summarise(root, name) for name in names(root) if not workspace or _workspace(root, name) == workspace)
+    return sorted((session for session in summaries if session), key=lambda session: -session.active)
 
 
 def strange(root: str) -> list[str]:
@@ -47,7 +47,7 @@ def strange(root: str) -> list[str]:
     return [path for path in logs if folder.is_strange(path)]
 
 
-def glance(root: str, session: str) -> Listed | None:
+def summarise(root: str, session: str) -> SessionSummary | None:
     """None if nothing was ever said in it."""
     path = folder.path_of(root, session)
     try:
@@ -56,21 +56,21 @@ def glance(root: str, session: str) -> Listed | None:
         return None
     try:
         status = os.fstat(file)
-        told = _Told(log.Lines(log.pieces(file)))
+        outline = _LogOutline(log.Lines(log.pieces(file)))
     finally:
         os.close(file)
     if not status.st_size:
         return None
     active = status.st_mtime_ns // 1_000_000
-    outlines = [*_taken_over(path, told.outlines), *told.outlines]
+    outlines = [*_taken_over(path, outline.outlines), *outline.outlines]
     messages, first = _conversation(outlines)
-    said = (messages, status.st_size, first, told.name, told.parent)
-    return Listed(session, _workspace(root, session), active, *said)
+    said = (messages, status.st_size, first, outline.name, outline.parent)
+    return SessionSummary(session, _workspace(root, session), active, *said)
 
 
 def forks(root: str, session: str) -> list[str]:
     """The sessions that were forked from this one."""
-    return [name for name in names(root) if (found := _opened(root, name)) and found.parent == session]
+    return [name for name in names(root) if (opened := _opened(root, name)) and opened.parent == session]
 
 
 class _Block(Struct):
@@ -101,7 +101,7 @@ class _Outline(Struct):
 _decode = msgspec.json.Decoder(_Outline).decode
 
 
-class _Told:
+class _LogOutline:
     """What can be said of a log without understanding all of it."""
 
     def __init__(self, lines: log.Lines) -> None:
@@ -132,7 +132,7 @@ def _taken_over(path: str, outlines: Sequence[_Outline]) -> list[_Outline]:
         seen.add(path)
         try:
             with open(log.opened(os.path.join(path, "log.jsonl")), "rb") as file:
-                outlines = _Told(log.Lines(log.pieces(file.fileno()))).outlines
+                outlines = _LogOutline(log.Lines(log.pieces(file.fileno()))).outlines
         except OSError:
             break
         end = next((number for number, outline in enumerate(outlines, 1) if outline.id == last), 0)
@@ -183,10 +183,10 @@ def _body(line: bytes, kind: type[Kind]) -> Kind | None:
 def names(root: str) -> Iterator[str]:
     """Names that can be sessions: what begins with a dot is being deleted."""
     try:
-        found = os.listdir(root)
+        entries = os.listdir(root)
     except FileNotFoundError:
         return
-    for name in found:
+    for name in entries:
         try:
             folder.path_of(root, name)
         except FolderError:

@@ -14,14 +14,14 @@ from polylect.vocab.ports import FileState, Store, Worker
 
 
 @runtime_checkable
-class Shelf(Protocol):
+class BlobStore(Protocol):
     """A store that also keeps files."""
 
-    def keep(self, data: bytes) -> str:
+    def put_blob(self, data: bytes) -> str:
         """Under which name."""
         ...
 
-    def kept(self, blob: str) -> bytes | None: ...
+    def get_blob(self, blob: str) -> bytes | None: ...
 
 
 class Checkpoints:
@@ -33,7 +33,7 @@ class Checkpoints:
 
     async def keep(self, turn: str, paths: Iterable[str]) -> None:
         """Before these are changed. Raises ToolError, so that nothing is changed that could not be put back."""
-        if not isinstance(self._store, Shelf):
+        if not isinstance(self._store, BlobStore):
             return
         for path in paths:
             if _kept_already(path, self._store.entries):
@@ -45,7 +45,7 @@ class Checkpoints:
             except OSError as error:
                 raise _unkept(path, error) from error
             try:
-                blob = self._store.keep(state.data) if state else ""
+                blob = self._store.put_blob(state.data) if state else ""
                 self._store.append(FileKept(turn, path, blob, state.mode if state else 0))
             except (OSError, SessionError) as error:
                 raise _unkept(path, error) from error
@@ -54,10 +54,10 @@ class Checkpoints:
         """Put every file back to what it was before this message. Raises SessionError."""
         changed: list[tuple[str, FileState | None]] = []
         come = go = 0
-        for kept in _after(to, self._store.entries):
-            before, now = self._content(kept), await self._now(kept.path)
+        for saved in _after(to, self._store.entries):
+            before, now = self._content(saved), await self._now(saved.path)
             if before != now:
-                changed.append((kept.path, before))
+                changed.append((saved.path, before))
                 lines = await self._worker.count_changes(now.data if now else b"", before.data if before else b"")
                 come, go = come + lines[0], go + lines[1]
         if not dry_run:
@@ -65,13 +65,13 @@ class Checkpoints:
                 await self._put_back(path, before)
         return Rewound(tuple(path for path, _ in changed), come, go)
 
-    def _content(self, kept: FileKept) -> FileState | None:
-        if not kept.blob:
+    def _content(self, saved: FileKept) -> FileState | None:
+        if not saved.blob:
             return None
-        data = self._store.kept(kept.blob) if isinstance(self._store, Shelf) else None
+        data = self._store.get_blob(saved.blob) if isinstance(self._store, BlobStore) else None
         if data is None:
-            raise SessionError(f"what {kept.path} was is no longer there")
-        return FileState(data, kept.mode)
+            raise SessionError(f"what {saved.path} was is no longer there")
+        return FileState(data, saved.mode)
 
     async def _now(self, path: str) -> FileState | None:
         try:
@@ -98,7 +98,7 @@ def _kept_already(path: str, entries: Sequence[Entry]) -> bool:
     """Since the last message: what came between has changed it."""
     for entry in reversed(entries):
         match entry.body:
-            case FileKept(path=kept) if kept == path:
+            case FileKept(path=saved_path) if saved_path == path:
                 return True
             case _ if _is_message(entry):
                 return False
@@ -107,14 +107,14 @@ def _kept_already(path: str, entries: Sequence[Entry]) -> bool:
 
 def _after(to: str, entries: Sequence[Entry]) -> list[FileKept]:
     """For each file the first state since that message, which is named by its turn or its entry."""
-    found = [number for number, entry in enumerate(entries) if _is_message(entry) and to in _names(entry)]
-    if not found:
+    numbers = [number for number, entry in enumerate(entries) if _is_message(entry) and to in _names(entry)]
+    if not numbers:
         raise SessionError(f"{to!r} is not a message of the person's in this session")
-    kept: dict[str, FileKept] = {}
-    for entry in entries[found[-1] :]:
+    first_states: dict[str, FileKept] = {}
+    for entry in entries[numbers[-1] :]:
         if isinstance(entry.body, FileKept):
-            kept.setdefault(entry.body.path, entry.body)
-    return list(kept.values())
+            first_states.setdefault(entry.body.path, entry.body)
+    return list(first_states.values())
 
 
 def _is_message(entry: Entry) -> bool:

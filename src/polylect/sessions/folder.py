@@ -124,19 +124,19 @@ def look(root: str, session: str) -> None:
 
     Only a log whose first line is damaged is read to its end: whether any of it can be.
     """
-    told = f"Session '{session}' cannot be gone on with"
+    message = f"Session '{session}' cannot be gone on with"
     opened, seen = _opened(path_of(root, session)), {session}
     if isinstance(version := opened.get("version"), int) and version > VERSION:
-        raise FolderError(f"{told}: {written_later(version)}")
+        raise FolderError(f"{message}: {written_later(version)}")
     if not isinstance(opened.get("session"), str) or not isinstance(opened.get("cwd"), str):
         from polylect.sessions.log import read_path, unusable  # 40 ms, and only for such a log
 
         if why := unusable(read_path(os.path.join(path_of(root, session), "log.jsonl"))):
-            raise FolderError(f"{told}: {why}")
+            raise FolderError(f"{message}: {why}")
     while isinstance(parent := opened.get("parent"), str) and parent and parent not in seen:
         path = os.path.join(root, os.path.basename(parent))
         if not _said_something(os.path.join(path, "log.jsonl")):
-            raise FolderError(f"{told}: {parent_gone(parent)}")
+            raise FolderError(f"{message}: {parent_gone(parent)}")
         seen.add(parent)
         opened = _opened(path)
 
@@ -169,8 +169,8 @@ def look_at(path: str) -> None:
 
 
 def written_later(version: int) -> str:
-    told = f"it was written by a later polylect (its log has version {version}, this one knows {VERSION})"
-    return f"{told}. Update polylect; until then `polylect sessions export` reads what can be read"
+    message = f"it was written by a later polylect (its log has version {version}, this one knows {VERSION})"
+    return f"{message}. Update polylect; until then `polylect sessions export` reads what can be read"
 
 
 def parent_gone(parent: str) -> str:
@@ -252,7 +252,7 @@ def _lock(path: str) -> Folder | None:
 
 
 def _latest(root: str, workspace: str) -> str:
-    found: list[tuple[float, str]] = []
+    candidates: list[tuple[float, str]] = []
     try:
         names = os.listdir(root)
     except OSError:
@@ -260,10 +260,10 @@ def _latest(root: str, workspace: str) -> str:
     for name in names:
         log = os.path.join(root, name, "log.jsonl")
         if _said_something(log) and workspace_of(os.path.join(root, name)) == workspace:
-            found.append((os.stat(log).st_mtime_ns, name))
-    if not found:
+            candidates.append((os.stat(log).st_mtime_ns, name))
+    if not candidates:
         raise FolderError(f"No sessions found for {workspace}. Start one without --resume")
-    return max(found)[1]
+    return max(candidates)[1]
 
 
 def workspace_of(path: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from polylect.sessions import atomic_write, catalogue, folder, log
 from polylect.sessions.folder import Folder, FolderError
-from polylect.sessions.replay import Recalled, is_said
+from polylect.sessions.replay import Replay, is_said
 from polylect.sessions.store import FileStore
 from polylect.vocab.answers import SessionCard
 from polylect.vocab.entries import Entry, Opened
@@ -73,16 +73,18 @@ class FileLibrary:
     def end_of(self, session: str) -> tuple[str, str]:
         """Where a fork of it begins that takes all of it along. Whoever has it open may go on."""
         path = folder.path_of(self._root, session)
-        found = log.read_path(os.path.join(path, "log.jsonl"))
-        if why := log.unusable(found):
+        session_log = log.read_path(os.path.join(path, "log.jsonl"))
+        if why := log.unusable(session_log):
             raise SessionError(f"Session '{session}' cannot be forked: {why}")
-        before, _ = log.ancestry(path, found.first)
-        return fork_place(session, before + found.entries, "")
+        before, _ = log.ancestry(path, session_log.first)
+        return fork_place(session, before + session_log.entries, "")
 
     def sessions(self, cwd: str = "") -> Sequence[SessionCard]:
         return [
-            SessionCard(found.session, found.workspace, found.name, found.active, found.messages, found.words)
-            for found in catalogue.listing(self._root, os.path.realpath(cwd) if cwd else "")
+            SessionCard(
+                summary.session, summary.workspace, summary.name, summary.active, summary.messages, summary.words
+            )
+            for summary in catalogue.listing(self._root, os.path.realpath(cwd) if cwd else "")
         ]
 
     def export(self, store: Store, path: str) -> str:
@@ -92,21 +94,21 @@ class FileLibrary:
             markdown,
             omp,
         )
-        from polylect.sessions.formats.conversation import Story
+        from polylect.sessions.formats.conversation import Conversation
 
         forms = {".html": html_page.pieces, ".md": markdown.pieces, ".json": json_document.pieces, ".jsonl": omp.pieces}
         path = path or f"polylect-session-{store.session}.html"
         if "\0" in path:
             raise SessionError(f"{path!r} is no path: it holds a NUL")
         place = os.path.join(self._workspace, os.path.expanduser(path))
-        tell = forms.get(os.path.splitext(place)[1].lower())
-        if tell is None:
+        export = forms.get(os.path.splitext(place)[1].lower())
+        if export is None:
             raise SessionError(f"{path}: the ending says what to write; endings are {', '.join(forms)}")
         entries = tuple(store.entries)  # a thread may do this, and more may be said meanwhile
         at = entries[0].at if entries else time.time_ns() // 1_000_000
-        story = Story(store.session, self._workspace, at, Recalled(entries), store.fill)
+        conversation = Conversation(store.session, self._workspace, at, Replay(entries), store.fill)
         try:
-            write_out(self._root, place, tell(story))
+            write_out(self._root, place, export(conversation))
         except OSError as error:
             raise SessionError(f"cannot write {path}: {error.strerror}") from error
         return path
@@ -114,13 +116,13 @@ class FileLibrary:
     def _take_over(self, path: str) -> FileStore:
         """Another program's conversation becomes a new session here. Its file is only read."""
         from polylect.sessions.formats import detect  # 15 ms, and only for those who come from elsewhere
-        from polylect.sessions.formats.conversation import NotThat
+        from polylect.sessions.formats.conversation import WrongFormat
 
         try:
             if not stat.S_ISREG(os.stat(path).st_mode):
                 raise SessionError(f"{path} is not a session file: it is no file at all")
             taken = detect.read(path)
-        except NotThat as error:
+        except WrongFormat as error:
             raise SessionError(str(error)) from None
         except OSError as error:
             raise SessionError(f"cannot read {path}: {error.strerror}") from error
@@ -157,8 +159,8 @@ def fork_place(session: str, entries: Sequence[Entry], at: str) -> tuple[str, st
     """The session, which may be one that this came from, and its entry after which a fork goes its own way."""
     end = len(entries)
     if at:
-        told = Recalled(entries)
-        marks = zip(told.messages, told.marks, strict=True)
+        replay = Replay(entries)
+        marks = zip(replay.messages, replay.marks, strict=True)
         if not any(entry and entry.id == at and is_said(entry, message) for message, entry in marks):
             raise SessionError(f"{at!r} is not a message of the person's in session {session!r}")
         end = next(number for number, entry in enumerate(entries) if entry.id == at)

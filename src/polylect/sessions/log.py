@@ -101,13 +101,14 @@ def read_path(path: str) -> Log:
         os.close(file)
 
 
-def unusable(found: Log) -> str:
+def unusable(session_log: Log) -> str:
     """Why nothing may be added to it; empty if that is in order."""
-    if found.version > VERSION:
-        return written_later(found.version)
-    if not found.entries and (found.faults or not _may_begin(found.torn)):
-        told = f"none of the {len(found.faults) + bool(found.torn)} lines of its log can be read. Nothing was changed"
-        return f"{told}: polylect sessions repair saves what can be made out, or begin another session"
+    if session_log.version > VERSION:
+        return written_later(session_log.version)
+    if not session_log.entries and (session_log.faults or not _may_begin(session_log.torn)):
+        lines = len(session_log.faults) + bool(session_log.torn)
+        message = f"none of the {lines} lines of its log can be read. Nothing was changed"
+        return f"{message}: polylect sessions repair saves what can be made out, or begin another session"
     return ""
 
 
@@ -133,8 +134,8 @@ def ancestry(path: str, opened: Entry | None) -> tuple[list[Entry], list[str]]:
             raise SessionError(parent_gone(name)) from None
         end = next((number for number, entry in enumerate(entries, 1) if entry.id == last), 0)
         if not end or path in folders:
-            told = f"the entry {last!r} of session {name!r}, where it was forked, cannot be read"
-            raise SessionError(f"{told}. Try: polylect sessions repair {name}")
+            message = f"the entry {last!r} of session {name!r}, where it was forked, cannot be read"
+            raise SessionError(f"{message}. Try: polylect sessions repair {name}")
         before = entries[:end] + before
         folders.append(path)
         opened = entries[0]
@@ -155,8 +156,8 @@ def entry_of(line: bytes) -> Entry | _Foreign | None:
 
 def _version(entry: _Foreign | None) -> int:
     """Even an `opened` whose shape has changed says its version."""
-    told = entry.body.get("version") if entry and entry.body.get("type") == "opened" else None
-    return told if isinstance(told, int) else 0
+    version = entry.body.get("version") if entry and entry.body.get("type") == "opened" else None
+    return version if isinstance(version, int) else 0
 
 
 class Lines:

@@ -25,23 +25,25 @@ _raw_decode = json.JSONDecoder(strict=False).raw_decode
 
 def repair(place: Folder) -> list[str]:
     """What was wrong and what was done about it, line by line. Raises SessionError if it is not ours to mend."""
-    found = log.read_path(place.log)
-    if found.version > VERSION:
-        raise SessionError(log.unusable(found))
-    damaged = [fault.line for fault in found.faults if fault.kind == "damaged"]
-    report = [f"line {fault.line} is of a kind that this version does not know: kept" for fault in found.faults
+    session_log = log.read_path(place.log)
+    if session_log.version > VERSION:
+        raise SessionError(log.unusable(session_log))
+    damaged = [fault.line for fault in session_log.faults if fault.kind == "damaged"]
+    report = [f"line {fault.line} is of a kind that this version does not know: kept" for fault in session_log.faults
               if fault.kind == "foreign"]  # fmt: skip
-    if damaged or found.torn:
+    if damaged or session_log.torn:
         report += _rewrite(place.log, damaged)
-        found = log.read_path(place.log)
-    folders = [place.path, *log.ancestry(place.path, found.first)[1]]
+        session_log = log.read_path(place.log)
+    folders = [place.path, *log.ancestry(place.path, session_log.first)[1]]
     blobs = Blobs([os.path.join(folder, "blobs") for folder in folders])
     report += [
-        f"{blob} is named in the log, and is gone" for blob in sorted(named(found.entries)) if blobs.find(blob) is None
+        f"{blob} is named in the log, and is gone"
+        for blob in sorted(named(session_log.entries))
+        if blobs.find(blob) is None
     ]
-    if not found.faults:
+    if not session_log.faults:
         spills = Spills(os.path.join(place.path, "spill"), new_id=str)
-        orphans = blobs.sweep(found.entries) + spills.sweep(found.entries)
+        orphans = blobs.sweep(session_log.entries) + spills.sweep(session_log.entries)
         report += [f"{path} was named nowhere: removed" for path in orphans]
     return report
 
@@ -65,14 +67,14 @@ def _mended(path: str, draft: str, damaged: list[int]) -> Iterator[str]:
     with open(path, "rb") as old, open(draft, "wb") as new:
         lines = log.Lines(log.pieces(old.fileno()))
         for number, line in enumerate(lines, 1):
-            kept = list(salvage(line)) if number in damaged else [line + b"\n"]
-            new.writelines(kept)
+            saved = list(salvage(line)) if number in damaged else [line + b"\n"]
+            new.writelines(saved)
             if number in damaged:
-                yield f"line {number} was damaged: {_count(len(kept))} saved"
+                yield f"line {number} was damaged: {_count(len(saved))} saved"
         if lines.rest:
-            kept = list(salvage(lines.rest))
-            new.writelines(kept)
-            yield f"the last line, of {len(lines.rest)} bytes, had no end: {_count(len(kept))} saved"
+            saved = list(salvage(lines.rest))
+            new.writelines(saved)
+            yield f"the last line, of {len(lines.rest)} bytes, had no end: {_count(len(saved))} saved"
         new.flush()
         os.fsync(new.fileno())
         status = os.fstat(old.fileno())
@@ -103,10 +105,10 @@ def delete(place: Folder) -> None:
     shutil.rmtree(doomed)
 
 
-def tidy(root: str) -> list[str]:
+def remove_deleted(root: str) -> list[str]:
     """Remove what interrupted deletions left. Returns what was removed."""
-    found = os.listdir(root) if os.path.isdir(root) else []
-    doomed = [os.path.join(root, name) for name in found if name.startswith(_DELETED)]
+    names = os.listdir(root) if os.path.isdir(root) else []
+    doomed = [os.path.join(root, name) for name in names if name.startswith(_DELETED)]
     for path in doomed:
         shutil.rmtree(path, ignore_errors=True)
     return doomed

@@ -28,7 +28,7 @@ AT_WORK = "at_work"
 CUT_OFF = "This call was cut off before it finished. Its effects are unknown: look before you repeat it."
 
 
-class Recalled:
+class Replay:
     """A conversation read back. History is valid for every vendor up to its last message, whatever the log has lost."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
@@ -93,7 +93,7 @@ class Recalled:
                 self.settings.pop(PARENT, None)
                 self.settings.pop(AT_WORK, None)
                 if SUSPENDED in self.settings:
-                    self.settings[SUSPENDED] = suspension.told(self.settings[SUSPENDED])
+                    self.settings[SUSPENDED] = suspension.model_texts(self.settings[SUSPENDED])
 
     def _add(self, entry: Entry, message: Message, request: str) -> None:
         if message.usage:
@@ -116,18 +116,18 @@ class Recalled:
 
     def fork_points(self) -> list[ForkPoint]:
         """What the person said: a fork there goes on without it."""
-        told = zip(self.messages, self.marks, strict=True)
-        said = ((entry, words(message)) for message, entry in told if entry and is_said(entry, message))
+        messages = zip(self.messages, self.marks, strict=True)
+        said = ((entry, words(message)) for message, entry in messages if entry and is_said(entry, message))
         return [ForkPoint(entry.id, text) for entry, text in said if text.strip()]
 
     def items(self) -> list[Item]:
         """The conversation as the model sees it, each message with its place in the log."""
-        kept = self.compactions[-1][1].kept if self.compactions else 0
+        first_kept = self.compactions[-1][1].kept if self.compactions else 0
         items = [_summary(self.compacted)] if self.compacted and self.compactions[-1][1].summary else []
         at, last = 0, ""
         for number, (message, entry) in enumerate(zip(self.messages, self.marks, strict=True)):
             at, last = (entry.at, entry.id) if entry else (at, f"{last}-results")
-            if number >= kept:
+            if number >= first_kept:
                 items.append(_item(last, at, message, entry))
         return items
 

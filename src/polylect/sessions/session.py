@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from polylect.sessions import suspension
 from polylect.sessions.log import uncollected
-from polylect.sessions.replay import AT_WORK, Recalled, current, missing_results, owed, shell_message, words
+from polylect.sessions.replay import AT_WORK, Replay, current, missing_results, owed, shell_message, words
 from polylect.sessions.suspension import SUSPENDED, Suspension
 from polylect.vocab.answers import Item, ShellResult, Stats
 from polylect.vocab.content import Message, Text, ToolCall, ToolResult, Usage
@@ -30,7 +30,7 @@ class Session:
         self.ledger: list[dict[str, Any]] = []
         """One row for each model call."""
         self.summary = ""
-        self.kept = 0
+        self.visible_from = 0
         """The model sees `summary` instead of the messages before this one."""
         self.opening: tuple[Message, ...] = ()
         """That, as a message."""
@@ -46,7 +46,7 @@ class Session:
         self._waiting: dict[str, Message] = {}
         self._filled = False
         with uncollected():
-            self._read(Recalled(store.entries))
+            self._read(Replay(store.entries))
 
     # Writing.
 
@@ -102,9 +102,9 @@ class Session:
         self.store.append(ShellRan(result))
         self.messages.append(shell_message(result))
 
-    def compact(self, summary: str, kept: int, before: int) -> None:
-        self.store.append(Compacted(summary, kept, before))
-        self._shorten(summary, kept)
+    def compact(self, summary: str, first_kept: int, before: int) -> None:
+        self.store.append(Compacted(summary, first_kept, before))
+        self._shorten(summary, first_kept)
 
     def configure(self, settings: dict[str, Any]) -> None:
         self.store.append(Configured(settings))
@@ -124,8 +124,8 @@ class Session:
 
     def wake(self, call: str) -> dict[str, Suspension]:
         """The answer has come that this call waited for: whatever waited goes on now, and may not do so again."""
-        kept = self.settings[SUSPENDED]
-        self.configure({SUSPENDED: {id: kept[id] for id in kept if id != call}})
+        suspended = self.settings[SUSPENDED]
+        self.configure({SUSPENDED: {id: suspended[id] for id in suspended if id != call}})
         waiting, self.dormant = self.dormant, {}
         return waiting
 
@@ -151,12 +151,12 @@ class Session:
     def context(self) -> list[Message]:
         """The conversation as the model sees it."""
         self._fill()
-        return [*self.opening, *self.messages[self.kept :]]
+        return [*self.opening, *self.messages[self.visible_from :]]
 
     def items(self) -> tuple[Item, ...]:
         """The same with places and times: read from the log, which has them."""
         with uncollected():
-            items = Recalled(self.store.entries).items()
+            items = Replay(self.store.entries).items()
             return tuple(replace(item, message=self.store.fill(item.message)) for item in items)
 
     def last_text(self) -> str | None:
@@ -209,37 +209,37 @@ class Session:
             row = {"turn": len(self.ledger), "model": message.model, "provider": message.provider}
             self.ledger.append({**row, "cost_usd": message.usage.cost, "usage": message.usage})
 
-    def _shorten(self, summary: str, kept: int) -> None:
-        self.summary, self.kept = summary, kept
-        self.opening = (Message("user", (Text(SUMMARY + summary),)),) if kept and summary else ()
+    def _shorten(self, summary: str, first_kept: int) -> None:
+        self.summary, self.visible_from = summary, first_kept
+        self.opening = (Message("user", (Text(SUMMARY + summary),)),) if first_kept and summary else ()
 
     def _fill(self) -> None:
         """Pictures of a conversation that was read back are loaded once the model is to see them."""
         if not self._filled:
-            self.messages[self.kept :] = map(self.store.fill, self.messages[self.kept :])
+            self.messages[self.visible_from :] = map(self.store.fill, self.messages[self.visible_from :])
         self._filled = True
 
     def _as_far_as_known(self, results: Message) -> Message:
         """A call that waited for a person when the engine ended has left word of what it had done."""
-        known = suspension.told(self.settings.get(SUSPENDED, {}))
+        known = suspension.model_texts(self.settings.get(SUSPENDED, {}))
         blocks = [block for block in results.content if isinstance(block, ToolResult)]
         return replace(results, content=tuple(replace(one, output=known.get(one.call, one.output)) for one in blocks))
 
-    def _read(self, told: Recalled) -> None:
-        self.messages, self.contexts, self.settings = told.messages, told.contexts, told.settings
-        self.calls = told.calls
+    def _read(self, replay: Replay) -> None:
+        self.messages, self.contexts, self.settings = replay.messages, replay.contexts, replay.settings
+        self.calls = replay.calls
         self.abandoned = tuple(self.settings.pop(AT_WORK, {}).values())
-        for reply in told.replies:
+        for reply in replay.replies:
             self._count(*reply)
         self._past, self._counted = self._counted - {""}, set()
-        if told.compactions:
-            _, last = told.compactions[-1]
+        if replay.compactions:
+            _, last = replay.compactions[-1]
             self._shorten(last.summary, last.kept)
         waiting = suspension.known(self.settings.get(SUSPENDED, {}))
         self.dormant = {call.call: waiting[call.call] for call in owed(self.messages) if call.call in waiting}
-        if told.waiting or not self.dormant:
+        if replay.waiting or not self.dormant:
             self.dormant = {}
             self.mend()
-        for turn, message in told.waiting.items():  # accepted, then the engine died: it was said, so it stays said
+        for turn, message in replay.waiting.items():  # accepted, then the engine died: it was said, so it stays said
             self.store.append(TurnOpened(turn))
             self.messages.append(message)

@@ -16,21 +16,21 @@ class Spills:
     def __init__(self, folder: str, new_id: Callable[[], str]) -> None:
         self._folder = folder
         self._new_id = new_id
-        self._untold: set[str] = set()
+        self._unlogged: set[str] = set()
         """Made by this process, and not yet in the log."""
 
-    def keep(self, text: str) -> str:
+    def write(self, text: str) -> str:
         name = self._new_id() + _END
         path = os.path.join(self._folder, name)
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
-        self._untold.add(name)
+        self._unlogged.add(name)
         with open(path, "w", encoding="utf-8", errors="replace") as file:
             file.write(text)
         return path
 
-    def told(self, body: Body) -> None:
-        if self._untold:
-            self._untold -= _named(body)
+    def mark_logged(self, body: Body) -> None:
+        if self._unlogged:
+            self._unlogged -= _named(body)
 
     def sweep(self, entries: Iterable[Entry]) -> list[str]:
         """Remove what these entries do not name. Returns what was removed."""
@@ -40,7 +40,7 @@ class Spills:
         return self._remove(names)
 
     def close(self) -> None:
-        self._remove(self._untold)
+        self._remove(self._unlogged)
 
     def _remove(self, names: Iterable[str]) -> list[str]:
         paths = [os.path.join(self._folder, name) for name in names]
@@ -70,11 +70,11 @@ def spill_folders(store: Store) -> list[str]:
 
 def _named(body: Body) -> set[str]:
     """By their last part: the folder may have been moved since."""
-    parts = (part for told in _told(body) if _FOLDER in told for part in told.split(_FOLDER)[1:])
+    parts = (part for text in _texts(body) if _FOLDER in text for part in text.split(_FOLDER)[1:])
     return {part.partition(_END)[0] + _END for part in parts}
 
 
-def _told(body: Body) -> list[str]:
+def _texts(body: Body) -> list[str]:
     match body:
         case Said(message):
             return [block.output for block in message.content if isinstance(block, ToolResult)]

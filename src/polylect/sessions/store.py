@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from polylect.sessions import log
 from polylect.sessions.blobs import Blobs, blob_name
 from polylect.sessions.folder import Folder
-from polylect.sessions.replay import PARENT, Recalled
+from polylect.sessions.replay import PARENT, Replay
 from polylect.sessions.spills import Spills
 from polylect.vocab.content import Message
 from polylect.vocab.entries import Body, Configured, Entry, Opened, Said, TurnClosed
@@ -45,32 +45,34 @@ class FileStore:
             raise
 
     def _load(self) -> None:
-        found = log.read(self._file)
-        if why := log.unusable(found):
+        session_log = log.read(self._file)
+        if why := log.unusable(session_log):
             raise SessionError(f"Session '{self.session}' cannot be gone on with: {why}")
-        self._mend(found)
-        before, folders = log.ancestry(self._folder.path, found.first)
+        self._mend(session_log)
+        before, folders = log.ancestry(self._folder.path, session_log.first)
         self._blobs = Blobs([os.path.join(path, "blobs") for path in (self._folder.path, *folders)])
-        self.entries: list[Entry] = before + found.entries
-        self.damaged = len(found.faults)
-        self._last = found.entries[-1].id if found.entries else ""
-        if found.faults or (found.torn and not found.entries):
-            told = "session %s: %d lines of its log cannot be read and are left out. Try: polylect sessions repair %s"
-            _log.warning(told, self.session, len(found.faults) or 1, self.session)
+        self.entries: list[Entry] = before + session_log.entries
+        self.damaged = len(session_log.faults)
+        self._last = session_log.entries[-1].id if session_log.entries else ""
+        if session_log.faults or (session_log.torn and not session_log.entries):
+            message = (
+                "session %s: %d lines of its log cannot be read and are left out. Try: polylect sessions repair %s"
+            )
+            _log.warning(message, self.session, len(session_log.faults) or 1, self.session)
         else:  # what is named by a line that we cannot read has to stay
-            self._blobs.sweep(found.entries)
-            self._spills.sweep(found.entries)
-        match found.first:
+            self._blobs.sweep(session_log.entries)
+            self._spills.sweep(session_log.entries)
+        match session_log.first:
             case Entry(body=Opened(cwd=cwd)) if cwd != self._cwd:
                 _log.warning("session %s was about %s and goes on in %s", self.session, cwd, self._cwd)
 
-    def _mend(self, found: log.Log) -> None:
+    def _mend(self, session_log: log.Log) -> None:
         """What stands after the last whole line was never acknowledged, unless only its newline is missing."""
-        if isinstance(last := log.entry_of(found.torn), Entry):
+        if isinstance(last := log.entry_of(session_log.torn), Entry):
             self._write(b"\n")
-            found.entries.append(last)
-        elif found.torn:
-            os.ftruncate(self._file, found.size)
+            session_log.entries.append(last)
+        elif session_log.torn:
+            os.ftruncate(self._file, session_log.size)
 
     # Writing.
 
@@ -89,7 +91,7 @@ class FileStore:
             last = added[-1].id
         self._write(b"".join(map(jsonl.dump, added)))
         for entry in added:
-            self._spills.told(entry.body)
+            self._spills.mark_logged(entry.body)
         self.entries += added
         self._last = last
 
@@ -113,13 +115,13 @@ class FileStore:
         """
         self._last = entry
         self.append(Configured({}))
-        self.append(*(TurnClosed(turn, "cancelled") for turn in Recalled(self.entries).waiting))
+        self.append(*(TurnClosed(turn, "cancelled") for turn in Replay(self.entries).waiting))
 
     def _stored(self, body: Body) -> Body:
         if not isinstance(body, Said):
             return body
         try:
-            message = self._blobs.keep(body.message)
+            message = self._blobs.store_images(body.message)
         except OSError as error:
             raise StorageError(f"cannot keep a picture beside {self._folder.log}: {error.strerror}") from error
         return body if message is body.message else replace(body, message=message)
@@ -127,8 +129,8 @@ class FileStore:
     def _look(self) -> None:
         """What is written to a file without a name is lost, and the system does not say so."""
         if not os.fstat(self._file).st_nlink:
-            told = f"the session log {self._folder.log} was deleted, so nothing more can be kept in it"
-            raise SessionError(f"{told}. Go on in another session")
+            message = f"the session log {self._folder.log} was deleted, so nothing more can be kept in it"
+            raise SessionError(f"{message}. Go on in another session")
 
     def _write(self, data: bytes) -> None:
         """All of it or none of it: what a full disk left half written is taken back."""
@@ -158,7 +160,7 @@ class FileStore:
         """The message with its pictures in it."""
         return self._blobs.fill(message)
 
-    def keep(self, data: bytes) -> str:
+    def put_blob(self, data: bytes) -> str:
         """Bytes by the name of their hash."""
         self._look()
         try:
@@ -166,11 +168,11 @@ class FileStore:
         except OSError as error:
             raise StorageError(f"cannot keep a file beside {self._folder.log}: {error.strerror}") from error
 
-    def kept(self, blob: str) -> bytes | None:
+    def get_blob(self, blob: str) -> bytes | None:
         return self._blobs.find(blob)
 
     def spill(self, text: str) -> str:
-        return self._spills.keep(text)
+        return self._spills.write(text)
 
     def close(self) -> None:
         status = os.fstat(self._file)
@@ -217,12 +219,12 @@ class MemoryStore:
     def fill(self, message: Message) -> Message:
         return message
 
-    def keep(self, data: bytes) -> str:
+    def put_blob(self, data: bytes) -> str:
         name = blob_name(data)
         self._blobs[name] = data
         return name
 
-    def kept(self, blob: str) -> bytes | None:
+    def get_blob(self, blob: str) -> bytes | None:
         return self._blobs.get(blob)
 
     def sync(self) -> None:

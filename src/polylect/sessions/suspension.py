@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import ToolResult
@@ -19,7 +19,7 @@ SUSPENDED = "suspended"
 class Suspension(Struct, frozen=True):
     """Of the token only a digest is kept: who can read the log cannot answer."""
 
-    told: str
+    model_text: str = field(name="told")
     """What the model is told if no answer comes."""
     turn: str
     token: str
@@ -45,8 +45,8 @@ class Given(Struct, frozen=True):
 
 
 def question_in(ask: Ask) -> str:
-    asked = (ask.name, ask.category, ask.args, ask.title, ask.reason)
-    return digest(jsonl.dump(msgspec.to_builtins(asked, order="sorted")).decode())
+    fields = (ask.name, ask.category, ask.args, ask.title, ask.reason)
+    return digest(jsonl.dump(msgspec.to_builtins(fields, order="sorted")).decode())
 
 
 def digest(text: str) -> str:
@@ -57,12 +57,12 @@ def digest(text: str) -> str:
 
 def known(setting: dict[str, Any]) -> dict[str, Suspension]:
     """Those that can go on."""
-    return {call: msgspec.convert(kept, Suspension) for call, kept in setting.items() if isinstance(kept, dict)}
+    return {call: msgspec.convert(value, Suspension) for call, value in setting.items() if isinstance(value, dict)}
 
 
-def told(setting: dict[str, Any]) -> dict[str, str]:
+def model_texts(setting: dict[str, Any]) -> dict[str, str]:
     """What the model is to be told of each."""
-    return {call: kept["told"] if isinstance(kept, dict) else kept for call, kept in setting.items()}
+    return {call: value["told"] if isinstance(value, dict) else value for call, value in setting.items()}
 
 
 def makes_sense(setting: object) -> bool:

@@ -23,9 +23,9 @@ def spans(folder: Path, env: dict[str, str]) -> list[Any]:
     calls = [{"call": "Echo", "id": "e", "args": {"text": "secret"}}, {"call": "Fail", "id": "f"}]
     model = Scripted.from_values({"reply": [{"when": {"step": 1}, "say": calls}, {"say": ["secret"]}]})
     talk = converse(folder, model, [Prompt("t1", "secret")], Echo(), Fail())
-    tracer = Tracer(lambda event: None, lambda: "scripted", tell=False, keep=kept.keep)
+    tracer = Tracer(lambda event: None, lambda: "scripted", emit_traces=False, record=kept.keep)
     for event in talk.events:
-        tracer.hear(event)
+        tracer.receive(event)
     kept.close()
     return list(exporter.get_finished_spans())
 

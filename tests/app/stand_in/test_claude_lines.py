@@ -16,7 +16,7 @@ from polylect.dialects.claude.engine.codec import EngineSide
 from polylect.dialects.claude.engine.line_writer import PIECE
 from polylect.sessions import folder
 from polylect.sessions.library import FileLibrary
-from polylect.sessions.replay import Recalled
+from polylect.sessions.replay import Replay
 from polylect.sessions.session import Session
 from polylect.sessions.store import FileStore
 from polylect.vocab.commands import Prompt
@@ -116,7 +116,7 @@ def test_a_fork_of_a_session_with_branches_takes_the_current_one_along(tmp_path:
     session = opened(tmp_path)
     fork = library.fork(session)
     assert Session(fork).messages == talk.messages
-    point = Recalled(session.entries).fork_points()[-1]
+    point = Replay(session.entries).fork_points()[-1]
     before = library.fork(session, point.entry)
     assert (point.text, Session(before).messages) == ("Or?", talk.messages[:-2])
     go_back(fork, first)

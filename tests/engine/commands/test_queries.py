@@ -128,7 +128,7 @@ def test_after_a_compaction_the_messages_are_the_summary_and_what_was_kept(tmp_p
         summary, *kept = await talk.answer(Query("messages", ref="q"))
         assert (summary.kind, summary.message) == ("summary", user("All that was."))
         assert summary.before > 0
-        assert [item.message for item in kept] == talk.messages[talk.session.kept :]
+        assert [item.message for item in kept] == talk.messages[talk.session.visible_from :]
         assert len(await talk.answer(Query("fork_points", ref="q"))) == 2, "the log keeps everything"
 
     model = Played(reply("word " * 100), reply("word " * 100), reply("All that was."))

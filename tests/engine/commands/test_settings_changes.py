@@ -34,7 +34,7 @@ class Served(Played):
         self.closed = True
 
 
-class Shelf:
+class BlobStore:
     """The models that can be used, and the providers that can be opened."""
 
     def __init__(self, providers: Sequence[Served], cards: Sequence[ModelCard]) -> None:
@@ -61,7 +61,7 @@ class Stage:
 
     def talk(self, *args: Any, **options: Any) -> Talk:
         talk = Talk(*args, **{"model": "small", **options})
-        talk.engine.agent.models = Shelf([self.first, self.second], self.cards)
+        talk.engine.agent.models = BlobStore([self.first, self.second], self.cards)
         return talk
 
     def play(self, folder: Path, *commands: Command, **options: Any) -> Talk:

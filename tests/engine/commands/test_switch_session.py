@@ -245,7 +245,7 @@ def test_a_resumed_session_has_its_name_and_its_budget_goes_on(place: Place) -> 
     assert last == ("name", "")
 
 
-class Shelf:
+class BlobStore:
     """Two models of one service."""
 
     def cards(self) -> list[ModelCard]:
@@ -263,7 +263,7 @@ def test_the_model_of_a_session_is_used_again_if_it_can_still_be_had(place: Plac
         await talk.answer(OpenSession("resume", target=other.session, ref="r"))
         assert talk.engine.settings.model == then
 
-    assert (("model", "n") in settings(place.talk(conversation, models=Shelf()))) == (then == "n")
+    assert (("model", "n") in settings(place.talk(conversation, models=BlobStore()))) == (then == "n")
 
 
 def test_the_session_in_use_can_be_named_too(place: Place) -> None:
@@ -391,7 +391,7 @@ def test_agents_in_the_background_end_with_the_session_that_they_worked_for(plac
         await talk.until(ToolStarted, 2)
         await talk.answer(OpenSession("new", ref="r"))
         assert await talk.answer(Query("agents", ref="q")) == ()
-        assert not talk.engine.crew.closed
+        assert not talk.engine.running_agents.closed
 
     spawn = [BlockDone(ToolCall("c0", "Spawn", tasks)), ReplyDone("calls")]
     talk = place.talk(conversation, spawn, HANG, said("started"), tools=(Hang(),), mode="force")

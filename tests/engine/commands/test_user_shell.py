@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from doubles import Hang, Log, Played, Talk, run
-from polylect.engine.commands.user_shell import MOST_BYTES, MOST_LINES, Printed
+from polylect.engine.commands.user_shell import MOST_BYTES, MOST_LINES, CommandOutput
 from polylect.providers.scripted import Scripted
 from polylect.sessions.library import FileLibrary
 from polylect.tools.process.custody import Custody
@@ -43,7 +43,7 @@ def printed(*pieces: bytes, folder: Path | None = None) -> ShellResult:
         (folder / "all.txt").touch()
         return str(folder / "all.txt")
 
-    output = Printed(spill)
+    output = CommandOutput(spill)
     for piece in pieces:
         output.add("out", piece)
     output.close()

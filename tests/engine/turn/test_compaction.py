@@ -95,7 +95,7 @@ def test_however_a_conversation_grows_and_is_shortened_its_size_is_the_sum_of_wh
         session, agent = talk.session, talk.engine.agent
         for kept in (0, 0, 3, 3, 7):
             session.say("", *(Message("user", (Text("word " * number),)) for number in range(1, 5)))
-            if kept > session.kept:
+            if kept > session.visible_from:
                 session.compact("what mattered" * kept, kept, 0)
             assert agent.compactor.used() == sum(agent.frame()) + sum(map(estimate, session.context()))
         assert session.context()[0] is session.context()[0], "one message, so that it is put into words once"
@@ -185,7 +185,7 @@ def test_by_hand_it_can_be_stopped_and_then_nothing_has_changed(tmp_path: Path) 
 
     talk = run(conversation, tmp_path, model)
     assert [(event.ok, event.error) for event in talk.of(CompactionEnded)] == [(False, "Compaction cancelled")]
-    assert talk.session.kept == 0
+    assert talk.session.visible_from == 0
     assert talk.of(TurnEnded)[-1].turn == "t9"
 
 
@@ -265,7 +265,7 @@ def test_a_refusal_is_no_summary(tmp_path: Path) -> None:
 
     talk = run(conversation, tmp_path, model)
     assert [event.ok for event in talk.of(CompactionEnded)] == [False]
-    assert (talk.session.kept, talk.session.summary) == (0, "")
+    assert (talk.session.visible_from, talk.session.summary) == (0, "")
 
 
 # What can be said about it: whether it is done without being asked for, and that it is to stop.
@@ -294,7 +294,7 @@ def test_one_inside_a_turn_can_be_stopped_and_the_turn_goes_on_without(tmp_path:
     talk = run(conversation, tmp_path, model, Echo())
     assert [(event.ok, event.error) for event in talk.of(CompactionEnded)] == [(False, "Compaction cancelled")]
     assert [event.reason for event in talk.of(TurnEnded)] == ["end"]
-    assert talk.session.kept == 0
+    assert talk.session.visible_from == 0
 
 
 def test_a_turn_that_is_stopped_while_it_makes_room_ends_both(tmp_path: Path) -> None:

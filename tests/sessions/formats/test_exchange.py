@@ -10,8 +10,8 @@ import pytest
 
 from doubles import check_history
 from polylect.sessions.formats import claude, detect, omp
-from polylect.sessions.formats.conversation import NotThat, Story, Taken, iso, milliseconds
-from polylect.sessions.replay import CUT_OFF, Recalled, shell_message
+from polylect.sessions.formats.conversation import Conversation, Imported, WrongFormat, iso, milliseconds
+from polylect.sessions.replay import CUT_OFF, Replay, shell_message
 from polylect.vocab.answers import ShellResult
 from polylect.vocab.content import Document, Image, Message, Text, Thinking, ToolCall, ToolResult, Usage
 from polylect.vocab.entries import Body, Compacted, Configured, ContextAdded, Entry, Said, ShellRan
@@ -24,14 +24,14 @@ def lines(*values: Json | bytes) -> list[bytes]:
     return [value if isinstance(value, bytes) else json.dumps(value).encode() for value in values]
 
 
-def recalled(taken: Taken) -> Recalled:
+def recalled(taken: Imported) -> Replay:
     numbers = count(1)
-    return Recalled([Entry(str(next(numbers)), "", at, body) for at, body in taken.bodies])
+    return Replay([Entry(str(next(numbers)), "", at, body) for at, body in taken.bodies])
 
 
-def story(*bodies: Body) -> Story:
+def conversation(*bodies: Body) -> Conversation:
     entries = [Entry(str(number), "", 1000 * number, body) for number, body in enumerate(bodies, 1)]
-    return Story("s1", "/w", 1000, Recalled(entries), lambda message: message)
+    return Conversation("s1", "/w", 1000, Replay(entries), lambda message: message)
 
 
 def user(*blocks: Text | Image | Document | str) -> Message:
@@ -106,7 +106,7 @@ OMP = lines(
 
 
 def test_a_session_file_of_omp_becomes_entries() -> None:
-    taken = omp.take(OMP)
+    taken = omp.import_lines(OMP)
     assert (taken.cwd, taken.notes) == ("/w", [])
     told = recalled(taken)
     assert told.settings == {"name": "My name", "model": "mock/m1"}
@@ -142,16 +142,16 @@ def said(text: str, role: str = "user") -> Json:
 def test_a_command_of_the_person_s_own_goes_to_omp_and_comes_back() -> None:
     ran = ShellResult("ls", "a.py\n", 2, truncated=True, lines=1, size=5)
     bodies = (Said(user("Hello")), ShellRan(ran), ShellRan(ShellResult("sleep 9", cancelled=True)), *EVERYTHING[-1:])
-    out = omp.told(story(*bodies)).splitlines()
+    out = omp.export(conversation(*bodies)).splitlines()
     assert json.loads(out[2])["message"] == {
         "role": "bashExecution", "command": "ls", "output": "a.py\n", "exitCode": 2, "cancelled": False,
         "truncated": True, "timestamp": 2000,
     }  # fmt: skip
-    assert [body for _, body in omp.take(out).bodies] == list(bodies)
+    assert [body for _, body in omp.import_lines(out).bodies] == list(bodies)
 
 
 def test_the_session_before_is_named_in_the_header() -> None:
-    out = omp.told(story(Configured({"parent": "/s/old.jsonl"}), Said(user("Hello"))))
+    out = omp.export(conversation(Configured({"parent": "/s/old.jsonl"}), Said(user("Hello"))))
     assert json.loads(out.splitlines()[0])["parentSession"] == "/s/old.jsonl"
 
 
@@ -166,7 +166,7 @@ def test_only_the_branch_of_the_last_line_is_taken_and_roles_of_their_own_become
         omp_entry("b6", "b5", message={"role": "hologram", "content": "?"}),
         omp_entry("b7", "b6", "label", targetId="b1", label="here"),
     )
-    taken = omp.take([*OMP, *more, b"", b'{"torn'])
+    taken = omp.import_lines([*OMP, *more, b"", b'{"torn'])
     told = recalled(taken)
     assert told.messages[4:] == [
         shell_message(ShellResult("ls", "a.py")),
@@ -179,22 +179,22 @@ def test_only_the_branch_of_the_last_line_is_taken_and_roles_of_their_own_become
 
 def test_pictures_that_omp_keeps_elsewhere_are_fetched_or_said_to_be_gone() -> None:
     content = [{"type": "image", "data": f"blob:sha256:{name}", "mimeType": "image/png"} for name in ("aa", "bb")]
-    taken = omp.take([OMP[0], *lines(omp_entry("a", None, message={"role": "user", "content": content}))],
+    taken = omp.import_lines([OMP[0], *lines(omp_entry("a", None, message={"role": "user", "content": content}))],
                      {"aa": PNG, "bb": ""}.__getitem__)  # fmt: skip
     assert recalled(taken).messages == [user(Image("image/png", PNG), "[an image that is no longer there]")]
 
 
 def test_everything_survives_the_way_to_omp_and_back() -> None:
-    there = omp.told(story(*EVERYTHING))
-    back = recalled(omp.take(there.split(b"\n")))
-    here = story(*EVERYTHING).told
+    there = omp.export(conversation(*EVERYTHING))
+    back = recalled(omp.import_lines(there.split(b"\n")))
+    here = conversation(*EVERYTHING).replay
     assert back.messages == [user("Be brief."), *here.messages]
     assert back.settings == {"name": "My name"}
     assert back.compactions == [(7, Compacted("They said go.", 5, 107))]
 
 
 def test_each_line_for_omp_names_the_one_before_it() -> None:
-    header, *entries = map(json.loads, omp.told(story(*EVERYTHING)).splitlines())
+    header, *entries = map(json.loads, omp.export(conversation(*EVERYTHING)).splitlines())
     assert header == {
         "type": "session",
         "version": 3,
@@ -220,8 +220,8 @@ def test_each_line_for_omp_names_the_one_before_it() -> None:
     ],
 )
 def test_what_is_no_session_file_of_omp_is_refused_with_a_reason(file: list[bytes], why: str) -> None:
-    with pytest.raises(NotThat, match=why):
-        omp.take(file)
+    with pytest.raises(WrongFormat, match=why):
+        omp.import_lines(file)
 
 
 # Claude Code.
@@ -285,7 +285,7 @@ CLAUDE_MESSAGES = [
 
 
 def test_a_transcript_of_claude_code_becomes_entries_also_results_beside_the_way() -> None:
-    taken = claude.take(CLAUDE)
+    taken = claude.import_lines(CLAUDE)
     assert (taken.cwd, taken.notes) == ("/w", [])
     assert recalled(taken).messages == CLAUDE_MESSAGES
 
@@ -293,10 +293,10 @@ def test_a_transcript_of_claude_code_becomes_entries_also_results_beside_the_way
 @pytest.mark.parametrize("leaf", range(1, len(CLAUDE)))
 def test_a_transcript_cut_anywhere_is_a_valid_history(leaf: int) -> None:
     if leaf < 2:
-        with pytest.raises(NotThat):
-            claude.take(CLAUDE[:leaf])
+        with pytest.raises(WrongFormat):
+            claude.import_lines(CLAUDE[:leaf])
         return
-    check_history(recalled(claude.take(CLAUDE[:leaf])).messages)
+    check_history(recalled(claude.import_lines(CLAUDE[:leaf])).messages)
 
 
 def test_a_compaction_of_claude_code_is_one_here_and_the_messages_before_it_are_kept() -> None:
@@ -308,7 +308,7 @@ def test_a_compaction_of_claude_code_is_one_here_and_the_messages_before_it_are_
                     isVisibleInTranscriptOnly=True),
         claude_line("f927", "e602", "user", {"role": "user", "content": [{"type": "text", "text": "go on"}]}),
     )  # fmt: skip
-    told = recalled(claude.take([*CLAUDE, *more]))
+    told = recalled(claude.import_lines([*CLAUDE, *more]))
     assert told.messages == [*CLAUDE_MESSAGES, user("go on")]
     assert told.compactions == [(4, Compacted("A summary.", 3, 107))]
 
@@ -322,29 +322,29 @@ def test_rewound_branches_sub_agents_and_errors_of_the_service_are_left_out() ->
         {**claude_line("eeee", "dddd", "user", {"role": "user", "content": "inside"}), "isSidechain": True},
         {"type": "custom-title", "customTitle": "A name", "sessionId": "1111"},
     )
-    told = recalled(claude.take([*CLAUDE, *more]))
+    told = recalled(claude.import_lines([*CLAUDE, *more]))
     assert told.messages == [*CLAUDE_MESSAGES, user("another way"), user("again")]
     assert told.settings == {"name": "A name"}
 
 
 def test_everything_survives_the_way_to_claude_code_and_back() -> None:
-    there = claude.told(story(*EVERYTHING))
-    back = recalled(claude.take(there.split(b"\n")))
-    here = story(*EVERYTHING).told
+    there = claude.export(conversation(*EVERYTHING))
+    back = recalled(claude.import_lines(there.split(b"\n")))
+    here = conversation(*EVERYTHING).replay
     assert back.messages == [user("Be brief."), *here.messages]
     assert back.settings == {"name": "My name"}
     assert back.compactions == [(7, Compacted("They said go.", 5, 107))]
 
 
 def test_a_session_is_told_with_the_same_ids_each_time_and_they_are_uuids() -> None:
-    assert claude.told(story(*EVERYTHING)) == claude.told(story(*EVERYTHING))
+    assert claude.export(conversation(*EVERYTHING)) == claude.export(conversation(*EVERYTHING))
     assert claude.session_id("s1") == claude.session_id("s1")
     assert claude.session_id("11111111-2222-4333-8444-555555555555") == "11111111-2222-4333-8444-555555555555"
 
 
 def test_a_call_that_was_never_answered_goes_out_answered() -> None:
-    cut = story(*EVERYTHING[:4])
-    for back in (claude.take(claude.told(cut).split(b"\n")), omp.take(omp.told(cut).split(b"\n"))):
+    cut = conversation(*EVERYTHING[:4])
+    for back in (claude.import_lines(claude.export(cut).split(b"\n")), omp.import_lines(omp.export(cut).split(b"\n"))):
         last = recalled(back).messages[-1].content[-1]
         assert isinstance(last, ToolResult)
         assert last.output == CUT_OFF
@@ -363,8 +363,8 @@ def test_a_call_that_was_never_answered_goes_out_answered() -> None:
     ],
 )
 def test_what_is_no_transcript_of_claude_code_is_refused_with_a_reason(file: list[bytes]) -> None:
-    with pytest.raises(NotThat, match="message"):
-        claude.take(file)
+    with pytest.raises(WrongFormat, match="message"):
+        claude.import_lines(file)
 
 
 @pytest.mark.parametrize("file", [OMP, CLAUDE], ids=["omp", "claude"])

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from machine import cpu
 from polylect.sessions.formats import claude, html_page, json_document, markdown, omp
-from polylect.sessions.formats.conversation import NotThat, milliseconds
+from polylect.sessions.formats.conversation import WrongFormat, milliseconds
 from polylect.sessions.formats.markdown_html import prose
 from polylect.vocab.content import Document, Image, Message, Text, ToolCall, ToolResult
 from polylect.vocab.entries import Said
-from sessions.formats.test_exchange import CALLS, EVERYTHING, PNG, story, user
+from sessions.formats.test_exchange import CALLS, EVERYTHING, PNG, conversation, user
 
 TABLE = ("table", "thead", "tbody", "tr", "th", "td")
 EDIT = ToolCall("c1", "Edit", {"file_path": "a.py", "old_string": "a = 1", "new_string": "a = 2"})
@@ -47,7 +47,7 @@ class Elements(HTMLParser):
 
 
 def test_markdown_tells_who_said_what_and_what_was_done() -> None:
-    told = markdown.told(story(*EVERYTHING)).decode()
+    told = markdown.export(conversation(*EVERYTHING)).decode()
     assert told.startswith("# My name\n\n- Workspace: /w\n- Began: 1970-01-01 00:00 UTC\n- Messages: 7\n- Model: m\n")
     assert "- Used: 223 tokens in, 21 out" in told
     for part in (
@@ -62,7 +62,7 @@ def test_markdown_tells_who_said_what_and_what_was_done() -> None:
 def test_what_stands_in_a_fence_cannot_end_it() -> None:
     call = ToolCall("c1", "Bash", {"command": "echo ```` `x`"})
     result = ToolResult("c1", "Bash", "```\n# not a heading\n```")
-    told = markdown.told(story(Said(Message("assistant", (call,))), Said(Message("tool", (result,))))).decode()
+    told = markdown.export(conversation(Said(Message("assistant", (call,))), Said(Message("tool", (result,))))).decode()
     assert "````\n```\n# not a heading\n```\n````" in told
     assert "````` echo ```` `x` `````" in told
 
@@ -75,7 +75,7 @@ def test_a_page_is_whole_by_itself_with_calls_folded_and_diffs_in_colour() -> No
         ToolResult("toolu_2", "Bash", "", "denied"),
     )
     called, done = Message("assistant", (EDIT, *CALLS)), Message("tool", results)
-    told = html_page.told(story(*EVERYTHING[:3], Said(called), Said(done))).decode()
+    told = html_page.export(conversation(*EVERYTHING[:3], Said(called), Said(done))).decode()
     found = Elements(told)
     assert found.open == []
     assert found.found.count("details") == 3
@@ -99,8 +99,8 @@ def test_nothing_that_was_said_becomes_markup() -> None:
         Message("assistant", (call,), model=NASTY),
         Message("tool", (ToolResult(NASTY, NASTY, NASTY),)),
     )
-    told = story(*map(Said, messages))
-    found = Elements(html_page.told(told).decode())
+    told = conversation(*map(Said, messages))
+    found = Elements(html_page.export(told).decode())
     assert "script" not in found.found
     assert "img" not in found.found
     assert found.text.count(NASTY) >= 8
@@ -168,7 +168,7 @@ def test_long_text_takes_no_time(piece: str) -> None:
 
 
 def test_the_json_document_holds_everything() -> None:
-    told = json.loads(json_document.told(story(*EVERYTHING)))
+    told = json.loads(json_document.export(conversation(*EVERYTHING)))
     assert (told["session"], told["workspace"], told["name"], told["contexts"]) == (
         "s1",
         "/w",
@@ -180,8 +180,8 @@ def test_the_json_document_holds_everything() -> None:
 
 
 def test_text_that_utf_8_cannot_say_is_no_reason_to_fail() -> None:
-    told = story(Said(user("lone \ud800 surrogate")), Said(Message("assistant", (Text("\ud800"),))))
-    for export in (markdown.told, html_page.told, omp.told, claude.told):
+    told = conversation(Said(user("lone \ud800 surrogate")), Said(Message("assistant", (Text("\ud800"),))))
+    for export in (markdown.export, html_page.export, omp.export, claude.export):
         assert b"surrogate" in export(told)
 
 
@@ -200,10 +200,10 @@ def test_files_of_any_content_are_taken_or_refused_and_never_a_crash(values: lis
     lines = [
         json.dumps({"type": kind, "uuid": "a", "message": one, "content": two}).encode() for kind, one, two in values
     ]
-    for take, file in ((claude.take, lines), (omp.take, [json.dumps(HEADER).encode(), *lines])):
+    for take, file in ((claude.import_lines, lines), (omp.import_lines, [json.dumps(HEADER).encode(), *lines])):
         try:
             assert take(file).bodies
-        except NotThat:
+        except WrongFormat:
             pass
 
 

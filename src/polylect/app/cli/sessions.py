@@ -11,8 +11,8 @@ from polylect.app.cli.sessions_import import import_file
 from polylect.app.cli.terminal import print_error, print_json, print_line
 from polylect.app.startup import config
 from polylect.sessions import catalogue, folder, log, repair
-from polylect.sessions.catalogue import Listed
-from polylect.sessions.formats.conversation import NotThat, iso
+from polylect.sessions.catalogue import SessionSummary
+from polylect.sessions.formats.conversation import WrongFormat, iso
 from polylect.sessions.library import fork_place
 from polylect.sessions.store import FileStore
 from polylect.vocab.entries import Configured
@@ -46,7 +46,7 @@ def main(words: list[str]) -> int:
     except Usage:
         print(USAGE, file=sys.stderr)
         return 2
-    except (config.ConfigError, folder.FolderError, SessionError, NotThat) as error:
+    except (config.ConfigError, folder.FolderError, SessionError, WrongFormat) as error:
         print_error(error)
     except OSError as error:
         print_error(f"{error.filename or root}: {error.strerror}")
@@ -95,7 +95,7 @@ def _list(root: str, words: list[str]) -> int:
     return 0
 
 
-def _row(session: Listed) -> tuple[str, str, str, str, str]:
+def _row(session: SessionSummary) -> tuple[str, str, str, str, str]:
     about = session.name or session.words
     fork = f" (forked from {session.parent})" if session.parent else ""
     when = iso(session.active)[:16].replace("T", " ")
@@ -166,7 +166,7 @@ def _repair(root: str, words: list[str]) -> int:
             if words:
                 raise
             print_line(f"{session}: {error}")
-    for path in repair.tidy(root):
+    for path in repair.remove_deleted(root):
         print_line(f"{path}: removed")
     return 0
 
@@ -175,7 +175,7 @@ def _repair_one(root: str, session: str) -> None:
     path = folder.path_of(root, session)
     if folder.is_strange(os.path.join(path, "log.jsonl")):
         raise SessionError("its log is no file: nothing was changed")
-    if os.path.isdir(path) and not catalogue.glance(root, session):
+    if os.path.isdir(path) and not catalogue.summarise(root, session):
         folder.create(root, session, folder.workspace_of(path)).close(discard=True)
         print_line(f"{session}: nothing was ever said in it: removed")
         return

@@ -9,19 +9,19 @@ from polylect.app.cli.terminal import print_error, print_line
 from polylect.sessions import folder, log
 from polylect.sessions.blobs import Blobs
 from polylect.sessions.formats import claude, html_page, json_document, markdown, omp
-from polylect.sessions.formats.conversation import Story
+from polylect.sessions.formats.conversation import Conversation
 from polylect.sessions.library import write_out
-from polylect.sessions.replay import Recalled
+from polylect.sessions.replay import Replay
 from polylect.vocab.entries import Opened
 from polylect.vocab.errors import SessionError
 from polylect.vocab.escape import escape_controls, escape_json
 
-FORMATS: dict[str, Callable[[Story], bytes]] = {
-    "md": markdown.told,
-    "html": html_page.told,
-    "json": json_document.told,
-    "omp": omp.told,
-    "claude": claude.told,
+FORMATS: dict[str, Callable[[Conversation], bytes]] = {
+    "md": markdown.export,
+    "html": html_page.export,
+    "json": json_document.export,
+    "omp": omp.export,
+    "claude": claude.export,
 }
 
 
@@ -29,30 +29,30 @@ def read(root: str, session: str) -> log.Log:
     try:
         return log.read_path(os.path.join(folder.path_of(root, session), "log.jsonl"))
     except FileNotFoundError:
-        raise SessionError(f"Session '{session}' not found in {root}. See polylect sessions") from None
+        raise SessionError(f"Session '{session}' not session_log in {root}. See polylect sessions") from None
 
 
-def story(root: str, session: str) -> tuple[Story, log.Log]:
+def read_conversation(root: str, session: str) -> tuple[Conversation, log.Log]:
     """Only reads: the session may be in use, damaged, or of a later version."""
-    path, found = folder.path_of(root, session), read(root, session)
-    before, folders = log.ancestry(path, found.first)
-    entries = before + found.entries
+    path, session_log = folder.path_of(root, session), read(root, session)
+    before, folders = log.ancestry(path, session_log.first)
+    entries = before + session_log.entries
     if not entries:
         raise SessionError(f"nothing in the log of session '{session}' can be read")
-    opened = found.entries[0].body
+    opened = session_log.entries[0].body
     cwd = opened.cwd if isinstance(opened, Opened) else folder.workspace_of(path)
     blobs = Blobs([os.path.join(place, "blobs") for place in (path, *folders)])
-    return Story(session, cwd, entries[0].at, Recalled(entries), blobs.fill), found
+    return Conversation(session, cwd, entries[0].at, Replay(entries), blobs.fill), session_log
 
 
 def show(root: str, session: str, *, points: bool) -> int:
-    told, found = story(root, session)
+    conversation, session_log = read_conversation(root, session)
     if points:
-        for point in told.told.fork_points():
+        for point in conversation.replay.fork_points():
             print_line(f"{point.entry}  {' '.join(point.text.split())[:100]}")
         return 0
-    print(escape_controls(markdown.told(told).decode()), end="")
-    for fault in found.faults:
+    print(escape_controls(markdown.export(conversation).decode()), end="")
+    for fault in session_log.faults:
         print_error(f"line {fault.line} of the log is {fault.kind} and not shown")
     return 0
 
@@ -60,13 +60,13 @@ def show(root: str, session: str, *, points: bool) -> int:
 def export(root: str, session: str, form: str, path: str) -> int:
     if form not in FORMATS:
         raise SessionError(f"there is no format {form!r}; formats are {', '.join(FORMATS)}")
-    told, _ = story(root, session)
+    conversation, _ = read_conversation(root, session)
     if path == "-":
-        _print(FORMATS[form](told), as_json=form not in ("md", "html"))
+        _print(FORMATS[form](conversation), as_json=form not in ("md", "html"))
     else:
-        write_out(root, path, (FORMATS[form](told),))
+        write_out(root, path, (FORMATS[form](conversation),))
     if form == "claude":
-        place = re.sub(r"[^A-Za-z0-9]", "-", told.cwd)
+        place = re.sub(r"[^A-Za-z0-9]", "-", conversation.cwd)
         id = claude.session_id(session)
         print(f"Put it at ~/.claude/projects/{place}/{id}.jsonl, then: claude --resume {id}", file=sys.stderr)
     elif form == "omp" and path != "-":

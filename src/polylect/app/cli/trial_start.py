@@ -115,7 +115,7 @@ async def _run(start: Start, trial: Trial) -> None:
         assembly.begin(engine)
         if engine.servers:
             await wait_for_servers(engine.servers, engine.settings.mcp_wait or _SERVERS, receive)
-        trial.servers = engine.offers.servers()
+        trial.servers = engine.capabilities.servers()
     except (PolylectError, TimeoutError) as error:
         trial.error = str(error) or f"extensions were not loaded within {_EXTENSIONS:g} s"
     finally:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from polylect.engine.traces import PRODUCT, Called, Record, Step, Whole
+from polylect.engine.traces import PRODUCT, CallRecord, Record, Step, TurnRecord
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _HEADERS = ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS")
@@ -31,7 +31,7 @@ class Spans:
         match record:
             case Step():
                 self._step(record)
-            case Whole(turn, reason, usage, began, ended):
+            case TurnRecord(turn, reason, usage, began, ended):
                 span = self._turns.pop(turn, None) or self._begin_turn(began)
                 told = {"gen_ai.usage.input_tokens": usage.input, "gen_ai.usage.output_tokens": usage.output}
                 span.set_attributes({**told, "polylect.turn.end": reason})
@@ -65,7 +65,7 @@ class Spans:
         for call in step.calls:
             self._call(call, step, about)
 
-    def _call(self, call: Called, step: Step, about: Any) -> None:
+    def _call(self, call: CallRecord, step: Step, about: Any) -> None:
         span = self._tracer.start_span(f"execute_tool {call.name}", about, start_time=call.began)
         span.set_attributes(
             {

@@ -36,7 +36,7 @@ def attempted(take: Callable[P, Failure | None], *args: P.args, **kwargs: P.kwar
         return fault(error)
 
 
-class Errands:
+class BackgroundTasks:
     """Work that nothing waits for, and that is answered for when it is done."""
 
     def __init__(self) -> None:

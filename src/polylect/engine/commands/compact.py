@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from polylect.engine.engine import Engine
 
 
-class Compacts:
+class CompactQueue:
     """Turns may be stopped for one, the next ones too; whatever else has to be alone is waited for."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._waiting: deque[Compact] = deque()
 
-    def take(self, command: Compact) -> Failure | None:
+    def submit(self, command: Compact) -> Failure | None:
         turns = self._engine.turns
         if not turns.busy:
             return self._begin(command)
@@ -59,4 +59,4 @@ class Compacts:
 
 
 def compact(engine: Engine, command: Compact) -> Failure | None:
-    return engine.compacts.take(command)
+    return engine.compact_queue.submit(command)

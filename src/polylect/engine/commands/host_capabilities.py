@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from polylect.engine.commands.background import LATER
-from polylect.engine.commands.slash import Slash
+from polylect.engine.commands.slash import SlashCommands
 from polylect.engine.host_hooks import MOMENTS, HostHooks, read_table
 from polylect.engine.subagents.personas import GENERAL
 from polylect.engine.tools.host_tools import HostTool, RemoteTool
@@ -46,7 +46,7 @@ class HostScheme(Struct, frozen=True):
     scheme: str
 
 
-class Offered(Struct, frozen=True):
+class HostOffer(Struct, frozen=True):
     """What a `Hello` offers: each part of it stands in the place of what was offered before."""
 
     hooks: dict[str, Any] | UnsetType | None = UNSET
@@ -55,25 +55,25 @@ class Offered(Struct, frozen=True):
     uri_schemes: tuple[str | HostScheme, ...] = ()
 
 
-class Offers:
+class HostCapabilities:
     """What is offered now, and the settings that a host which has said hello knows."""
 
     def __init__(self, engine: Engine, places: tuple[str, ...]) -> None:
-        self.slash = Slash(engine, places)
+        self.slash = SlashCommands(engine, places)
         self._engine = engine
         self._extensions: Sequence[CommandCard] = ()
         self._tools: set[str] = set()
         self._servers: set[str] = set()
         self._early: list[Server] = []
         """Servers inside the host that were named before it could be spoken to."""
-        self._told: dict[str, Any] | None = None
+        self._last_sent: dict[str, Any] | None = None
         self._changed = asyncio.Event()
         self._work: set[asyncio.Task[None]] = set()
 
     @property
     def greeted(self) -> bool:
         """The host has said hello, and hears of tools as they come and go."""
-        return self._told is not None
+        return self._last_sent is not None
 
     def commands(self) -> list[CommandCard]:
         """Every slash command there is."""
@@ -86,24 +86,24 @@ class Offers:
             for one in self._status()
         ]
 
-    def take(self, command: Hello) -> Failure | None:
+    def greet(self, command: Hello) -> Failure | None:
         try:
-            offered = msgspec.convert(command.offers, Offered)
+            offered = msgspec.convert(command.offers, HostOffer)
             table = read_table(offered.hooks) if offered.hooks is not UNSET else None
         except ValueError as error:
             return Failure("bad_offer", f"what the host offers cannot be used: {error}", "host")
-        if fault := _misnamed(offered) or self._take_tools(offered.tools):
+        if fault := _misnamed(offered) or self._add_tools(offered.tools):
             return Failure("bad_offer", fault, "host")
         if table is not None:
             self._hooks().table = table
             if never := sorted(table.keys() - {*MOMENTS}):
                 self._engine.emit(Notice(f"Hooks of the host are never asked here at: {', '.join(never)}", "warning"))
-        first, self._told = self._told is None, self._told or {}
+        first, self._last_sent = self._last_sent is None, self._last_sent or {}
         if first:
             self._start(self._learn_commands())
             self.tell_cost()
         self.renew()
-        self._take_servers(offered.servers)
+        self._add_servers(offered.servers)
         if not self._connecting():
             return None
         self._start(self._answer(command))
@@ -124,11 +124,11 @@ class Offers:
     def renew(self) -> None:
         """Tell a host that has said hello what it does not know yet."""
         self._changed.set()
-        if self._told is None:
+        if self._last_sent is None:
             return
         for key, value in self._facts().items():
-            if self._told.get(key) != value:
-                self._told[key] = value
+            if self._last_sent.get(key) != value:
+                self._last_sent[key] = value
                 self._engine.emit(SettingChanged(key, value))
 
     async def close(self) -> None:
@@ -156,7 +156,7 @@ class Offers:
             agent.hooks = HostHooks(agent)
         return agent.hooks
 
-    def _take_tools(self, offered: tuple[HostTool, ...] | UnsetType) -> str:
+    def _add_tools(self, offered: tuple[HostTool, ...] | UnsetType) -> str:
         """Why they cannot be taken, if they cannot."""
         if offered is UNSET:
             return ""
@@ -170,7 +170,7 @@ class Offers:
         agent.tools.update((tool.name, RemoteTool(tool, agent)) for tool in offered)
         return ""
 
-    def _take_servers(self, names: tuple[str, ...] | UnsetType) -> None:
+    def _add_servers(self, names: tuple[str, ...] | UnsetType) -> None:
         early, self._early = self._early, []
         servers = self._engine.opened() if early or names else self._engine.servers
         if servers is None:
@@ -212,7 +212,7 @@ class Offers:
         task.add_done_callback(self._work.discard)
 
 
-def _misnamed(offered: Offered) -> str:
+def _misnamed(offered: HostOffer) -> str:
     """What is wrong with a name, if anything: a model's service refuses all that comes with a tool it cannot name."""
     tools = [tool.name for tool in offered.tools or ()]
     for name in tools:
@@ -230,16 +230,16 @@ def _misnamed(offered: Offered) -> str:
 
 
 def greet(engine: Engine, command: Hello) -> Failure | None:
-    return engine.offers.take(command)
+    return engine.capabilities.greet(command)
 
 
-def take_reply(engine: Engine, command: HostReply) -> Failure | None:
+def receive_reply(engine: Engine, command: HostReply) -> Failure | None:
     if engine.agent.host_calls.reply(command):
         return None
     return Failure("unknown_call", "nothing is asked of the host under this id: unknown, or answered before", "host")
 
 
-def take_word(engine: Engine, command: HostSays) -> Failure | None:
+def receive_notification(engine: Engine, command: HostSays) -> Failure | None:
     match command.method, command.params:
         case "mcp_message", {"server_name": str() as name, "message": message}:
             if engine.servers and engine.servers.hear(name, message):

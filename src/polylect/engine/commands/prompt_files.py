@@ -64,14 +64,14 @@ def find_prompt_files(
 
 def strongest(files: Iterable[tuple[str, T, bool]], *, trusted: bool) -> dict[str, T]:
     """By name, later ones first; but a project's only takes the place of the user's own where it is trusted."""
-    found: dict[str, T] = {}
+    strongest_by_name: dict[str, T] = {}
     own: set[str] = set()
     for name, value, is_own in files:
         if is_own:
             own.add(name)
         if is_own or trusted or name not in own:
-            found[name] = value
-    return found
+            strongest_by_name[name] = value
+    return strongest_by_name
 
 
 def markdown_in(

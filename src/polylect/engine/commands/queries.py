@@ -11,7 +11,7 @@ from polylect.engine.commands.background import fault
 from polylect.engine.subagents.personas import GENERAL
 from polylect.engine.turn import thinking
 from polylect.engine.turn.compaction import estimate
-from polylect.sessions.replay import Recalled
+from polylect.sessions.replay import Replay
 from polylect.system.threads import run_in_thread
 from polylect.vocab.answers import (
     AgentCard,
@@ -55,14 +55,14 @@ def ask(engine: Engine, command: Query) -> None:
         return engine.hold(command)
     answer = QUERIES.get(command.what)
     if answer is None:
-        told = f"there is no {command.what!r} to ask for; ask for {', '.join(sorted(QUERIES))}"
-        return engine.reply(command, failure=Failure("unsupported", told, "host"))
+        message = f"there is no {command.what!r} to ask for; ask for {', '.join(sorted(QUERIES))}"
+        return engine.reply(command, failure=Failure("unsupported", message, "host"))
     try:
         data = answer(engine, command.args)
     except Exception as error:  # noqa: BLE001  (a question is answered, whatever our own code does)
         return engine.reply(command, failure=_why_not(error))
     if isinstance(data, Coroutine):
-        return engine.errands.start(_answer_later(engine, command, data))
+        return engine.background.start(_answer_later(engine, command, data))
     engine.reply(command, data)
 
 
@@ -180,7 +180,7 @@ def _context(engine: Engine, args: Args) -> ContextReport:
 
 
 def _fork_points(engine: Engine, args: Args) -> tuple[ForkPoint, ...]:
-    return tuple(Recalled(engine.agent.session.store.entries).fork_points())
+    return tuple(Replay(engine.agent.session.store.entries).fork_points())
 
 
 def _sessions(engine: Engine, args: Args) -> tuple[SessionCard, ...]:
@@ -190,7 +190,7 @@ def _sessions(engine: Engine, args: Args) -> tuple[SessionCard, ...]:
 async def _export(engine: Engine, args: Args) -> Exported:
     """Long conversations take seconds: control is heard meanwhile (L4)."""
     library, store = _library(engine), engine.agent.session.store
-    async with engine.errands.threads:
+    async with engine.background.threads:
         return Exported(await run_in_thread(library.export, store, str(args.get("path") or "")))
 
 
@@ -204,15 +204,15 @@ def _library(engine: Engine) -> Library:
 
 
 def _servers(engine: Engine, args: Args) -> tuple[ServerCard, ...]:
-    return tuple(engine.offers.servers())
+    return tuple(engine.capabilities.servers())
 
 
 def _commands(engine: Engine, args: Args) -> tuple[CommandCard, ...]:
-    return tuple(engine.offers.commands())
+    return tuple(engine.capabilities.commands())
 
 
 def _agents(engine: Engine, args: Args) -> tuple[AgentCard, ...]:
-    return engine.crew.cards
+    return engine.running_agents.cards
 
 
 def _personas(engine: Engine, args: Args) -> tuple[CommandCard, ...]:

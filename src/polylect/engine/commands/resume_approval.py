@@ -52,7 +52,7 @@ def wake(engine: Engine, answer: Answer) -> Failure | None:
         return session_failure(error)
     agent.asks.tokens.add(answer.ask)
     engine.turns.afterwards(session.mend)  # a turn that is stopped before its first step has closed nothing
-    engine.turns.resume(Woken(agent, waiting, call, answer))
+    engine.turns.resume(ResumedTurn(agent, waiting, call, answer))
     return None
 
 
@@ -60,13 +60,13 @@ def _now() -> int:
     return time.time_ns() // 1_000_000
 
 
-class Woken(Turn):
+class ResumedTurn(Turn):
     """The rest of a turn. What it used before counts."""
 
     def __init__(self, agent: Agent, waiting: dict[str, Suspension], call: str, answer: Answer) -> None:
         super().__init__(agent, waiting[call].turn)
         self._suspended = waiting
-        self._given = {call: Given(answer, waiting[call])}
+        self._early_answers = {call: Given(answer, waiting[call])}
 
     def _begin(self) -> None:
         """Its prompt has had its place in the conversation since it first began."""
@@ -91,7 +91,7 @@ class Woken(Turn):
             await run_in_thread(session.store.sync)
         except OSError as error:
             raise SessionError(f"the answer cannot be kept: {error}") from error
-        calls = _Rest(self._agent, self.id, self._meter, self._suspended, self._given)
+        calls = _RemainingCalls(self._agent, self.id, self._meter, self._suspended, self._early_answers)
         self._say(StepStarted())
         try:
             for call in owed(session.messages):
@@ -99,18 +99,18 @@ class Woken(Turn):
             self._say(ReplyEnded("calls"))
             await calls.run()
         finally:
-            await self._close(calls, kept=True)
+            await self._close(calls, stored=True)
 
 
-class _Rest(Calls):
+class _RemainingCalls(Calls):
     """What is left to do of a step's calls."""
 
     def __init__(
-        self, agent: Agent, turn: str, meter: Meter, suspended: dict[str, Suspension], given: dict[str, Given]
+        self, agent: Agent, turn: str, meter: Meter, suspended: dict[str, Suspension], early_answers: dict[str, Given]
     ) -> None:
         super().__init__(agent, turn, meter)
         self._suspended = suspended
-        self._given = given
+        self._early_answers = early_answers
 
     async def _run_one(self, call: ToolCall, gated: str = "") -> None:
         waiting = self._suspended.get(call.call)
@@ -118,11 +118,11 @@ class _Rest(Calls):
             return self._finish(call, ToolReturn(CUT_OFF, ok=False), "cancelled", "Cut off")
         call = replace(call, args=waiting.args)
         if not isinstance(self._agent.tool(call.name), Script):
-            return self._refuse(call, f"{waiting.told}\nThere is no {call.name} any more.")
-        script = Script(waiting, self._given.get(call.call))
-        wanted, judged = self._judge(script, call.args)
+            return self._refuse(call, f"{waiting.model_text}\nThere is no {call.name} any more.")
+        script = Script(waiting, self._early_answers.get(call.call))
+        proposed, judged = self._judge(script, call.args)
         if judged.decision == "deny":  # what is asked for was answered when it began
             return self._finish(
-                call, ToolReturn(f"{waiting.told}\nTool denied: {judged.why}", ok=False), "denied", judged.why
+                call, ToolReturn(f"{waiting.model_text}\nTool denied: {judged.why}", ok=False), "denied", judged.why
             )
-        return await self._carry_out(call, script, wanted, Opinion())
+        return await self._carry_out(call, script, proposed, Opinion())

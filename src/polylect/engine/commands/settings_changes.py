@@ -28,7 +28,7 @@ class UnknownModel(BadSetting):
     code = "unknown_model"
 
 
-class Changes:
+class SettingsChanges:
     """What the settings are, and what they will be. `idle` waits until nobody in the background uses a provider."""
 
     def __init__(self, agent: Agent, turns: Turns, idle: Callable[[], Awaitable[object]]) -> None:
@@ -44,7 +44,7 @@ class Changes:
         """The settings and the provider once everything that waits has been applied."""
         return self._plan(self._later)
 
-    def take(self, changes: dict[str, Any], *, quiet: bool = False) -> Cycled | None:
+    def change(self, changes: dict[str, Any], *, quiet: bool = False) -> Cycled | None:
         """Apply these now or later. Raises BadSetting or SessionError, and then nothing has changed.
 
         What has to wait is told, unless `quiet`.
@@ -65,7 +65,7 @@ class Changes:
         return None
 
     def apply(self, changes: dict[str, Any]) -> None:
-        """At once, whatever runs and whatever waits. Raises like `take`."""
+        """At once, whatever runs and whatever waits. Raises like `change`."""
         agent, changes = self._agent, self._resolved(changes, self._agent.provider.name)
         settings, name = self._plan([changes])
         provider = self._opened(name)
@@ -126,9 +126,9 @@ class Changes:
             if self._agent.models and not self._card(str(provider), model):
                 raise UnknownModel(f"Model not found: {provider}/{model}")
             return changes
-        return {**changes, **self._found(model, here)}
+        return {**changes, **self._resolve_model(model, here)}
 
-    def _found(self, model: str, here: str) -> dict[str, str]:
+    def _resolve_model(self, model: str, here: str) -> dict[str, str]:
         """A model by its name, or by its provider's and its own; any other is for the provider in use to know."""
         provider, slash, name = model.partition("/")
         if self._card(here, model) or not slash:
@@ -169,11 +169,11 @@ class Changes:
 
     def _remember(self, changes: dict[str, Any], settings: Settings, provider: str) -> None:
         session = self._agent.session
-        told = {key: changes[key] for key in _STORED if changes.get(key) is not None}
-        if "model" in told:
-            told["model"] = f"{provider}/{settings.model}"
-        if told := {key: value for key, value in told.items() if session.settings.get(key) != value}:
-            session.configure(told)
+        changed = {key: changes[key] for key in _STORED if changes.get(key) is not None}
+        if "model" in changed:
+            changed["model"] = f"{provider}/{settings.model}"
+        if changed := {key: value for key, value in changed.items() if session.settings.get(key) != value}:
+            session.configure(changed)
 
     # One after the other.
 
@@ -186,14 +186,14 @@ class Changes:
                 level = _after(thinking.current(settings, info), thinking.levels(info))
                 if level is None:
                     return None
-                self.take({"thinking": level})
+                self.change({"thinking": level})
                 return Cycled(thinking=level)
             case "model":
                 named = {(card.provider, card.name): card for card in self._cards()}
                 following = _after((provider, settings.model), tuple(named))
                 if following is None or len(named) < 2:
                     return None
-                self.take({"model": following[1], "provider": following[0]})
+                self.change({"model": following[1], "provider": following[0]})
                 settings, provider = self.planned
                 return Cycled(named[following], thinking.current(settings, self.info(provider, settings.model)))
         raise BadSetting(f"there is no next {what!r}; there is a next model and a next thinking")

@@ -39,7 +39,7 @@ class _Builtin(Struct, frozen=True):
     hint: str = ""
 
 
-class Slash:
+class SlashCommands:
     """The commands of one engine. `places` are where prompts are kept, the stronger last."""
 
     def __init__(self, engine: Engine, places: tuple[str, ...]) -> None:
@@ -56,39 +56,39 @@ class Slash:
         servers = self._engine.servers
         return [*builtin, *files, *(servers.commands() if servers else ())]
 
-    async def hear(self, heard: Heard, say: Say) -> Heard:
+    async def expand(self, prompt: Heard, say: Say) -> Heard:
         """A prompt that may be a command: carried out, put in other words, or as it was."""
-        found = _COMMAND.fullmatch(heard.text.strip())
-        if heard.refused or heard.answer is not None or found is None:
-            return heard
-        name, words = found[1], (found[2] or "").strip()
+        match = _COMMAND.fullmatch(prompt.text.strip())
+        if prompt.refused or prompt.answer is not None or match is None:
+            return prompt
+        name, words = match[1], (match[2] or "").strip()
         if builtin := _BUILTIN.get(name):
-            return replace(heard, answer=await builtin.act(self._engine, words, say))
+            return replace(prompt, answer=await builtin.act(self._engine, words, say))
         if file := self._files().get(name):
-            return replace(heard, text=file.filled(words))
-        return await self._ask_server(heard, name, words)
+            return replace(prompt, text=file.filled(words))
+        return await self._ask_server(prompt, name, words)
 
     def _files(self) -> dict[str, PromptFile]:
         agent = self._engine.agent
         trusted = agent.settings.trust_workspace
         return find_prompt_files(self._places, trusted=trusted, fault=agent.reading_fault)
 
-    async def _ask_server(self, heard: Heard, name: str, words: str) -> Heard:
+    async def _ask_server(self, prompt: Heard, name: str, words: str) -> Heard:
         servers = self._engine.servers
         if servers is None or name not in [card.name for card in servers.commands()]:
-            return heard
+            return prompt
         try:
             blocks = await servers.expand(name, words.split())
         except (LookupError, PolylectError) as error:
-            return replace(heard, answer=f"/{name}: {error}")
-        return replace(heard, text="\n\n".join(block.text for block in blocks if isinstance(block, Text)))
+            return replace(prompt, answer=f"/{name}: {error}")
+        return replace(prompt, text="\n\n".join(block.text for block in blocks if isinstance(block, Text)))
 
 
 # The engine's own. What each returns is shown to the person.
 
 
 async def _help(engine: Engine, words: str, say: Say) -> str:
-    cards = sorted(engine.offers.commands(), key=lambda card: (not card.builtin, card.name))
+    cards = sorted(engine.capabilities.commands(), key=lambda card: (not card.builtin, card.name))
     return "\n".join(
         f"/{card.name}{' ' if card.hint else ''}{card.hint}  {card.description}".rstrip() for card in cards
     )
@@ -107,7 +107,7 @@ async def _compact(engine: Engine, words: str, say: Say) -> str:
 
 async def _clear(engine: Engine, words: str, say: Say) -> str:
     """A host that cannot be told of another session would come back to the old one, so there it stays the same one."""
-    if not engine.offers.greeted:
+    if not engine.capabilities.greeted:
         engine.agent.compactor.clear()
         return "A new conversation begins."
 
@@ -153,7 +153,7 @@ async def _mode(engine: Engine, words: str, say: Say) -> str:
 def _configured(engine: Engine, key: str, value: str) -> str:
     """Why it cannot be; empty if it is done, or will be when this turn has ended."""
     try:
-        engine.changes.take({key: value}, quiet=True)
+        engine.changes.change({key: value}, quiet=True)
     except (BadSetting, SessionError) as error:
         return str(error)
     return ""

@@ -12,7 +12,7 @@ from polylect.engine.commands.background import LATER, fault
 from polylect.engine.commands.configure import BadSetting
 from polylect.engine.turn import thinking
 from polylect.sessions.folder import LONG
-from polylect.sessions.replay import Recalled
+from polylect.sessions.replay import Replay
 from polylect.sessions.session import Session
 from polylect.sessions.store import MemoryStore
 from polylect.system.threads import run_in_thread
@@ -36,7 +36,7 @@ def open_session(engine: Engine, command: OpenSession, *, keep: bool = False) ->
         return problem
     if _is_long(engine, command):
         engine.held = list(engine.held or ())
-        engine.errands.start(_read_and_switch(engine, command, keep=keep))
+        engine.background.start(_read_and_switch(engine, command, keep=keep))
         return LATER
     try:
         session = _session(engine, command)
@@ -153,7 +153,7 @@ async def _enter(engine: Engine, command: OpenSession, session: Session, waiting
 async def _entered(engine: Engine, command: OpenSession, session: Session, waiting: list[Prompt]) -> SessionOpened:
     agent, old = engine.agent, engine.agent.session
     left = _left_out(old, command)
-    await _undisturbed(engine.crew.dismiss())  # agents in the background worked for the old session
+    await _undisturbed(engine.running_agents.cancel_and_wait())  # agents in the background worked for the old session
     if session is not old:
         engine.shell.cancel()  # what the user started there is told there, and nowhere else
         await _undisturbed(engine.shell.finished())
@@ -178,7 +178,7 @@ async def _entered(engine: Engine, command: OpenSession, session: Session, waiti
     if session.name != old.name:
         engine.emit(SettingChanged("name", session.name))
     restore(engine)
-    engine.offers.tell_cost()
+    engine.capabilities.tell_cost()
     return SessionOpened(session.id, session.store.file, left)
 
 
@@ -195,7 +195,7 @@ def _left_out(old: Session, command: OpenSession) -> str:
     """The words of the message before which a fork goes its own way."""
     if command.how != "fork" or not command.at:
         return ""
-    points = Recalled(old.store.entries).fork_points()
+    points = Replay(old.store.entries).fork_points()
     return next((point.text for point in points if point.entry == command.at), "")
 
 
@@ -206,10 +206,10 @@ def restore(engine: Engine) -> None:
     now = {"model": f"{agent.provider.name}/{info.name}", "thinking": thinking.current(agent.settings, info)}
     names = {f"{card.provider}/{card.name}" for card in agent.models.cards()} if agent.models else set()
     for key, value in now.items():
-        told = agent.session.settings.get(key)
-        if told not in (None, "", value) and (key != "model" or told in names):
+        stored = agent.session.settings.get(key)
+        if stored not in (None, "", value) and (key != "model" or stored in names):
             with suppress(BadSetting, SessionError):
-                engine.changes.apply({key: told})
+                engine.changes.apply({key: stored})
 
 
 def rewind(engine: Engine, command: Rewind) -> Failure | None:

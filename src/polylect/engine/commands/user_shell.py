@@ -91,7 +91,7 @@ class UserShell:
         return bool(running)
 
     async def _see_through(self, command: str, done: Done) -> None:
-        agent, output = self._agent, Printed(self._spill)
+        agent, output = self._agent, CommandOutput(self._spill)
         end: Exit | None = None
         try:
             end = await agent.processes.run(
@@ -116,7 +116,7 @@ class UserShell:
         return path
 
 
-class Printed:
+class CommandOutput:
     """What a command has printed, both streams as they came: its end at hand, all of it in a file once that is more."""
 
     def __init__(self, spill: Callable[[], str]) -> None:

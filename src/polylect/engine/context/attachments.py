@@ -26,18 +26,18 @@ def blocks(text: str, attachments: Sequence[Attachment], workspace: str, fault: 
 
     `fault` says why a file must not be told to the model. Raises AttachmentError.
     """
-    found: list[Block] = [Text(text)] if text else []
+    content: list[Block] = [Text(text)] if text else []
     for attachment in attachments:
         match attachment:
             case File(path):
-                found.append(_read(path, workspace, fault))
+                content.append(_read(path, workspace, fault))
             case Link(uri, name):
-                found.append(Text(f"[Attached: {name or uri} ({uri})]"))
+                content.append(Text(f"[Attached: {name or uri} ({uri})]"))
             case Image():
-                found.append(_given(attachment))
+                content.append(_checked_image(attachment))
             case _:
-                found.append(attachment)
-    return tuple(found)
+                content.append(attachment)
+    return tuple(content)
 
 
 def _read(path: str, workspace: str, fault: Fault) -> Block:
@@ -48,15 +48,15 @@ def _read(path: str, workspace: str, fault: Fault) -> Block:
     if b"\0" in data[:8192]:
         return Text(f"[Attached file: {full}, {size} bytes, not text]")
     if size > MOST_TEXT:
-        told = f"the attached file {path} has {size} bytes; at most {MOST_TEXT} can be attached"
-        raise AttachmentError(f"{told}. Name it in the text instead, and it will be read in parts")
+        message = f"the attached file {path} has {size} bytes; at most {MOST_TEXT} can be attached"
+        raise AttachmentError(f"{message}. Name it in the text instead, and it will be read in parts")
     try:
         return Document(full, "text/plain", data.decode())
     except UnicodeDecodeError:
         return Text(f"[Attached file: {full}, {size} bytes, not UTF-8 text]")
 
 
-def _given(image: Image) -> Image:
+def _checked_image(image: Image) -> Image:
     """A picture that the host sent along, as what it is: the vendor would refuse anything else."""
     if not image.media_type.startswith("image/"):
         raise AttachmentError(
@@ -89,10 +89,10 @@ def _content(path: str, full: str, fault: Fault) -> tuple[bytes, int]:
 
 def _image_type(path: str, data: bytes) -> str:
     """The type by content, whatever the name says."""
-    found = _picture_type(f"the attached image {path}", data)
-    if not found and path.lower().endswith(_IMAGE_NAMES):
+    media_type = _picture_type(f"the attached image {path}", data)
+    if not media_type and path.lower().endswith(_IMAGE_NAMES):
         raise AttachmentError(f"the attached file {path} is not an image of a kind that can be used")
-    return found
+    return media_type
 
 
 def _picture_type(what: str, data: bytes) -> str:

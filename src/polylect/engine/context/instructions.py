@@ -41,23 +41,23 @@ def instructions(workspace: str, env: Mapping[str, str], fault: Fault = no_fault
     settings = env.get("XDG_CONFIG_HOME") or ""
     settings = settings if os.path.isabs(settings) else os.path.join(reading.home, ".config")
     for path in (os.path.join(settings, "polylect", "AGENTS.md"), os.path.join(reading.home, ".claude", "CLAUDE.md")):
-        reading.take(path, root="", whose="every project of this person")
+        reading.add_file(path, root="", whose="every project of this person")
     folders = folders_from_root(os.path.realpath(workspace))
     for folder in folders:
         for name in NAMES:
-            reading.take(os.path.join(folder, name), root=folders[0])
-    return reading.found
+            reading.add_file(os.path.join(folder, name), root=folders[0])
+    return reading.files
 
 
 class _Reading:
     def __init__(self, home: str, fault: Fault) -> None:
         self.home = home
         self._fault = fault
-        self.found: list[Instruction] = []
+        self.files: list[Instruction] = []
         self._seen: set[str] = set()
         self._left = MOST_OF_ALL
 
-    def take(self, path: str, *, root: str, whose: str = "this project", depth: int = 0) -> None:
+    def add_file(self, path: str, *, root: str, whose: str = "this project", depth: int = 0) -> None:
         """A file and what it includes; `root` is where it has to lie, if anywhere."""
         if not os.path.lexists(path):
             return
@@ -70,12 +70,12 @@ class _Reading:
         text = "" if fault else _read(real)
         if text is None:
             fault, text = "it is not a file that can be read", ""
-        if fault or (text and all(text != other.text for other in self.found)):
+        if fault or (text and all(text != other.text for other in self.files)):
             self._left -= min(self._left, len(text))
-            self.found.append(Instruction(path, text, whose, fault))
+            self.files.append(Instruction(path, text, whose, fault))
         for included in _includes(text):
             place = self.home + included[1:] if included.startswith("~/") else included
-            self.take(os.path.join(os.path.dirname(real), place), root=root, whose=whose, depth=depth + 1)
+            self.add_file(os.path.join(os.path.dirname(real), place), root=root, whose=whose, depth=depth + 1)
 
 
 def _obstacle(path: str, real: str, root: str, depth: int) -> str:
@@ -102,4 +102,4 @@ def _includes(text: str) -> Iterator[str]:
         if mark := _FENCE.match(line):
             fence = "" if fence == mark[1] else fence or mark[1]
         elif not fence:
-            yield from (found.rstrip(".,;:!?)\"'") for found in _INCLUDE.findall(_CODE.sub("", line)))
+            yield from (path.rstrip(".,;:!?)\"'") for path in _INCLUDE.findall(_CODE.sub("", line)))

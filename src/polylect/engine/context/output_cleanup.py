@@ -21,7 +21,7 @@ def tidy(text: str, level: Level) -> str:
         return text
     lines = [_last_said(line).rstrip(" \t") for line in _COLOURS.sub("", text).split("\n")]
     if level == "full":
-        lines = [told for line, same in groupby(lines) for told in _counted(line, len(list(same)))]
+        lines = [shown for line, same in groupby(lines) for shown in _counted(line, len(list(same)))]
     return _BLANKS.sub("\n\n", "\n".join(lines))
 
 

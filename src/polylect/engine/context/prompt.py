@@ -37,5 +37,5 @@ def _where(workspace: str) -> str:
 
 
 def _instructions(workspace: str, fault: Fault) -> list[str]:
-    told = instructions(workspace, os.environ, fault)
-    return [f"Instructions for {one.whose}, from {one.path}:\n\n{one.text}" for one in told if one.text]
+    files = instructions(workspace, os.environ, fault)
+    return [f"Instructions for {one.whose}, from {one.path}:\n\n{one.text}" for one in files if one.text]

@@ -24,7 +24,7 @@ _SCHEMA: dict[str, Any] = {
 }
 
 
-class _Wanted(Struct, frozen=True):
+class _Request(Struct, frozen=True):
     prompt: str
     description: str = "agent"
     subagent_type: str = ""
@@ -45,8 +45,8 @@ class OneAgent(Spawn):
 
     async def run(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
         try:
-            wanted = msgspec.convert(args, _Wanted)
+            request = msgspec.convert(args, _Request)
         except msgspec.ValidationError as error:
             return ToolReturn(f"This is no task: {error}.", ok=False)
-        task = {"name": wanted.description, "prompt": wanted.prompt, "agent": wanted.subagent_type}
-        return await super().run({"tasks": [task], "background": wanted.run_in_background}, context)
+        task = {"name": request.description, "prompt": request.prompt, "agent": request.subagent_type}
+        return await super().run({"tasks": [task], "background": request.run_in_background}, context)

@@ -75,16 +75,16 @@ def described_by(host: Mapping[str, Any]) -> dict[str, Persona]:
 
     Raises ValueError with what is wrong.
     """
-    found: dict[str, Persona] = {}
-    for name, told in host.items():
-        if not isinstance(told, dict):
+    personas: dict[str, Persona] = {}
+    for name, description in host.items():
+        if not isinstance(description, dict):
             raise ValueError(f"the agent {name!r} has to be an object with a description and a prompt")
-        texts = {key: told.get(key) or "" for key in ("description", "prompt", "model")}
-        tools = [] if told.get("tools") in (None, "*") else told["tools"]
+        texts = {key: description.get(key) or "" for key in ("description", "prompt", "model")}
+        tools = [] if description.get("tools") in (None, "*") else description["tools"]
         if wrong := [key for key, text in texts.items() if not isinstance(text, str)]:
             raise ValueError(f"the agent {name!r}: its {wrong[0]} has to be a string")
         if not isinstance(tools, list) or not all(isinstance(tool, str) for tool in tools):
             raise ValueError(f"the agent {name!r}: its tools have to be a list of names")
         model = "" if texts["model"] == "inherit" else texts["model"]
-        found[name] = Persona(name, texts["description"], texts["prompt"], tuple(tools), model)
-    return found
+        personas[name] = Persona(name, texts["description"], texts["prompt"], tuple(tools), model)
+    return personas

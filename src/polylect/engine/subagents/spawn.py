@@ -51,7 +51,7 @@ class Tasks(Struct, frozen=True, forbid_unknown_fields=True):
     background: bool = False
 
 
-class Crew:
+class RunningAgents:
     """All agents at work below the main one, however deep."""
 
     def __init__(self) -> None:
@@ -74,10 +74,10 @@ class Crew:
 
     def cancel(self, lane: str) -> bool:
         """End one, or with no name all. False if there is no such agent."""
-        found = [task for name, task in self._working.items() if lane in ("", name)]
-        for task in found:  # after its first step: a task that never began could not say that it has ended
+        tasks = [task for name, task in self._working.items() if lane in ("", name)]
+        for task in tasks:  # after its first step: a task that never began could not say that it has ended
             asyncio.get_running_loop().call_soon(_cancel, task)
-        return bool(found) or not lane
+        return bool(tasks) or not lane
 
     def full(self, more: int, *, background: bool) -> str:
         """Why so many more cannot start now; empty if they can."""
@@ -106,7 +106,7 @@ class Crew:
         for task in self._background:
             asyncio.get_running_loop().call_soon(_cancel, task)
 
-    async def dismiss(self) -> None:
+    async def cancel_and_wait(self) -> None:
         """The same, to its end; others may be started afterwards."""
         self.leave()
         await self.finished()
@@ -127,12 +127,16 @@ class Spawn:
     composite = True
 
     def __init__(
-        self, agent: Agent, personas: Mapping[str, Persona], report: Callable[[str], bool], crew: Crew
+        self,
+        agent: Agent,
+        personas: Mapping[str, Persona],
+        report: Callable[[str], bool],
+        running_agents: RunningAgents,
     ) -> None:
         self._agent = agent
         self._personas = personas
         self._report = report
-        self._crew = crew
+        self._running_agents = running_agents
 
     @property
     def spec(self) -> ToolSpec:
@@ -154,15 +158,15 @@ class Spawn:
 
     async def run(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
         try:
-            wanted = msgspec.convert(args, Tasks)
+            request = msgspec.convert(args, Tasks)
         except msgspec.ValidationError as error:
             return ToolReturn(f"These are not tasks: {error}.", ok=False)
-        if problem := self._problem(wanted):
+        if problem := self._problem(request):
             return ToolReturn(problem, ok=False)
-        children = [self._child(task, index, wanted, context) for index, task in enumerate(wanted.tasks)]
-        if wanted.background:
+        children = [self._child(task, index, request, context) for index, task in enumerate(request.tasks)]
+        if request.background:
             return self._leave(children)
-        working = [self._crew.start(child.card, child.work()) for child in children]
+        working = [self._running_agents.start(child.card, child.work()) for child in children]
         try:
             await asyncio.wait(working)
         except asyncio.CancelledError:
@@ -170,26 +174,26 @@ class Spawn:
                 _cancel(task)
             await asyncio.wait(working)
             if isinstance(context, Context):
-                context.cut_short(_told(children))
+                context.cut_short(_reports(children))
             raise
-        return ToolReturn(_told(children), ok=any(child.ok for child in children))
+        return ToolReturn(_reports(children), ok=any(child.ok for child in children))
 
-    def _problem(self, wanted: Tasks) -> str:
+    def _problem(self, request: Tasks) -> str:
         most = self._agent.settings.budget.max_agent_depth or MOST_DEPTH
         if self._agent.depth >= most:
             return f"Agents may not be nested deeper than {most}. Do it yourself."
-        if not 0 < len(wanted.tasks) <= MOST_TASKS:
-            return f"Give 1 to {MOST_TASKS} tasks, not {len(wanted.tasks)}."
-        if full := self._crew.full(len(wanted.tasks), background=wanted.background):
+        if not 0 < len(request.tasks) <= MOST_TASKS:
+            return f"Give 1 to {MOST_TASKS} tasks, not {len(request.tasks)}."
+        if full := self._running_agents.full(len(request.tasks), background=request.background):
             return full
-        unknown = sorted({task.agent for task in wanted.tasks if task.agent} - {*self._personas, GENERAL})
+        unknown = sorted({task.agent for task in request.tasks if task.agent} - {*self._personas, GENERAL})
         known = ", ".join(sorted(self._personas)) or "none"
         return f"There is no agent {unknown[0]!r}. Known ones: {known}." if unknown else ""
 
-    def _child(self, task: Task, index: int, wanted: Tasks, context: ToolContext) -> "_Child":
+    def _child(self, task: Task, index: int, request: Tasks, context: ToolContext) -> "_Child":
         lane = context.call if not index else f"{context.call}/{index + 1}"
         persona = self._personas.get(task.agent, Persona(""))
-        agent = self._agent_for(lane, persona, background=wanted.background)
+        agent = self._agent_for(lane, persona, background=request.background)
         return _Child(agent, task, context.turn, context.call, self._agent.lane)
 
     def _agent_for(self, lane: str, persona: Persona, *, background: bool) -> Agent:
@@ -224,7 +228,7 @@ class Spawn:
         agent.detached = agent.detached or background
         agent.turn_meter = None if background else parent.turn_meter
         if persona.allows(self.name):
-            tools[self.name] = type(self)(agent, self._personas, self._report, self._crew)
+            tools[self.name] = type(self)(agent, self._personas, self._report, self._running_agents)
         return agent
 
     def _model(self, persona: Persona) -> str:
@@ -239,13 +243,13 @@ class Spawn:
         session = self._agent.top.session
         for child in children:
             _keep(session, child, child.task.name)
-            self._crew.start(child.card, self._see_through(child, session))
+            self._running_agents.start(child.card, self._see_through(child, session))
         names = ", ".join(child.task.name for child in children)
         return ToolReturn(f"At work in the background: {names}. You will be told what they report.")
 
     async def _see_through(self, child: "_Child", session: Session) -> None:
         await child.work()
-        if not self._crew.closed and self._report(child.told):
+        if not self._running_agents.closed and self._report(child.report_text):
             _keep(session, child, "")
 
 
@@ -256,7 +260,7 @@ class _Child:
         self.task = task
         self.card = AgentCard(agent.lane, task.name, task.prompt, agent.detached)
         self.ok = False
-        self.told = ""
+        self.report_text = ""
         self._agent = agent
         self._turn = turn
         started = AgentStarted(parent, call, task.name, task.prompt, background=agent.detached)
@@ -268,8 +272,8 @@ class _Child:
         """Never raises: a cancelled agent has ended too, and says so."""
         try:
             scene, kind = self._agent.scene(self._turn), self.task.agent or GENERAL
-            if told := await self._agent.hooks.happened(scene, "agent_started", kind):
-                self._agent.session.add_context(told)
+            if context := await self._agent.hooks.happened(scene, "agent_started", kind):
+                self._agent.session.add_context(context)
             ended = await Turn(self._agent, self._turn).run()
         except asyncio.CancelledError:  # before it could begin
             ended = TurnEnded("cancelled")
@@ -279,7 +283,7 @@ class _Child:
         text = "\n".join(filter(None, (words, "" if self.ok and words else why)))
         usage = ended.usage
         tail = f"[turns: {ended.steps} | tokens: {usage.input} in / {usage.output} out]"
-        self.told = f"## {self.task.name} [{'OK' if self.ok else 'ERROR'}]\n{text}\n{tail}"
+        self.report_text = f"## {self.task.name} [{'OK' if self.ok else 'ERROR'}]\n{text}\n{tail}"
         self._say(AgentEnded(self.ok, text, None if self.ok else ended.failure or Failure(ended.reason, why, "engine")))
 
     def _last_words(self) -> str:
@@ -311,8 +315,8 @@ _SCHEMA: dict[str, Any] = {
 }
 
 
-def _told(children: Sequence[_Child]) -> str:
-    return "\n\n---\n\n".join(child.told for child in children)
+def _reports(children: Sequence[_Child]) -> str:
+    return "\n\n---\n\n".join(child.report_text for child in children)
 
 
 def _keep(session: Session, child: _Child, name: str) -> None:

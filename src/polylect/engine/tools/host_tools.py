@@ -68,22 +68,22 @@ def _shower(context: ToolContext) -> Callable[[Any], None]:
     return show
 
 
-def returned(found: Any) -> ToolReturn:
+def returned(result: Any) -> ToolReturn:
     """What a host gives back: text, or an object with content as MCP has it. Anything else is shown as it is."""
-    match found:
+    match result:
         case None:
             return ToolReturn("")
         case str():
-            return ToolReturn(found)
+            return ToolReturn(result)
         case {"content": str() as text}:
-            return ToolReturn(text, ok=not found.get("isError"))
+            return ToolReturn(text, ok=not result.get("isError"))
         case {"content": list() as content}:
             parts = [_part(part) for part in content]
             images = tuple(part for part in parts if isinstance(part, Image))
             texts = [part for part in parts if isinstance(part, str)]
-            return ToolReturn("\n".join(texts), ok=not found.get("isError"), images=images)
+            return ToolReturn("\n".join(texts), ok=not result.get("isError"), images=images)
         case _:
-            return ToolReturn(msgspec.json.encode(found).decode())
+            return ToolReturn(msgspec.json.encode(result).decode())
 
 
 def _part(part: Any) -> str | Image:

@@ -47,7 +47,7 @@ class Steps(Struct, frozen=True, forbid_unknown_fields=True):
 class Script:
     """The tool. Knows no agent: whoever calls it, its steps are calls of that one.
 
-    Made of a call that waited when the engine ended, it goes on there, and what was `given` is the answer.
+    Made of a call that waited when the engine ended, it goes on there, and what `early_answer` is the answer.
     """
 
     name = "Script"
@@ -55,10 +55,10 @@ class Script:
     origin: Origin = "builtin"
     composite = True
 
-    def __init__(self, waiting: Suspension | None = None, given: Given | None = None) -> None:
+    def __init__(self, waiting: Suspension | None = None, early_answer: Given | None = None) -> None:
         self.spec = ToolSpec(self.name, _TEXT, _SCHEMA)
         self._waiting = waiting
-        self._given = given
+        self._early_answer = early_answer
 
     def describe(self, args: dict[str, Any]) -> str:
         steps = args.get("steps")
@@ -71,26 +71,31 @@ class Script:
     async def run(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
         assert isinstance(context, Context), "a script runs only inside the engine"
         try:
-            wanted = msgspec.convert(args, Steps)
+            request = msgspec.convert(args, Steps)
         except msgspec.ValidationError as error:
             return ToolReturn(f"These are not steps: {error}.", ok=False)
-        if self._waiting is None and (problem := _problem(wanted.steps, context.agent.tools)):
+        if self._waiting is None and (problem := _problem(request.steps, context.agent.tools)):
             return ToolReturn(f"{problem} Nothing was done.", ok=False)
         done = self._waiting.done if self._waiting else ()
-        return await _Run(args, wanted, context, done, self._given).run()
+        return await _Run(args, request, context, done, self._early_answer).run()
 
 
 class _Run:
     """One script under way."""
 
     def __init__(
-        self, args: dict[str, Any], wanted: Steps, context: Context, done: Sequence[ToolResult], given: Given | None
+        self,
+        args: dict[str, Any],
+        request: Steps,
+        context: Context,
+        done: Sequence[ToolResult],
+        early_answer: Given | None,
     ) -> None:
         self._args = args
-        self._wanted = wanted
+        self._request = request
         self._context = context
-        self._results: list[tuple[Step, ToolResult]] = list(zip(wanted.steps, done, strict=False))
-        self._given = given
+        self._results: list[tuple[Step, ToolResult]] = list(zip(request.steps, done, strict=False))
+        self._early_answer = early_answer
         self._running = False
         """Whether the step at hand has begun."""
 
@@ -98,25 +103,25 @@ class _Run:
         try:
             await self._go()
         except asyncio.CancelledError:
-            left = ", ".join(step.id for step in self._wanted.steps[len(self._results) :])
+            left = ", ".join(step.id for step in self._request.steps[len(self._results) :])
             self._context.cut_short("\n".join([*self._lines(), f"Cut off or not run: {left}."]))
             raise
-        return self._told()
+        return self._result()
 
     async def _go(self) -> None:
         calls = self._context.steps(self._hear)
-        calls.given = self._given
-        for step in self._wanted.steps[len(self._results) :]:
+        calls.given = self._early_answer
+        for step in self._request.steps[len(self._results) :]:
             gate = f"Script step {step.id!r} is approval-gated" if step.approval_required else ""
-            asked = calls.given.suspension.reason if calls.given else gate  # what is allowed by now may be denied here
+            reason = calls.given.suspension.reason if calls.given else gate  # what is allowed by now may be denied here
             call = ToolCall(f"{self._context.call}:{step.id}", step.tool, step.input)
-            result = await calls.step(call, gated=asked)
+            result = await calls.step(call, gated=reason)
             calls.given = None
             self._results.append((step, result))
             if result.outcome != "ok":
                 break
 
-    def _told(self) -> ToolReturn:
+    def _result(self) -> ToolReturn:
         last, result = self._results[-1]
         lines = self._lines()
         if result.outcome != "ok":
@@ -131,7 +136,7 @@ class _Run:
 
     def _shown(self, lines: list[str]) -> str:
         """The beginning and the end, if it is longer than the model wants; the whole is in a file then."""
-        most = max(2, self._wanted.max_output_lines)
+        most = max(2, self._request.max_output_lines)
         if len(lines) <= most:
             return "\n".join(lines)
         path = self._context.spill("\n".join(lines))
@@ -158,12 +163,14 @@ class _Run:
 
     def _keep(self, suspension: Suspension | None) -> None:
         session: Session = self._context.agent.session
-        kept = {call: one for call, one in session.settings.get(SUSPENDED, {}).items() if call != self._context.call}
-        session.configure({SUSPENDED: {**kept, self._context.call: to_builtins(suspension)} if suspension else kept})
+        others = {call: one for call, one in session.settings.get(SUSPENDED, {}).items() if call != self._context.call}
+        session.configure(
+            {SUSPENDED: {**others, self._context.call: to_builtins(suspension)} if suspension else others}
+        )
 
     def _suspension(self, ask: Ask) -> Suspension:
         return Suspension(
-            told=self._so_far(),
+            model_text=self._so_far(),
             turn=self._context.turn,
             token=digest(ask.ask),
             question=question_in(ask),
@@ -176,12 +183,12 @@ class _Run:
     def _so_far(self) -> str:
         """What the model will be told if the engine ends while this step waits."""
         done = len(self._results)
-        told = "waited for a person's answer when the engine ended, and was not run."
-        waiting = _line(self._wanted.steps[done], told)
+        status = "waited for a person's answer when the engine ended, and was not run."
+        waiting = _line(self._request.steps[done], status)
         return "\n".join([*self._lines(), waiting, self._left_over(done + 1)])
 
     def _left_over(self, done: int) -> str:
-        left = [step.id for step in self._wanted.steps[done:]]
+        left = [step.id for step in self._request.steps[done:]]
         return f"Not run: {', '.join(left)}." if left else "It was the last one."
 
 

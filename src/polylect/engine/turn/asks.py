@@ -15,7 +15,7 @@ class Asks:
 
     def __init__(self) -> None:
         self._open: dict[str, asyncio.Future[Answer]] = {}
-        self._asked: dict[str, Ask] = {}
+        self._questions: dict[str, Ask] = {}
         self._nobody = False
         self.tokens: set[str] = set()
         """Every ask id of this process: none of them may ever reach the model."""
@@ -24,14 +24,14 @@ class Asks:
         """Put a question and wait. Anything but a clear yes comes back as a no."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._open[ask.ask] = answer  # before it is written: the answer may be quick
-        self._asked[ask.ask] = ask
+        self._questions[ask.ask] = ask
         self.tokens.add(ask.ask)
         say(ask)
         if self._nobody:
             self._resolve(ask.ask, Answer(ask.ask, "deny", reason=NOBODY))
         try:
             async with asyncio.timeout(timeout or None):
-                found = await answer
+                reply = await answer
         except TimeoutError:
             reason = f"approval timed out after {timeout:g} s"
             say(AskClosed(ask.ask, "timeout", reason))
@@ -41,9 +41,9 @@ class Asks:
             raise
         finally:
             self._open.pop(ask.ask, None)
-            self._asked.pop(ask.ask, None)
-        say(AskClosed(ask.ask, _how(ask, found), found.reason))
-        return found
+            self._questions.pop(ask.ask, None)
+        say(AskClosed(ask.ask, _how(ask, reply), reply.reason))
+        return reply
 
     def answer(self, answer: Answer) -> bool:
         """False if nobody asked that, or it was answered already."""
@@ -51,7 +51,7 @@ class Asks:
 
     def stop(self, turn: str) -> None:
         """The turn is being stopped: its questions no longer wait for anything, and a late answer is told so."""
-        for ask in [ask for ask, asked in self._asked.items() if asked.turn == turn]:
+        for ask in [ask for ask, question in self._questions.items() if question.turn == turn]:
             self._open.pop(ask, None)
 
     def nobody_listens(self) -> None:

@@ -33,7 +33,7 @@ class Meter:
         self.tool_seconds = 0.0
         self.processes = 0
         self._began = _now()
-        self.told = False
+        self.reported = False
         """A cap that is passed is told of once."""
 
     def spend(self, usage: Usage) -> None:
@@ -74,7 +74,7 @@ class Meter:
             max_processes=budget.max_processes,
             max_agent_depth=budget.max_agent_depth,
         )
-        self.told = False
+        self.reported = False
 
 
 def _now() -> float:

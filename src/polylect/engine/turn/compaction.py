@@ -85,23 +85,23 @@ class Compactor:
     def used(self) -> int:
         """Tokens in the context now: as told, plus an estimate for what has come since."""
         session = self._session
-        if self._known and self._known_at > session.kept:
+        if self._known and self._known_at > session.visible_from:
             return self._known + sum(map(estimate, session.messages[self._known_at :]))
         return self._overhead + self._talk()
 
     def _talk(self) -> int:
         """Tokens of the conversation as the model sees it, by its length."""
         session = self._session
-        if self._sum_from != session.kept:
-            self._sum, self._sum_from, self._sum_to = 0, session.kept, session.kept
+        if self._sum_from != session.visible_from:
+            self._sum, self._sum_from, self._sum_to = 0, session.visible_from, session.visible_from
         self._sum += sum(map(estimate, session.messages[self._sum_to :]))
         self._sum_to = len(session.messages)
         return self._sum + sum(map(estimate, session.opening))
 
     async def make_room(self, say: Say) -> bool:
         """Compact if the window is nearly full, unless that has failed too often. Whether it was tried."""
-        wanted = self._settings().auto_compaction and self._failures < MOST_FAILURES
-        full = wanted and self._is_full()
+        enabled = self._settings().auto_compaction and self._failures < MOST_FAILURES
+        full = enabled and self._is_full()
         if full:
             await self.compact("threshold", say)
         return full
@@ -124,15 +124,15 @@ class Compactor:
 
         False if that was not possible: then nothing has changed.
         """
-        session, before, kept = self._session, self.used(), self._cut(keep=keep)
-        if kept <= session.kept:
+        session, before, first_kept = self._session, self.used(), self._cut(keep=keep)
+        if first_kept <= session.visible_from:
             return False
         say(CompactionStarted(reason))
-        messages = session.messages[session.kept : kept]
+        messages = session.messages[session.visible_from : first_kept]
         self._work = asyncio.create_task(self._summary(reason, messages, instructions))
         try:
             summary = await self._work
-            session.compact(summary, kept, before)
+            session.compact(summary, first_kept, before)
         except PolylectError as error:
             self._failures += not isinstance(error, Declined)
             say(CompactionEnded(ok=False, before=before, error=str(error)))
@@ -148,7 +148,7 @@ class Compactor:
             self._work = None
         self._known = self._known_at = 0
         self._failures = self._failures + 1 if self._is_full() else 0  # it does not help: that is a failure too
-        say(CompactionEnded(summary=summary, before=before, after=self.used(), kept=str(kept)))
+        say(CompactionEnded(summary=summary, before=before, after=self.used(), kept=str(first_kept)))
         return True
 
     @property
@@ -166,7 +166,7 @@ class Compactor:
         self._failures = self._known = self._known_at = 0
 
     def possible(self) -> bool:
-        return self._cut() > self._session.kept
+        return self._cut() > self._session.visible_from
 
     async def by_hand(self, say: Say, instructions: str) -> None:
         await self.compact("manual", say, instructions)
@@ -174,7 +174,7 @@ class Compactor:
     def _cut(self, *, keep: bool = True) -> int:
         talk = self.used() - self._overhead
         most = int(self._window() * _KEPT_SHARE) or talk
-        return cut(self._session.messages, self._session.kept, min(most, talk // 2) if keep else 0)
+        return cut(self._session.messages, self._session.visible_from, min(most, talk // 2) if keep else 0)
 
     async def _summary(self, reason: str, messages: Sequence[Message], instructions: str) -> str:
         opinion = await self._consult(reason)
@@ -184,24 +184,24 @@ class Compactor:
 
     async def _summarise(self, messages: Sequence[Message], instructions: str) -> str:
         """Of as much as fits: where the window is not known, or smaller than was told, less and less is sent."""
-        earlier = f"Summary of what came before:\n{self._session.summary}\n\n" if self._session.kept else ""
-        told = earlier + "\n\n".join(map(_as_text, messages))
-        limit = min(len(told), 2 * (self._window() or 200_000))  # characters: half the window at four a token
+        earlier = f"Summary of what came before:\n{self._session.summary}\n\n" if self._session.visible_from else ""
+        transcript = earlier + "\n\n".join(map(_as_text, messages))
+        limit = min(len(transcript), 2 * (self._window() or 200_000))  # characters: half the window at four a token
         while True:
             try:
-                return await self._notes(_clip(told, limit), instructions)
+                return await self._notes(_clip(transcript, limit), instructions)
             except ProviderError as error:
                 limit //= 2
                 if error.kind != "overflow" or limit < _LONGEST_OUTPUT:
                     raise
 
-    async def _notes(self, told: str, instructions: str) -> str:
+    async def _notes(self, transcript: str, instructions: str) -> str:
         settings = self._settings()
         wish = f"\n\nThe person asks: {instructions}" if instructions else ""
         request = ModelRequest(
             model=settings.model,
             system=_INSTRUCTIONS + wish,
-            messages=[Message("user", (Text(told),))],
+            messages=[Message("user", (Text(transcript),))],
             session=self._session.id,
             retries=settings.auto_retry,
         )

@@ -92,7 +92,7 @@ class Turn:
         """Whatever happens, the one terminal event comes back, and by then everything in between is closed."""
         try:
             self._start()
-            if (over := await self._hear()) is not None:
+            if (over := await self._prepare_prompt()) is not None:
                 return self._ended(over)
             await self._wait_for_servers()
             self._begin()
@@ -114,22 +114,22 @@ class Turn:
         if self._agent.parent is None:
             self._say(TurnStarted(self._cause))
 
-    async def _hear(self) -> Reason | None:
+    async def _prepare_prompt(self) -> Reason | None:
         """The user's own code hears a person's prompt first. If it was a command, or is refused, the turn is over."""
         agent, prompt = self._agent, self._prompt
         if prompt is None or self._cause == "engine":
             return None
         for context in await agent.hooks.opened():
             agent.session.add_context(context)
-        heard = await agent.hooks.prompt(agent.scene(self.id), prompt.text, verbatim=prompt.verbatim)
+        verdict = await agent.hooks.prompt(agent.scene(self.id), prompt.text, verbatim=prompt.verbatim)
         if agent.hear_command and not prompt.verbatim:
-            heard = await agent.hear_command(heard, self._say)
-        if heard.refused or heard.answer is not None:
-            if told := heard.refused or heard.answer:
-                self._say(Notice(told, "warning" if heard.refused else "info"))
-            return "refused" if heard.refused else "end"
-        if heard.contexts or heard.text != prompt.text:
-            agent.session.amend(self.id, heard.text, heard.contexts)
+            verdict = await agent.hear_command(verdict, self._say)
+        if verdict.refused or verdict.answer is not None:
+            if message := verdict.refused or verdict.answer:
+                self._say(Notice(message, "warning" if verdict.refused else "info"))
+            return "refused" if verdict.refused else "end"
+        if verdict.contexts or verdict.text != prompt.text:
+            agent.session.amend(self.id, verdict.text, verdict.contexts)
         return None
 
     async def _wait_for_servers(self) -> None:
@@ -144,9 +144,11 @@ class Turn:
 
     def _tell_who_is_gone(self) -> None:
         if names := self._agent.session.give_up():
-            told = f"Agents that were at work in the background when the engine ended are gone: {', '.join(names)}."
-            self._say(Notice(told, "warning"))
-            self._add(f"{told} They will not report, and their effects are unknown: look before you start them again.")
+            message = f"Agents that were at work in the background when the engine ended are gone: {', '.join(names)}."
+            self._say(Notice(message, "warning"))
+            self._add(
+                f"{message} They will not report, and their effects are unknown: look before you start them again."
+            )
 
     async def _converse(self) -> Reason:
         if self._prompt is not None and not self._prompt.query:
@@ -169,7 +171,7 @@ class Turn:
             when = "last" if waits("last") and not more else "soon"
             if more or when == "last" or await self._is_sent_on(reply):
                 continue
-            if self._form and self._form.given:
+            if self._form and self._form.answered:
                 self._say(Extra("structured_output", {"value": self._form.value}))
             if self._agent.settings.budget_anew and not self._agent.parent and self._out_of_budget():
                 return "limit"  # claude says so also after a turn's last request
@@ -181,14 +183,14 @@ class Turn:
         if form is None:
             return bool(reply.calls)
         form.check()
-        if not form.given and reply.stop == "end":
+        if not form.answered and reply.stop == "end":
             self._add(form.remind())
-        return not form.given and reply.stop in ("end", "calls")
+        return not form.answered and reply.stop in ("end", "calls")
 
     def _remind(self, rules: Sequence[StreamRule]) -> None:
         """The model is told which rules it broke before it is asked again."""
         self._reminders += 1
-        self._say(Extra("ttsr_triggered", {"rules": [_told(rule) for rule in rules]}))
+        self._say(Extra("ttsr_triggered", {"rules": [_rule_row(rule) for rule in rules]}))
         for rule in rules:
             self._add(rule.text)
 
@@ -233,16 +235,16 @@ class Turn:
         reply = Reply(self._say, calls.announce, self._agent.session.calls)
         self._steps += 1
         self._say(StepStarted())
-        kept = False
+        stored = False
         try:
             try:
                 await self._listen(reply)
             finally:
                 self._keep(reply)
-                kept = True
+                stored = True
             await calls.run()
         finally:
-            await self._close(calls, kept=kept)
+            await self._close(calls, stored=stored)
         return reply
 
     async def _listen(self, reply: Reply) -> None:
@@ -256,7 +258,7 @@ class Turn:
                         if start:
                             await asyncio.sleep(0)
                         for event in batch[start : start + MOST_AT_ONCE]:
-                            reply.take(event)
+                            reply.add(event)
                             if watch and (broken := watch(event)):
                                 raise RuleBroken(broken)
                         await self._agent.room()
@@ -269,11 +271,11 @@ class Turn:
             reply.break_off("cancelled" if stopped else "error", str(error), given_up=given_up)
             raise
 
-    async def _close(self, calls: Calls, *, kept: bool) -> None:
+    async def _close(self, calls: Calls, *, stored: bool) -> None:
         """Every call gets its end, and a stored call its stored result."""
         results = Message("tool", await calls.close())
         try:
-            if kept:
+            if stored:
                 self._agent.session.say("", results)
         finally:
             self._say(StepEnded())
@@ -347,8 +349,8 @@ class Turn:
         for meter in (self._agent.meter, self._meter):
             if (passed := meter.exceeded()) is None:
                 continue
-            if not meter.told:
-                meter.told = True
+            if not meter.reported:
+                meter.reported = True
                 self._aloud(passed)
             self._say(Notice(f"Stopped: {meter.used_up()}."))
             return True
@@ -359,7 +361,7 @@ class Turn:
         self._agent.top.voice("" if self._agent.detached else self.id)(event)
 
 
-def _told(rule: StreamRule) -> dict[str, str]:
+def _rule_row(rule: StreamRule) -> dict[str, str]:
     """As the one wire that has a word for it wants it."""
     return {"name": rule.name, "path": rule.path, "content": rule.text, "condition": rule.pattern}
 

@@ -33,7 +33,7 @@ RETRY_CANCELLED = "Retry cancelled"
 
 
 class Reply:
-    """Grows with `take`; closed by the model's last event or by `break_off`."""
+    """Grows with `add`; closed by the model's last event or by `break_off`."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Reply:
         content = tuple(block for block in self._content if block != Text(""))
         return Message("assistant", content, self.stop, self.usage, self.model, provider)
 
-    def take(self, event: ModelEvent) -> None:
+    def add(self, event: ModelEvent) -> None:
         if type(event) is TextChunk and not self._attempt:  # by far the most frequent, and it matters
             self._open.write(event.text)
             self._say(TextDelta(event.text))
@@ -90,8 +90,8 @@ class Reply:
                 self._attempt, self.usage = attempt, Usage()
                 self._say(RetryStarted(attempt, most, delay_ms, error))
             case Circuit(primary, state, fallback, error):
-                told = {"primary": primary, "fallback": fallback, "state": state, "error": error}
-                self._say(Extra("provider_circuit_event", {key: value for key, value in told.items() if value}))
+                details = {"primary": primary, "fallback": fallback, "state": state, "error": error}
+                self._say(Extra("provider_circuit_event", {key: value for key, value in details.items() if value}))
             case ReplyBegun(usage, request, model):
                 self.usage, self.request, self.model = usage, request, model
             case ReplyDone(stop, usage, request, model):

@@ -11,7 +11,7 @@ STEER = "steer-"
 """How the id of such a message begins, which stands where a prompt has its turn."""
 
 
-class Steers:
+class SteerQueue:
     """Two queues. Each message is delivered once or dropped visibly; until then it can be seen to wait.
 
     The session has it by its id from when it was taken, so that it outlives the engine.

@@ -39,7 +39,7 @@ class StructuredOutput:
     def __init__(self, schema: dict[str, Any]) -> None:
         shown = {key: value for key, value in schema.items() if key != "$schema"}  # not every vendor knows each draft
         self.spec = ToolSpec(NAME, _TEXT, {"properties": {}, **shown, "type": "object"})
-        self.given = False
+        self.answered = False
         self.value: Any = None
         self.tries = 0
         self._judge = json_schema.validator(schema)
@@ -54,7 +54,7 @@ class StructuredOutput:
         if faults := self._faults(args):
             self.tries += 1
             return ToolReturn(f"The answer does not fit the schema:\n{faults}\nCall {NAME} again.", ok=False)
-        self.given, self.value = True, args
+        self.answered, self.value = True, args
         return ToolReturn(_TAKEN)
 
     def remind(self) -> str:
@@ -64,7 +64,7 @@ class StructuredOutput:
         return _REMINDER
 
     def check(self) -> None:
-        if not self.given and self.tries >= MOST_TRIES:
+        if not self.answered and self.tries >= MOST_TRIES:
             raise NoAnswer(f"no answer that fits the schema after {self.tries} attempts")
 
     def _faults(self, args: dict[str, Any]) -> str:

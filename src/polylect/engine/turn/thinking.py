@@ -29,10 +29,10 @@ def nearest(level: str, info: ModelInfo) -> str:
 
 def chosen(level: str, info: ModelInfo) -> dict[str, Any]:
     """The settings that a level comes to. Both are set, so that it also means something to the next model."""
-    found = nearest(level, info)
-    if found in ("", "off"):
+    level_offered = nearest(level, info)
+    if level_offered in ("", "off"):
         return {"thinking": 0, "effort": _NONE if _NONE in info.effort_levels else ""}
-    return {"thinking": _BUDGETS[found], "effort": found}
+    return {"thinking": _BUDGETS[level_offered], "effort": level_offered}
 
 
 def effort(settings: Settings, info: ModelInfo) -> str:
@@ -46,8 +46,8 @@ def current(settings: Settings, info: ModelInfo) -> str:
     """How hard the model thinks as things are set: one of its levels, or empty if it has none."""
     if not levels(info) or (info.thinking and not settings.thinking):
         return "off" if levels(info) else ""
-    if (asked := effort(settings, info)) in LEVELS:
-        return asked
+    if (level := effort(settings, info)) in LEVELS:
+        return level
     if not info.thinking:
         return "off"
     return nearest(

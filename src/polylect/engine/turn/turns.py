@@ -11,7 +11,7 @@ from msgspec import structs
 
 from polylect.engine.agent import Agent
 from polylect.engine.commands.background import fault
-from polylect.engine.heartbeat import Pulse
+from polylect.engine.heartbeat import Heartbeat
 from polylect.engine.turn.loop import Turn
 from polylect.system.threads import run_in_thread
 from polylect.vocab.answers import Queue
@@ -26,15 +26,15 @@ class Turns:
     """Every prompt that is added ends exactly once, whatever happens to it."""
 
     def __init__(
-        self, agent: Agent, pulse: Pulse, *, on_end: Callable[[TurnEnded], None], at_work: Callable[[], bool]
+        self, agent: Agent, heartbeat: Heartbeat, *, on_end: Callable[[TurnEnded], None], at_work: Callable[[], bool]
     ) -> None:
         self._agent = agent
         self._on_end = on_end
         """Hears of every turn that ran and has ended, before the next one begins."""
         self._at_work = at_work
         """Whether anything goes on besides turns."""
-        self._pulse = pulse
-        self._emit = pulse.emit
+        self._heartbeat = heartbeat
+        self._emit = heartbeat.emit
         self._own: set[str] = set()
         """Turns that nobody asked for."""
         self._waiting: deque[Prompt] = deque()
@@ -53,7 +53,7 @@ class Turns:
         """The turn that runs."""
         self._over: set[str] = set()
         """Ids of turns that have ended; a host may use one again."""
-        self._told = QueueChanged()
+        self._last_queue = QueueChanged()
         agent.steers.changed = self._tell_queue
 
     @property
@@ -117,11 +117,11 @@ class Turns:
 
     def drop(self, turn: str = "", *, queued: bool = True) -> None:
         """End what waits: one turn, or all. Without `queued` only what did not mean to wait, but to be next."""
-        kept: deque[Prompt] = deque()
+        remaining: deque[Prompt] = deque()
         for prompt in self._waiting:
             meant = turn in ("", prompt.turn) and (queued or prompt.busy != "queue")
-            (self._dropped if meant else kept).append(prompt)
-        self._waiting = kept
+            (self._dropped if meant else remaining).append(prompt)
+        self._waiting = remaining
 
     def hand_over(self) -> list[Prompt]:
         """What waits, to be added again."""
@@ -186,14 +186,14 @@ class Turns:
     def _tell_queue(self) -> None:
         """What waits, if that has changed."""
         waiting = QueueChanged(*structs.astuple(self.queue))
-        if waiting != self._told:
-            self._told = waiting
+        if waiting != self._last_queue:
+            self._last_queue = waiting
             self._emit(waiting)
 
     async def _see_through(self, turn: str, work: asyncio.Task[TurnEnded]) -> None:
         """Never cancelled itself: whatever becomes of the work, the turn ends here, once, and the next one begins."""
         agent = self._agent
-        beating = asyncio.create_task(self._pulse.beat(turn, agent.settings.heartbeat, agent.running))
+        beating = asyncio.create_task(self._heartbeat.beat(turn, agent.settings.heartbeat, agent.running))
         await asyncio.wait([work])
         ended = self._never_began(turn) if work.cancelled() else work.result()
         await self._close_books(ended)
@@ -239,8 +239,8 @@ class Turns:
             with suppress(SessionError):
                 self._agent.session.forget(id)
         if dropped:
-            told = f"{len(dropped)} messages meant for a turn were dropped"
-            self._emit(Notice(told, "warning", turn=self.running))
+            message = f"{len(dropped)} messages meant for a turn were dropped"
+            self._emit(Notice(message, "warning", turn=self.running))
             self._tell_queue()
 
     def leave_steers(self) -> None:
@@ -250,8 +250,8 @@ class Turns:
             with suppress(SessionError):
                 self._agent.session.begin(id)
         if left:
-            told = f"{len(left)} messages that waited for a turn stay in the conversation without an answer"
-            self._emit(Notice(told, "warning"))
+            message = f"{len(left)} messages that waited for a turn stay in the conversation without an answer"
+            self._emit(Notice(message, "warning"))
             self._tell_queue()
 
     def end_dropped(self) -> None:

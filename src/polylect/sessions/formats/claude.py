@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from polylect.sessions.formats.conversation import NotThat, Story, Taken, Taking, iso, milliseconds
+from polylect.sessions.formats.conversation import Conversation, Imported, Importer, WrongFormat, iso, milliseconds
 from polylect.vocab.content import Block, Document, Image, Message, Stop, Text, Thinking, ToolCall, ToolResult, Usage
 from polylect.vocab.entries import Compacted
 from polylect.wire import jsonl
@@ -94,17 +94,17 @@ _decode = msgspec.json.Decoder(_Line).decode
 # In.
 
 
-def take(lines: Sequence[bytes]) -> Taken:
-    """Raises NotThat."""
-    found, bad = _read(lines)
-    said = [line for line in found if line.uuid]
+def import_lines(lines: Sequence[bytes]) -> Imported:
+    """Raises WrongFormat."""
+    records, bad = _read(lines)
+    said = [line for line in records if line.uuid]
     if not any(line.message for line in said):
-        raise NotThat("no line of it is a message of a Claude Code transcript")
+        raise WrongFormat("no line of it is a message of a Claude Code transcript")
     said = [line for line in said if not line.is_sidechain] or said  # a sub-agent's own file has nothing else
-    taking = _Taking(said)
+    taking = _Importer(said)
     if bad:
         taking.notes.append(f"{bad} lines could not be read")
-    if titles := [line.custom_title for line in found if line.custom_title]:
+    if titles := [line.custom_title for line in records if line.custom_title]:
         taking.configured(name=titles[-1])
     for line in _path(said):
         taking.line(line)
@@ -112,15 +112,15 @@ def take(lines: Sequence[bytes]) -> Taken:
 
 
 def _read(lines: Sequence[bytes]) -> tuple[list[_Line], int]:
-    found: list[_Line] = []
+    records: list[_Line] = []
     bad = 0
     for line in lines:
         if line.strip():
             try:
-                found.append(_decode(line))
+                records.append(_decode(line))
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 bad += 1
-    return found, bad
+    return records, bad
 
 
 def _path(lines: list[_Line]) -> list[_Line]:
@@ -138,14 +138,14 @@ def _path(lines: list[_Line]) -> list[_Line]:
     return path[::-1]
 
 
-class _Taking(Taking):
+class _Importer(Importer):
     def __init__(self, lines: list[_Line]) -> None:
         super().__init__()
         self.cwd = next((line.cwd for line in lines if line.cwd), "")
         self._replies: dict[str, list[_Line]] = {}
         self._blocks: dict[str, _Block] = {}
         self._numbers: dict[str, int] = {}
-        self._told: set[str] = set()
+        self._seen: set[str] = set()
         self._compaction = _Compaction()
         for line in lines:
             if line.type == "assistant" and line.message:
@@ -168,9 +168,9 @@ class _Taking(Taking):
 
     def _reply(self, id: str) -> None:
         """All of a reply is told where its first block stands."""
-        if id in self._told:
+        if id in self._seen:
             return
-        self._told.add(id)
+        self._seen.add(id)
         lines = self._replies[id]
         self._numbers |= {line.uuid: self.next for line in lines}
         messages = [line.message for line in lines if line.message]
@@ -180,12 +180,12 @@ class _Taking(Taking):
         reply = Message("assistant", content, stops.get(last.stop_reason or ""), _usage(last.usage), last.model)
         self.reply(replace(reply, provider="anthropic"), id)
         for call in [block for block in content if isinstance(block, ToolCall)]:
-            if found := self._blocks.get(call.call):
-                self.result(_result(call, found))
+            if block := self._blocks.get(call.call):
+                self.result(_result(call, block))
 
     def _summary(self, message: _Message) -> None:
-        kept = self._compaction.preserved_segment
-        number = self._numbers.get(kept.head_uuid, self.messages) if kept else self.messages
+        segment = self._compaction.preserved_segment
+        number = self._numbers.get(segment.head_uuid, self.messages) if segment else self.messages
         self.compacted(_text(message.content), number, self._compaction.pre_tokens)
 
 
@@ -233,24 +233,24 @@ def session_id(session: str) -> str:
         return str(uuid5(_IDS, session))
 
 
-def told(story: Story) -> bytes:
-    telling = _Telling(story)
-    for context in story.told.contexts:
-        telling.line(story.at, "user", message=_user([_part(Text(context))]), isMeta=True)
-    for at, step in story.steps():
+def export(conversation: Conversation) -> bytes:
+    exporter = _Exporter(conversation)
+    for context in conversation.replay.contexts:
+        exporter.line(conversation.at, "user", message=_user([_part(Text(context))]), isMeta=True)
+    for at, step in conversation.steps():
         if isinstance(step, Compacted):
-            telling.compaction(at, step)
+            exporter.compaction(at, step)
         else:
-            telling.message(at, step)
-    telling.title(story.name)
-    return b"".join(map(jsonl.dump, telling.lines))
+            exporter.message(at, step)
+    exporter.title(conversation.name)
+    return b"".join(map(jsonl.dump, exporter.lines))
 
 
-class _Telling:
-    def __init__(self, story: Story) -> None:
+class _Exporter:
+    def __init__(self, conversation: Conversation) -> None:
         self.lines: list[Json] = []
-        self._session = session_id(story.session)
-        self._cwd = story.cwd
+        self._session = session_id(conversation.session)
+        self._cwd = conversation.cwd
         self._last: str | None = None
         self._spans: list[tuple[str, str]] = []
         """For each message its first and its last line."""

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from polylect.sessions.replay import PARENT, Recalled, cut_off, missing_results, shell_message
+from polylect.sessions.replay import PARENT, Replay, cut_off, missing_results, shell_message
 from polylect.vocab.answers import ShellResult
 from polylect.vocab.content import Block, Message, ToolCall, ToolResult, Usage
 from polylect.vocab.entries import Body, Compacted, Configured, Said, ShellRan
@@ -14,32 +14,32 @@ Timed = tuple[int, Message | Compacted]
 """Milliseconds since 1970, and what happened then."""
 
 
-class NotThat(Exception):
+class WrongFormat(Exception):
     """The file is not what it was taken for; the text says why."""
 
 
-class Story(Struct, frozen=True):
+class Conversation(Struct, frozen=True):
     """What a session tells. `fill` puts pictures back into a message."""
 
     session: str
     cwd: str
     at: int
-    told: Recalled
+    replay: Replay
     fill: Callable[[Message], Message]
 
     @property
     def name(self) -> str:
-        return str(self.told.settings.get("name") or "")
+        return str(self.replay.settings.get("name") or "")
 
     @property
     def parent(self) -> str:
-        return str(self.told.settings.get(PARENT) or "")
+        return str(self.replay.settings.get(PARENT) or "")
 
     @property
     def usage(self) -> Usage:
         counted: set[str] = set()
         total = Usage()
-        for message, request in self.told.replies:
+        for message, request in self.replay.replies:
             if message.usage and not (request and request in counted):
                 total += message.usage
                 counted.add(request)
@@ -53,19 +53,19 @@ class Story(Struct, frozen=True):
     def steps_and_commands(self) -> Iterator[tuple[int, Message | Compacted | ShellRan]]:
         """The same for those who tell the person's own commands apart."""
         at = self.at
-        compactions = list(self.told.compactions)
-        for number, (message, mark) in enumerate(zip(self.told.messages, self.told.marks, strict=True)):
+        compactions = list(self.replay.compactions)
+        for number, (message, mark) in enumerate(zip(self.replay.messages, self.replay.marks, strict=True)):
             while compactions and compactions[0][0] <= number:
                 yield at, compactions.pop(0)[1]
             at = mark.at if mark else at
             yield at, mark.body if mark and isinstance(mark.body, ShellRan) else self.fill(message)
-        if missing := missing_results(self.told.messages):
+        if missing := missing_results(self.replay.messages):
             yield at, missing
         yield from ((at, compacted) for _, compacted in compactions)
-        yield from ((at, self.fill(message)) for message in self.told.waiting.values())
+        yield from ((at, self.fill(message)) for message in self.replay.waiting.values())
 
 
-class Taken(Struct, frozen=True):
+class Imported(Struct, frozen=True):
     """A conversation from elsewhere, as entries of a log, and what was left behind."""
 
     cwd: str
@@ -73,7 +73,7 @@ class Taken(Struct, frozen=True):
     notes: list[str]
 
 
-class Taking:
+class Importer:
     """Puts a conversation together so that it is valid: each call is followed by its results, in order."""
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class Taking:
     def user(self, *blocks: Block) -> None:
         self._answer()
         if blocks:
-            self._say(Message("user", blocks))
+            self._append(Message("user", blocks))
 
     def ran(self, result: ShellResult) -> None:
         """A command of the person's own."""
@@ -104,33 +104,33 @@ class Taking:
     def reply(self, message: Message, request: str = "") -> None:
         self._answer()
         if message.content:
-            self._say(message, request)
+            self._append(message, request)
             self._calls = [block for block in message.content if isinstance(block, ToolCall)]
 
     def result(self, result: ToolResult) -> None:
         """One that answers none of the last calls is dropped when they are answered."""
         self._results[result.call] = result
 
-    def compacted(self, summary: str, kept: int, before: int) -> None:
+    def compacted(self, summary: str, first_kept: int, before: int) -> None:
         self._answer()
-        self._bodies.append((self.at, Compacted(summary, min(kept, self.messages), before)))
+        self._bodies.append((self.at, Compacted(summary, min(first_kept, self.messages), before)))
 
     def configured(self, **settings: str) -> None:
         self._bodies.append((self.at, Configured(settings)))
 
-    def done(self) -> Taken:
+    def done(self) -> Imported:
         self._answer()
         if not self.messages:
-            raise NotThat("there is no message in it")
-        return Taken(self.cwd, self._bodies, self.notes)
+            raise WrongFormat("there is no message in it")
+        return Imported(self.cwd, self._bodies, self.notes)
 
     def _answer(self) -> None:
         calls, self._calls = self._calls, ()
         if calls:
-            self._say(Message("tool", tuple(self._results.get(call.call) or cut_off(call) for call in calls)))
+            self._append(Message("tool", tuple(self._results.get(call.call) or cut_off(call) for call in calls)))
         self._results.clear()
 
-    def _say(self, message: Message, request: str = "") -> None:
+    def _append(self, message: Message, request: str = "") -> None:
         self._bodies.append((self.at, Said(message, "", request)))
         self.messages += 1
 

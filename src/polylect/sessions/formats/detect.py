@@ -5,23 +5,23 @@ import codecs
 import os
 
 from polylect.sessions.formats import claude, omp
-from polylect.sessions.formats.conversation import NotThat, Taken
+from polylect.sessions.formats.conversation import Imported, WrongFormat
 
 
-def read(path: str) -> Taken:
-    """Raises NotThat with what is missing for either, and OSError."""
+def read(path: str) -> Imported:
+    """Raises WrongFormat with what is missing for either, and OSError."""
     with open(path, "rb") as file:
         lines = file.read().removeprefix(codecs.BOM_UTF8).split(b"\n")
     refusals: list[str] = []
     try:
-        return omp.take(lines, _Blobs(path).read)
-    except NotThat as error:
+        return omp.import_lines(lines, _Blobs(path).read)
+    except WrongFormat as error:
         refusals.append(f"omp: {error}")
     try:
-        return claude.take(lines)
-    except NotThat as error:
+        return claude.import_lines(lines)
+    except WrongFormat as error:
         refusals.append(f"Claude Code: {error}")
-    raise NotThat(f"{path} is not a session file that can be taken over. {'; '.join(refusals)}")
+    raise WrongFormat(f"{path} is not a session file that can be taken over. {'; '.join(refusals)}")
 
 
 class _Blobs:

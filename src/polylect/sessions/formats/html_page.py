@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from html import escape
 
-from polylect.sessions.formats.conversation import Story, iso
+from polylect.sessions.formats.conversation import Conversation, iso
 from polylect.sessions.formats.markdown_html import prose
 from polylect.sessions.formats.wording import about, arguments, change, facts, heading, is_diff
 from polylect.vocab.content import Block, Document, Image, Message, Text, Thinking, ToolCall, ToolResult
@@ -54,27 +54,27 @@ img { max-width: 100%; max-height: 30rem; border-radius: 6px; display: block; ma
 """
 
 
-def told(story: Story) -> bytes:
-    return b"".join(pieces(story))
+def export(conversation: Conversation) -> bytes:
+    return b"".join(pieces(conversation))
 
 
-def pieces(story: Story) -> Iterator[bytes]:
+def pieces(conversation: Conversation) -> Iterator[bytes]:
     """A message at a time: a thread that makes a long page lets others have their say."""
-    title = escape(heading(story))
+    title = escape(heading(conversation))
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-    listed = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts(story))
+    listed = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts(conversation))
     page = f"<!doctype html>\n<html><head>{head}<title>{title}</title><style>{_STYLE}</style></head>"
     yield f"{page}\n<body><h1>{title}</h1>\n<dl>{listed}</dl>\n".encode("utf-8", "replace")
-    for part in _parts(story):
+    for part in _parts(conversation):
         yield part.encode("utf-8", "replace")
         yield b"\n"
     yield b"</body></html>\n"
 
 
-def _parts(story: Story) -> Iterator[str]:
-    for context in story.told.contexts:
+def _parts(conversation: Conversation) -> Iterator[str]:
+    for context in conversation.replay.contexts:
         yield f"<aside>Context<br>{prose(context)}</aside>"
-    steps = list(story.steps())
+    steps = list(conversation.steps())
     results = {
         block.call: block
         for _, step in steps
@@ -119,10 +119,10 @@ def _call(call: ToolCall, result: ToolResult | None) -> str:
     summary = f"<b>{escape(call.name)}</b> <code>{escape(about(call))}</code>{how}"
     edit = change(call)
     shows_diff = result is not None and is_diff(result.output)
-    asked = "" if shows_diff else _diff(edit) if edit else _pre(arguments(call.args))
+    request = "" if shows_diff else _diff(edit) if edit else _pre(arguments(call.args))
     output = (_diff(result.output) if shows_diff else _pre(result.output)) if result else ""
     pictures = "".join(map(_image, result.images)) if result else ""
-    return _folded("call", summary, asked + output + pictures)
+    return _folded("call", summary, request + output + pictures)
 
 
 def _folded(kind: str, summary: str, body: str) -> str:

@@ -5,26 +5,26 @@ from typing import Any
 
 import msgspec
 
-from polylect.sessions.formats.conversation import Story, iso
+from polylect.sessions.formats.conversation import Conversation, iso
 from polylect.vocab.entries import Compacted
 
 
-def pieces(story: Story) -> Iterator[bytes]:
-    yield told(story)
+def pieces(conversation: Conversation) -> Iterator[bytes]:
+    yield export(conversation)
 
 
-def told(story: Story) -> bytes:
+def export(conversation: Conversation) -> bytes:
     steps: list[dict[str, Any]] = []
-    for at, step in story.steps():
+    for at, step in conversation.steps():
         kind = {"compacted": step} if isinstance(step, Compacted) else {"message": step}
         steps.append({"at": iso(at), **kind})
     document = {
-        "session": story.session,
-        "workspace": story.cwd,
-        "name": story.name,
-        "began": iso(story.at),
-        "usage": story.usage,
-        "contexts": story.told.contexts,
+        "session": conversation.session,
+        "workspace": conversation.cwd,
+        "name": conversation.name,
+        "began": iso(conversation.at),
+        "usage": conversation.usage,
+        "contexts": conversation.replay.contexts,
         "steps": steps,
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"

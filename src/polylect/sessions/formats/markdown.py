@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from polylect.sessions.formats.conversation import Story
+from polylect.sessions.formats.conversation import Conversation
 from polylect.sessions.formats.wording import about, arguments, change, facts, heading, is_diff
 from polylect.sessions.replay import longest_run
 from polylect.vocab.content import Block, Document, Image, Text, Thinking, ToolCall, ToolResult
@@ -11,25 +11,25 @@ from polylect.vocab.entries import Compacted
 _WHO = {"user": "## You", "assistant": "## Agent", "tool": ""}
 
 
-def told(story: Story) -> bytes:
-    return b"".join(pieces(story))
+def export(conversation: Conversation) -> bytes:
+    return b"".join(pieces(conversation))
 
 
-def pieces(story: Story) -> Iterator[bytes]:
+def pieces(conversation: Conversation) -> Iterator[bytes]:
     """A message at a time, as the page is made."""
-    for number, part in enumerate(_parts(story)):
+    for number, part in enumerate(_parts(conversation)):
         yield b"\n\n" if number else b""
         yield part.encode("utf-8", "replace")
     yield b"\n"
 
 
-def _parts(story: Story) -> Iterator[str]:
-    yield f"# {heading(story)}"
-    yield "\n".join(f"- {name}: {value}" for name, value in facts(story))
-    for context in story.told.contexts:
+def _parts(conversation: Conversation) -> Iterator[str]:
+    yield f"# {heading(conversation)}"
+    yield "\n".join(f"- {name}: {value}" for name, value in facts(conversation))
+    for context in conversation.replay.contexts:
         yield f"## Context\n\n{_quoted(context)}"
     speaker = ""
-    for _, step in story.steps():
+    for _, step in conversation.steps():
         if isinstance(step, Compacted):
             yield f"*From here on the model saw this summary of the beginning:*\n\n{_quoted(step.summary)}"
             continue

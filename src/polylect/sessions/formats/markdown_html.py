@@ -42,8 +42,8 @@ def _blocks(lines: list[str], depth: int = 0) -> Iterator[str]:
             end = _fence_end(lines, at, fence[1])
             yield f"<pre><code>{escape(chr(10).join(lines[at + 1 : end]))}</code></pre>"
             at = end + 1
-        elif found := _HEADING.match(line):
-            yield f"<h3>{_inline(found[1])}</h3>"
+        elif heading := _HEADING.match(line):
+            yield f"<h3>{_inline(heading[1])}</h3>"
             at += 1
         elif item := _ITEM.match(line):
             end = _run(lines, at, lambda line: bool(_ITEM.match(line) or line.startswith("  ")))
@@ -128,17 +128,17 @@ def _inline(text: str) -> str:
         return escape(text)
     parts: list[str] = []
     at = 0
-    for found in _INLINE.finditer(text):
-        parts.append(escape(text[at : found.start()]))
-        parts.append(_element(found))
-        at = found.end()
+    for match in _INLINE.finditer(text):
+        parts.append(escape(text[at : match.start()]))
+        parts.append(_element(match))
+        at = match.end()
     return "".join((*parts, escape(text[at:])))
 
 
-def _element(found: re.Match[str]) -> str:
-    if found["code"]:
-        return f"<code>{escape(found['code'])}</code>"
-    if found["bold"]:
-        return f"<strong>{escape(found['bold'])}</strong>"
-    address = found["link"] or found["bare"]
-    return f'<a href="{escape(address)}" rel="noopener noreferrer">{escape(found["words"] or address)}</a>'
+def _element(match: re.Match[str]) -> str:
+    if match["code"]:
+        return f"<code>{escape(match['code'])}</code>"
+    if match["bold"]:
+        return f"<strong>{escape(match['bold'])}</strong>"
+    address = match["link"] or match["bare"]
+    return f'<a href="{escape(address)}" rel="noopener noreferrer">{escape(match["words"] or address)}</a>'

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from polylect.sessions.formats.conversation import NotThat, Story, Taken, Taking, iso, milliseconds
+from polylect.sessions.formats.conversation import Conversation, Imported, Importer, WrongFormat, iso, milliseconds
 from polylect.vocab.answers import ShellResult
 from polylect.vocab.content import Block, Document, Image, Message, Stop, Text, Thinking, ToolCall, ToolResult, Usage
 from polylect.vocab.entries import Compacted, ShellRan
@@ -102,15 +102,15 @@ _decode = msgspec.json.Decoder(_Entry).decode
 # In.
 
 
-def take(lines: Sequence[bytes], blob: Callable[[str], str] = lambda name: "") -> Taken:
-    """Raises NotThat. `blob` gives the base64 of a picture that the file only names by its hash."""
+def import_lines(lines: Sequence[bytes], blob: Callable[[str], str] = lambda name: "") -> Imported:
+    """Raises WrongFormat. `blob` gives the base64 of a picture that the file only names by its hash."""
     entries, bad = _read(lines)
     header = entries[0] if entries else None
     if header is None or header.type != "session" or not header.id:
-        raise NotThat('the first line is not the header of an omp session ({"type":"session",...})')
+        raise WrongFormat('the first line is not the header of an omp session ({"type":"session",...})')
     if header.version != VERSION:
-        raise NotThat(f"it has version {header.version} of omp's format, and only {VERSION} is understood")
-    taking = _Taking(blob)
+        raise WrongFormat(f"it has version {header.version} of omp's format, and only {VERSION} is understood")
+    taking = _Importer(blob)
     taking.cwd, taking.at = header.cwd, milliseconds(header.timestamp)
     if bad:
         taking.notes.append(f"{bad} lines could not be read")
@@ -144,7 +144,7 @@ def _path(entries: list[_Entry]) -> list[_Entry]:
     return path[::-1]
 
 
-class _Taking(Taking):
+class _Importer(Importer):
     def __init__(self, blob: Callable[[str], str]) -> None:
         super().__init__()
         self._blob = blob
@@ -162,8 +162,8 @@ class _Taking(Taking):
             case "branch_summary":
                 self.user(Text(entry.summary))
             case "compaction":
-                kept = self._numbers.get(entry.first_kept_entry_id, self.messages)
-                self.compacted(entry.summary, kept, entry.tokens_before)
+                first_kept = self._numbers.get(entry.first_kept_entry_id, self.messages)
+                self.compacted(entry.summary, first_kept, entry.tokens_before)
             case "model_change":
                 self.configured(model=entry.model)
 
@@ -233,30 +233,32 @@ def _shell(message: _Message) -> ShellResult:
 # Out.
 
 
-def told(story: Story) -> bytes:
-    return b"".join(pieces(story))
+def export(conversation: Conversation) -> bytes:
+    return b"".join(pieces(conversation))
 
 
-def pieces(story: Story) -> Iterator[bytes]:
-    lines: list[Json] = [{"type": "session", "version": VERSION, "id": story.session, "timestamp": iso(story.at)}]
-    lines[0] |= {"cwd": story.cwd, **({"title": story.name} if story.name else {})}
-    lines[0] |= {"parentSession": story.parent} if story.parent else {}
+def pieces(conversation: Conversation) -> Iterator[bytes]:
+    lines: list[Json] = [
+        {"type": "session", "version": VERSION, "id": conversation.session, "timestamp": iso(conversation.at)}
+    ]
+    lines[0] |= {"cwd": conversation.cwd, **({"title": conversation.name} if conversation.name else {})}
+    lines[0] |= {"parentSession": conversation.parent} if conversation.parent else {}
     first: list[str] = []  # for each message the entry it begins with
     last: str | None = None
-    for at, body in _bodies(story, first, lines):
+    for at, body in _bodies(conversation, first, lines):
         entry = f"{len(lines):08x}"
         lines.append({"type": body["type"], "id": entry, "parentId": last, "timestamp": iso(at), **body})
         last = entry
     yield from map(jsonl.dump, lines)
 
 
-def _bodies(story: Story, first: list[str], lines: list[Json]) -> Iterator[tuple[int, Json]]:
-    for context in story.told.contexts:
-        yield story.at, {"type": "custom_message", "customType": "context", "content": context, "display": False}
-    for at, step in story.steps_and_commands():
+def _bodies(conversation: Conversation, first: list[str], lines: list[Json]) -> Iterator[tuple[int, Json]]:
+    for context in conversation.replay.contexts:
+        yield conversation.at, {"type": "custom_message", "customType": "context", "content": context, "display": False}
+    for at, step in conversation.steps_and_commands():
         if isinstance(step, Compacted):
-            kept = first[step.kept] if step.kept < len(first) else f"{len(lines):08x}"
-            summary = {"summary": step.summary, "firstKeptEntryId": kept, "tokensBefore": step.before}
+            first_kept = first[step.kept] if step.kept < len(first) else f"{len(lines):08x}"
+            summary = {"summary": step.summary, "firstKeptEntryId": first_kept, "tokensBefore": step.before}
             yield at, {"type": "compaction", **summary}
         else:
             first.append(f"{len(lines):08x}")
@@ -277,9 +279,9 @@ def _messages(message: Message | ShellRan) -> Iterator[Json]:
 
 
 def _command(result: ShellResult) -> Json:
-    told = {"role": "bashExecution", "command": result.command, "output": result.output}
+    message = {"role": "bashExecution", "command": result.command, "output": result.output}
     code = {} if result.code is None else {"exitCode": result.code}
-    return {**told, **code, "cancelled": result.cancelled, "truncated": result.truncated}
+    return {**message, **code, "cancelled": result.cancelled, "truncated": result.truncated}
 
 
 def _reply(message: Message) -> Json:

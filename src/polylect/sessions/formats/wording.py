@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from polylect.sessions.formats.conversation import Story, iso
+from polylect.sessions.formats.conversation import Conversation, iso
 from polylect.vocab.content import ToolCall, Usage
 
 _WORDS = ("command", "file_path", "path", "pattern", "query", "url", "description", "prompt")
@@ -12,20 +12,20 @@ _WORDS = ("command", "file_path", "path", "pattern", "query", "url", "descriptio
 _MOST = 100
 
 
-def heading(story: Story) -> str:
-    return story.name or f"Session {story.session}"
+def heading(conversation: Conversation) -> str:
+    return conversation.name or f"Session {conversation.session}"
 
 
-def facts(story: Story) -> list[tuple[str, str]]:
-    models = {message.model for message, _ in story.told.replies if message.model}
-    found = [
-        ("Workspace", story.cwd),
-        ("Began", iso(story.at)[:16].replace("T", " ") + " UTC"),
-        ("Messages", str(sum(mark is not None for mark in story.told.marks))),
+def facts(conversation: Conversation) -> list[tuple[str, str]]:
+    models = {message.model for message, _ in conversation.replay.replies if message.model}
+    rows = [
+        ("Workspace", conversation.cwd),
+        ("Began", iso(conversation.at)[:16].replace("T", " ") + " UTC"),
+        ("Messages", str(sum(mark is not None for mark in conversation.replay.marks))),
         ("Model", ", ".join(sorted(models))),
-        ("Used", _used(story.usage)),
+        ("Used", _used(conversation.usage)),
     ]
-    return [(name, value) for name, value in found if value]
+    return [(name, value) for name, value in rows if value]
 
 
 def _used(usage: Usage) -> str:
@@ -36,8 +36,8 @@ def _used(usage: Usage) -> str:
 
 def about(call: ToolCall) -> str:
     """One line."""
-    found = next((str(call.args[word]) for word in _WORDS if call.args.get(word)), "")
-    line = " ".join(found.split())
+    argument = next((str(call.args[word]) for word in _WORDS if call.args.get(word)), "")
+    line = " ".join(argument.split())
     return line if len(line) <= _MOST else line[: _MOST - 1] + "…"
 
 
