@@ -18,6 +18,8 @@ for name in [name for name in os.environ if name.startswith("OTEL_")]:
 
 # Whoever runs the tests may have keys: no test may find them. Engines that are told nothing play a script.
 VENDORS = ("ANTHROPIC_", "OPENAI_", "AWS_", "GOOGLE_", "VERTEX_", "CLOUD_ML_", "CLAUDE_", "POLYLECT_")
-for name in [name for name in os.environ if name.startswith(VENDORS) and not name.startswith("POLYLECT_ATTACK_")]:
+OURS = ("POLYLECT_ATTACK_", "POLYLECT_INTEROP_")
+"""Set by `make attack` and `make interop`."""
+for name in [name for name in os.environ if name.startswith(VENDORS) and not name.startswith(OURS)]:
     del os.environ[name]
 os.environ["POLYLECT_PROVIDER"] = "scripted"

@@ -256,3 +256,40 @@ def test_our_own_program_is_found_where_it_is_installed() -> None:
         check=True,
     )
     assert done.stdout.startswith(b"polylect ")
+
+
+# Programs of the user's own that look into their working folder.
+
+
+SERVER = """
+[mcp.servers.loads_from_its_folder]
+command = {python!r}
+args = ["-c", "import json, asyncio"]
+[mcp.servers.by_its_first_line]
+command = {script!r}
+"""
+
+
+def test_a_server_of_the_users_own_settings_loads_nothing_from_the_workspace(trap: Trap) -> None:
+    script = trap.folder / "server"
+    script.write_text("#!/usr/bin/env bash\n")
+    script.chmod(0o755)
+    trap.configure(SERVER.format(python=sys.executable, script=str(script)))
+    env = {**trap.env, "PATH": f"{trap.workspace / 'bin'}{os.pathsep}{trap.env['PATH']}"}
+    words = ["run", "hello", "--provider", "scripted", "--script", script_of(trap)]
+    done = subprocess.run(
+        [str(trap.program), *words],
+        cwd=trap.workspace, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, b"hello!\n"), done.stderr
+    assert trap.sprung == []
+
+
+def test_an_engine_in_the_project_is_not_found_by_its_name(trap: Trap) -> None:
+    env = {**trap.env, "PATH": f"{trap.workspace / 'bin'}{os.pathsep}{trap.env['PATH']}"}
+    for words in (["engines"], ["run", "hello", "--engine", "claude"], ["run", "hello", "--engine", "omp"]):
+        subprocess.run(
+            [str(trap.program), *words],
+            cwd=trap.workspace, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False,
+        )  # fmt: skip
+    assert trap.sprung == []

@@ -78,6 +78,14 @@ def test_what_rules_deny_is_not_told_by_another_way(place: Place, way: str, rule
     assert ("leaked" in answer or SECRET in answer) is (rule == "Edit(x)")
 
 
+@pytest.mark.parametrize("way", PROMPTS)
+def test_what_the_sandbox_hides_is_not_told_by_another_way(place: Place, way: str) -> None:
+    place.configure(f"[sandbox]\nhidden = ['{place.workspace / 'secrets'}']\n")
+    answer = said(place, PROMPTS[way])
+    assert "leaked" not in answer
+    assert SECRET not in answer
+
+
 @pytest.mark.parametrize("effect", ["deny", "ask"])
 def test_rules_of_settings_count_and_what_has_to_be_asked_for_is_not_told(place: Place, effect: str) -> None:
     place.configure(f'[tools]\n{effect} = ["Read(secrets/**)"]\n')

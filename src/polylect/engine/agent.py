@@ -126,7 +126,10 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         return notice
 
     def reading_fault(self, path: str, *, chosen: bool = False) -> str:
-        """Why rules keep the file at this resolved path from being told to the model; see reading_rules.py."""
+        """Why the file at this resolved path is not told to the model: by a rule (see reading_rules.py), or because the
+        sandbox hides it from commands."""
+        if not chosen and self.worker.hides(path, self.roots("info")):
+            return "the sandbox hides it"
         return reading_fault(self.rules, path, chosen=chosen)
 
     def usable(self) -> dict[str, Tool]:

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from polylect.host.errors import UnknownEngine
+from polylect.system.repository import project
 from polylect.system.search_paths import absolute_only, program_on
 
 
@@ -230,11 +231,15 @@ def mode_of(engine: Known, mode: str) -> str:
 
 
 def find(engine: Known) -> tuple[str, ...]:
-    """Its program; if it cannot be found, its bare name, and starting it will say so."""
+    """Its program; if it cannot be found, its bare name, and starting it will say so.
+
+    A program in the project around the current folder is passed over, also where that project's `.venv/bin` or
+    `node_modules/.bin` is on PATH: it would run before anybody is asked. A command line can still name it.
+    """
     if engine.program == "polylect":
         return _POLYLECT  # the one that belongs to this library
     places = os.pathsep.join((os.environ.get("PATH", os.defpath), *map(os.path.expanduser, engine.places)))
-    return (program_on(places, engine.program) or engine.program,)
+    return (program_on(places, engine.program, outside=project()) or engine.program,)
 
 
 def variables(engine: Known, env: Mapping[str, str], base_url: str) -> dict[str, str]:

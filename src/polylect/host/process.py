@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Protocol
 
+from polylect.system.repository import project
 from polylect.system.search_paths import program_on
 from polylect.system.threads import run_in_thread
 
@@ -52,8 +53,8 @@ def spawn(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> Child:
 
 
 def located(program: str, env: Mapping[str, str]) -> str:
-    """A program's path. Left to the system, a bare name would also be looked for in the folder it is to run in."""
-    path = program if os.sep in program else program_on(env.get("PATH", os.defpath), program)
+    """A program's path. A bare name is looked for on PATH, but not in the project around the current folder."""
+    path = program if os.sep in program else program_on(env.get("PATH", os.defpath), program, outside=project())
     if not path:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
     return path

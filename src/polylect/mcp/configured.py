@@ -1,5 +1,6 @@
 """The MCP servers that a configuration names: `[mcp.servers.NAME]`."""
 
+import os
 import re
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -22,13 +23,16 @@ _KINDS: dict[str, type] = {
     "command": str,
     "args": list,
     "env": dict,
+    "cwd": str,
     "url": str,
     "headers": dict,
     "deferred": bool,
     "disabled": bool,
     "long_names": bool,
 }
-_EXTRAS = ("deferred", "disabled", "long_names")
+_EXTRAS = ("deferred", "disabled", "long_names", "cwd")
+WORKSPACE, PRIVATE = "workspace", "private"
+"""Words for the folder that a server runs in: where the work is, or an empty folder of our own."""
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
@@ -61,6 +65,9 @@ def _server(name: str, settings: Any, env: Mapping[str, str]) -> Server:
     filled = {key: _filled(f"{place}.{key}", value, env) for key, value in settings.items()}
     if transport != "stdio" and not filled["url"].startswith(("http://", "https://")):
         raise ServerError(f"{place}.url has to begin with http:// or https://")
+    cwd = filled.get("cwd", WORKSPACE)
+    if cwd not in (WORKSPACE, PRIVATE) and not os.path.isabs(cwd):
+        raise ServerError(f'{place}.cwd is an absolute path, "{WORKSPACE}" or "{PRIVATE}", not {cwd!r}')
     return Server(
         name,
         transport,

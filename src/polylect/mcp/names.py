@@ -47,6 +47,8 @@ def name_fault(server: str, others: Iterable[str]) -> str:
     """Why a server cannot be called so; empty if it can. `others` are the names of the other servers."""
     if "__" in server:
         return f"the name {server!r} has two underscores in a row, which part server and tool: rename the server"
+    if server.strip("_") != server:
+        return f"the name {server!r} begins or ends with an underscore, so rules could mistake it: rename the server"
     for other in others:
         if other != server and server_part(other) == server_part(server):
             return f"its tools would be called like those of the server {other!r}: rename one of the two"

@@ -5,6 +5,7 @@ Importing it loads the SDK.
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,12 +15,16 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import RequestId
 
+from polylect.mcp.configured import PRIVATE, WORKSPACE
 from polylect.mcp.host import in_host
 from polylect.mcp.large import Pages
 from polylect.mcp.pipes import Incoming, Outgoing
 from polylect.mcp.server_log import Remarks
 from polylect.mcp.values import Fault, Place
+from polylect.permissions.rules import is_below
+from polylect.sessions.folder import sessions_root
 from polylect.system.child_environment import server_environment
+from polylect.system.search_paths import entries_outside
 from polylect.system.threads import run_in_thread
 from polylect.vocab.content import Server
 from polylect.wire.jsonl import MAX_LINE
@@ -42,9 +47,10 @@ async def streams(
         raise Fault(f"the transport {server.transport} needs a {needed}")
     match server.transport:
         case "stdio":
-            env = server_environment(place.env, server.env)
+            env = _environment(server, place)
+            cwd = _folder(server, place)
             argv = (server.command, *server.args)
-            child = await place.children.open(argv, cwd=place.workspace, env=env, on_error_output=remarks.error_output)
+            child = await place.children.open(argv, cwd=cwd, env=env, on_error_output=remarks.error_output)
             try:
                 asked: dict[RequestId, str] = {}
                 yield Incoming(child, asked, remarks, lost, pages), Outgoing(child, asked, lost)
@@ -62,6 +68,35 @@ async def streams(
         case "host":
             async with in_host(server.name, place, remarks) as (incoming, outgoing):
                 yield _Watched(incoming, lost), outgoing
+
+
+def _environment(server: Server, place: Place) -> dict[str, str]:
+    """What a server sees. Programs that it starts by name do not come from the workspace either."""
+    env = server_environment(place.env, server.env)
+    if "PATH" in env and "PATH" not in server.env:
+        env["PATH"] = entries_outside(env["PATH"], place.workspace)
+    return env
+
+
+def _folder(server: Server, place: Place) -> str:
+    """Where a server runs.
+
+    npx, python and their kind load code from their working folder. A workspace may be a stranger's, so a server of the
+    user's own settings, which comes up in every workspace, runs in an empty folder that commands cannot write to.
+    """
+    cwd = str(server.extras.get("cwd") or WORKSPACE)
+    if cwd == WORKSPACE:
+        return place.workspace
+    if cwd != PRIVATE:
+        return cwd
+    folder = os.path.join(os.path.dirname(sessions_root(dict(place.env))), "servers")
+    if is_below(folder, os.path.realpath(place.workspace)):
+        return "/"
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    except OSError:
+        return "/"
+    return folder if not os.listdir(folder) else "/"
 
 
 def _http_client(server: Server, remarks: Remarks, lost: asyncio.Event) -> httpx2.AsyncClient:

@@ -49,6 +49,22 @@ def folders_from_root(workspace: str) -> list[str]:
     return found
 
 
+def project() -> str:
+    """The repository around the current folder, else that folder; empty where it is gone or is the whole home."""
+    try:
+        here = os.getcwd()
+    except FileNotFoundError:
+        return ""
+    root = folders_from_root(here)[0]
+    return "" if _is_home_or_above(root) else root
+
+
+def _is_home_or_above(folder: str) -> bool:
+    """Whether the user's own programs (`~/.local/bin`) lie in this folder: then it is no project to keep apart."""
+    home = os.path.realpath(os.path.expanduser("~"))
+    return (home + "/").startswith(os.path.realpath(folder).rstrip("/") + "/")
+
+
 def is_git_directory(path: str) -> bool:
     """Whether git would work with it: HEAD is valid, and there are objects and refs, maybe of the main work tree's."""
     common = read_line(os.path.join(path, "commondir"))

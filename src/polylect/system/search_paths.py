@@ -35,6 +35,12 @@ def absolute_entries(search_path: str) -> str:
     return os.pathsep.join(filter(os.path.isabs, search_path.split(os.pathsep)))
 
 
+def entries_outside(search_path: str, workspace: str) -> str:
+    """The absolute entries that do not lie in the workspace, in their order."""
+    entries = absolute_entries(search_path).split(os.pathsep)
+    return os.pathsep.join(entry for entry in entries if entry and not _is_inside(os.path.join(entry, "x"), workspace))
+
+
 def program_on(search_path: str, name: str, *, outside: str = "") -> str:
     """The absolute path of a program on a list of folders; empty if none of the absolute ones has it.
 
