@@ -74,9 +74,17 @@ def test_another_exit_status_is_reported_and_decides_nothing(tmp_path: Path) -> 
 
 
 def test_a_hook_that_takes_too_long_is_ended_and_reported(tmp_path: Path) -> None:
-    talk = hooked(tmp_path, "PreToolUse", "sleep 600", row={"timeout": 0.1})
+    talk = hooked(tmp_path, "PostToolUse", "sleep 600", row={"timeout": 0.1})
     assert talk.of(Extra)[0].data["error"] == "TimeoutError: no end after 0.1 s"
     assert talk.of(ToolFinished)[0].outcome == "ok"
+
+
+@pytest.mark.parametrize("command", ["sleep 600", "kill -9 $$", 'printf \'{"decision": "block"\''])
+def test_a_guard_that_gives_no_answer_denies(tmp_path: Path, command: str) -> None:
+    finished = hooked(tmp_path, "PreToolUse", command, row={"timeout": 0.5}).of(ToolFinished)[0]
+    assert finished.outcome == "denied"
+    assert finished.reason.startswith("the hook ")
+    assert finished.reason.endswith("so the call is not run")
 
 
 @pytest.mark.parametrize(("matcher", "outcome"), [("Echo|Edit", "denied"), ("Ech", "ok"), ("*", "denied")])

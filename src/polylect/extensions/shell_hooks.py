@@ -1,7 +1,8 @@
 """Commands of the user's that are run at certain moments, as Claude Code has them: JSON in, a verdict out.
 
 Exit status 0: what is on stdout counts, if it is a JSON object. 2: no, for the reason on stderr. Any other: it failed,
-which is reported and decides nothing.
+which is reported and decides nothing. At PreToolUse a command is a guard, and a guard that gives no answer opens no
+door: one that is late, is killed or prints half a JSON object denies the call.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -84,13 +85,29 @@ class ShellHooks:
             stdin=msgspec.json.encode(told),
         )
         errors = said["err"].decode(errors="replace").strip()
+        if event == "PreToolUse" and (end.timed_out or end.code < 0):
+            how = f"did not end within {timeout:g} s" if end.timed_out else f"was ended by signal {-end.code}"
+            return Opinion("deny", f"the hook {command!r} {how}, so the call is not run")
         if end.timed_out:
             raise TimeoutError(f"no end after {timeout:g} s")
         if end.code == 2:
             return Opinion("deny", errors or f"{command} says no")
         if end.code:
             raise RuntimeError(f"exit status {end.code}{': ' if errors else ''}{errors}")
+        if event == "PreToolUse" and _is_broken_json(bytes(said["out"])):
+            return Opinion("deny", f"the hook {command!r} printed JSON that cannot be read, so the call is not run")
         return opinion_of(event, bytes(said["out"]))
+
+
+def _is_broken_json(out: bytes) -> bool:
+    """Whether this was to be an object, and is none."""
+    if not out.lstrip().startswith(b"{"):
+        return False
+    try:
+        msgspec.json.decode(out, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError):
+        return True
+    return False
 
 
 def opinion_of(event: str, out: bytes) -> Opinion:
