@@ -20,13 +20,13 @@ class Declined(Exception):
     """The engine answered, and its answer is a no."""
 
 
-def _context(found: Object) -> ContextReport:
-    parts = [row for row in objects(found, "categories") if text(row, "kind") not in ("free", "buffer")]
-    told = tuple(ContextPart(text(row, "name"), whole(row, "tokens")) for row in parts)
-    return ContextReport(whole(found, "totalTokens"), whole(found, "maxTokens"), told)
+def _context(response: Object) -> ContextReport:
+    parts = [row for row in objects(response, "categories") if text(row, "kind") not in ("free", "buffer")]
+    used_parts = tuple(ContextPart(text(row, "name"), whole(row, "tokens")) for row in parts)
+    return ContextReport(whole(response, "totalTokens"), whole(response, "maxTokens"), used_parts)
 
 
-def _servers(found: Object) -> tuple[ServerCard, ...]:
+def _servers(response: Object) -> tuple[ServerCard, ...]:
     return tuple(
         ServerCard(
             text(row, "name"),
@@ -35,20 +35,20 @@ def _servers(found: Object) -> tuple[ServerCard, ...]:
             text(row, "error") or ("needs-auth" if text(row, "status") == "needs-auth" else ""),
             text(row, "transport") or text(inner(row, "config"), "type"),
         )
-        for row in objects(found, "mcpServers")
+        for row in objects(response, "mcpServers")
     )
 
 
-def _models(found: Object) -> tuple[ModelCard, ...]:
+def _models(response: Object) -> tuple[ModelCard, ...]:
     return tuple(
         ModelCard("anthropic", text(row, "value"), effort_levels=tuple(words(row, "supportedEffortLevels")))
-        for row in objects(found, "models")
+        for row in objects(response, "models")
     )
 
 
-def _rules(found: Object) -> tuple[Rule, ...]:
+def _rules(response: Object) -> tuple[Rule, ...]:
     """Those that can be understood; the wire also lists folders, which are no rules here."""
-    rows = objects(found, "rules") or objects(inner(found, "state"), "rules")
+    rows = objects(response, "rules") or objects(inner(response, "state"), "rules")
     rules = []
     for row in rows:
         try:
@@ -58,22 +58,22 @@ def _rules(found: Object) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
-def _version(found: Object) -> str:
-    return text(found, "version")
+def _version(response: Object) -> str:
+    return text(response, "version")
 
 
-def _rewound(found: Object) -> Rewound:
-    if found.get("canRewind") is False:
-        raise Declined(text(found, "error") or "the files cannot be put back")
-    return Rewound(tuple(words(found, "filesChanged")), whole(found, "insertions"), whole(found, "deletions"))
+def _rewound(response: Object) -> Rewound:
+    if response.get("canRewind") is False:
+        raise Declined(text(response, "error") or "the files cannot be put back")
+    return Rewound(tuple(words(response, "filesChanged")), whole(response, "insertions"), whole(response, "deletions"))
 
 
-def _nothing(found: Object) -> None:
+def _nothing(response: Object) -> None:
     return None
 
 
-def _raw(found: Object) -> Object | None:
-    return found or None
+def _raw(response: Object) -> Object | None:
+    return response or None
 
 
 _ANSWERS: dict[str, Callable[[Object], Any]] = {
@@ -90,6 +90,6 @@ _ANSWERS: dict[str, Callable[[Object], Any]] = {
 }
 
 
-def answer(subtype: str, found: Object) -> Any:
+def answer(subtype: str, response: Object) -> Any:
     """Raises Declined."""
-    return _ANSWERS.get(subtype, _raw)(found)
+    return _ANSWERS.get(subtype, _raw)(response)

@@ -31,7 +31,7 @@ class _Pending(Struct):
     answers: dict[str, Answer]
 
 
-class Told(Struct, frozen=True):
+class AnswerOutcome(Struct, frozen=True):
     """What an answer leads to: for the engine, if it has all its answers, and for the host."""
 
     request: str
@@ -40,30 +40,30 @@ class Told(Struct, frozen=True):
     call: str
 
 
-class Questions:
+class PendingAsks:
     def __init__(self) -> None:
         self._pending: dict[str, _Pending] = {}
 
-    def open(self, id: str, request: Object, *, turn: str, lane: str) -> list[Ask]:
-        asks = _elicited(id, request) if text(request, "subtype") == "elicitation" else _asked(id, request)
-        asks = [replace(ask, turn=turn, agent=lane) for ask in asks]
+    def open(self, id: str, request: Object, *, turn: str, agent: str) -> list[Ask]:
+        asks = _elicitation_asks(id, request) if text(request, "subtype") == "elicitation" else _tool_asks(id, request)
+        asks = [replace(ask, turn=turn, agent=agent) for ask in asks]
         self._pending[id] = _Pending(request, {ask.ask: ask for ask in asks}, {})
         return asks
 
     def knows(self, ask: str) -> bool:
         return any(ask in pending.asks for pending in self._pending.values())
 
-    def answer(self, answer: Answer) -> Told:
+    def answer(self, answer: Answer) -> AnswerOutcome:
         id, pending = next((id, one) for id, one in self._pending.items() if answer.ask in one.asks)
         ask = pending.asks[answer.ask]
         pending.answers[answer.ask] = answer
         closed = [_closed(ask, answer)]
         if answer.verdict == "allow" and len(pending.answers) < len(pending.asks):
-            return Told(id, None, closed, ask.call)
+            return AnswerOutcome(id, None, closed, ask.call)
         del self._pending[id]
         unanswered = [one for one in pending.asks.values() if one.ask not in pending.answers]
         closed += [AskClosed(one.ask, "cancelled", turn=one.turn, agent=one.agent) for one in unanswered]
-        return Told(id, _payload(pending, answer, ask), closed, ask.call)
+        return AnswerOutcome(id, _payload(pending, answer, ask), closed, ask.call)
 
     def close(self, id: str) -> list[AskClosed] | None:
         """The engine no longer waits, or somebody else has answered. None if it was no question."""
@@ -86,15 +86,15 @@ def _closed(ask: Ask, answer: Answer) -> AskClosed:
 # Requests to asks.
 
 
-def _asked(id: str, request: Object) -> list[Ask]:
-    given, name = inner(request, "input"), text(request, "tool_name")
-    questions = objects(given, "questions") if name == QUESTION else []
+def _tool_asks(id: str, request: Object) -> list[Ask]:
+    tool_input, name = inner(request, "input"), text(request, "tool_name")
+    questions = objects(tool_input, "questions") if name == QUESTION else []
     ask = Ask(id, call=text(request, "tool_use_id"), name=name, category=category(name))
     if not questions:
         title = text(request, "title") or text(request, "description") or text(request, "display_name")
         suggested = objects(request, "permission_suggestions")
         options = tuple(_suggestion(number, update) for number, update in enumerate(suggested))
-        return [replace(ask, args=given, title=title, reason=text(request, "decision_reason"), options=options)]
+        return [replace(ask, args=tool_input, title=title, reason=text(request, "decision_reason"), options=options)]
     asks = [_question(ask, question) for question in questions]
     return [replace(one, ask=f"{id}#{number}") for number, one in enumerate(asks, 1)] if len(asks) > 1 else asks
 
@@ -114,7 +114,7 @@ def _suggestion(number: int, update: Object) -> Option:
     return Option(str(number), f"{text(update, 'type')}: {what}", text(update, "destination"), "allow_always")
 
 
-def _elicited(id: str, request: Object) -> list[Ask]:
+def _elicitation_asks(id: str, request: Object) -> list[Ask]:
     title, schema = text(request, "message"), inner(request, "requested_schema")
     fields = inner(schema, "properties")
     if text(request, "mode") == "url" or text(request, "url"):
@@ -148,16 +148,19 @@ def _payload(pending: _Pending, answer: Answer, ask: Ask) -> Object:
     if answer.verdict != "allow":
         no = {"behavior": "deny", "message": answer.reason or ("denied" if answer.verdict == "deny" else "cancelled")}
         return {**no, "interrupt": True} if answer.interrupt else no
-    given = answer.args if answer.args is not None else inner(request, "input")
+    tool_input = answer.args if answer.args is not None else inner(request, "input")
     if ask.kind != "permission":
-        given = {**given, "answers": {one.title: _spoken(pending.answers[id]) for id, one in pending.asks.items()}}
-        return {"behavior": "allow", "updatedInput": given}
+        tool_input = {
+            **tool_input,
+            "answers": {one.title: _answer_text(pending.answers[id]) for id, one in pending.asks.items()},
+        }
+        return {"behavior": "allow", "updatedInput": tool_input}
     updates = _updates(answer, ask, objects(request, "permission_suggestions"))
     # Older engines take no answer without it.
-    return {"behavior": "allow", "updatedInput": given} | ({"updatedPermissions": updates} if updates else {})
+    return {"behavior": "allow", "updatedInput": tool_input} | ({"updatedPermissions": updates} if updates else {})
 
 
-def _spoken(answer: Answer) -> str:
+def _answer_text(answer: Answer) -> str:
     chosen = answer.value if isinstance(answer.value, list | tuple) else [answer.value]
     return ", ".join(str(one) for one in chosen if one is not None)
 
@@ -176,12 +179,12 @@ def rule_of(rule: Rule, tool: str) -> Object:
     """Never wider than what was granted: the wire has no categories, so one of those counts for this tool only."""
     match rule.kind:
         case "category":
-            told = written(Rule("tool", tool))
+            entry = written(Rule("tool", tool))
         case "domain":
-            told = written(replace(rule, tool=rule.tool or "WebFetch"))
+            entry = written(replace(rule, tool=rule.tool or "WebFetch"))
         case _:
-            told = written(rule)
-    return {key: value for key, value in told.items() if key != "behavior"}
+            entry = written(rule)
+    return {key: value for key, value in entry.items() if key != "behavior"}
 
 
 def _elicitation(request: Object, answer: Answer, ask: Ask) -> Object:

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from polylect.dialects.base import Env
 from polylect.dialects.claude.frames.lenient import Object, inner, text
-from polylect.dialects.claude.host.commands import Commands
-from polylect.dialects.claude.host.decode import Bad, EventReader
+from polylect.dialects.claude.host.commands import CommandWriter
+from polylect.dialects.claude.host.decode import BadFrame, EventReader
 from polylect.dialects.claude.versions import VERSIONS
 from polylect.dialects.host_base import ENGINE_GONE, Diagnostics, Refusal, complete, refused
 from polylect.dialects.prompt_queue import PromptQueue
@@ -47,7 +47,7 @@ class HostSide:
         self._queue = PromptQueue(hold=hold)
         self._settled = True
         fields = {"forwardSubagentText": True, **(initialize or {})}
-        self._commands = Commands(env.new_id, self._reader, self._queue, offers=offers or {}, fields=fields)
+        self._commands = CommandWriter(env.new_id, self._reader, self._queue, offers=offers or {}, fields=fields)
         self._diagnostics = Diagnostics(env.now)
         self.outcomes = self._diagnostics.outcomes
 
@@ -58,78 +58,78 @@ class HostSide:
         return []
 
     def receive(self, data: bytes) -> list[e.Event]:
-        return [event for line in self._lines.feed(data) for event in self._hear(line)]
+        return [event for line in self._lines.feed(data) for event in self._read_line(line)]
 
     def receive_eof(self) -> list[e.Event]:
-        heard = [event for line in self._lines.end() for event in self._hear(line)]
+        events = [event for line in self._lines.end() for event in self._read_line(line)]
         turns = [*self._queue.running, *[prompt.turn for prompt in self._queue.drop()]]
-        heard_of = [turn for turn in turns if turn not in self._commands.silent]
-        gone = [e.TurnEnded("error", failure=ENGINE_GONE, turn=turn) for turn in heard_of]
-        return [*heard, *self._complete([*self._reader.flush(), *gone]), *self._completer.close()]
+        announced = [turn for turn in turns if turn not in self._commands.silent]
+        gone = [e.TurnEnded("error", failure=ENGINE_GONE, turn=turn) for turn in announced]
+        return [*events, *self._complete([*self._reader.flush(), *gone]), *self._completer.close()]
 
     def send(self, command: c.Command) -> list[e.Event]:
         try:
-            return self._complete(self._commands.say(command))
+            return self._complete(self._commands.write(command))
         except Refusal as refusal:
             return [refused(command, refusal)]
 
     def data_to_send(self) -> bytes:
-        return self._commands.take()
+        return self._commands.data_to_send()
 
     def to_log(self) -> list[str]:
         return self._diagnostics.to_log()
 
     def overhear(self, data: bytes) -> list[e.Event]:
-        heard: list[e.Event] = []
+        events: list[e.Event] = []
         for line in self._own_lines.feed(data):
             try:
-                heard += self._note(jsonl.parse(line)) if isinstance(line, bytes) else []
+                events += self._overhear_frame(jsonl.parse(line)) if isinstance(line, bytes) else []
             except ValueError:
                 continue  # what the engine will not understand either
-        return self._complete(heard)
+        return self._complete(events)
 
     # What the engine says.
 
-    def _hear(self, line: bytes | jsonl.TooLong) -> list[e.Event]:
+    def _read_line(self, line: bytes | jsonl.TooLong) -> list[e.Event]:
         if isinstance(line, jsonl.TooLong):
             return self._malformed(line.start, f"the line is longer than {line.limit} bytes")
         try:
-            found = jsonl.parse(line)
-            kind = _kind(found)
-            meaning = _CONTROL[kind](self, found) if kind in _CONTROL else self._reader.read(kind, found)
+            frame = jsonl.parse(line)
+            kind = _kind(frame)
+            events = _CONTROL[kind](self, frame) if kind in _CONTROL else self._reader.read(kind, frame)
         except ValueError as error:
             return self._malformed(line, str(error))
-        self.outcomes["unknown" if meaning is None else "known"] += 1
-        return self._complete([e.UnknownEvent(kind, line)] if meaning is None else self._follow(meaning))
+        self.outcomes["unknown" if events is None else "known"] += 1
+        return self._complete([e.UnknownEvent(kind, line)] if events is None else self._after(events))
 
     def _malformed(self, line: bytes, why: str) -> list[e.Event]:
         return self._completer.add(self._diagnostics.malformed(line, why))
 
-    def _follow(self, events: list[e.Event]) -> Iterator[e.Event]:
+    def _after(self, events: list[e.Event]) -> Iterator[e.Event]:
         """A prompt comes back as what was said in its turn, and the next one goes out when its time has come."""
         silent = self._commands.silent
         for event in events:
             match event:
                 case e.TurnStarted():
-                    yield from self._begin(event)
+                    yield from self._turn_started(event)
                 case e.TurnEnded(turn=turn):
                     if turn not in silent:
                         yield event
                     silent.discard(turn)
                     self._commands.steers.discard(turn)
                     self._commands.release(self._queue.ended(turn))
-                    yield from self._rest()
+                    yield from self._settle_if_idle()
                 case e.AgentEnded():
                     yield event
-                    yield from self._rest()
+                    yield from self._settle_if_idle()
                 case e.Settled():
-                    yield from self._rest()
+                    yield from self._settle_if_idle()
                 case e.QueueChanged(prompts):
                     yield replace(event, prompts=tuple(turn for turn in prompts if turn not in silent))
                 case _:
                     yield event
 
-    def _begin(self, event: e.TurnStarted) -> Iterator[e.Event]:
+    def _turn_started(self, event: e.TurnStarted) -> Iterator[e.Event]:
         prompt, steer = self._queue.prompt(event.turn), event.turn in self._commands.steers
         self._queue.began(event.turn)
         if event.turn in self._commands.silent:
@@ -140,7 +140,7 @@ class HostSide:
             yield e.UserMessage(prompt.text, "steer" if steer else "prompt", prompt.attachments, turn=event.turn)
         self._commands.release(self._queue.ready())  # a tape may begin after the greeting
 
-    def _rest(self) -> list[e.Event]:
+    def _settle_if_idle(self) -> list[e.Event]:
         """Most engines do not say that nothing runs and nothing waits."""
         if self._settled or self._queue.running or not self._completer.idle:
             return []
@@ -152,11 +152,11 @@ class HostSide:
 
     # The control protocol, from the engine.
 
-    def _asked(self, found: Object) -> list[e.Event] | None:
-        id, request = text(found, "request_id"), inner(found, "request")
+    def _control_request(self, frame: Object) -> list[e.Event] | None:
+        id, request = text(frame, "request_id"), inner(frame, "request")
         subtype = text(request, "subtype")
         if not id or not subtype:
-            raise Bad("expected a request_id and a request with a subtype")
+            raise BadFrame("expected a request_id and a request with a subtype")
         if subtype in ("can_use_tool", "elicitation"):
             return self._ask(id, request)
         if subtype not in _HOST_CALLS:
@@ -170,66 +170,66 @@ class HostSide:
         reader, call = self._reader, text(request, "tool_use_id")
         if not reader.calls.knows(call):
             request = {**request, "tool_use_id": ""}
-        lane = reader.calls.lane(call) or reader.agents.lane(text(request, "agent_id"))
-        return [*self._commands.questions.open(id, request, turn=reader.turn, lane=lane)]
+        agent = reader.calls.agent_of(call) or reader.agents.agent_of(text(request, "agent_id"))
+        return [*self._commands.asks.open(id, request, turn=reader.turn, agent=agent)]
 
-    def _taken_back(self, found: Object) -> list[e.Event]:
-        id = text(found, "request_id")
+    def _control_cancel(self, frame: Object) -> list[e.Event]:
+        id = text(frame, "request_id")
         if self._commands.host_calls.pop(id, None):
             return [e.HostCallEnded(id)]
-        return [*(self._commands.questions.close(id) or [])]
+        return [*(self._commands.asks.close(id) or [])]
 
-    def _answered(self, found: Object) -> list[e.Event]:
-        response = inner(found, "response")
+    def _control_response(self, frame: Object) -> list[e.Event]:
+        response = inner(frame, "response")
         if not text(response, "request_id"):
-            raise Bad("response: expected an object with a request_id")
+            raise BadFrame("response: expected an object with a request_id")
         return self._commands.requests.answered(response)
 
     # What our own end has said by other means.
 
-    def _note(self, found: Object) -> list[e.Event]:
-        match text(found, "type"):
-            case "user" if turn := text(found, "uuid"):
-                content = inner(found, "message").get("content")
+    def _overhear_frame(self, frame: Object) -> list[e.Event]:
+        match text(frame, "type"):
+            case "user" if turn := text(frame, "uuid"):
+                content = inner(frame, "message").get("content")
                 self._queue.began(turn, c.Prompt(turn, content) if isinstance(content, str) else None)
                 self._reader.sent[turn] = None
             case "control_request":
-                request = inner(found, "request")
+                request = inner(frame, "request")
                 greet = self._commands.greet if text(request, "subtype") == "initialize" else None
-                self._commands.requests.overheard(text(found, "request_id"), text(request, "subtype"), greet)
+                self._commands.requests.overheard(text(frame, "request_id"), text(request, "subtype"), greet)
             case "control_response":
-                return self._note_answer(inner(found, "response"))
+                return self._overhear_response(inner(frame, "response"))
         return []
 
-    def _note_answer(self, response: Object) -> list[e.Event]:
-        id, given = text(response, "request_id"), inner(response, "response")
+    def _overhear_response(self, response: Object) -> list[e.Event]:
+        id, payload = text(response, "request_id"), inner(response, "response")
         self._commands.host_calls.pop(id, None)
         how = {"allow": "allowed", "deny": "denied", "accept": "answered"}
-        told = how.get(text(given, "behavior") or text(given, "action"), "cancelled")
-        return [replace(closed, how=told) for closed in self._commands.questions.close(id) or []]
+        outcome = how.get(text(payload, "behavior") or text(payload, "action"), "cancelled")
+        return [replace(closed, how=outcome) for closed in self._commands.asks.close(id) or []]
 
 
 _CONTROL: dict[str, Callable[[HostSide, Object], list[e.Event] | None]] = {
-    "control_request": HostSide._asked,
-    "control_response": HostSide._answered,
-    "control_cancel_request": HostSide._taken_back,
+    "control_request": HostSide._control_request,
+    "control_response": HostSide._control_response,
+    "control_cancel_request": HostSide._control_cancel,
 }
 
 
-def _kind(found: Object) -> str:
+def _kind(frame: Object) -> str:
     """Its type; of a `system` frame, that and its subtype."""
-    kind, subtype = found.get("type"), found.get("subtype")
+    kind, subtype = frame.get("type"), frame.get("subtype")
     if not isinstance(kind, str) or not kind:
-        raise Bad("type: expected a word")
+        raise BadFrame("type: expected a word")
     if kind != "system":
         return kind
     if not isinstance(subtype, str) or not subtype:
-        raise Bad("subtype: expected a word")
+        raise BadFrame("subtype: expected a word")
     return f"system/{subtype}"
 
 
 def _params(subtype: str, request: Object) -> Object:
     if subtype == "hook_callback":
-        given, call = request.get("input"), text(request, "tool_use_id")
-        return {"callback": text(request, "callback_id"), "input": given, "call": call}
+        hook_input, call = request.get("input"), text(request, "tool_use_id")
+        return {"callback": text(request, "callback_id"), "input": hook_input, "call": call}
     return {key: value for key, value in request.items() if key != "subtype"}

@@ -10,9 +10,9 @@ from polylect.dialects.claude.frames import control
 from polylect.dialects.claude.frames import turn as shapes
 from polylect.dialects.claude.frames.lenient import Object, text, words
 from polylect.dialects.claude.host import encode as host_words
-from polylect.dialects.claude.host.asks import Questions
+from polylect.dialects.claude.host.asks import PendingAsks
 from polylect.dialects.claude.host.decode import EventReader
-from polylect.dialects.claude.host.requests import Requests
+from polylect.dialects.claude.host.requests import PendingRequests
 from polylect.dialects.host_base import Refusal, accepted
 from polylect.dialects.prompt_queue import PromptQueue
 from polylect.vocab import commands as c
@@ -23,7 +23,7 @@ from polylect.wire import jsonl
 _ACKNOWLEDGED = {"jsonrpc": "2.0", "result": {}}
 
 
-class Commands:
+class CommandWriter:
     def __init__(
         self, new_id: Callable[[], str], reader: EventReader, queue: PromptQueue, *, offers: Object, fields: Object
     ) -> None:
@@ -33,8 +33,8 @@ class Commands:
         self._offers = offers
         self._fields = fields
         self._out: list[bytes] = []
-        self.requests = Requests(new_id, self._write)
-        self.questions = Questions()
+        self.requests = PendingRequests(new_id, self._write)
+        self.asks = PendingAsks()
         self.host_calls: dict[str, str] = {}
         """Work that the engine waits for: by request, its subtype."""
         self._servers: dict[str, Object] = {}
@@ -44,14 +44,14 @@ class Commands:
         self.silent: set[str] = set()
         """Turns that only add to the context, and that nobody asked to hear of."""
 
-    def say(self, command: c.Command) -> list[e.Event]:
+    def write(self, command: c.Command) -> list[e.Event]:
         """What follows from it on our own side. Raises Refusal."""
-        word = _WORDS.get(type(command))
-        if word is None:
+        handler = _HANDLERS.get(type(command))
+        if handler is None:
             raise Refusal(f"stream-json has no word for {type(command).__name__}")
-        return word(self, command)
+        return handler(self, command)
 
-    def take(self) -> bytes:
+    def data_to_send(self) -> bytes:
         """The bytes written since the last time."""
         data = b"".join(self._out)
         self._out.clear()
@@ -60,16 +60,18 @@ class Commands:
     def begin(self) -> None:
         self.requests.send("", self.greet, host_words.initialize(self._offers, self._fields))
 
-    def greet(self, subtype: str, found: Object) -> list[e.Event]:
-        told = self._reader.settings.greeting(found)
+    def greet(self, subtype: str, response: Object) -> list[e.Event]:
+        events = self._reader.settings.greeting(response)
         self.release(self._queue.ready())
-        return told
+        return events
 
     def respond(self, id: str, payload: Any = None, *, error: str = "", code: str = "") -> None:
-        told: Object = {"subtype": "error", "request_id": id, "error": error} | ({"error_code": code} if code else {})
+        response: Object = {"subtype": "error", "request_id": id, "error": error} | (
+            {"error_code": code} if code else {}
+        )
         if not error:
-            told = {"subtype": "success", "request_id": id, "response": payload}
-        self._write({"type": "control_response", "response": told})
+            response = {"subtype": "success", "request_id": id, "response": payload}
+        self._write({"type": "control_response", "response": response})
 
     def _write(self, frame: Object) -> None:
         """What a host says is never shortened."""
@@ -117,7 +119,7 @@ class Commands:
                     return [*accepted(command), *ended]
                 return self._request(command, control.CancelAsyncMessage(message_uuid=command.target))
             case "agent":
-                return self._request(command, control.StopTask(task_id=self._reader.agents.task(command.target)))
+                return self._request(command, control.StopTask(task_id=self._reader.agents.task_of(command.target)))
             case what:
                 raise Refusal(f"stream-json has no word for cancelling a {what}")
 
@@ -131,15 +133,15 @@ class Commands:
         return [*self._request(command, control.Interrupt(cancel_queued=drop)), *ended]
 
     def _answer(self, command: c.Answer) -> list[e.Event]:
-        if not self.questions.knows(command.ask):
+        if not self.asks.knows(command.ask):
             raise Refusal(f"no ask {command.ask!r} waits for an answer", "unknown_ask")
-        told = self.questions.answer(command)
-        if told.payload is not None:
-            self.respond(told.request, told.payload)
+        outcome = self.asks.answer(command)
+        if outcome.payload is not None:
+            self.respond(outcome.request, outcome.payload)
         if command.verdict != "allow":
-            self._reader.calls.denied[told.call] = command.reason
+            self._reader.calls.denied[outcome.call] = command.reason
             self._reader.stopped.update(self._queue.running if command.interrupt else ())
-        return [*accepted(command), *told.closed]
+        return [*accepted(command), *outcome.closed]
 
     def _host_reply(self, command: c.HostReply) -> list[e.Event]:
         if command.call not in self.host_calls:
@@ -153,25 +155,25 @@ class Commands:
         return accepted(command)
 
     def _request(self, command: c.Command, *requests: control.Request) -> list[e.Event]:
-        asked = [msgspec.to_builtins(request) for request in requests]
-        self.requests.send(command.ref, self._learn, *asked, session=command.session)
+        frames = [msgspec.to_builtins(request) for request in requests]
+        self.requests.send(command.ref, self._learn, *frames, session=command.session)
         return []
 
-    def _learn(self, subtype: str, found: Object) -> list[e.Event]:
+    def _learn(self, subtype: str, response: Object) -> list[e.Event]:
         """What an answer tells besides."""
         match subtype:
             case "interrupt":
-                return self._reader.dropped(words(found, "cancelled"))
+                return self._reader.dropped(words(response, "cancelled"))
             case "set_model":
-                return self._reader.settings.changed("model", text(found, "model"))
+                return self._reader.settings.changed("model", text(response, "model"))
             case "set_permission_mode":
-                return self._reader.settings.mode(text(found, "mode"))
+                return self._reader.settings.mode(text(response, "mode"))
         return []
 
     def _hello(self, command: c.Hello) -> list[e.Event]:
         self._offers = self._offers | command.offers
-        asked = host_words.initialize(self._offers, self._fields)
-        self.requests.send(command.ref, self.greet, asked, session=command.session)
+        request = host_words.initialize(self._offers, self._fields)
+        self.requests.send(command.ref, self.greet, request, session=command.session)
         return []
 
     def _configure(self, command: c.Configure) -> list[e.Event]:
@@ -186,8 +188,8 @@ class Commands:
     def _add_context(self, command: c.AddContext) -> list[e.Event]:
         """The vendor's program takes a system prompt only when it is greeted first, polylect every time."""
         if self._reader.settings.ours:
-            asked = {"subtype": "initialize", "appendSystemPrompt": command.text}
-            self.requests.send(command.ref, self.greet, asked, session=command.session)
+            request = {"subtype": "initialize", "appendSystemPrompt": command.text}
+            self.requests.send(command.ref, self.greet, request, session=command.session)
             return []
         turn = f"context-{self._new_id()}"
         self.silent.add(turn)
@@ -211,7 +213,7 @@ class Commands:
         known = reader.settings.known
         match command.what:
             case "cost":
-                return accepted(command, Ledger(reader.books.total, reader.books.rows))
+                return accepted(command, Ledger(reader.cost.total, reader.cost.rows))
             case "agents":
                 return accepted(command, tuple(reader.agents.running.values()))
             case "tools" | "commands":
@@ -231,20 +233,20 @@ class Commands:
         return self._request(command, host_words.end_session(command))
 
 
-_WORDS: dict[type[c.Command], Callable[[Commands, Any], list[e.Event]]] = {
-    c.Hello: Commands._hello,
-    c.Prompt: Commands._prompt,
-    c.Steer: Commands._steer,
-    c.Compact: Commands._compact,
-    c.Cancel: Commands._cancel,
-    c.Answer: Commands._answer,
-    c.HostReply: Commands._host_reply,
-    c.HostSays: Commands._host_says,
-    c.Configure: Commands._configure,
-    c.AddContext: Commands._add_context,
-    c.AddServer: Commands._add_server,
-    c.ChangeServer: Commands._change_server,
-    c.Rewind: Commands._rewind,
-    c.Query: Commands._query,
-    c.Quit: Commands._quit,
+_HANDLERS: dict[type[c.Command], Callable[[CommandWriter, Any], list[e.Event]]] = {
+    c.Hello: CommandWriter._hello,
+    c.Prompt: CommandWriter._prompt,
+    c.Steer: CommandWriter._steer,
+    c.Compact: CommandWriter._compact,
+    c.Cancel: CommandWriter._cancel,
+    c.Answer: CommandWriter._answer,
+    c.HostReply: CommandWriter._host_reply,
+    c.HostSays: CommandWriter._host_says,
+    c.Configure: CommandWriter._configure,
+    c.AddContext: CommandWriter._add_context,
+    c.AddServer: CommandWriter._add_server,
+    c.ChangeServer: CommandWriter._change_server,
+    c.Rewind: CommandWriter._rewind,
+    c.Query: CommandWriter._query,
+    c.Quit: CommandWriter._quit,
 }

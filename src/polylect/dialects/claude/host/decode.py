@@ -7,11 +7,11 @@ from msgspec.structs import replace
 
 from polylect.dialects.claude.frames.lenient import Object, inner, objects, text, whole, words
 from polylect.dialects.claude.host.asks import category
-from polylect.dialects.claude.host.deduplicate import Translator
+from polylect.dialects.claude.host.deduplicate import Deduplicator
 from polylect.dialects.claude.host.notices import NOTICES, details
-from polylect.dialects.claude.host.results import Books, ending
+from polylect.dialects.claude.host.partial_messages import PartialMessages
+from polylect.dialects.claude.host.results import SessionCost, ending
 from polylect.dialects.claude.host.settings import Settings
-from polylect.dialects.claude.host.streams import Streams
 from polylect.dialects.claude.host.subagents import Agents
 from polylect.dialects.claude.host.tools import Calls
 from polylect.vocab import events as e
@@ -26,7 +26,7 @@ _REMEMBERED = 10_000
 """How many lines are known again by their uuid."""
 
 
-class Bad(ValueError):
+class BadFrame(ValueError):
     """A frame that is not what its type promises."""
 
 
@@ -41,28 +41,28 @@ class EventReader:
         self.settings = Settings()
         self.calls = Calls()
         self.agents = Agents(self.calls)
-        self.books = Books(resumed=resumed)
-        self._translator = Translator()
-        self._streams = Streams(self._translator)
+        self.cost = SessionCost(resumed=resumed)
+        self._deduplicator = Deduplicator()
+        self._partials = PartialMessages(self._deduplicator)
         self._seen: dict[str, None] = {}
         self._messages: dict[str, str] = {}
-        """By lane: the reply that is being said."""
+        """By agent: the id of the message that is being written."""
         self._requests: dict[str, str] = {}
         self._queue: tuple[str, ...] = ()
         self._boundary: e.CompactionEnded | None = None
         """A compaction whose summary comes in the next frame."""
         self._structured: Object = {}
 
-    def read(self, kind: str, found: Object) -> list[e.Event] | None:
+    def read(self, kind: str, frame: Object) -> list[e.Event] | None:
         """None if nobody knows such a frame. Raises Bad."""
-        meaning = _MEANINGS.get(kind)
-        if meaning is None:
+        handler = _HANDLERS.get(kind)
+        if handler is None:
             return None
-        if self._repeated(kind, text(found, "uuid")):
+        if self._repeated(kind, text(frame, "uuid")):
             return []
         before = [] if kind == "user" else self.flush()
-        said = meaning(self, found)
-        return [*before, *(self._placed(event, found) for event in said)]
+        events = handler(self, frame)
+        return [*before, *(self._placed(event, frame) for event in events)]
 
     def flush(self) -> list[e.Event]:
         ended, self._boundary = self._boundary, None
@@ -77,40 +77,40 @@ class EventReader:
             del self._seen[next(iter(self._seen))]
         return known
 
-    def _placed(self, event: e.Event, found: Object) -> e.Event:
-        """In the running turn, and in the lane that the frame names, where the event says neither."""
-        if isinstance(event, _ELSEWHERE):
+    def _placed(self, event: e.Event, frame: Object) -> e.Event:
+        """In the running turn, and of the agent that the frame names, where the event says neither."""
+        if isinstance(event, _NOT_OF_A_TURN):
             return event
-        lane = event.agent or text(found, "parent_tool_use_id")
-        return replace(event, turn=event.turn or self.turn, agent=lane)
+        agent = event.agent or text(frame, "parent_tool_use_id")
+        return replace(event, turn=event.turn or self.turn, agent=agent)
 
     # A turn.
 
-    def _init(self, found: Object) -> list[e.Event]:
-        told = self.settings.init(found)
-        named = words(found, "user_message_uuids")
+    def _init(self, frame: Object) -> list[e.Event]:
+        events = self.settings.init(frame)
+        named = words(frame, "user_message_uuids")
         if self.turn and (not named or self.turn in named):
-            return told
-        if not named and _NAMES_TURNS not in words(found, "capabilities"):
+            return events
+        if not named and _NAMES_TURNS not in words(frame, "capabilities"):
             named = list(self.sent)[:1]
         self.sent.pop(next(iter(named), ""), None)
         self.turn = next(iter(named), "") or self._new_id()
-        return [*told, e.TurnStarted("prompt" if named else "engine", turn=self.turn)]
+        return [*events, e.TurnStarted("prompt" if named else "engine", turn=self.turn)]
 
-    def _result(self, found: Object) -> list[e.Event]:
-        named = words(found, "user_message_uuids") or [text(found, "user_message_uuid")]
+    def _result(self, frame: Object) -> list[e.Event]:
+        named = words(frame, "user_message_uuids") or [text(frame, "user_message_uuid")]
         turn = self._ended_turn([name for name in named if name])
-        spent, cost = self.books.enter(found)
-        told: list[e.Event] = [*self._structured_output(found), *([cost] if cost else [])]
-        reason, failure = ending(found, stopped=turn in self.stopped)
-        told.append(e.TurnEnded(reason, spent, whole(found, "num_turns"), failure, turn=turn))
+        spent, cost = self.cost.add_result(frame)
+        events: list[e.Event] = [*self._structured_output(frame), *([cost] if cost else [])]
+        reason, failure = ending(frame, stopped=turn in self.stopped)
+        events.append(e.TurnEnded(reason, spent, whole(frame, "num_turns"), failure, turn=turn))
         for merged in [name for name in named if name in self.sent and name != turn]:
             # Prompts that waited became one for the engine. Each has an end of its own all the same (T2).
-            told += [e.TurnStarted(turn=merged), e.TurnEnded(reason, failure=failure, turn=merged)]
+            events += [e.TurnStarted(turn=merged), e.TurnEnded(reason, failure=failure, turn=merged)]
         if turn in (self.turn, ""):
-            self._end_lanes()
+            self._end_agents()
         self._forget(turn, *named)
-        return told if turn else self._orphaned(told)
+        return events if turn else self._orphaned(events)
 
     def _ended_turn(self, named: list[str]) -> str:
         """The running one, unless the frame names one that never began."""
@@ -118,11 +118,11 @@ class EventReader:
             return self.turn
         return next(iter(named), "") or next(iter(self.sent), "")
 
-    def _orphaned(self, told: list[e.Event]) -> list[e.Event]:
+    def _orphaned(self, events: list[e.Event]) -> list[e.Event]:
         """Nothing was asked for, so nothing ended: only a failure is worth telling."""
-        ended = told.pop()
+        ended = events.pop()
         assert isinstance(ended, e.TurnEnded)
-        return [*told, e.Failed(ended.failure)] if ended.failure else told
+        return [*events, e.Failed(ended.failure)] if ended.failure else events
 
     def _forget(self, *turns: str) -> None:
         for turn in turns:
@@ -131,30 +131,30 @@ class EventReader:
             if turn == self.turn:
                 self.turn = ""
 
-    def _end_lanes(self) -> None:
-        for lane in ("", *self.agents.turn_ended()):
-            self._translator.reset(lane)
-            self._streams.end(lane)
-            self._messages.pop(lane, None)
-        self.calls.keep(self.agents.running)
+    def _end_agents(self) -> None:
+        for agent in ("", *self.agents.turn_ended()):
+            self._deduplicator.reset(agent)
+            self._partials.end(agent)
+            self._messages.pop(agent, None)
+        self.calls.keep_only(self.agents.running)
 
-    def _structured_output(self, found: Object) -> list[e.Event]:
+    def _structured_output(self, frame: Object) -> list[e.Event]:
         """Told once a turn, by the result or by the call that made it."""
-        kept, self._structured = self._structured, {}
-        told = {"value": found["structured_output"]} if "structured_output" in found else kept
-        return [e.Extra("structured_output", told)] if told else []
+        pending, self._structured = self._structured, {}
+        data = {"value": frame["structured_output"]} if "structured_output" in frame else pending
+        return [e.Extra("structured_output", data)] if data else []
 
-    def _lifecycle(self, found: Object) -> list[e.Event]:
-        turn, state = text(found, "command_uuid"), text(found, "state")
+    def _lifecycle(self, frame: Object) -> list[e.Event]:
+        turn, state = text(frame, "command_uuid"), text(frame, "state")
         queue = tuple(other for other in self._queue if other != turn)
         queue += (turn,) if state == "queued" else ()
-        told: list[e.Event] = [e.QueueChanged(queue)] if queue != self._queue else []
+        events: list[e.Event] = [e.QueueChanged(queue)] if queue != self._queue else []
         self._queue = queue
         never_began = turn in self.sent or (state == "cancelled" and turn != self.turn)
         if state in ("cancelled", "completed") and never_began:
-            told.append(e.TurnEnded("cancelled", turn=turn))
+            events.append(e.TurnEnded("cancelled", turn=turn))
             self._forget(turn)
-        return told
+        return events
 
     def dropped(self, turns: Iterable[str]) -> list[e.Event]:
         """Prompts that an interrupt took from the queue."""
@@ -162,29 +162,29 @@ class EventReader:
 
     # What the model says.
 
-    def _assistant(self, found: Object) -> list[e.Event]:
-        message, lane = _message(found), text(found, "parent_tool_use_id")
-        told = self.agents.seen(found)
-        self._requests[lane] = text(found, "request_id") or self._requests.get(lane, "")
-        if (ended := self._streams.piece(message, lane)) is not None:
-            return [*told, *ended]
-        blocks = self._translator.new_blocks(message, lane, numbered=bool(text(found, "uuid")))
-        if text(found, "error"):
+    def _assistant(self, frame: Object) -> list[e.Event]:
+        message, agent = _message(frame), text(frame, "parent_tool_use_id")
+        events = self.agents.spoke(frame)
+        self._requests[agent] = text(frame, "request_id") or self._requests.get(agent, "")
+        if (ended := self._partials.piece(message, agent)) is not None:
+            return [*events, *ended]
+        blocks = self._deduplicator.new_blocks(message, agent, numbered=bool(text(frame, "uuid")))
+        if text(frame, "error"):
             # The engine's own words, in the place of a reply. The turn's failure has them too.
             why = "\n".join(text(block, "text") for block in blocks)
-            return [*told, e.ReplyEnded("error", model=text(message, "model"), error=why)] if blocks else told
+            return [*events, e.ReplyEnded("error", model=text(message, "model"), error=why)] if blocks else events
         if blocks:
-            told += self._step(text(message, "id"), lane)
+            events += self._step(text(message, "id"), agent)
         for block in blocks:
-            told += [*self._streams.whole(text(block, "type"), lane), *self._block(block, lane)]
-        return told
+            events += [*self._partials.whole(text(block, "type"), agent), *self._block(block, agent)]
+        return events
 
-    def _step(self, id: str, lane: str) -> list[e.Event]:
-        begins = bool(id) and self._messages.get(lane) != id
-        self._messages[lane] = id
-        return [e.StepStarted(agent=lane)] if begins else []
+    def _step(self, id: str, agent: str) -> list[e.Event]:
+        begins = bool(id) and self._messages.get(agent) != id
+        self._messages[agent] = id
+        return [e.StepStarted(agent=agent)] if begins else []
 
-    def _block(self, block: Object, lane: str) -> list[e.Event]:
+    def _block(self, block: Object, agent: str) -> list[e.Event]:
         match kind := text(block, "type"):
             case "text":
                 return [e.BlockEnded(Text(said))] if (said := text(block, "text")) else []
@@ -194,133 +194,133 @@ class EventReader:
             case "redacted_thinking":
                 return [e.BlockEnded(Thinking("", redacted=text(block, "data")))]
             case "tool_use" | "server_tool_use":
-                return self._called(block, lane)
+                return self._called(block, agent)
             case _ if kind.endswith("tool_result"):
-                return self.calls.finished(block, {}, lane)
+                return self.calls.finished(block, {}, agent)
         return [e.UnknownEvent(f"assistant/{kind}", jsonl.dump(block))]
 
-    def _called(self, block: Object, lane: str) -> list[e.Event]:
+    def _called(self, block: Object, agent: str) -> list[e.Event]:
         id, name = text(block, "id"), text(block, "name")
         if name == STRUCTURED and "input" in block:
             self._structured = {"value": block["input"]}
         if not id or not name:
             return []
         args = inner(block, "input")
-        self.calls.called(id, name, lane, args)
+        self.calls.called(id, name, agent, args)
         return [e.ToolCalled(id, name, args, category(name))]
 
-    def _stream_event(self, found: Object) -> list[e.Event]:
-        event, lane = found.get("event"), text(found, "parent_tool_use_id")
+    def _stream_event(self, frame: Object) -> list[e.Event]:
+        event, agent = frame.get("event"), text(frame, "parent_tool_use_id")
         if not isinstance(event, dict):
-            raise Bad("event: expected an object")
+            raise BadFrame("event: expected an object")
         if text(event, "type") != "message_start":
-            return self._streams.read(event, lane, self._requests.get(lane, ""))
-        return [*self.agents.seen(found), *self._step(self._streams.begin(event, lane), lane)]
+            return self._partials.read(event, agent, self._requests.get(agent, ""))
+        return [*self.agents.spoke(frame), *self._step(self._partials.begin(event, agent), agent)]
 
     # What the model is told.
 
-    def _user(self, found: Object) -> list[e.Event]:
-        content, lane = _message(found).get("content"), text(found, "parent_tool_use_id")
+    def _user(self, frame: Object) -> list[e.Event]:
+        content, agent = _message(frame).get("content"), text(frame, "parent_tool_use_id")
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else objects({"of": content}, "of")
-        said = "\n".join(text(block, "text") for block in blocks if text(block, "type") == "text")
+        prose = "\n".join(text(block, "text") for block in blocks if text(block, "type") == "text")
         results = [block for block in blocks if text(block, "type") == "tool_result"]
-        if self._boundary and said and not results and not lane:
-            self._boundary = replace(self._boundary, summary=said)
+        if self._boundary and prose and not results and not agent:
+            self._boundary = replace(self._boundary, summary=prose)
             return self.flush()
-        told = [*self.flush(), *self.agents.seen(found)]
-        told += [event for block in results for event in self.calls.finished(block, found, lane, self._stopping)]
-        return [*told, *(self._words(found, said) if said else [])]
+        events = [*self.flush(), *self.agents.spoke(frame)]
+        events += [event for block in results for event in self.calls.finished(block, frame, agent, self._stopping)]
+        return [*events, *(self._words(frame, prose) if prose else [])]
 
     @property
     def _stopping(self) -> bool:
         return self.turn in self.stopped
 
-    def _words(self, found: Object, said: str) -> list[e.Event]:
-        if said.startswith(MARKER):
+    def _words(self, frame: Object, prose: str) -> list[e.Event]:
+        if prose.startswith(MARKER):
             return []
-        if found.get("isReplay") is not True:
-            return [e.UserMessage(said, "engine")]
-        known = text(found, "uuid") in (self.turn, *self.sent)
-        return [] if known else [e.UserMessage(said, "replay")]
+        if frame.get("isReplay") is not True:
+            return [e.UserMessage(prose, "engine")]
+        known = text(frame, "uuid") in (self.turn, *self.sent)
+        return [] if known else [e.UserMessage(prose, "replay")]
 
     # Around a turn.
 
-    def _status(self, found: Object) -> list[e.Event]:
-        told: list[e.Event] = []
-        if text(found, "status") == "compacting":
-            told.append(e.CompactionStarted())
-        if text(found, "compact_result") == "failed":
-            told.append(e.CompactionEnded(ok=False, error=text(found, "compact_error")))
-        return [*told, *self.settings.mode(text(found, "permissionMode"))]
+    def _status(self, frame: Object) -> list[e.Event]:
+        events: list[e.Event] = []
+        if text(frame, "status") == "compacting":
+            events.append(e.CompactionStarted())
+        if text(frame, "compact_result") == "failed":
+            events.append(e.CompactionEnded(ok=False, error=text(frame, "compact_error")))
+        return [*events, *self.settings.mode(text(frame, "permissionMode"))]
 
-    def _compact_boundary(self, found: Object) -> list[e.Event]:
-        told = inner(found, "compact_metadata")
-        kept = text(inner(told, "preserved_segment"), "head_uuid")
+    def _compact_boundary(self, frame: Object) -> list[e.Event]:
+        metadata = inner(frame, "compact_metadata")
+        first_uuid = text(inner(metadata, "preserved_segment"), "head_uuid")
         self._boundary = e.CompactionEnded(
-            before=whole(told, "pre_tokens"), after=whole(told, "post_tokens"), kept=kept, turn=self.turn
+            before=whole(metadata, "pre_tokens"), after=whole(metadata, "post_tokens"), kept=first_uuid, turn=self.turn
         )
         return []
 
-    def _permission_denied(self, found: Object) -> list[e.Event]:
-        reason = text(found, "decision_reason") or text(found, "message")
-        self.calls.denied[text(found, "tool_use_id")] = reason
+    def _permission_denied(self, frame: Object) -> list[e.Event]:
+        reason = text(frame, "decision_reason") or text(frame, "message")
+        self.calls.denied[text(frame, "tool_use_id")] = reason
         return []
 
-    def _api_retry(self, found: Object) -> list[e.Event]:
+    def _api_retry(self, frame: Object) -> list[e.Event]:
         """Nothing says whose request it was, so it is the turn's only if nobody else is at work."""
         if not self.turn or self.agents.running:
-            return [e.Extra("api_retry", details(found))]
-        error = text(found, "error") or str(found.get("error_status") or "")
-        counts = [whole(found, key) for key in ("attempt", "max_retries", "retry_delay_ms")]
+            return [e.Extra("api_retry", details(frame))]
+        error = text(frame, "error") or str(frame.get("error_status") or "")
+        counts = [whole(frame, key) for key in ("attempt", "max_retries", "retry_delay_ms")]
         return [e.RetryStarted(counts[0], counts[1], counts[2], error)]
 
-    def _task_started(self, found: Object) -> list[e.Event]:
-        return self.agents.started(found)
+    def _task_started(self, frame: Object) -> list[e.Event]:
+        return self.agents.started(frame)
 
-    def _task_progress(self, found: Object) -> list[e.Event]:
-        return self.agents.progress(found)
+    def _task_progress(self, frame: Object) -> list[e.Event]:
+        return self.agents.progress(frame)
 
-    def _task_notification(self, found: Object) -> list[e.Event]:
-        told = self.agents.ended(found)
-        for lane in [event.agent for event in told if isinstance(event, e.AgentEnded)]:
-            self._translator.reset(lane)
-            self._streams.end(lane)
-            self._messages.pop(lane, None)
-        return told
+    def _task_notification(self, frame: Object) -> list[e.Event]:
+        events = self.agents.ended(frame)
+        for agent in [event.agent for event in events if isinstance(event, e.AgentEnded)]:
+            self._deduplicator.reset(agent)
+            self._partials.end(agent)
+            self._messages.pop(agent, None)
+        return events
 
-    def _session_state(self, found: Object) -> list[e.Event]:
-        state = text(found, "state")
+    def _session_state(self, frame: Object) -> list[e.Event]:
+        state = text(frame, "state")
         if state == "idle" and not self.turn:
             return [e.Settled()]
         return [e.Extra("session_state_changed", {"state": state})]
 
-    def _commands_changed(self, found: Object) -> list[e.Event]:
-        return self.settings.commands(objects(found, "commands"))
+    def _commands_changed(self, frame: Object) -> list[e.Event]:
+        return self.settings.commands(objects(frame, "commands"))
 
-    def _reset(self, found: Object) -> list[e.Event]:
-        return self.settings.changed("session", text(found, "new_conversation_id"))
+    def _reset(self, frame: Object) -> list[e.Event]:
+        return self.settings.changed("session", text(frame, "new_conversation_id"))
 
 
-_ELSEWHERE = (
+_NOT_OF_A_TURN = (
     e.Ready, e.SettingChanged, e.ServerChanged, e.QueueChanged, e.Settled, e.TurnStarted, e.TurnEnded, e.CostChanged,
 )  # fmt: skip
 """What belongs to no turn, or names it itself."""
 
 
-def _message(found: Object) -> Object:
-    message = found.get("message")
+def _message(frame: Object) -> Object:
+    message = frame.get("message")
     if not isinstance(message, dict):
-        raise Bad("message: expected an object")
+        raise BadFrame("message: expected an object")
     if not isinstance(message.get("content"), str | list):
-        raise Bad("message.content: expected a string or a list of blocks")
+        raise BadFrame("message.content: expected a string or a list of blocks")
     return message
 
 
-def _notice(meaning: Callable[[Object], list[e.Event]]) -> Callable[[EventReader, Object], list[e.Event]]:
-    return lambda reader, found: meaning(found)
+def _notice(read: Callable[[Object], list[e.Event]]) -> Callable[[EventReader, Object], list[e.Event]]:
+    return lambda reader, frame: read(frame)
 
 
-_MEANINGS: dict[str, Callable[[EventReader, Any], list[e.Event]]] = {
+_HANDLERS: dict[str, Callable[[EventReader, Any], list[e.Event]]] = {
     "system/init": EventReader._init,
     "assistant": EventReader._assistant,
     "stream_event": EventReader._stream_event,

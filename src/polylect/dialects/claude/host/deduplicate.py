@@ -20,7 +20,7 @@ _WORDS = {"text": "text", "thinking": "thinking"}
 _CUT = 64
 
 
-class _Lane(Struct):
+class _SeenBlocks(Struct):
     """What has been handed out of one agent's replies."""
 
     named: dict[str, list[Mark]] = field(default_factory=dict)
@@ -31,31 +31,31 @@ class _Lane(Struct):
     """By message: what was streamed, and whose whole has not come yet."""
 
 
-class Translator:
+class Deduplicator:
     def __init__(self) -> None:
-        self._lanes: dict[str, _Lane] = {}
+        self._agents: dict[str, _SeenBlocks] = {}
         self._single = False
         """Some event has shown that blocks come one by one."""
 
-    def new_blocks(self, message: Object, lane: str = "", *, numbered: bool = False) -> list[Object]:
+    def new_blocks(self, message: Object, agent: str = "", *, numbered: bool = False) -> list[Object]:
         """`numbered` says that the event has an id of its own: then it is no repetition of the one before."""
         blocks = [block for block in objects(message, "content") if text(block, "type")]
         if not blocks:
             return []
-        known, id = self._lanes.setdefault(lane, _Lane()), text(message, "id")
+        seen, id = self._agents.setdefault(agent, _SeenBlocks()), text(message, "id")
         if id:
-            fresh = self._of_message(known.named.setdefault(id, []), blocks, numbered=numbered)
+            fresh = self._of_message(seen.named.setdefault(id, []), blocks, numbered=numbered)
         else:
-            fresh = _of_context(known, blocks)
-        shown = known.shown.get(id, [])
-        return [block for block in fresh if not _take(shown, mark(block))]
+            fresh = _of_context(seen, blocks)
+        shown = seen.shown.get(id, [])
+        return [block for block in fresh if not _remove(shown, mark(block))]
 
-    def streamed(self, id: str, kind: str, whole: str, lane: str = "") -> None:
+    def streamed(self, id: str, kind: str, whole: str, agent: str = "") -> None:
         """This block was handed out in pieces, and something else has begun since."""
-        self._lanes.setdefault(lane, _Lane()).shown.setdefault(id, []).append((kind, whole))
+        self._agents.setdefault(agent, _SeenBlocks()).shown.setdefault(id, []).append((kind, whole))
 
-    def reset(self, lane: str = "") -> None:
-        self._lanes.pop(lane, None)
+    def reset(self, agent: str = "") -> None:
+        self._agents.pop(agent, None)
 
     def _of_message(self, seen: list[Mark], blocks: list[Object], *, numbered: bool) -> list[Object]:
         marks = [mark(block) for block in blocks]
@@ -76,10 +76,10 @@ class Translator:
         return fresh
 
 
-def _of_context(lane: _Lane, blocks: list[Object]) -> list[Object]:
+def _of_context(blocks_seen: _SeenBlocks, blocks: list[Object]) -> list[Object]:
     key, marks = fingerprint(blocks[0]), [mark(block) for block in blocks]
-    switched, lane.last = lane.last != key, key
-    replies = lane.unnamed.setdefault(key, [])
+    switched, blocks_seen.last = blocks_seen.last != key, key
+    replies = blocks_seen.unnamed.setdefault(key, [])
     seen = max((seen for seen in replies if marks[: len(seen)] == seen), key=len, default=None)
     if seen is not None:
         # Unchanged and after somebody else has spoken, it is not a repetition but a new reply like the old one.
@@ -116,7 +116,7 @@ def _common(seen: list[Mark], marks: list[Mark]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(seen, marks, strict=False)))
 
 
-def _take(shown: list[Mark], block: Mark) -> bool:
+def _remove(shown: list[Mark], block: Mark) -> bool:
     if block in shown:
         shown.remove(block)
         return True

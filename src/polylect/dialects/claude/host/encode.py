@@ -28,13 +28,13 @@ def initialize(offers: Object, fields: Object) -> Object:
     if unsaid:
         raise Refusal(f"stream-json has no word for offering {unsaid[0]}: tools belong into an MCP server of the host")
     hooks = {moment: [_matcher(row) for row in rows] for moment, rows in offers.get("hooks", {}).items()}
-    told = {"hooks": hooks, "sdkMcpServers": list(offers.get("servers", ()))}
-    return {"subtype": "initialize", **{key: value for key, value in told.items() if value}, **fields}
+    optional = {"hooks": hooks, "sdkMcpServers": list(offers.get("servers", ()))}
+    return {"subtype": "initialize", **{key: value for key, value in optional.items() if value}, **fields}
 
 
 def _matcher(row: Object) -> Object:
-    told = {"matcher": row.get("matcher"), "hookCallbackIds": list(row.get("ids", ()))}
-    return told | ({"timeout": row["timeout"]} if "timeout" in row else {})
+    matcher = {"matcher": row.get("matcher"), "hookCallbackIds": list(row.get("ids", ()))}
+    return matcher | ({"timeout": row["timeout"]} if "timeout" in row else {})
 
 
 # Prompts.
@@ -53,8 +53,8 @@ def prompt(command: Prompt, *, ours: bool) -> Object:
         shouldQuery=command.query,
         client_composed=command.verbatim,
     )
-    told: Object = {"session_id": "", "parent_tool_use_id": None, **msgspec.to_builtins(frame)}
-    return told | ({"file_attachments": [{"path": path} for path in files]} if ours and files else {})
+    fields: Object = {"session_id": "", "parent_tool_use_id": None, **msgspec.to_builtins(frame)}
+    return fields | ({"file_attachments": [{"path": path} for path in files]} if ours and files else {})
 
 
 def context(command: Prompt) -> Object:

@@ -9,40 +9,40 @@ from polylect.vocab.events import Alive, Display, Event, Extra, Failed, Notice
 _ENVELOPE = ("type", "subtype", "uuid", "session_id", "parent_tool_use_id")
 
 
-def details(found: Object) -> Object:
-    return {key: value for key, value in found.items() if key not in _ENVELOPE}
+def details(frame: Object) -> Object:
+    return {key: value for key, value in frame.items() if key not in _ENVELOPE}
 
 
-def _notice(found: Object) -> list[Event]:
-    return [Notice(text(found, "content"), "warning" if text(found, "level") == "warning" else "info")]
+def _notice(frame: Object) -> list[Event]:
+    return [Notice(text(frame, "content"), "warning" if text(frame, "level") == "warning" else "info")]
 
 
-def _notification(found: Object) -> list[Event]:
-    return [Display("notification", inner(found, "params") or details(found))]
+def _notification(frame: Object) -> list[Event]:
+    return [Display("notification", inner(frame, "params") or details(frame))]
 
 
-def _suggestion(found: Object) -> list[Event]:
-    return [Display("prompt_suggestion", details(found))]
+def _suggestion(frame: Object) -> list[Event]:
+    return [Display("prompt_suggestion", details(frame))]
 
 
 def _failed(code: str) -> Callable[[Object], list[Event]]:
-    def failed(found: Object) -> list[Event]:
-        message = text(found, "message") or text(found, "error") or code
+    def failed(frame: Object) -> list[Event]:
+        message = text(frame, "message") or text(frame, "error") or code
         return [Failed(Failure(code, message, "engine"))]
 
     return failed
 
 
-def _alive(found: Object) -> list[Event]:
-    return [Alive(text(found, "tool_use_id"), text(found, "tool_name"))]
+def _alive(frame: Object) -> list[Event]:
+    return [Alive(text(frame, "tool_use_id"), text(frame, "tool_name"))]
 
 
-def _rate_limit(found: Object) -> list[Event]:
-    return [Extra("rate_limit_event", inner(found, "rate_limit_info"))]
+def _rate_limit(frame: Object) -> list[Event]:
+    return [Extra("rate_limit_event", inner(frame, "rate_limit_info"))]
 
 
-def _extra(found: Object) -> list[Event]:
-    return [Extra(text(found, "subtype") or text(found, "type"), details(found))]
+def _extra(frame: Object) -> list[Event]:
+    return [Extra(text(frame, "subtype") or text(frame, "type"), details(frame))]
 
 
 _EXTRAS = (

@@ -13,7 +13,7 @@ Learn = Callable[[str, Object], list[Event]]
 """Takes the subtype of a request and its answer, and tells what follows from it."""
 
 
-class _Command(Struct):
+class _OpenCommand(Struct):
     ref: str
     session: str
     learn: Learn
@@ -22,56 +22,56 @@ class _Command(Struct):
     failure: Failure | None = None
 
 
-class Requests:
+class PendingRequests:
     def __init__(self, new_id: Callable[[], str], write: Callable[[Object], None]) -> None:
         self._new_id = new_id
         self._write = write
-        self._waiting: dict[str, tuple[str, _Command]] = {}
+        self._waiting: dict[str, tuple[str, _OpenCommand]] = {}
         """By request id: its subtype, and the command that it is for."""
 
     def send(self, ref: str, learn: Learn, *requests: Object, session: str = "") -> None:
-        command = _Command(ref, session, learn, len(requests))
+        command = _OpenCommand(ref, session, learn, len(requests))
         for request in requests:
             id = ref if len(requests) == 1 and ref and ref not in self._waiting else self._new_id()
             self._write({"type": "control_request", "request_id": id, "request": request})
             self._waiting[id] = (text(request, "subtype"), command)
 
     def overheard(self, id: str, subtype: str, learn: Learn | None) -> None:
-        self._waiting[id] = (subtype, _Command(id, "", learn or _nothing, 1))
+        self._waiting[id] = (subtype, _OpenCommand(id, "", learn or _no_events, 1))
 
     def answered(self, response: Object) -> list[Event]:
         id = text(response, "request_id")
-        subtype, command = self._waiting.pop(id, ("", _Command(id, "", _nothing, 1)))
-        found = inner(response, "response")
-        failure = _failure(response, found)
+        subtype, command = self._waiting.pop(id, ("", _OpenCommand(id, "", _no_events, 1)))
+        payload = inner(response, "response")
+        failure = _failure(response, payload)
         if failure is None:
             try:
-                command.data = answer(subtype, found)
+                command.data = answer(subtype, payload)
             except Declined as declined:
                 failure = Failure("declined", str(declined), "engine")
         command.left -= 1
         command.failure = command.failure or failure
         # An engine that does not know this greeting can be spoken to all the same.
-        learned = command.learn(subtype, found) if failure is None or subtype == "initialize" else []
+        learned = command.learn(subtype, payload) if failure is None or subtype == "initialize" else []
         return [*learned, *([] if command.left else _reply(command))]
 
 
-def _failure(response: Object, found: Object) -> Failure | None:
+def _failure(response: Object, payload: Object) -> Failure | None:
     if text(response, "subtype") == "error":
         message = text(response, "error") or "the engine did not say why"
         return Failure(text(response, "error_code") or "refused", message, "engine")
-    if broken := inner(found, "errors"):
-        told = "; ".join(f"{name}: {why}" for name, why in broken.items())
-        return Failure("server", told, "engine")
+    if broken := inner(payload, "errors"):
+        reasons = "; ".join(f"{name}: {why}" for name, why in broken.items())
+        return Failure("server", reasons, "engine")
     return None
 
 
-def _reply(command: _Command) -> list[Event]:
+def _reply(command: _OpenCommand) -> list[Event]:
     if command.ref:
         data = None if command.failure else command.data
         return [Reply(command.ref, data, command.failure, session=command.session)]
     return [Failed(command.failure)] if command.failure else []
 
 
-def _nothing(subtype: str, found: Object) -> list[Event]:
+def _no_events(subtype: str, payload: Object) -> list[Event]:
     return []

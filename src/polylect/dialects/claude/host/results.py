@@ -17,36 +17,36 @@ _BUSY = (408, 409, 429, 500, 502, 503, 504, 529)
 """What a service answers that may go well another time."""
 
 
-def ending(found: Object, *, stopped: bool) -> tuple[Reason, Failure | None]:
+def ending(frame: Object, *, stopped: bool) -> tuple[Reason, Failure | None]:
     """Only we know whether we stopped it: the older engines do not say."""
-    subtype, stop = text(found, "subtype"), text(found, "stop_reason")
-    failed = found.get("is_error") is True or subtype.startswith("error")
+    subtype, stop = text(frame, "subtype"), text(frame, "stop_reason")
+    failed = frame.get("is_error") is True or subtype.startswith("error")
     if subtype in _LIMITS:
-        return "limit", _failure(found, "host")
-    if subtype == "error_during_execution" and (stopped or text(found, "terminal_reason").startswith("aborted")):
-        return "cancelled", _told(found)
+        return "limit", _failure(frame, "host")
+    if subtype == "error_during_execution" and (stopped or text(frame, "terminal_reason").startswith("aborted")):
+        return "cancelled", _own_failure(frame)
     if stop in _STOPS and not subtype.startswith("error"):
-        return _STOPS[stop], _told(found)
+        return _STOPS[stop], _own_failure(frame)
     if failed:
-        asked = text(found, "terminal_reason") == "api_error" or bool(whole(found, "api_error_status"))
-        return "error", _failure(found, "provider" if asked else "engine")
+        by_provider = text(frame, "terminal_reason") == "api_error" or bool(whole(frame, "api_error_status"))
+        return "error", _failure(frame, "provider" if by_provider else "engine")
     return "end", None
 
 
-def _told(found: Object) -> Failure | None:
+def _own_failure(frame: Object) -> Failure | None:
     """What polylect adds, because the wire says it only in prose."""
-    fault = inner(found, "failure")
+    fault = inner(frame, "failure")
     owner = _OWNERS.get(text(fault, "owner"))
     if owner is None:
         return None
     return Failure(text(fault, "code"), text(fault, "message"), owner, fault.get("retryable") is True)
 
 
-def _failure(found: Object, owner: Owner) -> Failure:
-    codes = (text(found, key) for key in ("api_error", "api_error_type", "terminal_reason", "subtype"))
+def _failure(frame: Object, owner: Owner) -> Failure:
+    codes = (text(frame, key) for key in ("api_error", "api_error_type", "terminal_reason", "subtype"))
     code = next((code for code in codes if code and code != "success"), "error").removeprefix("error_")
-    message = said(found.get("result")) or "; ".join(words(found, "errors")) or "the engine did not say why"
-    return _told(found) or Failure(code, message, owner, whole(found, "api_error_status") in _BUSY)
+    message = said(frame.get("result")) or "; ".join(words(frame, "errors")) or "the engine did not say why"
+    return _own_failure(frame) or Failure(code, message, owner, whole(frame, "api_error_status") in _BUSY)
 
 
 def said(value: Any) -> str:
@@ -62,7 +62,7 @@ def said(value: Any) -> str:
     return value
 
 
-class Books:
+class SessionCost:
     """The wire tells a session's totals and, of a turn, only what its main agent used.
 
     The totals of a `resumed` session begin with what nobody has told us.
@@ -73,34 +73,34 @@ class Books:
         self.total = Usage()
         self.rows: tuple[Object, ...] = ()
 
-    def enter(self, found: Object) -> tuple[Usage, CostChanged | None]:
+    def add_result(self, frame: Object) -> tuple[Usage, CostChanged | None]:
         """What the turn has used, all agents together, and the totals if they are told."""
-        own = usage(inner(found, "usage"))
-        models = inner(found, "modelUsage")
+        own = usage(inner(frame, "usage"))
+        models = inner(frame, "modelUsage")
         rows = tuple(_row(name, row) for name, row in models.items() if isinstance(row, dict))
         sums = sum((row["usage"] for row in rows), Usage()) if rows else self.total + own
-        total = _priced(sums, amount(found, "total_cost_usd"))
+        total = _priced(sums, amount(frame, "total_cost_usd"))
         spent = _less(total, self.total)
         self.total, self.rows = total, rows
         turn = spent if spent.tokens > own.tokens else _priced(own, spent.cost or 0.0)
         if self._resumed:
             turn, self._resumed = own if spent.tokens > own.tokens else turn, False
-        return turn, CostChanged(total, rows) if rows or "total_cost_usd" in found else None
+        return turn, CostChanged(total, rows) if rows or "total_cost_usd" in frame else None
 
 
-def usage(found: Object) -> Usage:
+def usage(fields: Object) -> Usage:
     return Usage(
-        whole(found, "input_tokens"),
-        whole(found, "output_tokens"),
-        whole(found, "cache_read_input_tokens"),
-        whole(found, "cache_creation_input_tokens"),
+        whole(fields, "input_tokens"),
+        whole(fields, "output_tokens"),
+        whole(fields, "cache_read_input_tokens"),
+        whole(fields, "cache_creation_input_tokens"),
     )
 
 
-def _row(model: str, found: Object) -> Object:
+def _row(model: str, fields: Object) -> Object:
     keys = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
-    used = _priced(Usage(*(whole(found, key) for key in keys)), amount(found, "costUSD"))
-    return {"model": model, "provider": text(found, "provider"), "cost_usd": used.cost, "usage": used}
+    used = _priced(Usage(*(whole(fields, key) for key in keys)), amount(fields, "costUSD"))
+    return {"model": model, "provider": text(fields, "provider"), "cost_usd": used.cost, "usage": used}
 
 
 def _priced(used: Usage, cost: float) -> Usage:

@@ -21,24 +21,24 @@ class Settings:
         self.ours = False
         """The engine is polylect, which understands more than the wire's first speaker."""
 
-    def greeting(self, found: Object) -> list[Event]:
+    def greeting(self, response: Object) -> list[Event]:
         """The answer to `initialize`."""
-        self.ours = text(inner(found, "engine"), "name") == "polylect"
-        told = self._begin(found, text(found, "current_permission_mode"))
-        agents = tuple(text(agent, "name") for agent in objects(found, "agents"))
-        return [*told, *self.commands(objects(found, "commands")), *self.changed("agents", agents)]
+        self.ours = text(inner(response, "engine"), "name") == "polylect"
+        events = self._begin(response, text(response, "current_permission_mode"))
+        agents = tuple(text(agent, "name") for agent in objects(response, "agents"))
+        return [*events, *self.commands(objects(response, "commands")), *self.changed("agents", agents)]
 
-    def init(self, found: Object) -> list[Event]:
-        told = self._begin(found, text(found, "permissionMode"))
-        named = {"session": text(found, "session_id"), "model": text(found, "model"), "cwd": text(found, "cwd")}
-        lists = {key: tuple(words(found, key)) for key in ("tools", "agents", "skills")}
-        others = {"effort": text(found, "effort"), "version": text(found, "claude_code_version")}
+    def init(self, frame: Object) -> list[Event]:
+        events = self._begin(frame, text(frame, "permissionMode"))
+        named = {"session": text(frame, "session_id"), "model": text(frame, "model"), "cwd": text(frame, "cwd")}
+        lists = {key: tuple(words(frame, key)) for key in ("tools", "agents", "skills")}
+        others = {"effort": text(frame, "effort"), "version": text(frame, "claude_code_version")}
         for key, value in {**named, **lists, **others}.items():
-            told += self.changed(key, value)
-        names = words(found, "slash_commands")
+            events += self.changed(key, value)
+        names = words(frame, "slash_commands")
         if names != [card.name for card in self.known.get("commands", ())]:
-            told += self.commands([{"name": name} for name in names])
-        return [*told, *self.mode(text(found, "permissionMode")), *self._server_states(found)]
+            events += self.commands([{"name": name} for name in names])
+        return [*events, *self.mode(text(frame, "permissionMode")), *self._server_states(frame)]
 
     def mode(self, word: str) -> list[Event]:
         return self.changed("mode", OUR_MODES.get(word, word))
@@ -57,15 +57,19 @@ class Settings:
         self.known[key] = value
         return [SettingChanged(key, value)]
 
-    def _begin(self, found: Object, mode: str) -> list[Event]:
+    def _begin(self, frame: Object, mode: str) -> list[Event]:
         """Ready is said once, by whichever comes first."""
         if self._ready:
             return []
         self._ready = True
-        told = {"session": text(found, "session_id"), "model": text(found, "model"), "mode": OUR_MODES.get(mode, mode)}
-        version = text(found, "claude_code_version")
-        self.known |= {key: value for key, value in {**told, "version": version}.items() if value}
-        models = objects(found, "models")
+        fields = {
+            "session": text(frame, "session_id"),
+            "model": text(frame, "model"),
+            "mode": OUR_MODES.get(mode, mode),
+        }
+        version = text(frame, "claude_code_version")
+        self.known |= {key: value for key, value in {**fields, "version": version}.items() if value}
+        models = objects(frame, "models")
         efforts = words(models[0], "supportedEffortLevels") if models else []
         abilities = Abilities(
             thinking=True,
@@ -73,22 +77,22 @@ class Settings:
             modes=tuple(WIRE_MODES),
             mcp=True,
             images=True,
-            extras={"capabilities": words(found, "capabilities")} | ({"engine": "polylect"} if self.ours else {}),
+            extras={"capabilities": words(frame, "capabilities")} | ({"engine": "polylect"} if self.ours else {}),
         )
-        ready = Ready(version=version, abilities=abilities, **told)
+        ready = Ready(version=version, abilities=abilities, **fields)
         return [ready if ready.mode else msgspec.structs.replace(ready, mode="default")]
 
-    def _server_states(self, found: Object) -> list[Event]:
-        rows = {text(row, "name"): text(row, "status") for row in objects(found, "mcp_servers")}
-        told: dict[str, ServerChanged] = {}
+    def _server_states(self, frame: Object) -> list[Event]:
+        rows = {text(row, "name"): text(row, "status") for row in objects(frame, "mcp_servers")}
+        servers: dict[str, ServerChanged] = {}
         for name, status in rows.items():
             if status in _UP:
                 prefix = f"mcp__{name}__"
-                tools = [tool.removeprefix(prefix) for tool in words(found, "tools") if tool.startswith(prefix)]
-                told[name] = ServerChanged(name, "ready", tuple(tools))
+                tools = [tool.removeprefix(prefix) for tool in words(frame, "tools") if tool.startswith(prefix)]
+                servers[name] = ServerChanged(name, "ready", tuple(tools))
             elif status in _DOWN:
-                told[name] = ServerChanged(name, "failed", reason=status)
+                servers[name] = ServerChanged(name, "failed", reason=status)
         gone = [ServerChanged(name, "removed") for name in self._servers if name not in rows]
-        new = [event for name, event in told.items() if self._servers.get(name) != event]
-        self._servers = told
+        new = [event for name, event in servers.items() if self._servers.get(name) != event]
+        self._servers = servers
         return [*gone, *new]

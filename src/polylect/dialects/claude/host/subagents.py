@@ -13,76 +13,78 @@ class Agents:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
         self._tasks: dict[str, str] = {}
-        """By task: the agent's lane, or the call of other work."""
+        """By task: the agent, or the call of other work."""
         self.running: dict[str, AgentCard] = {}
-        """By lane."""
+        """By agent."""
         self._ended: set[str] = set()
 
-    def lane(self, agent: str) -> str:
+    def agent_of(self, task: str) -> str:
         """Of an agent by the name that only tasks and asks use for it."""
-        return lane if (lane := self._tasks.get(agent, "")) in self.running else ""
+        return agent if (agent := self._tasks.get(task, "")) in self.running else ""
 
-    def task(self, lane: str) -> str:
+    def task_of(self, agent: str) -> str:
         """The other way round."""
-        return next((task for task, agent in self._tasks.items() if agent == lane), lane)
+        return next((task for task, agent_id in self._tasks.items() if agent_id == agent), agent)
 
-    def seen(self, found: Object) -> list[Event]:
+    def spoke(self, frame: Object) -> list[Event]:
         """An agent speaks: it has begun, even if no task said so."""
-        lane = text(found, "parent_tool_use_id")
-        if not lane or lane in self.running or lane in self._ended:
+        agent = text(frame, "parent_tool_use_id")
+        if not agent or agent in self.running or agent in self._ended:
             return []
-        return [self._begin(lane, AgentCard(lane, text(found, "subagent_type"), text(found, "task_description")))]
+        return [self._begin(agent, AgentCard(agent, text(frame, "subagent_type"), text(frame, "task_description")))]
 
-    def started(self, found: Object) -> list[Event]:
-        task, call = text(found, "task_id"), text(found, "tool_use_id")
-        kind = text(found, "task_type")
-        if not text(found, "subagent_type") and "agent" not in kind and "workflow" not in kind:
+    def started(self, frame: Object) -> list[Event]:
+        task, call = text(frame, "task_id"), text(frame, "tool_use_id")
+        kind = text(frame, "task_type")
+        if not text(frame, "subagent_type") and "agent" not in kind and "workflow" not in kind:
             self._tasks[task] = call
-            return [Alive(call, agent=self._calls.lane(call))]
-        lane = call or task
-        self._tasks[task] = lane
-        if lane in self.running:
+            return [Alive(call, agent=self._calls.agent_of(call))]
+        agent = call or task
+        self._tasks[task] = agent
+        if agent in self.running:
             return []
-        told = text(found, "prompt") or text(found, "description")
+        description = text(frame, "prompt") or text(frame, "description")
         # The older engines do not say it, but the model did.
-        background = found.get("is_backgrounded", self._calls.detached(call)) is True
-        return [self._begin(lane, AgentCard(lane, text(found, "subagent_type"), told, background))]
+        background = frame.get("is_backgrounded", self._calls.detached(call)) is True
+        return [self._begin(agent, AgentCard(agent, text(frame, "subagent_type"), description, background))]
 
-    def progress(self, found: Object) -> list[Event]:
-        lane = self._of(found)
-        if lane not in self.running:
-            return [Alive(lane, agent=self._calls.lane(lane))] if lane and lane not in self._ended else []
-        status = text(inner(found, "patch"), "status")
+    def progress(self, frame: Object) -> list[Event]:
+        agent = self._agent_of_task(frame)
+        if agent not in self.running:
+            return [Alive(agent, agent=self._calls.agent_of(agent))] if agent and agent not in self._ended else []
+        status = text(inner(frame, "patch"), "status")
         if status in _OVER:
             return []  # its notification follows
-        said = text(found, "description") or status
-        return [AgentProgress(said, calls=whole(inner(found, "usage"), "tool_uses"), agent=lane)]
+        said = text(frame, "description") or status
+        return [AgentProgress(said, calls=whole(inner(frame, "usage"), "tool_uses"), agent=agent)]
 
-    def ended(self, found: Object) -> list[Event]:
-        lane = self._of(found)
-        self._tasks.pop(text(found, "task_id"), None)
-        if self.running.pop(lane, None) is None:
-            told = {key: value for key, value in found.items() if key not in ("type", "subtype", "uuid", "session_id")}
-            return [] if lane in self._ended else [Extra("task_notification", told)]
-        self._ended.add(lane)
-        return [AgentEnded(text(found, "status") == "completed", text(found, "summary"), agent=lane)]
+    def ended(self, frame: Object) -> list[Event]:
+        agent = self._agent_of_task(frame)
+        self._tasks.pop(text(frame, "task_id"), None)
+        if self.running.pop(agent, None) is None:
+            details = {
+                key: value for key, value in frame.items() if key not in ("type", "subtype", "uuid", "session_id")
+            }
+            return [] if agent in self._ended else [Extra("task_notification", details)]
+        self._ended.add(agent)
+        return [AgentEnded(text(frame, "status") == "completed", text(frame, "summary"), agent=agent)]
 
     def turn_ended(self) -> list[str]:
         """Those that did not outlive it."""
-        gone = [lane for lane, card in self.running.items() if not card.background]
-        for lane in gone:
-            del self.running[lane]
+        gone = [agent for agent, card in self.running.items() if not card.background]
+        for agent in gone:
+            del self.running[agent]
         self._ended.update(gone)
         return gone
 
-    def _begin(self, lane: str, card: AgentCard) -> AgentStarted:
-        self.running[lane] = card
-        self._ended.discard(lane)
-        call = lane if self._calls.knows(lane) else ""
-        parent = self._calls.lane(lane)
+    def _begin(self, agent: str, card: AgentCard) -> AgentStarted:
+        self.running[agent] = card
+        self._ended.discard(agent)
+        call = agent if self._calls.knows(agent) else ""
+        parent = self._calls.agent_of(agent)
         return AgentStarted(
-            parent=parent, call=call, name=card.name, task=card.task, background=card.background, agent=lane
+            parent=parent, call=call, name=card.name, task=card.task, background=card.background, agent=agent
         )
 
-    def _of(self, found: Object) -> str:
-        return self._tasks.get(text(found, "task_id")) or text(found, "tool_use_id")
+    def _agent_of_task(self, frame: Object) -> str:
+        return self._tasks.get(text(frame, "task_id")) or text(frame, "tool_use_id")

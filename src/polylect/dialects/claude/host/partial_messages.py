@@ -3,7 +3,7 @@
 from msgspec import Struct, field
 
 from polylect.dialects.claude.frames.lenient import Object, inner, objects, text
-from polylect.dialects.claude.host.deduplicate import Translator
+from polylect.dialects.claude.host.deduplicate import Deduplicator
 from polylect.dialects.claude.host.results import usage
 from polylect.vocab.content import Stop, Text, Thinking, Usage
 from polylect.vocab.events import ArgsDelta, BlockEnded, Event, ReplyEnded, TextDelta, ThinkingDelta
@@ -26,20 +26,20 @@ class _Stream(Struct):
     """So many characters of it have come again, in messages that hold a piece of it each."""
 
 
-class Streams:
-    def __init__(self, translator: Translator) -> None:
-        self._translator = translator
+class PartialMessages:
+    def __init__(self, deduplicator: Deduplicator) -> None:
+        self._deduplicator = deduplicator
         self._open: dict[str, _Stream] = {}
-        """By lane."""
+        """By agent."""
 
-    def read(self, event: Object, lane: str, request: str) -> list[Event]:
+    def read(self, event: Object, agent: str, request: str) -> list[Event]:
         """But for `message_start`, which begins a step: see `begin`."""
-        stream = self._open.get(lane)
+        stream = self._open.get(agent)
         if stream is None:
             return []
         match text(event, "type"):
             case "content_block_start":
-                ended = self._next(stream, lane)
+                ended = self._next(stream, agent)
                 block = inner(event, "content_block")
                 stream.kind, stream.call = text(block, "type"), (text(block, "id"), text(block, "name"))
                 return [*ended, *_delta(stream, text(block, stream.kind))]
@@ -48,49 +48,49 @@ class Streams:
                 stream.signature += text(delta, "signature")
                 return _delta(stream, text(delta, "text") or text(delta, "thinking") or text(delta, "partial_json"))
             case "message_delta":
-                ended = self._next(stream, lane)
+                ended = self._next(stream, agent)
                 spent = _latest(stream.used, usage(inner(event, "usage")))
                 stop = _STOPS.get(text(inner(event, "delta"), "stop_reason"), "end")
                 return [*ended, ReplyEnded(stop, spent, stream.model, request)]
         return []
 
-    def begin(self, event: Object, lane: str) -> str:
+    def begin(self, event: Object, agent: str) -> str:
         """The id of the message that begins."""
         message = inner(event, "message")
-        self._open[lane] = _Stream(text(message, "id"), text(message, "model"), usage(inner(message, "usage")))
+        self._open[agent] = _Stream(text(message, "id"), text(message, "model"), usage(inner(message, "usage")))
         return text(message, "id")
 
-    def whole(self, kind: str, lane: str) -> list[Event]:
+    def whole(self, kind: str, agent: str) -> list[Event]:
         """A block has come as a whole: the one that was streamed, or another, and then that one is over."""
-        stream = self._open.get(lane)
+        stream = self._open.get(agent)
         if stream is None:
             return []
         if stream.kind != kind:
-            return self._next(stream, lane)
+            return self._next(stream, agent)
         stream.kind, stream.parts, stream.signature, stream.come = "", [], "", 0
         return []
 
-    def piece(self, message: Object, lane: str) -> list[Event] | None:
+    def piece(self, message: Object, agent: str) -> list[Event] | None:
         """A text too long for a line comes as several messages. None if this one is something else."""
-        stream, blocks = self._open.get(lane), objects(message, "content")
+        stream, blocks = self._open.get(agent), objects(message, "content")
         if stream is None or len(blocks) != 1 or text(blocks[0], "type") != stream.kind:
             return None
         whole, part = "".join(stream.parts), text(blocks[0], stream.kind)
         if not part or len(part) >= len(whole) or not whole.startswith(part, stream.come):
             return None
         stream.come += len(part)
-        return self._next(stream, lane) if stream.come == len(whole) else []
+        return self._next(stream, agent) if stream.come == len(whole) else []
 
-    def end(self, lane: str) -> None:
-        self._open.pop(lane, None)
+    def end(self, agent: str) -> None:
+        self._open.pop(agent, None)
 
-    def _next(self, stream: _Stream, lane: str) -> list[Event]:
+    def _next(self, stream: _Stream, agent: str) -> list[Event]:
         """The block that was streamed has ended. If its whole comes later, it is no news."""
         kind, said, signature = stream.kind, "".join(stream.parts), stream.signature
         stream.kind, stream.parts, stream.signature, stream.come = "", [], "", 0
         if kind not in ("text", "thinking") or not said:
             return []
-        self._translator.streamed(stream.id, kind, said, lane)
+        self._deduplicator.streamed(stream.id, kind, said, agent)
         return [BlockEnded(Text(said) if kind == "text" else Thinking(said, signature))]
 
 
