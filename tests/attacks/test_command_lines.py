@@ -3,7 +3,6 @@
 `POLYLECT_ATTACK_TRIES` says how many made-up lines are tried; `make attack` tries 100 000.
 """
 
-import os
 import random
 import shutil
 import subprocess
@@ -13,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from attacks.tries import tries
 from machine import PATIENCE
 from polylect.permissions.command_rules import commands_in, why_not
 from polylect.permissions.rules import parse
 
 BASH = shutil.which("bash") or ""
 SORT = shutil.which("sort") or ""
-TRIES = int(os.environ.get("POLYLECT_ATTACK_TRIES", "160"))
+TRIES = tries(160)
 SHARDS = max(4, TRIES // 2000)
 """Tests that share the tries: each has to end in the time that a test may take."""
 pytestmark = pytest.mark.skipif(not BASH, reason="there is no bash")

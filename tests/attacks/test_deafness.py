@@ -4,7 +4,6 @@ Promised on a quiet machine: a ping is answered within 250 ms, a stop and SIGTER
 """
 
 import json
-import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -18,15 +17,18 @@ from hypothesis import strategies as st
 
 from attacks.deafness import MOST as DEAFEST
 from attacks.deafness import Listener, results
+from attacks.tries import tries
 from e2e.service import VENDORS, Service
 from engine_process import Engine, Place, message
 from machine import within
 from polylect.vocab.content import Block, Text, ToolCall
 
 END = 2.0
-TRIES = int(os.environ.get("POLYLECT_ATTACK_TRIES") or 1)
+TRIES = tries(1)
 SECONDS = min(5.0, 1.0 * TRIES)
 """How long an engine is watched while a call is at work."""
+SHARDS = max(1, TRIES // 5)
+"""Tests that share the generated arguments, so that two can run at once. Each makes up its own in `make attack`."""
 DONE = '[[reply]]\ntext = "done"\n'
 WARM = '[[reply]]\nwhen = { prompt = "warm" }\ntext = "warm"\n'
 AGENTS = '[[reply]]\nwhen = { prompt = "sub" }\nsay = [{ hang = true }]\n'
@@ -139,6 +141,32 @@ def ended(engine: Engine, how: str) -> int:
             engine.signal(signal.SIGTERM)
     assert how == "stop" or engine.rest()[-1]["type"] == "stream_end"
     return engine.wait()
+
+
+# Names that are looked up without end (H6).
+
+DEAF_DNS = """
+import socket, threading
+
+def extend(polylect):
+    socket.getaddrinfo = lambda *args, **more: threading.Event().wait()
+"""
+
+
+@pytest.mark.parametrize("end", ["stop", "eof", "signal"])
+def test_a_name_server_that_never_answers_keeps_no_turn_from_ending(place: Place, end: str) -> None:
+    """Once more names than asyncio's pool has threads: nothing that ends a turn may wait for one of those."""
+    (place.folder / "dns.py").write_text(DEAF_DNS)
+    flags = ("--force", "--on-eof", "stop", "--extension", str(place.folder / "dns.py"))
+    names = [call("WebFetch", url=f"http://{number}.example.org/") for number in range(8)]
+    engine = place.started(*flags, script=asks_for(*names) + DONE)
+    listener = prompted(engine)
+    lines = list[bytes]()
+    while sum(line.startswith(b'{"type":"tool_running"') for line in lines) < len(names):
+        lines += listener.ping()
+    listener.check()
+    with within(END):
+        assert ended(engine, end) == {"stop": 0, "eof": 0, "signal": 143}[end]
 
 
 # Replies and arguments that are larger than any model writes.
@@ -277,9 +305,10 @@ def _written(value: Any) -> Any:
     return value if isinstance(value, int) else "".join(sign * times for sign, times in value)
 
 
-@settings(max_examples=min(3 * TRIES, 60), phases=[Phase.generate])
+@pytest.mark.parametrize("shard", range(SHARDS))
+@settings(max_examples=3 * TRIES // SHARDS, phases=[Phase.generate])
 @given(st.lists(_calls(), min_size=1, max_size=12))
-def test_generated_arguments(calls: list[tuple[str, dict[str, Any]]]) -> None:
+def test_generated_arguments(shard: int, calls: list[tuple[str, dict[str, Any]]]) -> None:
     written = [call(name, **{key: _written(value) for key, value in args.items()}) for name, args in calls]
     with TemporaryDirectory() as folder, Place(Path(folder)) as place:
         prepare(place)

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from attacks.tries import patience, tries
 from doubles import Played, Talk, run
 from doubles_tools import FolderContext, with_worker
 from machine import PATIENCE
@@ -29,7 +30,7 @@ from polylect.vocab.content import Failure, Text, ToolCall
 from polylect.vocab.events import Settled
 from polylect.vocab.ports import BlockDone, ReplyDone
 
-TRIES = int(os.environ.get("POLYLECT_ATTACK_TRIES", "20"))
+TRIES = tries(20)
 SECRET = "the secret of somebody else"
 _EXCHANGE = 2
 _CHANGER = """
@@ -112,7 +113,7 @@ def outputs(context: FolderContext, *calls: tuple[str, dict[str, Any]]) -> list[
             await context.worker.close()
             await context.processes.close()
 
-    return asyncio.run(asyncio.wait_for(main(), PATIENCE))
+    return asyncio.run(asyncio.wait_for(main(), patience(TRIES * len(calls))))
 
 
 def test_searches_do_not_leave_through_a_link_that_was_a_folder(context: FolderContext) -> None:
@@ -150,7 +151,7 @@ def test_a_rule_that_denies_a_file_is_not_passed_by_through_a_link(context: Fold
         return results
 
     with changing_places(work, "plain", "link"):
-        results = asyncio.run(asyncio.wait_for(main(), PATIENCE))
+        results = asyncio.run(asyncio.wait_for(main(), patience(TRIES)))
     assert not [output for output in results if SECRET in output]
 
 

@@ -3,19 +3,19 @@
 By default some of the behaviours of `hostile_servers.py` are shown; POLYLECT_ATTACK_TRIES=1000 shows all of them.
 """
 
-import os
 import time
 from pathlib import Path
 
 import pytest
 
 from attacks.hostile_servers import BEHAVIOURS, Server
+from attacks.tries import tries
 from e2e.service import VENDORS, Service
 from engine_process import Engine, Frame, Place, message
 from machine import PATIENCE, slowness
 from providers.loopback import reply
 
-TRIES = int(os.environ.get("POLYLECT_ATTACK_TRIES", "24"))
+TRIES = tries(24)
 MUST = (
     *("endless header", "endless headers", "endless announcements", "endless trailer", "endless chunk extension"),
     *("gzip, bomb of one line", "stream of deep JSON that ends", "400 with deep JSON", "endless data line"),

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from attacks.tries import tries
 from engine_process import Place
 from polylect.engine.commands.prompt_files import find_prompt_files
 from polylect.engine.context import attachments
@@ -24,7 +25,7 @@ from polylect.tools.sandbox.policy import git_paths
 from polylect.vocab.content import File
 from repositories import make_git_directory
 
-TRIES = int(os.environ.get("POLYLECT_ATTACK_TRIES", "50"))
+TRIES = tries(50)
 SECRET = "-----BEGIN KEY-----"
 SCRIPT = f"""
 [[reply]]
