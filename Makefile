@@ -6,7 +6,7 @@ READY := .venv/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check interop bench bench-quick clean compiled
+.PHONY: help demo test test-all attack check interop bench bench-quick clean compiled
 
 help: ## print this
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | while IFS='	' read -r name what; do printf '  make %-12s %s\n' "$$name" "$$what"; done
@@ -19,6 +19,9 @@ test: compiled ## run the tests
 
 test-all: ## run the tests on every Python from 3.11 that this machine has
 	@$(PYTHON) scripts/test_all.py
+
+attack: compiled ## the long attacks: 100 000 command lines, 2000 tries of each race; a quiet quarter of an hour
+	@$(BIN)/python scripts/attack.py
 
 check: $(READY) ## lint, formatting and types
 	@$(BIN)/ruff check

@@ -1,4 +1,7 @@
-"""What a hook judges is what the engine wrote: no command can change it on its way, and nothing of it stays behind."""
+"""H4: what a hook judges is what the engine wrote. No command can change it on its way, and nothing of it stays behind.
+
+`POLYLECT_ATTACK_TRIES` says how many calls are judged while a command tries to rewrite what the hook reads.
+"""
 
 import json
 import os
@@ -7,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from attacks.test_deafness import call, step
+from attacks.tries import tries
 from doubles_tools import watched
 from engine_process import Place, message
 from machine import PATIENCE
@@ -20,7 +25,12 @@ say = [{ call = "Bash", id = "c1", args = { command = "echo forbidden" } }]
 text = "done"
 """
 
-
+TRIES = tries(20)
+AT_ONCE = 100
+"""Calls of one reply: fewer than are refused for being too many."""
+REWRITE = (
+    'echo begun > begun; while :; do for file in "$TMPDIR"/polylect-*; do echo {} > "$file"; done; done 2>/dev/null'
+)
 ANSWER = '[[reply]]\ntext = "done"\n'
 
 
@@ -38,6 +48,26 @@ class HookedPlace(Place):
 
     def hook(self, event: str, command: str, mode: str = "auto") -> None:
         self.configure(f"[sandbox]\nmode = {mode!r}\n[[hooks.{event}]]\ncommand = {json.dumps(command)}\n")
+
+
+def race() -> str:
+    """A script: a command that rewrites whatever is put where commands can write, and calls that a hook denies."""
+    attack = {"command": REWRITE, "run_in_background": True}
+    steps = [call("Bash", **attack), call("Bash", command="cat begun")]
+    sizes = [min(AT_ONCE, TRIES - start) for start in range(0, TRIES, AT_ONCE)]
+    steps += [call("Bash", size, command="echo forbidden") for size in sizes]
+    return "".join(step(number, one) for number, one in enumerate(steps, 1)) + ANSWER
+
+
+def test_no_command_changes_what_a_hook_is_about_to_judge(tmp_path: Path) -> None:
+    with HookedPlace(tmp_path) as place:
+        os.mkfifo(place.workspace / "begun")
+        place.hook("PreToolUse", "grep -q forbidden && echo no >&2 && exit 2")
+        engine = place.started("--force", script=race())
+        engine.send(message("go"))
+        frames = engine.until("stream_end")
+    assert [frame["reason"] for frame in frames if frame["type"] == "tool_cancelled"] == ["no"] * TRIES
+    assert not [frame for frame in frames if frame.get("output") == "forbidden\n"]
 
 
 def test_a_hooks_input_has_no_name_by_which_a_command_could_open_it(tmp_path: Path) -> None:
