@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from doubles import Crash, Echo, Played, Run, Talk, converse
-from polylect.engine.traces import Record, Step, Tracer, TurnRecord
+from polylect.engine.traces import Record, StepRecord, Tracer, TurnRecord
 from polylect.providers.scripted import Scripted
 from polylect.vocab.commands import Answer, Command, Prompt
 from polylect.vocab.errors import ProviderError
@@ -116,8 +116,8 @@ def test_whoever_wants_the_records_gets_them_with_the_turn_they_belong_to(tmp_pa
     for event in talk.events:
         tracer.receive(event)
     first, second, whole = records
-    assert isinstance(first, Step)
-    assert isinstance(second, Step)
+    assert isinstance(first, StepRecord)
+    assert isinstance(second, StepRecord)
     assert isinstance(whole, TurnRecord)
     assert (whole.turn, whole.reason, whole.usage) == ("t1", "end", talk.of(TurnEnded)[0].usage)
     assert whole.began < first.began < first.ended < first.calls[0].began < first.calls[0].ended < second.began

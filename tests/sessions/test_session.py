@@ -336,9 +336,9 @@ def test_T4_after_a_resume_no_call_id_comes_again(tmp_path: Path) -> None:
 def test_what_the_person_ran_is_part_of_the_conversation_and_is_read_back(tmp_path: Path) -> None:
     store = opened(tmp_path)
     session = Session(store)
-    session.ran(ShellResult("ls", "a.py\n```\n", 2, truncated=True, path="/s/x.txt"))
-    session.ran(ShellResult("true", "", 0))
-    session.ran(ShellResult("sleep 9", "z", cancelled=True))
+    session.add_shell_result(ShellResult("ls", "a.py\n```\n", 2, truncated=True, path="/s/x.txt"))
+    session.add_shell_result(ShellResult("true", "", 0))
+    session.add_shell_result(ShellResult("sleep 9", "z", cancelled=True))
     store.close()
     told = [message.content for message in session.messages]
     assert told == [

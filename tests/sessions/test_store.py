@@ -52,7 +52,7 @@ def test_a_picture_is_kept_once_beside_the_log_and_comes_back_for_the_model(tmp_
     called = Message("assistant", (ToolCall("c1", "Read", {}),))
     store = opened(tmp_path)
     session = Session(store)
-    session.say("", seen, called, shown)
+    session.add_messages("", seen, called, shown)
     assert session.context() == [seen, called, shown]
     store.close()
     assert len(list((tmp_path / "s1" / "blobs").iterdir())) == 1
@@ -124,7 +124,7 @@ def test_T1_nothing_is_taken_once_the_folder_was_deleted_and_nothing_is_put_in_i
 ) -> None:
     store = opened(tmp_path)
     session = Session(store)
-    session.say("", *map(user, said))
+    session.add_messages("", *map(user, said))
     shutil.rmtree(tmp_path / "s1")
     for block in ("after", Image("image/png", PICTURE)):
         with pytest.raises(SessionError, match="was deleted"):
@@ -238,7 +238,7 @@ def test_a_fork_of_a_fork_reads_through_both_and_sees_the_pictures_of_all(tmp_pa
     store = opened(tmp_path, "s2")
     store.fork("s1", last.id)
     session = Session(store)
-    session.say("", user("two", Image("image/png", PICTURE)))
+    session.add_messages("", user("two", Image("image/png", PICTURE)))
     assert session.name == ""
     store.close()
     assert not (tmp_path / "s2" / "blobs").exists(), "the picture is there already"

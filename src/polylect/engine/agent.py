@@ -55,7 +55,7 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
     """What the host is told that this engine can do, whatever its model."""
     command_notice: str = ""
     """What the host is told with the first command of the session; empty once it is said."""
-    lane: str = ""
+    id: str = ""
     parent: "Agent | None" = None
 
     def __post_init__(self) -> None:
@@ -77,9 +77,9 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         self.steers = SteerQueue()
         self.running: dict[str, str] = {}
         """Calls that run now: id to the tool's name."""
-        self.enter(self.session)
+        self.use_session(self.session)
 
-    def enter(self, session: Session) -> None:
+    def use_session(self, session: Session) -> None:
         """Go on in this conversation; nothing that was known of another one stays."""
         self.session = session
         self.compactor = Compactor(
@@ -88,7 +88,7 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
             lambda: self.settings,
             lambda reason: self.hooks.compaction(self.scene(), reason),
             self.charge,
-            lambda: sum(self.frame()),
+            lambda: sum(self.prompt_tokens()),
         )
         self.spent = Usage()
         """What has been used since the last turn ended, agents in the background included."""
@@ -161,7 +161,7 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         settings = self.settings
         return system_prompt(settings.workspace, settings.system_prompt, self.session.contexts, self.reading_fault)
 
-    def frame(self) -> tuple[int, int]:
+    def prompt_tokens(self) -> tuple[int, int]:
         """Tokens of instructions and of tools, by their length."""
         return len(self.system()) // 4, len(msgspec.json.encode(self.specs())) // 4
 
@@ -182,7 +182,7 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
 
         def say(event: Event) -> None:
             force_setattr(event, "turn", turn)
-            force_setattr(event, "agent", self.lane)
+            force_setattr(event, "agent", self.id)
             self.emit(event)
 
         return say
@@ -192,14 +192,14 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         return EngineScene(
             session=self.session.id,
             turn=turn,
-            agent=self.lane,
+            agent=self.id,
             workspace=self.settings.workspace,
             mode=self.mode,
             voice=self.voice(turn),
-            put=self._put,
+            put=self._ask_host,
         )
 
-    async def _put(self, question: Ask, say: Callable[[Event], None]) -> Answer:
+    async def _ask_host(self, question: Ask, say: Callable[[Event], None]) -> Answer:
         whole = replace(question, ask=f"ask-{self.new_id()}")
         return await self.asks.ask(whole, say, question.timeout_ms / 1000 or self.settings.approval_timeout)
 
@@ -208,15 +208,15 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         if reply.usage is not None and not self.session.counted(request):
             if self.turn_meter:
                 self.turn_meter.spend(reply.usage)
-            self._pass_on(reply, reply.usage, request)
+            self._charge_parents(reply, reply.usage, request)
 
-    def _pass_on(self, reply: Message, usage: Usage, request: str) -> None:
+    def _charge_parents(self, reply: Message, usage: Usage, request: str) -> None:
         self.spent += usage
         if self.parent is None:
             self.meter.spend(usage)
         elif not self.parent.session.counted(request):
-            self.parent._pass_on(reply, usage, request)
-            self.parent.session.say("", replace(reply, content=(), stop=None), request=request)
+            self.parent._charge_parents(reply, usage, request)
+            self.parent.session.add_messages("", replace(reply, content=(), stop=None), request=request)
 
 
 def _home() -> str:

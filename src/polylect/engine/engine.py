@@ -28,7 +28,7 @@ from polylect.engine.tools.script import Script
 from polylect.engine.traces import Tracer
 from polylect.engine.turn.loop import MOST_REMINDERS
 from polylect.engine.turn.steering import STEER
-from polylect.engine.turn.turns import Turns
+from polylect.engine.turn.turns import TurnQueue
 from polylect.permissions.rules import BadRule
 from polylect.vocab.commands import (
     AddContext,
@@ -78,7 +78,7 @@ class Engine:
                 record=self.agent.trace,
             ).receive
         self.running_agents = RunningAgents()
-        self.turns = Turns(self.agent, heartbeat, on_end=self._remind, at_work=lambda: self.running_agents.busy)
+        self.turns = TurnQueue(self.agent, heartbeat, on_end=self._remind, at_work=lambda: self.running_agents.busy)
         places = _places(self.settings.workspace)
         trusted = self.settings.trust_workspace
         self.personas = find_personas(places, trusted=trusted, fault=self.agent.reading_fault)
@@ -118,7 +118,7 @@ class Engine:
             self.held.append(replace(command, ref=""))
         match command:
             case Query():
-                return queries.ask(self, command)
+                return queries.answer(self, command)
             case MalformedCommand():
                 return None  # its codec has answered it
             case _ if take := _COMMANDS.get(type(command)):
@@ -169,7 +169,7 @@ class Engine:
         await self.shell.finished()
         await self.background.close()
         await self.turns.settled()
-        self.turns.leave_steers()
+        self.turns.keep_undelivered_steers()
         await self.capabilities.close()
         await self.agent.hooks.close()
         if self.servers:
@@ -188,7 +188,7 @@ class Engine:
         """For good, in the background too."""
         self.compact_queue.drop()
         self.turns.end()
-        self.running_agents.leave()
+        self.running_agents.cancel_background()
         self.shell.cancel()
 
     def _report(self, text: str) -> bool:
@@ -293,7 +293,7 @@ class Engine:
         return None
 
     def _answer(self, command: Answer) -> Failure | None:
-        return None if self.agent.asks.answer(command) else resume_approval.wake(self, command)
+        return None if self.agent.asks.answer(command) else resume_approval.resume(self, command)
 
     def _known_agents(self, settings: dict[str, Any]) -> dict[str, Any]:
         """The host may describe agents; the rest of the settings is left."""

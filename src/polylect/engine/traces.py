@@ -43,7 +43,7 @@ class CallRecord(Struct, frozen=True):
     ended: int
 
 
-class Step(Struct, frozen=True):
+class StepRecord(Struct, frozen=True):
     """`number` counts the model calls of this engine; `ended` is when the model had stopped talking."""
 
     number: int
@@ -64,7 +64,7 @@ class TurnRecord(Struct, frozen=True):
     ended: int
 
 
-Record = Step | TurnRecord
+Record = StepRecord | TurnRecord
 
 
 class _Open(Struct):
@@ -130,15 +130,17 @@ class Tracer:
         if step.reply is None:
             return
         calls = tuple(step.calls)
-        whole = Step(self._number, event.turn, event.agent, self._provider(), step.reply, calls, step.began, step.ended)
+        record = StepRecord(
+            self._number, event.turn, event.agent, self._provider(), step.reply, calls, step.began, step.ended
+        )
         self._number += 1
         if self._emit_traces:
-            self._output(Extra("trace_event", trace_event(whole), turn=event.turn, agent=event.agent))
+            self._output(Extra("trace_event", trace_event(record), turn=event.turn, agent=event.agent))
         if self._record:
-            self._record(whole)
+            self._record(record)
 
 
-def trace_event(step: Step) -> dict[str, Any]:
+def trace_event(step: StepRecord) -> dict[str, Any]:
     """As hosts of wayland-core know it. A price that is not known is said to be none (T6)."""
     usage = step.reply.usage
     read = usage.input + usage.cache_read + usage.cache_write

@@ -64,7 +64,7 @@ class _Grammar(Words):
                 if self.at == len(self.text):
                     return end
             elif end in (*_CLAUSE_ENDS, ")"):
-                if self.take(end):
+                if self.accept(end):
                     return end
             elif self._reserved() == end:
                 self.at += len(end)
@@ -74,15 +74,15 @@ class _Grammar(Words):
     def _joint(self) -> bool:
         """Past what follows a command. True if another one has to come."""
         self.skip_blanks()
-        if any(self.take(joint) for joint in _JOINTS):
+        if any(self.accept(joint) for joint in _JOINTS):
             return True
-        if not any(self.comes(end) for end in _CLAUSE_ENDS) and not self.take(";"):
-            self.take("&")
+        if not any(self.looking_at(end) for end in _CLAUSE_ENDS) and not self.accept(";"):
+            self.accept("&")
         return False
 
     def _skip_newlines(self) -> None:
         self.skip_blanks()
-        while self.comes("\n"):
+        while self.looking_at("\n"):
             self.newline()
             self.skip_blanks()
 
@@ -104,9 +104,9 @@ class _Grammar(Words):
             self.parsed.count_step()
             self.at += 1
             self.skip_blanks()
-        if self.comes("(("):
+        if self.looking_at("(("):
             raise NotUnderstood("it calculates")
-        if self.take("("):
+        if self.accept("("):
             self.commands_until(")")
             return self._redirections()
         word = self._reserved()
@@ -143,7 +143,7 @@ class _Grammar(Words):
         if self._reserved() == "in":
             self.at += 2
             self._words()
-        self.take(";")
+        self.accept(";")
         self._expect("do")
         self.commands_until("done")
 
@@ -162,15 +162,15 @@ class _Grammar(Words):
                 return
 
     def _patterns(self) -> None:
-        self.take("(")
+        self.accept("(")
         while True:
             self.skip_blanks()
             if self.word() is None:
                 raise NotUnderstood("a pattern is missing")
             self.skip_blanks()
-            if not self.take("|"):
+            if not self.accept("|"):
                 break
-        if not self.take(")"):
+        if not self.accept(")"):
             raise NotUnderstood("a pattern is not closed")
 
     def _condition(self) -> None:
@@ -182,7 +182,7 @@ class _Grammar(Words):
             if word == Word("]]", literal=True):
                 return
             if word is None:
-                if self.at == len(self.text) or self.comes(";"):
+                if self.at == len(self.text) or self.looking_at(";"):
                     raise NotUnderstood("a condition is not closed")
                 self.at += 1
 
@@ -210,7 +210,7 @@ class _Grammar(Words):
                 words.append(word)
             else:
                 break
-        if self.comes("(") or self.text[begin : self.at].strip() == "":
+        if self.looking_at("(") or self.text[begin : self.at].strip() == "":
             raise NotUnderstood(f"{self.text[self.at : self.at + 12]!r} is not understood here")
         if words:
             self.parsed.commands.append(Simple(tuple(words)))

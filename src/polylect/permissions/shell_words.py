@@ -71,7 +71,7 @@ class Words:
     def __init__(self, text: str, parsed: ParsedLine, depth: int = 0) -> None:
         if len(text) > MOST or depth > DEEPEST:
             raise NotUnderstood("it is too long or too deep")
-        if _CONTROL.search(text) or (not text.isascii() and any(map(_is_strange, text))):
+        if _CONTROL.search(text) or (not text.isascii() and any(map(_is_invisible, text))):
             raise NotUnderstood("it has characters that cannot be seen")
         self.text = text
         self.parsed = parsed
@@ -83,11 +83,11 @@ class Words:
     def commands_until(self, *ends: str, empty: bool = False) -> str:
         raise NotImplementedError
 
-    def comes(self, text: str) -> bool:
+    def looking_at(self, text: str) -> bool:
         return self.text.startswith(text, self.at)
 
-    def take(self, text: str) -> bool:
-        if self.comes(text):
+    def accept(self, text: str) -> bool:
+        if self.looking_at(text):
             self.at += len(text)
             return True
         return False
@@ -97,9 +97,9 @@ class Words:
         while self.at < len(self.text):
             if self.text[self.at] in " \t":
                 self.at += 1
-            elif self.comes("\\\n"):
+            elif self.looking_at("\\\n"):
                 self._continue_line()
-            elif self.comes("#"):
+            elif self.looking_at("#"):
                 end = self.text.find("\n", self.at)
                 self.at = end if end >= 0 else len(self.text)
             else:
@@ -110,7 +110,7 @@ class Words:
         parts: list[Word] = []
         while self.at < len(self.text):
             char = self.text[self.at]
-            inner = self.comes("<(") or self.comes(">(")
+            inner = self.looking_at("<(") or self.looking_at(">(")
             if char in _SPECIAL and not inner:
                 break
             self.parsed.count_step()
@@ -151,7 +151,7 @@ class Words:
     def _double(self) -> Word:
         self.at += 1
         parts: list[Word] = []
-        while not self.take('"'):
+        while not self.accept('"'):
             self.parsed.count_step()
             match self.text[self.at : self.at + 1]:
                 case "":
@@ -184,11 +184,11 @@ class Words:
         self.at += 2
 
     def _dollar(self, *, quoted: bool) -> Word:
-        if self.comes("$(("):
+        if self.looking_at("$(("):
             return self._arithmetic()
-        if self.comes("$("):
+        if self.looking_at("$("):
             return self._substitution(2)
-        if self.comes("$'") and not quoted:
+        if self.looking_at("$'") and not quoted:
             text = self._run(_ANSI)[2:-1]
             self._check_newline(text)
             return Word(text, "\\" not in text)
@@ -196,7 +196,7 @@ class Words:
             if match := form.match(self.text, self.at):
                 self.at = match.end()
                 return Word(match.group(), literal=False)
-        if self.comes("${") or self.comes("$[") or (self.comes('$"') and not quoted):
+        if self.looking_at("${") or self.looking_at("$[") or (self.looking_at('$"') and not quoted):
             raise NotUnderstood(f"{self.text[self.at : self.at + 12]!r} can hide a command")
         self.at += 1
         return Word("$")
@@ -263,15 +263,15 @@ class Words:
         """All of a text in which only `$`, backticks and backslashes mean something."""
         while self.at < len(self.text):
             self.parsed.count_step()
-            if self.comes("\\"):
+            if self.looking_at("\\"):
                 self.at += 2
-            elif self.comes("$"):
+            elif self.looking_at("$"):
                 self._dollar(quoted=True)
-            elif self.comes("`"):
+            elif self.looking_at("`"):
                 self._backticks()
             else:
                 self._run(_IN_DOCUMENT)
 
 
-def _is_strange(char: str) -> bool:
+def _is_invisible(char: str) -> bool:
     return char > "\x7f" and (char.isspace() or not char.isprintable())

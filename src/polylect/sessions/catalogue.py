@@ -44,7 +44,7 @@ def listing(root: str, workspace: str = "") -> list[SessionSummary]:
 def strange(root: str) -> list[str]:
     """What stands where a log should be, and is none that could be looked into."""
     logs = (os.path.join(root, name, "log.jsonl") for name in sorted(names(root)))
-    return [path for path in logs if folder.is_strange(path)]
+    return [path for path in logs if folder.is_not_a_file(path)]
 
 
 def summarise(root: str, session: str) -> SessionSummary | None:

@@ -78,10 +78,10 @@ def create(root: str, session: str, workspace: str) -> Folder:
                 f"cannot make the session folder {path}: {error.strerror}. Set POLYLECT_HOME to a folder you can write"
             ) from None
         folder = _lock(path)
-    if is_strange(folder.log):
+    if is_not_a_file(folder.log):
         folder.close()
         raise FolderError(f"{folder.log} is no file, so no session can be kept there")
-    if _said_something(folder.log):
+    if _has_content(folder.log):
         folder.close()
         raise FolderError(f"Session ID '{session}' already exists. Use --resume {session} to go on with it")
     try:
@@ -98,9 +98,9 @@ def known(root: str, session: str, workspace: str) -> str:
     if session == "latest":
         session = _latest(root, workspace)
     log = os.path.join(path_of(root, session), "log.jsonl")
-    if is_strange(log):
+    if is_not_a_file(log):
         raise FolderError(f"{log} is no file, so there is no session to go on with")
-    if not _said_something(log):
+    if not _has_content(log):
         raise FolderError(f"Session '{session}' not found in {root}. Start it with --session-id {session}")
     return session
 
@@ -135,7 +135,7 @@ def look(root: str, session: str) -> None:
             raise FolderError(f"{message}: {why}")
     while isinstance(parent := opened.get("parent"), str) and parent and parent not in seen:
         path = os.path.join(root, os.path.basename(parent))
-        if not _said_something(os.path.join(path, "log.jsonl")):
+        if not _has_content(os.path.join(path, "log.jsonl")):
             raise FolderError(f"{message}: {parent_gone(parent)}")
         seen.add(parent)
         opened = _opened(path)
@@ -177,7 +177,7 @@ def parent_gone(parent: str) -> str:
     return f"it was forked from session {parent!r}, which is no longer there"
 
 
-class _Plainly:
+class _JsonDefaults:
     """How JSON is read: as it is by default. (The type that is written down for this has more fields.)"""
 
     strict = True
@@ -202,7 +202,7 @@ def _beginning(path: str) -> bytes:
 
 def _value(line: bytes) -> object:
     try:
-        value: object = make_scanner(_Plainly())(line.decode().lstrip("\ufeff \t\r"), 0)[0]  # type: ignore[arg-type]
+        value: object = make_scanner(_JsonDefaults())(line.decode().lstrip("\ufeff \t\r"), 0)[0]  # type: ignore[arg-type]
     except (ValueError, StopIteration, RecursionError, SystemError):  # the last where json's own error is not loaded
         return None
     return value
@@ -246,7 +246,7 @@ def _lock(path: str) -> Folder | None:
         os.ftruncate(descriptor, 0)
         os.write(descriptor, b"%d\n" % os.getpid())
     except OSError as error:
-        Folder(path, descriptor).close(discard=not _said_something(os.path.join(path, "log.jsonl")))
+        Folder(path, descriptor).close(discard=not _has_content(os.path.join(path, "log.jsonl")))
         raise FolderError(f"cannot lock the session folder {path}: {error.strerror}") from None
     return Folder(path, descriptor)
 
@@ -259,7 +259,7 @@ def _latest(root: str, workspace: str) -> str:
         names = []
     for name in names:
         log = os.path.join(root, name, "log.jsonl")
-        if _said_something(log) and workspace_of(os.path.join(root, name)) == workspace:
+        if _has_content(log) and workspace_of(os.path.join(root, name)) == workspace:
             candidates.append((os.stat(log).st_mtime_ns, name))
     if not candidates:
         raise FolderError(f"No sessions found for {workspace}. Start one without --resume")
@@ -274,12 +274,12 @@ def workspace_of(path: str) -> str:
         return ""
 
 
-def is_strange(log: str) -> bool:
+def is_not_a_file(log: str) -> bool:
     """There is something, and it is no file: a folder, or a pipe on which a reader would wait for good."""
     return os.path.exists(log) and not os.path.isfile(log)
 
 
-def _said_something(log: str) -> bool:
+def _has_content(log: str) -> bool:
     try:
         return os.stat(log).st_size > 0 and os.path.isfile(log)
     except OSError:

@@ -31,7 +31,7 @@ class FileLibrary:
         """What a new session is called."""
 
     def create(self, parent: str = "") -> FileStore:
-        place = _had(folder.create, self._root, self._name(), self._workspace)
+        place = _locked_folder(folder.create, self._root, self._name(), self._workspace)
         return self._store(place, parent)
 
     def resume(self, target: str) -> FileStore:
@@ -42,9 +42,9 @@ class FileLibrary:
         if known or target == "latest" or not os.path.lexists(path):
             if os.sep in target:
                 raise SessionError(f"there is no session file {target}")
-            return self._store(_had(folder.resume, self._root, target, self._workspace))
+            return self._store(_locked_folder(folder.resume, self._root, target, self._workspace))
         if place := _ours(path, self._root):
-            return self._store(_had(folder.resume, *os.path.split(place), self._workspace))
+            return self._store(_locked_folder(folder.resume, *os.path.split(place), self._workspace))
         return self._take_over(path)
 
     def weight(self, target: str) -> int:
@@ -189,7 +189,7 @@ def _ours(path: str, root: str) -> str:
         return ""
 
 
-def _had(get: Callable[[str, str, str], Folder], root: str, session: str, workspace: str) -> Folder:
+def _locked_folder(get: Callable[[str, str, str], Folder], root: str, session: str, workspace: str) -> Folder:
     try:
         return get(root, session, workspace)
     except FolderError as error:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from polylect.sessions.folder import is_strange, parent_gone, written_later
+from polylect.sessions.folder import is_not_a_file, parent_gone, written_later
 from polylect.vocab.entries import VERSION, Entry, Opened
 from polylect.vocab.errors import SessionError
 
@@ -21,7 +21,7 @@ _BEGINNING = b'{"id":"'
 _decode: Callable[[bytes], Entry] = msgspec.json.Decoder(Entry).decode
 
 
-class _Foreign(Struct):
+class _UnknownEntry(Struct):
     """An entry by its outline."""
 
     id: str
@@ -30,7 +30,7 @@ class _Foreign(Struct):
     body: dict[str, Any]
 
 
-_decode_foreign = msgspec.json.Decoder(_Foreign).decode
+_decode_foreign = msgspec.json.Decoder(_UnknownEntry).decode
 
 
 class Fault(Struct, frozen=True):
@@ -56,7 +56,7 @@ class Log(Struct, frozen=True):
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Nothing of a log that is read is garbage, and looking for it takes a quarter of the time."""
     collecting = gc.isenabled()
     gc.disable()
@@ -67,7 +67,7 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-@uncollected()
+@gc_paused()
 def read(file: int) -> Log:
     """Reads an open file from its start; its position does not matter and is not moved."""
     lines = Lines(pieces(file))
@@ -88,7 +88,7 @@ def read(file: int) -> Log:
 
 def opened(path: str) -> int:
     """Raises OSError also for what is no file: a pipe would keep us waiting for good."""
-    if is_strange(path):
+    if is_not_a_file(path):
         raise OSError(errno.EINVAL, "it is no file", path)
     return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
@@ -142,7 +142,7 @@ def ancestry(path: str, opened: Entry | None) -> tuple[list[Entry], list[str]]:
     return before, folders
 
 
-def entry_of(line: bytes) -> Entry | _Foreign | None:
+def entry_of(line: bytes) -> Entry | _UnknownEntry | None:
     """The entry; the outline of one that only a later version understands; or None if it is neither."""
     try:
         return _decode(line)
@@ -154,7 +154,7 @@ def entry_of(line: bytes) -> Entry | _Foreign | None:
         return None
 
 
-def _version(entry: _Foreign | None) -> int:
+def _version(entry: _UnknownEntry | None) -> int:
     """Even an `opened` whose shape has changed says its version."""
     version = entry.body.get("version") if entry and entry.body.get("type") == "opened" else None
     return version if isinstance(version, int) else 0

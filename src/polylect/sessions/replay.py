@@ -81,7 +81,7 @@ class Replay:
             case ContextAdded(text):
                 self.contexts.append(text)
             case Configured(settings):
-                self.settings |= {key: value for key, value in settings.items() if _makes_sense(key, value)}
+                self.settings |= {key: value for key, value in settings.items() if _is_valid(key, value)}
             case Compacted() as compacted if 0 <= compacted.kept <= len(self.messages):
                 self.compactions.append((len(self.messages), compacted))
                 self.compacted = entry
@@ -156,10 +156,10 @@ def current(entries: Sequence[One]) -> Sequence[One]:
     return line[::-1]
 
 
-def _makes_sense(key: str, value: object) -> bool:
+def _is_valid(key: str, value: object) -> bool:
     """A line can be whole and yet be changed by hand."""
     if key == SUSPENDED:
-        return suspension.makes_sense(value)
+        return suspension.is_valid(value)
     texts = list(value.values()) if isinstance(value, dict) else [None]
     return key != AT_WORK or all(isinstance(text, str) for text in texts)
 

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from polylect.sessions import suspension
-from polylect.sessions.log import uncollected
+from polylect.sessions.log import gc_paused
 from polylect.sessions.replay import AT_WORK, Replay, current, missing_results, owed, shell_message, words
 from polylect.sessions.suspension import SUSPENDED, Suspension
 from polylect.vocab.answers import Item, ShellResult, Stats
@@ -36,29 +36,29 @@ class Session:
         """That, as a message."""
         self.calls: set[str] = set()
         """The ids of all calls so far: none of them may come again."""
-        self.abandoned: tuple[str, ...] = ()
+        self.lost_agents: tuple[str, ...] = ()
         """Agents that worked in the background when an earlier engine ended, and never reported."""
-        self.dormant: dict[str, Suspension] = {}
+        self.suspended: dict[str, Suspension] = {}
         """Calls that waited for a person when an earlier engine ended. Their answer may still come."""
         self._counted: set[str] = set()
         self._past: set[str] = set()
         """Requests of earlier processes: one of this process with such an id is another one."""
         self._waiting: dict[str, Message] = {}
         self._filled = False
-        with uncollected():
+        with gc_paused():
             self._read(Replay(store.entries))
 
     # Writing.
 
     def accept(self, turn: str, message: Message) -> None:
         """A prompt is taken: on disk before anybody is told."""
-        self.lapse()
+        self.expire_suspended()
         self.store.append(Said(message, turn))
         self._waiting[turn] = message
 
     def begin(self, turn: str) -> Message:
         """A prompt's turn has come."""
-        self.mend()  # the disk was full when results came
+        self.complete_results()  # the disk was full when results came
         self.store.append(TurnOpened(turn))
         message = self._waiting.pop(turn)
         self.messages.append(message)
@@ -73,15 +73,15 @@ class Session:
     def withdraw(self, turn: str) -> Message:
         """A prompt leaves for another session before its turn has come."""
         message = self._waiting[turn]
-        self.forget(turn)
+        self.cancel(turn)
         return message
 
-    def forget(self, turn: str) -> None:
+    def cancel(self, turn: str) -> None:
         """A prompt is cancelled before its turn came: it never becomes part of the conversation."""
         self.end(turn, "cancelled", Usage())
 
-    def say(self, turn: str, *messages: Message, request: str = "") -> None:
-        request = self._ours(request)
+    def add_messages(self, turn: str, *messages: Message, request: str = "") -> None:
+        request = self._unique_request(request)
         said = [message for message in messages if message.content or (message.usage and message.usage.tokens)]
         if said:
             self.store.append(*(Said(message, turn, request) for message in said))
@@ -96,50 +96,50 @@ class Session:
         self.store.append(ContextAdded(text))
         self.contexts.append(text)
 
-    def ran(self, result: ShellResult) -> None:
+    def add_shell_result(self, result: ShellResult) -> None:
         """A command of the person's own has ended; the model will hear of it with the next prompt."""
-        self.lapse()
+        self.expire_suspended()
         self.store.append(ShellRan(result))
         self.messages.append(shell_message(result))
 
     def compact(self, summary: str, first_kept: int, before: int) -> None:
         self.store.append(Compacted(summary, first_kept, before))
-        self._shorten(summary, first_kept)
+        self._apply_compaction(summary, first_kept)
 
     def configure(self, settings: dict[str, Any]) -> None:
         self.store.append(Configured(settings))
         self.settings |= settings
 
-    def at_work(self, lane: str, name: str) -> None:
+    def set_background_agent(self, lane: str, name: str) -> None:
         """An agent works in the background; without a name, it has reported."""
         known = {**self.settings.get(AT_WORK, {}), lane: name}
         self.configure({AT_WORK: {lane: name for lane, name in known.items() if name}})
 
-    def give_up(self) -> tuple[str, ...]:
+    def take_lost_agents(self) -> tuple[str, ...]:
         """The names of agents that will never report, once."""
-        names, self.abandoned = self.abandoned, ()
+        names, self.lost_agents = self.lost_agents, ()
         if names:
             self.configure({AT_WORK: self.settings.get(AT_WORK, {})})
         return names
 
-    def wake(self, call: str) -> dict[str, Suspension]:
+    def take_suspended(self, call: str) -> dict[str, Suspension]:
         """The answer has come that this call waited for: whatever waited goes on now, and may not do so again."""
         suspended = self.settings[SUSPENDED]
         self.configure({SUSPENDED: {id: suspended[id] for id in suspended if id != call}})
-        waiting, self.dormant = self.dormant, {}
+        waiting, self.suspended = self.suspended, {}
         return waiting
 
-    def lapse(self) -> None:
+    def expire_suspended(self) -> None:
         """The conversation goes on without the answer that calls still wait for."""
-        if self.dormant:
-            self.mend()
-            self.dormant = {}
+        if self.suspended:
+            self.complete_results()
+            self.suspended = {}
             self.configure({SUSPENDED: {}})
 
-    def mend(self) -> None:
+    def complete_results(self) -> None:
         """Every call has a result: if it was cut off, that."""
         if results := missing_results(self.messages):
-            self.say("", self._as_far_as_known(results))
+            self.add_messages("", self._as_far_as_known(results))
 
     # Reading.
 
@@ -155,7 +155,7 @@ class Session:
 
     def items(self) -> tuple[Item, ...]:
         """The same with places and times: read from the log, which has them."""
-        with uncollected():
+        with gc_paused():
             items = Replay(self.store.entries).items()
             return tuple(replace(item, message=self.store.fill(item.message)) for item in items)
 
@@ -190,9 +190,9 @@ class Session:
 
     def counted(self, request: str) -> bool:
         """Each model call counts once, however often it is told."""
-        return request != "" and self._ours(request) in self._counted
+        return request != "" and self._unique_request(request) in self._counted
 
-    def _ours(self, request: str) -> str:
+    def _unique_request(self, request: str) -> str:
         """Small servers begin their ids anew, or draw them from a thousand."""
         return f"{request}-after-{len(self._past)}" if request in self._past else request
 
@@ -209,7 +209,7 @@ class Session:
             row = {"turn": len(self.ledger), "model": message.model, "provider": message.provider}
             self.ledger.append({**row, "cost_usd": message.usage.cost, "usage": message.usage})
 
-    def _shorten(self, summary: str, first_kept: int) -> None:
+    def _apply_compaction(self, summary: str, first_kept: int) -> None:
         self.summary, self.visible_from = summary, first_kept
         self.opening = (Message("user", (Text(SUMMARY + summary),)),) if first_kept and summary else ()
 
@@ -228,18 +228,18 @@ class Session:
     def _read(self, replay: Replay) -> None:
         self.messages, self.contexts, self.settings = replay.messages, replay.contexts, replay.settings
         self.calls = replay.calls
-        self.abandoned = tuple(self.settings.pop(AT_WORK, {}).values())
+        self.lost_agents = tuple(self.settings.pop(AT_WORK, {}).values())
         for reply in replay.replies:
             self._count(*reply)
         self._past, self._counted = self._counted - {""}, set()
         if replay.compactions:
             _, last = replay.compactions[-1]
-            self._shorten(last.summary, last.kept)
-        waiting = suspension.known(self.settings.get(SUSPENDED, {}))
-        self.dormant = {call.call: waiting[call.call] for call in owed(self.messages) if call.call in waiting}
-        if replay.waiting or not self.dormant:
-            self.dormant = {}
-            self.mend()
+            self._apply_compaction(last.summary, last.kept)
+        waiting = suspension.suspensions_in(self.settings.get(SUSPENDED, {}))
+        self.suspended = {call.call: waiting[call.call] for call in owed(self.messages) if call.call in waiting}
+        if replay.waiting or not self.suspended:
+            self.suspended = {}
+            self.complete_results()
         for turn, message in replay.waiting.items():  # accepted, then the engine died: it was said, so it stays said
             self.store.append(TurnOpened(turn))
             self.messages.append(message)

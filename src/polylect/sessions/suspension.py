@@ -55,7 +55,7 @@ def digest(text: str) -> str:
     return sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
-def known(setting: dict[str, Any]) -> dict[str, Suspension]:
+def suspensions_in(setting: dict[str, Any]) -> dict[str, Suspension]:
     """Those that can go on."""
     return {call: msgspec.convert(value, Suspension) for call, value in setting.items() if isinstance(value, dict)}
 
@@ -65,7 +65,7 @@ def model_texts(setting: dict[str, Any]) -> dict[str, str]:
     return {call: value["told"] if isinstance(value, dict) else value for call, value in setting.items()}
 
 
-def makes_sense(setting: object) -> bool:
+def is_valid(setting: object) -> bool:
     try:
         msgspec.convert(setting, dict[str, str | Suspension])
     except msgspec.ValidationError:

@@ -177,7 +177,7 @@ def test_T8_one_answer_may_be_enough_to_wait_again(tmp_path: Path) -> None:
 def test_what_our_own_code_breaks_on_between_turns_is_told_and_the_next_turn_begins(tmp_path: Path) -> None:
     async def conversation(talk: Talk) -> None:
         talk.send(Prompt("t1", "Hello"), Prompt("t2", "Again"))
-        talk.engine.turns.afterwards(lambda: talk.store.spill(""))  # this one cannot
+        talk.engine.turns.after_current(lambda: talk.store.spill(""))  # this one cannot
         await talk.until(Settled)
 
     talk = run(conversation, tmp_path, Played(ANSWER, ANSWER))

@@ -109,7 +109,7 @@ def test_messages_come_with_their_place_in_the_log(tmp_path: Path) -> None:
 
 def test_a_command_of_the_person_s_own_is_an_item_of_its_own_kind(tmp_path: Path) -> None:
     async def conversation(talk: Talk) -> None:
-        talk.session.ran(LS)
+        talk.session.add_shell_result(LS)
         [item] = await talk.answer(Query("messages", ref="q"))
         assert item == Item(item.id, item.at, shell_message(LS), "shell", LS)
         assert await talk.answer(Query("fork_points", ref="q")) == ()

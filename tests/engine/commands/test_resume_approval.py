@@ -153,7 +153,7 @@ def test_nothing_runs_and_nothing_is_asked_until_then(tmp_path: Path) -> None:
     writes = log.writes
     asleep = resume(tmp_path, log, made=_Idle)
     assert (asleep.events, log.writes) == ([], writes)
-    assert list(Session(log.read_back()).dormant) == ["s"]
+    assert list(Session(log.read_back()).suspended) == ["s"]
     assert failures(resume(tmp_path, log.read_back(), answer(token))) == [""]
 
 
@@ -164,7 +164,7 @@ def test_S4_a_prompt_lets_it_lapse_and_the_model_is_told_how_far_it_came(tmp_pat
     assert results(talk.messages) == [ToolResult("s", "Script", told, "cancelled")]
     assert failures(talk) == ["unknown_ask"]
     assert [ended.turn for ended in talk.of(TurnEnded)] == ["t2"]
-    assert Session(log.read_back()).dormant == {}
+    assert Session(log.read_back()).suspended == {}
 
 
 def test_S4_a_prompt_that_waited_behind_it_lets_it_lapse(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_S4_a_prompt_that_waited_behind_it_lets_it_lapse(tmp_path: Path) -> None
 
     session = Session(asyncio.run(conversation()))
     check_history(session.messages[:-1])
-    assert session.dormant == {}
+    assert session.suspended == {}
     assert [message.role for message in session.messages] == ["user", "assistant", "tool", "user"]
 
 
@@ -190,12 +190,12 @@ def test_S4_whatever_moves_the_conversation_on_lets_it_lapse(tmp_path: Path, how
         session = Session(log)
     elif how == "shell":
         session = Session(log)
-        session.ran(ShellResult("ls", "", 0))
+        session.add_shell_result(ShellResult("ls", "", 0))
     else:
         talk = resume(tmp_path, log, Compact(), made=_Idle)
         session = talk.session
     check_history(session.messages)
-    assert session.dormant == {}
+    assert session.suspended == {}
     assert WAITED in results(session.messages)[0].output
 
 
@@ -207,7 +207,7 @@ def test_a_crash_in_the_woken_step_leaves_its_effects_unknown_and_it_does_not_ru
         talk = Talk(tmp_path, model(), tool, Echo(), store=log, **OPTIONS)
         talk.send(answer(token))
         at_once = log.read_back()
-        assert Session(at_once).dormant == {}
+        assert Session(at_once).suspended == {}
         await tool.started.wait()
         return log.read_back()
 
@@ -230,8 +230,8 @@ def test_S4_a_crash_at_any_moment_leaves_a_valid_history_and_no_step_runs_twice(
     assert running[0] > before
     for length in range(before, len(log.entries) + 1):
         session = Session(Log(log.entries[:length]).read_back())
-        assert list(session.dormant) == (["s"] if length == before else [])
-        session.lapse()
+        assert list(session.suspended) == (["s"] if length == before else [])
+        session.expire_suspended()
         check_history(session.messages)
 
 
@@ -245,10 +245,10 @@ def test_another_session_lets_it_lapse_here_and_does_not_take_it_along(
     store.append(*(entry.body for entry in log.entries if not isinstance(entry.body, Opened)))
 
     async def conversation(talk: Talk) -> None:
-        assert list(talk.session.dormant) == ["s"]
+        assert list(talk.session.suspended) == ["s"]
         assert isinstance(await talk.answer(OpenSession(how, ref="o")), SessionOpened)
         refused = await talk.answer(answer(token))
-        assert (refused.code, talk.engine.agent.session.dormant) == ("unknown_ask", {})
+        assert (refused.code, talk.engine.agent.session.suspended) == ("unknown_ask", {})
         check_history(talk.engine.agent.session.messages)
 
     run(conversation, tmp_path, model(), Echo(), made=_Idle, store=store, library=library, **OPTIONS)

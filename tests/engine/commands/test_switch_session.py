@@ -94,7 +94,7 @@ def test_a_new_session_knows_nothing_of_the_old_one(place: Place) -> None:
         assert opened == SessionOpened(session.id, session.store.file)
         assert session.id != place.store.session
         assert (heard(talk), agent.todos, agent.seen, list(agent.rules)) == ([], (), {}, [])
-        assert (agent.meter.usage, agent.compactor.used()) == (Usage(), sum(agent.frame()))
+        assert (agent.meter.usage, agent.compactor.used()) == (Usage(), sum(agent.prompt_tokens()))
         talk.send(Prompt("t2", "Other"))
         await talk.until(TurnEnded, 2)
         assert heard(talk) == ["Other", "two"]

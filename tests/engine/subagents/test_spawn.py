@@ -253,7 +253,7 @@ def test_an_agent_that_never_reported_is_told_of_once_when_the_session_goes_on(
 
     async def whole(prompt: str, turns: int) -> Talk:
         talk = Talk(tmp_path, model, mode="force", store=store)
-        assert list(talk.session.abandoned) == (gone if prompt == "two" else [])
+        assert list(talk.session.lost_agents) == (gone if prompt == "two" else [])
         talk.send(Prompt(prompt, prompt))
         await talk.until(TurnEnded, turns)
         await talk.end()
@@ -476,7 +476,7 @@ def test_l2_a_report_that_could_not_be_kept_is_told_of_now_and_after_a_restart(t
     talk = run(conversation, tmp_path, model, Run(), host=host, store=log)
     [notice] = talk.of(Notice)
     assert "could not be kept: cannot write the session log" in notice.text
-    assert Session(log.read_back()).abandoned == ("late",)
+    assert Session(log.read_back()).lost_agents == ("late",)
 
 
 def test_i5_a_host_that_leaves_and_wants_no_more_ends_agents_in_the_background_too(tmp_path: Path) -> None:
@@ -494,4 +494,4 @@ def test_i5_a_host_that_leaves_and_wants_no_more_ends_agents_in_the_background_t
     talk = run(conversation, tmp_path, model, mode="force")
     assert [(event.agent, event.ok) for event in talk.of(AgentEnded)] == [("s1", False)]
     assert [event.turn for event in talk.of(TurnStarted)] == ["t1"]
-    assert Session(talk.store).abandoned == ("late",)
+    assert Session(talk.store).lost_agents == ("late",)

@@ -94,10 +94,10 @@ def test_however_a_conversation_grows_and_is_shortened_its_size_is_the_sum_of_wh
     async def conversation(talk: Talk) -> None:
         session, agent = talk.session, talk.engine.agent
         for kept in (0, 0, 3, 3, 7):
-            session.say("", *(Message("user", (Text("word " * number),)) for number in range(1, 5)))
+            session.add_messages("", *(Message("user", (Text("word " * number),)) for number in range(1, 5)))
             if kept > session.visible_from:
                 session.compact("what mattered" * kept, kept, 0)
-            assert agent.compactor.used() == sum(agent.frame()) + sum(map(estimate, session.context()))
+            assert agent.compactor.used() == sum(agent.prompt_tokens()) + sum(map(estimate, session.context()))
         assert session.context()[0] is session.context()[0], "one message, so that it is put into words once"
 
     run(conversation, tmp_path, script())

@@ -173,7 +173,7 @@ def _repair(root: str, words: list[str]) -> int:
 
 def _repair_one(root: str, session: str) -> None:
     path = folder.path_of(root, session)
-    if folder.is_strange(os.path.join(path, "log.jsonl")):
+    if folder.is_not_a_file(os.path.join(path, "log.jsonl")):
         raise SessionError("its log is no file: nothing was changed")
     if os.path.isdir(path) and not catalogue.summarise(root, session):
         folder.create(root, session, folder.workspace_of(path)).close(discard=True)

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from polylect.engine.traces import PRODUCT, CallRecord, Record, Step, TurnRecord
+from polylect.engine.traces import PRODUCT, CallRecord, Record, StepRecord, TurnRecord
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _HEADERS = ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS")
@@ -29,7 +29,7 @@ class Spans:
 
     def keep(self, record: Record) -> None:
         match record:
-            case Step():
+            case StepRecord():
                 self._step(record)
             case TurnRecord(turn, reason, usage, began, ended):
                 span = self._turns.pop(turn, None) or self._begin_turn(began)
@@ -41,7 +41,7 @@ class Spans:
         """Send what has not been sent. May take as long as the network does."""
         self._provider.shutdown()
 
-    def _step(self, step: Step) -> None:
+    def _step(self, step: StepRecord) -> None:
         if step.turn and step.turn not in self._turns:
             self._turns[step.turn] = self._begin_turn(step.began)
         about = self._under(step.turn)
@@ -65,7 +65,7 @@ class Spans:
         for call in step.calls:
             self._call(call, step, about)
 
-    def _call(self, call: CallRecord, step: Step, about: Any) -> None:
+    def _call(self, call: CallRecord, step: StepRecord, about: Any) -> None:
         span = self._tracer.start_span(f"execute_tool {call.name}", about, start_time=call.began)
         span.set_attributes(
             {

@@ -31,7 +31,7 @@ class CompactQueue:
         turns.drop(queued=False)
         if turns.running:
             turns.stop(keep=True)
-        turns.afterwards(self._next)
+        turns.after_current(self._next)
         return LATER
 
     def drop(self) -> None:
@@ -42,7 +42,7 @@ class CompactQueue:
 
     def _next(self) -> None:
         if self._waiting and self._engine.turns.busy:  # another one came first
-            self._engine.turns.afterwards(self._next)
+            self._engine.turns.after_current(self._next)
         elif self._waiting:
             command = self._waiting.popleft()
             self._engine.reply(command, failure=attempted(self._begin, command))
@@ -53,8 +53,8 @@ class CompactQueue:
             return Failure("nothing", "there is nothing to compact: the conversation is short", "host")
         if why := engine.agent.meter.used_up():
             return Failure("budget", f"a summary would cost more, and {why}", "host")
-        engine.agent.session.lapse()
-        engine.turns.occupy(engine.agent.compactor.by_hand(engine.emit, command.instructions))
+        engine.agent.session.expire_suspended()
+        engine.turns.run_exclusive(engine.agent.compactor.by_hand(engine.emit, command.instructions))
         return None
 
 

@@ -49,7 +49,7 @@ class Refused(Exception):
 Args = Mapping[str, Any]
 
 
-def ask(engine: Engine, command: Query) -> None:
+def answer(engine: Engine, command: Query) -> None:
     """Answered at once, or what takes time when it is done; in either case once the host has room for it."""
     if engine.agent.full():
         return engine.hold(command)
@@ -167,7 +167,7 @@ def _queue(engine: Engine, args: Args) -> Queue:
 def _context(engine: Engine, args: Args) -> ContextReport:
     """Parts by their length; the whole as the service told it, where it has."""
     agent = engine.agent
-    system, tools = agent.frame()
+    system, tools = agent.prompt_tokens()
     parts = (
         ContextPart("system prompt", system),
         ContextPart("tools", tools),

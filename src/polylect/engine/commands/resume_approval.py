@@ -31,27 +31,29 @@ if TYPE_CHECKING:
 _UNKNOWN = Failure("unknown_ask", "nothing is waiting for this answer: unknown, or answered before", "host")
 
 
-def wake(engine: Engine, answer: Answer) -> Failure | None:
+def resume(engine: Engine, answer: Answer) -> Failure | None:
     """On disk before anything is done: an answer counts once, whatever happens then."""
     agent, session = engine.agent, engine.agent.session
-    if not session.dormant:
+    if not session.suspended:
         return _UNKNOWN
     token = digest(answer.ask)
-    call = next((call for call, waiting in session.dormant.items() if waiting.token == token), "")
+    call = next((call for call, waiting in session.suspended.items() if waiting.token == token), "")
     if not call:
         return _UNKNOWN
     if engine.turns.busy:
         return Failure("busy", "something else is under way: answer again when it has ended", "host", retryable=True)
-    if _now() >= session.dormant[call].until:
+    if _now() >= session.suspended[call].until:
         with suppress(SessionError):
-            session.lapse()
+            session.expire_suspended()
         return _UNKNOWN
     try:
-        waiting = session.wake(call)
+        waiting = session.take_suspended(call)
     except SessionError as error:
         return session_failure(error)
     agent.asks.tokens.add(answer.ask)
-    engine.turns.afterwards(session.mend)  # a turn that is stopped before its first step has closed nothing
+    engine.turns.after_current(
+        session.complete_results
+    )  # a turn that is stopped before its first step has closed nothing
     engine.turns.resume(ResumedTurn(agent, waiting, call, answer))
     return None
 
@@ -81,7 +83,7 @@ class ResumedTurn(Turn):
 
     async def _converse(self) -> Reason:
         await self._finish_step()
-        self._tell_who_is_gone()
+        self._report_lost_agents()
         return await super()._converse()
 
     async def _finish_step(self) -> None:
@@ -92,11 +94,11 @@ class ResumedTurn(Turn):
         except OSError as error:
             raise SessionError(f"the answer cannot be kept: {error}") from error
         calls = _RemainingCalls(self._agent, self.id, self._meter, self._suspended, self._early_answers)
-        self._say(StepStarted())
+        self._emit(StepStarted())
         try:
             for call in owed(session.messages):
                 calls.announce(call)
-            self._say(ReplyEnded("calls"))
+            self._emit(ReplyEnded("calls"))
             await calls.run()
         finally:
             await self._close(calls, stored=True)

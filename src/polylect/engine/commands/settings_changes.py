@@ -9,7 +9,7 @@ from polylect.engine.agent import Agent
 from polylect.engine.commands.configure import SWITCHES, BadSetting, configured
 from polylect.engine.settings import Settings
 from polylect.engine.turn import thinking
-from polylect.engine.turn.turns import Turns
+from polylect.engine.turn.turns import TurnQueue
 from polylect.vocab.answers import LEVELS, Cycled, ModelCard
 from polylect.vocab.content import Failure
 from polylect.vocab.errors import SessionError
@@ -31,18 +31,18 @@ class UnknownModel(BadSetting):
 class SettingsChanges:
     """What the settings are, and what they will be. `idle` waits until nobody in the background uses a provider."""
 
-    def __init__(self, agent: Agent, turns: Turns, idle: Callable[[], Awaitable[object]]) -> None:
+    def __init__(self, agent: Agent, turns: TurnQueue, idle: Callable[[], Awaitable[object]]) -> None:
         self._agent = agent
         self._turns = turns
         self._idle = idle
-        self._later: list[dict[str, Any]] = []
+        self._pending: list[dict[str, Any]] = []
         self._leaving: set[asyncio.Task[None]] = set()
         """Providers that are being closed."""
 
     @property
     def planned(self) -> tuple[Settings, str]:
         """The settings and the provider once everything that waits has been applied."""
-        return self._plan(self._later)
+        return self._plan(self._pending)
 
     def change(self, changes: dict[str, Any], *, quiet: bool = False) -> Cycled | None:
         """Apply these now or later. Raises BadSetting or SessionError, and then nothing has changed.
@@ -53,15 +53,15 @@ class SettingsChanges:
             return self._cycle(str(changes["cycle"]))
         _, provider = self.planned
         changes = self._resolved(changes, provider)
-        self._plan([*self._later, changes])
+        self._plan([*self._pending, changes])
         at_once = {key: value for key, value in changes.items() if key in _AT_ONCE or not self._turns.busy}
         later = {key: value for key, value in changes.items() if key not in at_once}
         if later and not quiet:
             self._agent.emit(Notice(f"{', '.join(later)}: will be changed after the current response"))
         self.apply(at_once)
         if later:
-            self._later.append(later)
-            self._turns.afterwards(self._catch_up)
+            self._pending.append(later)
+            self._turns.after_current(self._apply_next)
         return None
 
     def apply(self, changes: dict[str, Any]) -> None:
@@ -73,7 +73,7 @@ class SettingsChanges:
         before, old = agent.abilities(), agent.provider
         agent.settings, agent.provider = settings, provider
         if old is not provider:
-            self._let_go(old)
+            self._close_when_idle(old)
         if (able := agent.abilities()) != before:
             agent.emit(SettingChanged("abilities", able))
         for key, value in changes.items():
@@ -86,9 +86,9 @@ class SettingsChanges:
         if self._leaving:
             await asyncio.wait(self._leaving)
 
-    def _catch_up(self) -> None:
+    def _apply_next(self) -> None:
         try:
-            self.apply(self._later.pop(0))
+            self.apply(self._pending.pop(0))
         except (BadSetting, SessionError) as error:
             self._agent.emit(Failed(Failure("bad_setting", str(error), "host")))
 
@@ -155,7 +155,7 @@ class SettingsChanges:
         except LookupError as error:
             raise UnknownModel(str(error.args[0] if error.args else error)) from None
 
-    def _let_go(self, provider: Provider) -> None:
+    def _close_when_idle(self, provider: Provider) -> None:
         """Closed as soon as no agent in the background speaks with it any more."""
 
         async def leave() -> None:

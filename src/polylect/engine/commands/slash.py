@@ -29,13 +29,13 @@ from polylect.vocab.modes import MODES
 if TYPE_CHECKING:
     from polylect.engine.engine import Engine
 
-Say = Callable[[Event], None]
+Emit = Callable[[Event], None]
 _COMMAND = re.compile(r"/([\w:.-]+)(?:\s+(.*))?", re.DOTALL)
 
 
 class _Builtin(Struct, frozen=True):
     description: str
-    act: Callable[[Engine, str, Say], Awaitable[str]]
+    act: Callable[[Engine, str, Emit], Awaitable[str]]
     hint: str = ""
 
 
@@ -56,14 +56,14 @@ class SlashCommands:
         servers = self._engine.servers
         return [*builtin, *files, *(servers.commands() if servers else ())]
 
-    async def expand(self, prompt: Heard, say: Say) -> Heard:
+    async def expand(self, prompt: Heard, emit: Emit) -> Heard:
         """A prompt that may be a command: carried out, put in other words, or as it was."""
         match = _COMMAND.fullmatch(prompt.text.strip())
         if prompt.refused or prompt.answer is not None or match is None:
             return prompt
         name, words = match[1], (match[2] or "").strip()
         if builtin := _BUILTIN.get(name):
-            return replace(prompt, answer=await builtin.act(self._engine, words, say))
+            return replace(prompt, answer=await builtin.act(self._engine, words, emit))
         if file := self._files().get(name):
             return replace(prompt, text=file.filled(words))
         return await self._ask_server(prompt, name, words)
@@ -87,25 +87,25 @@ class SlashCommands:
 # The engine's own. What each returns is shown to the person.
 
 
-async def _help(engine: Engine, words: str, say: Say) -> str:
+async def _help(engine: Engine, words: str, emit: Emit) -> str:
     cards = sorted(engine.capabilities.commands(), key=lambda card: (not card.builtin, card.name))
     return "\n".join(
         f"/{card.name}{' ' if card.hint else ''}{card.hint}  {card.description}".rstrip() for card in cards
     )
 
 
-async def _compact(engine: Engine, words: str, say: Say) -> str:
+async def _compact(engine: Engine, words: str, emit: Emit) -> str:
     compactor = engine.agent.compactor
     if not compactor.possible():
         return "There is nothing to compact: the conversation is short."
     if why := engine.agent.meter.used_up():
         return f"A summary would cost more, and {why}."
-    if await compactor.compact("manual", say, words):
+    if await compactor.compact("manual", emit, words):
         return "The beginning of the conversation has become a summary."
     return "The conversation stays as it is."
 
 
-async def _clear(engine: Engine, words: str, say: Say) -> str:
+async def _clear(engine: Engine, words: str, emit: Emit) -> str:
     """A host that cannot be told of another session would come back to the old one, so there it stays the same one."""
     if not engine.capabilities.greeted:
         engine.agent.compactor.clear()
@@ -116,11 +116,11 @@ async def _clear(engine: Engine, words: str, say: Say) -> str:
         if failure is not None and failure is not LATER:
             engine.emit(Failed(failure))
 
-    engine.turns.afterwards(begin_anew)
+    engine.turns.after_current(begin_anew)
     return "A new conversation begins."
 
 
-async def _cost(engine: Engine, words: str, say: Say) -> str:
+async def _cost(engine: Engine, words: str, emit: Emit) -> str:
     return _priced(engine.agent.session.usage)
 
 
@@ -132,18 +132,18 @@ def _priced(usage: Usage) -> str:
     return f"{price}: {usage.input} tokens in, {usage.output} out{cache}"
 
 
-async def _context(engine: Engine, words: str, say: Say) -> str:
+async def _context(engine: Engine, words: str, emit: Emit) -> str:
     used, size = engine.agent.compactor.used(), engine.agent.provider.info(engine.settings.model).window
     return f"{used} of {size} tokens ({used * 100 // size} %)" if size else f"{used} tokens"
 
 
-async def _model(engine: Engine, words: str, say: Say) -> str:
+async def _model(engine: Engine, words: str, emit: Emit) -> str:
     if not words:
         return engine.settings.model or "No model is set."
     return _configured(engine, "model", words) or f"The model is {words} from the next prompt on."
 
 
-async def _mode(engine: Engine, words: str, say: Say) -> str:
+async def _mode(engine: Engine, words: str, emit: Emit) -> str:
     if not words:
         return engine.settings.mode
     mode = MODES.get(words, words)
@@ -159,7 +159,7 @@ def _configured(engine: Engine, key: str, value: str) -> str:
     return ""
 
 
-async def _status(engine: Engine, words: str, say: Say) -> str:
+async def _status(engine: Engine, words: str, emit: Emit) -> str:
     agent, settings = engine.agent, engine.settings
     lines = {
         "polylect": __version__,

@@ -48,9 +48,9 @@ def open_session(engine: Engine, command: OpenSession, *, keep: bool = False) ->
 
 def _switch(engine: Engine, command: OpenSession, session: Session, *, keep: bool) -> None:
     engine.held = list(engine.held or ())
-    waiting = engine.turns.hand_over() if keep else []
+    waiting = engine.turns.take_waiting() if keep else []
     engine.turns.drop()
-    engine.turns.alone(_enter(engine, command, session, waiting))
+    engine.turns.stop_and_run_exclusive(_enter(engine, command, session, waiting))
 
 
 def _is_long(engine: Engine, command: OpenSession) -> bool:
@@ -65,7 +65,7 @@ async def _read_and_switch(engine: Engine, command: OpenSession, *, keep: bool) 
     try:
         session = await asyncio.shield(reading)
     except asyncio.CancelledError:
-        reading.add_done_callback(lambda read: _let_go(engine, read))
+        reading.add_done_callback(lambda read: _close_unused(engine, read))
         raise
     except Exception as error:  # noqa: BLE001  (it is answered, whatever our own code does)
         known = isinstance(error, SessionError)
@@ -74,7 +74,7 @@ async def _read_and_switch(engine: Engine, command: OpenSession, *, keep: bool) 
     _switch(engine, command, session, keep=keep)
 
 
-def _let_go(engine: Engine, read: asyncio.Task[Session]) -> None:
+def _close_unused(engine: Engine, read: asyncio.Task[Session]) -> None:
     """Nobody goes on in it any more."""
     if not read.cancelled() and not read.exception() and read.result() is not engine.agent.session:
         read.result().store.close()
@@ -99,7 +99,7 @@ def _session(engine: Engine, command: OpenSession) -> Session:
     if agent.library is None:
         return Session(MemoryStore("", agent.new_id()))
     current = agent.session.store
-    there = not command.target or _is(engine, current, command.target)
+    there = not command.target or _names_session(engine, current, command.target)
     if command.how in ("resume", "load") and command.target and there:
         return agent.session
     store = _opened(agent.library, command, current if there else None)
@@ -126,7 +126,7 @@ def _opened(library: Library, command: OpenSession, current: Store | None) -> St
                 other.close()
 
 
-def _is(engine: Engine, store: Store, target: str) -> bool:
+def _names_session(engine: Engine, store: Store, target: str) -> bool:
     """A session's id, its log or its folder; or the latest, if that is this one."""
     workspace, library = engine.settings.workspace, engine.agent.library
     if target == "latest" and library:
@@ -146,33 +146,33 @@ async def _enter(engine: Engine, command: OpenSession, session: Session, waiting
         opened = await _entered(engine, command, session, waiting)
     except Exception as error:  # noqa: BLE001  (else what is held would never be heard)
         failure = fault(error)
-    engine.turns.afterwards(lambda: engine.reply(command, opened, failure))
-    engine.turns.afterwards(engine.release)
+    engine.turns.after_current(lambda: engine.reply(command, opened, failure))
+    engine.turns.after_current(engine.release)
 
 
 async def _entered(engine: Engine, command: OpenSession, session: Session, waiting: list[Prompt]) -> SessionOpened:
     agent, old = engine.agent, engine.agent.session
-    left = _left_out(old, command)
-    await _undisturbed(engine.running_agents.cancel_and_wait())  # agents in the background worked for the old session
+    left = _forked_prompt(old, command)
+    await _uncancelled(engine.running_agents.cancel_and_wait())  # agents in the background worked for the old session
     if session is not old:
         engine.shell.cancel()  # what the user started there is told there, and nowhere else
-        await _undisturbed(engine.shell.finished())
+        await _uncancelled(engine.shell.finished())
         for leave in [getattr(tool, "leave_session", None) for tool in list(agent.tools.values())]:
             if leave:
-                await _undisturbed(leave())
+                await _uncancelled(leave())
     engine.turns.drop()
     engine.turns.end_dropped()
     engine.turns.drop_steers(keep=False)
     if agent.todos:
         engine.emit(PlanChanged(()))
-    agent.enter(session)
+    agent.use_session(session)
     for prompt in waiting:
         with suppress(SessionError):
             session.accept(prompt.turn, old.withdraw(prompt.turn))
             engine.turns.add(prompt)
     if old.store is not session.store:
         with suppress(SessionError):
-            old.lapse()
+            old.expire_suspended()
         old.store.close()
     engine.emit(SettingChanged("session", session.id))
     if session.name != old.name:
@@ -182,7 +182,7 @@ async def _entered(engine: Engine, command: OpenSession, session: Session, waiti
     return SessionOpened(session.id, session.store.file, left)
 
 
-async def _undisturbed(work: Coroutine[None, None, T]) -> T:
+async def _uncancelled(work: Coroutine[None, None, T]) -> T:
     """To its end, whoever stops what runs: half of it would be worse than either."""
     task = asyncio.create_task(work)
     while not task.done():
@@ -191,7 +191,7 @@ async def _undisturbed(work: Coroutine[None, None, T]) -> T:
     return task.result()
 
 
-def _left_out(old: Session, command: OpenSession) -> str:
+def _forked_prompt(old: Session, command: OpenSession) -> str:
     """The words of the message before which a fork goes its own way."""
     if command.how != "fork" or not command.at:
         return ""
@@ -217,7 +217,7 @@ def rewind(engine: Engine, command: Rewind) -> Failure | None:
         return Failure("busy", "a turn is running: stop it first, or wait for its end", "host", retryable=True)
     if not engine.settings.checkpoints:
         return Failure("checkpoints", "what files were is not kept here: checkpoints are switched off", "host")
-    engine.turns.occupy(_rewind(engine, command))
+    engine.turns.run_exclusive(_rewind(engine, command))
     return LATER
 
 
@@ -225,9 +225,9 @@ async def _rewind(engine: Engine, command: Rewind) -> None:
     work = engine.agent.checkpoints.rewind(command.to, dry_run=command.dry_run)
     failure, rewound = None, None
     try:
-        rewound = await _undisturbed(work)
+        rewound = await _uncancelled(work)
     except SessionError as error:
         failure = Failure("session", str(error), "host")
     except Exception as error:  # noqa: BLE001  (it is answered, whatever our own code does)
         failure = fault(error)
-    engine.turns.afterwards(lambda: engine.reply(command, rewound, failure))
+    engine.turns.after_current(lambda: engine.reply(command, rewound, failure))

@@ -48,7 +48,7 @@ def run_shell(engine: Engine, command: RunShell) -> Failure | None:
             return engine.reply(command, failure=Failure("shell", f"it could not be run: {result}", "user"))
         # The model is told of it, but never between a call and its result.
         if engine.turns.running or engine.agent.compactor.running:
-            engine.turns.afterwards(lambda: _keep(engine, result))
+            engine.turns.after_current(lambda: _keep(engine, result))
         else:
             _keep(engine, result)
         engine.reply(command, result)
@@ -59,7 +59,7 @@ def run_shell(engine: Engine, command: RunShell) -> Failure | None:
 
 def _keep(engine: Engine, result: ShellResult) -> None:
     try:
-        engine.agent.session.ran(result)
+        engine.agent.session.add_shell_result(result)
     except SessionError as error:
         engine.emit(Notice(f"What a command printed could not be saved: {error}", "warning"))
 
@@ -73,7 +73,7 @@ class UserShell:
 
     def run(self, command: str, name: str, done: Done) -> None:
         """`done` hears once what came of it, or why it could not be run."""
-        task = asyncio.create_task(self._see_through(command, done))
+        task = asyncio.create_task(self._run(command, done))
         self._running[task] = name
         task.add_done_callback(self._running.pop)
 
@@ -90,7 +90,7 @@ class UserShell:
             await asyncio.wait(running)
         return bool(running)
 
-    async def _see_through(self, command: str, done: Done) -> None:
+    async def _run(self, command: str, done: Done) -> None:
         agent, output = self._agent, CommandOutput(self._spill)
         end: Exit | None = None
         try:
@@ -134,10 +134,10 @@ class CommandOutput:
         text = self._begun + self._decoders[stream].decode(data)
         begun = _BEGUN.search(text, max(0, len(text) - _LONGEST_ESCAPE))
         self._begun = begun.group() if begun else ""
-        self._take(text.removesuffix(self._begun))
+        self._append(text.removesuffix(self._begun))
 
     def close(self) -> None:
-        self._take(self._begun + "".join(decoder.decode(b"", final=True) for decoder in self._decoders.values()))
+        self._append(self._begun + "".join(decoder.decode(b"", final=True) for decoder in self._decoders.values()))
         if self._file:
             with suppress(OSError):
                 self._file.close()
@@ -159,7 +159,7 @@ class CommandOutput:
     def _is_long(self) -> bool:
         return self._size > MOST_BYTES or self._breaks >= MOST_LINES
 
-    def _take(self, text: str) -> None:
+    def _append(self, text: str) -> None:
         text = _CONTROLS.sub("", _ESCAPES.sub("", text))
         was_long = self._is_long
         self._size += len(text.encode())

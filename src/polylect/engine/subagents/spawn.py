@@ -72,12 +72,12 @@ class RunningAgents:
             task.add_done_callback(self._background.discard)
         return task
 
-    def cancel(self, lane: str) -> bool:
+    def cancel(self, agent_id: str) -> bool:
         """End one, or with no name all. False if there is no such agent."""
-        tasks = [task for name, task in self._working.items() if lane in ("", name)]
+        tasks = [task for name, task in self._working.items() if agent_id in ("", name)]
         for task in tasks:  # after its first step: a task that never began could not say that it has ended
             asyncio.get_running_loop().call_soon(_cancel, task)
-        return bool(tasks) or not lane
+        return bool(tasks) or not agent_id
 
     def full(self, more: int, *, background: bool) -> str:
         """Why so many more cannot start now; empty if they can."""
@@ -100,7 +100,7 @@ class RunningAgents:
             await asyncio.wait(working)
         return bool(working)
 
-    def leave(self) -> None:
+    def cancel_background(self) -> None:
         """End what works in the background; nobody listens to what it has to say any more."""
         self.closed = True
         for task in self._background:
@@ -108,7 +108,7 @@ class RunningAgents:
 
     async def cancel_and_wait(self) -> None:
         """The same, to its end; others may be started afterwards."""
-        self.leave()
+        self.cancel_background()
         await self.finished()
         self.closed = False
 
@@ -165,7 +165,7 @@ class Spawn:
             return ToolReturn(problem, ok=False)
         children = [self._child(task, index, request, context) for index, task in enumerate(request.tasks)]
         if request.background:
-            return self._leave(children)
+            return self._start_background(children)
         working = [self._running_agents.start(child.card, child.work()) for child in children]
         try:
             await asyncio.wait(working)
@@ -191,12 +191,12 @@ class Spawn:
         return f"There is no agent {unknown[0]!r}. Known ones: {known}." if unknown else ""
 
     def _child(self, task: Task, index: int, request: Tasks, context: ToolContext) -> "_Child":
-        lane = context.call if not index else f"{context.call}/{index + 1}"
+        agent_id = context.call if not index else f"{context.call}/{index + 1}"
         persona = self._personas.get(task.agent, Persona(""))
-        agent = self._agent_for(lane, persona, background=request.background)
-        return _Child(agent, task, context.turn, context.call, self._agent.lane)
+        agent = self._agent_for(agent_id, persona, background=request.background)
+        return _Child(agent, task, context.turn, context.call, self._agent.id)
 
-    def _agent_for(self, lane: str, persona: Persona, *, background: bool) -> Agent:
+    def _agent_for(self, agent_id: str, persona: Persona, *, background: bool) -> Agent:
         parent = self._agent
         settings = replace(
             parent.settings,
@@ -222,7 +222,7 @@ class Spawn:
             emit=parent.emit,
             room=parent.room,
             new_id=parent.new_id,
-            lane=lane,
+            id=agent_id,
             parent=parent,
         )
         agent.detached = agent.detached or background
@@ -239,18 +239,18 @@ class Spawn:
         served = [card.name for card in models.cards() if card.provider == self._agent.provider.name] if models else []
         return next((name for name in (own, *reversed(served)) if persona.model in name), own)
 
-    def _leave(self, children: "list[_Child]") -> ToolReturn:
+    def _start_background(self, children: "list[_Child]") -> ToolReturn:
         session = self._agent.top.session
         for child in children:
-            _keep(session, child, child.task.name)
-            self._running_agents.start(child.card, self._see_through(child, session))
+            _record_running(session, child, child.task.name)
+            self._running_agents.start(child.card, self._run_in_background(child, session))
         names = ", ".join(child.task.name for child in children)
         return ToolReturn(f"At work in the background: {names}. You will be told what they report.")
 
-    async def _see_through(self, child: "_Child", session: Session) -> None:
+    async def _run_in_background(self, child: "_Child", session: Session) -> None:
         await child.work()
         if not self._running_agents.closed and self._report(child.report_text):
-            _keep(session, child, "")
+            _record_running(session, child, "")
 
 
 class _Child:
@@ -258,7 +258,7 @@ class _Child:
 
     def __init__(self, agent: Agent, task: Task, turn: str, call: str, parent: str) -> None:
         self.task = task
-        self.card = AgentCard(agent.lane, task.name, task.prompt, agent.detached)
+        self.card = AgentCard(agent.id, task.name, task.prompt, agent.detached)
         self.ok = False
         self.report_text = ""
         self._agent = agent
@@ -279,14 +279,14 @@ class _Child:
             ended = TurnEnded("cancelled")
         self.ok = ended.reason in ("end", "length")
         why = ended.failure.message if ended.failure else ended.reason
-        words = self._last_words()
+        words = self._final_text()
         text = "\n".join(filter(None, (words, "" if self.ok and words else why)))
         usage = ended.usage
         tail = f"[turns: {ended.steps} | tokens: {usage.input} in / {usage.output} out]"
         self.report_text = f"## {self.task.name} [{'OK' if self.ok else 'ERROR'}]\n{text}\n{tail}"
         self._say(AgentEnded(self.ok, text, None if self.ok else ended.failure or Failure(ended.reason, why, "engine")))
 
-    def _last_words(self) -> str:
+    def _final_text(self) -> str:
         replies = [message for message in self._agent.session.messages if message.role == "assistant"]
         blocks = replies[-1].content if replies else ()
         return "\n".join(block.text for block in blocks if isinstance(block, Text))
@@ -319,10 +319,10 @@ def _reports(children: Sequence[_Child]) -> str:
     return "\n\n---\n\n".join(child.report_text for child in children)
 
 
-def _keep(session: Session, child: _Child, name: str) -> None:
+def _record_running(session: Session, child: _Child, name: str) -> None:
     """Whoever resumes the session learns of agents that never reported."""
     with suppress(SessionError):  # a full disk ends the turn soon enough
-        session.at_work(child.card.id, name)
+        session.set_background_agent(child.card.id, name)
 
 
 def _cancel(task: asyncio.Task[None]) -> None:

@@ -20,13 +20,13 @@ class Asks:
         self.tokens: set[str] = set()
         """Every ask id of this process: none of them may ever reach the model."""
 
-    async def ask(self, ask: Ask, say: Callable[[Event], None], timeout: float) -> Answer:
+    async def ask(self, ask: Ask, emit: Callable[[Event], None], timeout: float) -> Answer:
         """Put a question and wait. Anything but a clear yes comes back as a no."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._open[ask.ask] = answer  # before it is written: the answer may be quick
         self._questions[ask.ask] = ask
         self.tokens.add(ask.ask)
-        say(ask)
+        emit(ask)
         if self._nobody:
             self._resolve(ask.ask, Answer(ask.ask, "deny", reason=NOBODY))
         try:
@@ -34,15 +34,15 @@ class Asks:
                 reply = await answer
         except TimeoutError:
             reason = f"approval timed out after {timeout:g} s"
-            say(AskClosed(ask.ask, "timeout", reason))
+            emit(AskClosed(ask.ask, "timeout", reason))
             return Answer(ask.ask, "deny", reason=reason)
         except asyncio.CancelledError:
-            say(AskClosed(ask.ask, "cancelled"))
+            emit(AskClosed(ask.ask, "cancelled"))
             raise
         finally:
             self._open.pop(ask.ask, None)
             self._questions.pop(ask.ask, None)
-        say(AskClosed(ask.ask, _how(ask, reply), reply.reason))
+        emit(AskClosed(ask.ask, _how(ask, reply), reply.reason))
         return reply
 
     def answer(self, answer: Answer) -> bool:

@@ -17,7 +17,7 @@ from polylect.vocab.events import CompactionEnded, CompactionStarted, ContextUse
 from polylect.vocab.hooks import Opinion
 from polylect.vocab.ports import ModelRequest, Provider, ReplyBegun, ReplyDone, Retrying, TextChunk
 
-Say = Callable[[Event], None]
+Emit = Callable[[Event], None]
 CANCELLED = "Compaction cancelled"
 MOST_FAILURES = 3
 """After so many in a row it is no longer tried by itself."""
@@ -51,45 +51,45 @@ class Compactor:
         settings: Callable[[], Settings],
         consult: Callable[[str], Awaitable[Opinion]],
         charge: Callable[[Message, str], None],
-        frame: Callable[[], int],
+        prompt_tokens: Callable[[], int],
     ) -> None:
         self._provider = provider
         self._session = session
         self._settings = settings
         self._consult = consult
         self._charge = charge
-        self._frame = frame
+        self._prompt_tokens = prompt_tokens
         """Tokens of instructions and tools, by their length."""
         self._work: asyncio.Task[str] | None = None
         self._failures = 0
         self._known = 0
         self._known_at = 0
         """The last reply told how many tokens the context had, when there were so many messages."""
-        self._told_overhead: int | None = None
+        self._reported_overhead: int | None = None
         """What instructions and tools take, once a service has told how much there is."""
         self._sum = self._sum_from = self._sum_to = 0
         """Tokens of the messages from here to there, by their length: nothing is measured twice."""
 
-    def learn(self, usage: Usage, say: Say) -> None:
+    def record_usage(self, usage: Usage, emit: Emit) -> None:
         """A reply's usage is the best measure there is."""
         if usage.tokens:
             self._known, self._known_at = usage.tokens, len(self._session.messages)
-            self._told_overhead = max(0, usage.tokens - self._talk())
+            self._reported_overhead = max(0, usage.tokens - self._conversation_tokens())
         if window := self._window():
-            say(ContextUsed(self.used(), window))
+            emit(ContextUsed(self.used(), window))
 
     @property
     def _overhead(self) -> int:
-        return self._frame() if self._told_overhead is None else self._told_overhead
+        return self._prompt_tokens() if self._reported_overhead is None else self._reported_overhead
 
     def used(self) -> int:
         """Tokens in the context now: as told, plus an estimate for what has come since."""
         session = self._session
         if self._known and self._known_at > session.visible_from:
             return self._known + sum(map(estimate, session.messages[self._known_at :]))
-        return self._overhead + self._talk()
+        return self._overhead + self._conversation_tokens()
 
-    def _talk(self) -> int:
+    def _conversation_tokens(self) -> int:
         """Tokens of the conversation as the model sees it, by its length."""
         session = self._session
         if self._sum_from != session.visible_from:
@@ -98,12 +98,12 @@ class Compactor:
         self._sum_to = len(session.messages)
         return self._sum + sum(map(estimate, session.opening))
 
-    async def make_room(self, say: Say) -> bool:
+    async def make_room(self, emit: Emit) -> bool:
         """Compact if the window is nearly full, unless that has failed too often. Whether it was tried."""
         enabled = self._settings().auto_compaction and self._failures < MOST_FAILURES
         full = enabled and self._is_full()
         if full:
-            await self.compact("threshold", say)
+            await self.compact("threshold", emit)
         return full
 
     def _is_full(self) -> bool:
@@ -115,7 +115,7 @@ class Compactor:
     async def compact(
         self,
         reason: Literal["threshold", "overflow", "manual"],
-        say: Say,
+        emit: Emit,
         instructions: str = "",
         *,
         keep: bool = True,
@@ -127,7 +127,7 @@ class Compactor:
         session, before, first_kept = self._session, self.used(), self._cut(keep=keep)
         if first_kept <= session.visible_from:
             return False
-        say(CompactionStarted(reason))
+        emit(CompactionStarted(reason))
         messages = session.messages[session.visible_from : first_kept]
         self._work = asyncio.create_task(self._summary(reason, messages, instructions))
         try:
@@ -135,11 +135,11 @@ class Compactor:
             session.compact(summary, first_kept, before)
         except PolylectError as error:
             self._failures += not isinstance(error, Declined)
-            say(CompactionEnded(ok=False, before=before, error=str(error)))
+            emit(CompactionEnded(ok=False, before=before, error=str(error)))
             return False
         except BaseException as error:
             cancelled = isinstance(error, asyncio.CancelledError)
-            say(CompactionEnded(ok=False, before=before, error=CANCELLED if cancelled else str(error)))
+            emit(CompactionEnded(ok=False, before=before, error=CANCELLED if cancelled else str(error)))
             if not cancelled or _is_stopped():
                 raise
             self._failures = MOST_FAILURES  # whoever stopped it does not want to stop it again at the next step
@@ -148,7 +148,7 @@ class Compactor:
             self._work = None
         self._known = self._known_at = 0
         self._failures = self._failures + 1 if self._is_full() else 0  # it does not help: that is a failure too
-        say(CompactionEnded(summary=summary, before=before, after=self.used(), kept=str(first_kept)))
+        emit(CompactionEnded(summary=summary, before=before, after=self.used(), kept=str(first_kept)))
         return True
 
     @property
@@ -168,8 +168,8 @@ class Compactor:
     def possible(self) -> bool:
         return self._cut() > self._session.visible_from
 
-    async def by_hand(self, say: Say, instructions: str) -> None:
-        await self.compact("manual", say, instructions)
+    async def by_hand(self, emit: Emit, instructions: str) -> None:
+        await self.compact("manual", emit, instructions)
 
     def _cut(self, *, keep: bool = True) -> int:
         talk = self.used() - self._overhead
@@ -225,7 +225,7 @@ class Compactor:
         reply = Message("assistant", (), usage=done.usage, model=done.model, provider=self._provider().name)
         with suppress(SessionError):  # a full disk is told of when the summary finds no room either
             self._charge(reply, done.request)
-            self._session.say("", reply, request=done.request)
+            self._session.add_messages("", reply, request=done.request)
 
     def _window(self) -> int:
         return self._provider().info(self._settings().model).window

@@ -21,7 +21,7 @@ from polylect.engine.commands.background import session_failure
 from polylect.engine.turn import thinking
 from polylect.engine.turn.budget import Meter
 from polylect.engine.turn.calls import Calls
-from polylect.engine.turn.reply import Reply
+from polylect.engine.turn.reply import StreamedReply
 from polylect.engine.turn.steering import When
 from polylect.engine.turn.structured import NoAnswer, open_form
 from polylect.vocab.commands import Prompt
@@ -77,12 +77,12 @@ class Turn:
         self._agent = agent
         self._prompt = prompt
         self._cause = cause
-        self._say = agent.voice(id)
+        self._emit = agent.voice(id)
         self._meter = (agent.parent and agent.turn_meter) or Meter(agent.settings.turn_budget, Usage())
         agent.turn_meter = self._meter
         self._steps = 0
         self._reminders = 0
-        self._sent_on = 0
+        self._sent_back = 0
         self._pause: asyncio.Timeout | None = None
         """How long another attempt may take, while there is one."""
         self._given_up = False
@@ -108,11 +108,11 @@ class Turn:
 
     def _ended(self, reason: Reason, failure: Failure | None = None) -> TurnEnded:
         spent, self._agent.spent = self._agent.spent, Usage()  # what agents still use counts for the next turn
-        return TurnEnded(reason, spent, self._steps, failure, turn=self.id, agent=self._agent.lane)
+        return TurnEnded(reason, spent, self._steps, failure, turn=self.id, agent=self._agent.id)
 
     def _start(self) -> None:
         if self._agent.parent is None:
-            self._say(TurnStarted(self._cause))
+            self._emit(TurnStarted(self._cause))
 
     async def _prepare_prompt(self) -> Reason | None:
         """The user's own code hears a person's prompt first. If it was a command, or is refused, the turn is over."""
@@ -123,10 +123,10 @@ class Turn:
             agent.session.add_context(context)
         verdict = await agent.hooks.prompt(agent.scene(self.id), prompt.text, verbatim=prompt.verbatim)
         if agent.hear_command and not prompt.verbatim:
-            verdict = await agent.hear_command(verdict, self._say)
+            verdict = await agent.hear_command(verdict, self._emit)
         if verdict.refused or verdict.answer is not None:
             if message := verdict.refused or verdict.answer:
-                self._say(Notice(message, "warning" if verdict.refused else "info"))
+                self._emit(Notice(message, "warning" if verdict.refused else "info"))
             return "refused" if verdict.refused else "end"
         if verdict.contexts or verdict.text != prompt.text:
             agent.session.amend(self.id, verdict.text, verdict.contexts)
@@ -138,14 +138,14 @@ class Turn:
             await self._agent.wait_for_servers()
 
     def _begin(self) -> None:
-        self._tell_who_is_gone()
+        self._report_lost_agents()
         message = self._agent.session.begin(self.id)
-        self._say(UserMessage(_words(message), self._cause, self._prompt.attachments if self._prompt else ()))
+        self._emit(UserMessage(_words(message), self._cause, self._prompt.attachments if self._prompt else ()))
 
-    def _tell_who_is_gone(self) -> None:
-        if names := self._agent.session.give_up():
+    def _report_lost_agents(self) -> None:
+        if names := self._agent.session.take_lost_agents():
             message = f"Agents that were at work in the background when the engine ended are gone: {', '.join(names)}."
-            self._say(Notice(message, "warning"))
+            self._emit(Notice(message, "warning"))
             self._add(
                 f"{message} They will not report, and their effects are unknown: look before you start them again."
             )
@@ -169,15 +169,15 @@ class Turn:
             waits = self._agent.steers.texts
             more = bool(waits("soon")) or self._has_more_to_do(reply)
             when = "last" if waits("last") and not more else "soon"
-            if more or when == "last" or await self._is_sent_on(reply):
+            if more or when == "last" or await self._hooks_want_more(reply):
                 continue
             if self._form and self._form.answered:
-                self._say(Extra("structured_output", {"value": self._form.value}))
+                self._emit(Extra("structured_output", {"value": self._form.value}))
             if self._agent.settings.budget_anew and not self._agent.parent and self._out_of_budget():
                 return "limit"  # claude says so also after a turn's last request
             return _REASONS.get(reply.stop, "error")
 
-    def _has_more_to_do(self, reply: Reply) -> bool:
+    def _has_more_to_do(self, reply: StreamedReply) -> bool:
         """It waits for the results of calls, or has not given the answer that the turn is about."""
         form = self._form
         if form is None:
@@ -190,64 +190,64 @@ class Turn:
     def _remind(self, rules: Sequence[StreamRule]) -> None:
         """The model is told which rules it broke before it is asked again."""
         self._reminders += 1
-        self._say(Extra("ttsr_triggered", {"rules": [_rule_row(rule) for rule in rules]}))
+        self._emit(Extra("ttsr_triggered", {"rules": [_rule_row(rule) for rule in rules]}))
         for rule in rules:
             self._add(rule.text)
 
-    async def _is_sent_on(self, reply: Reply) -> bool:
+    async def _hooks_want_more(self, reply: StreamedReply) -> bool:
         """The user's own code may not be content yet with what the model is content with."""
-        if reply.stop != "end" or self._sent_on == MOST_REMINDERS:
+        if reply.stop != "end" or self._sent_back == MOST_REMINDERS:
             return False
         hooks, scene = self._agent.hooks, self._agent.scene(self.id)
         said = _words(reply.message(self._agent.provider.name))
-        if why := await hooks.stopping(scene, said, again=self._sent_on > 0):
-            self._sent_on += 1
+        if why := await hooks.stopping(scene, said, again=self._sent_back > 0):
+            self._sent_back += 1
             self._add(why)
         return bool(why)
 
     def _add(self, text: str) -> None:
         """Words for the model that nobody typed."""
-        self._agent.session.say("", Message("user", (Text(text),)))
-        self._say(UserMessage(text, "engine"))
+        self._agent.session.add_messages("", Message("user", (Text(text),)))
+        self._emit(UserMessage(text, "engine"))
 
-    async def _step_that_fits(self) -> Reply | None:
+    async def _step_that_fits(self) -> StreamedReply | None:
         """Make room before the window is full; if the service says that it is full already, make room and ask again.
 
         Where that is not enough, nothing is kept but what was said last. None if it took what was left of the budget.
         """
         compactor = self._agent.compactor
-        if await compactor.make_room(self._say) and self._out_of_budget():
+        if await compactor.make_room(self._emit) and self._out_of_budget():
             return None
         for keep in (True, False):
             try:
                 return await self._step()
             except ProviderError as error:
                 possible = error.kind == "overflow" and self._agent.settings.auto_compaction
-                if not possible or not await compactor.compact("overflow", self._say, keep=keep):
+                if not possible or not await compactor.compact("overflow", self._emit, keep=keep):
                     raise
             if self._out_of_budget():
                 return None
         return await self._step()
 
-    async def _step(self) -> Reply:
+    async def _step(self) -> StreamedReply:
         """One reply and the calls it asked for. What was said and done is stored, even if it broke off."""
         calls = Calls(self._agent, self.id, self._meter)
-        reply = Reply(self._say, calls.announce, self._agent.session.calls)
+        reply = StreamedReply(self._emit, calls.announce, self._agent.session.calls)
         self._steps += 1
-        self._say(StepStarted())
+        self._emit(StepStarted())
         stored = False
         try:
             try:
-                await self._listen(reply)
+                await self._receive_reply(reply)
             finally:
-                self._keep(reply)
+                self._store_reply(reply)
                 stored = True
             await calls.run()
         finally:
             await self._close(calls, stored=stored)
         return reply
 
-    async def _listen(self, reply: Reply) -> None:
+    async def _receive_reply(self, reply: StreamedReply) -> None:
         """To the end of the reply, or to where it breaks off."""
         watch = self._agent.hooks.watch() if self._reminders < MOST_REMINDERS else None
         try:
@@ -276,9 +276,9 @@ class Turn:
         results = Message("tool", await calls.close())
         try:
             if stored:
-                self._agent.session.say("", results)
+                self._agent.session.add_messages("", results)
         finally:
-            self._say(StepEnded())
+            self._emit(StepEnded())
 
     async def _next(
         self, stream: AsyncGenerator[Sequence[ModelEvent], None], retrying: Retrying | None
@@ -318,13 +318,13 @@ class Turn:
             retries=settings.auto_retry,
         )
 
-    def _keep(self, reply: Reply) -> None:
+    def _store_reply(self, reply: StreamedReply) -> None:
         agent, message = self._agent, reply.message(self._agent.provider.name)
         agent.charge(message, reply.request)
-        agent.session.say(self.id, message, request=reply.request)
-        agent.compactor.learn(reply.usage, self._say)
+        agent.session.add_messages(self.id, message, request=reply.request)
+        agent.compactor.record_usage(reply.usage, self._emit)
         if agent.settings.cost_updates == "step":
-            self._aloud(CostChanged(agent.top.session.known_usage))
+            self._emit_to_main(CostChanged(agent.top.session.known_usage))
 
     def _deliver(self, when: When) -> None:
         """What the host wants to add: now, or, when the turn would end, what was meant for then."""
@@ -333,7 +333,7 @@ class Turn:
         for id, steer in queued:
             agent.session.begin(id)
             agent.steers.delivered(id)
-            self._say(UserMessage(steer.text, "steer" if when == "soon" else "follow_up", steer.attachments))
+            self._emit(UserMessage(steer.text, "steer" if when == "soon" else "follow_up", steer.attachments))
         if queued:
             agent.steers.changed()
 
@@ -341,7 +341,7 @@ class Turn:
         most = self._agent.settings.max_turns
         if not most or self._steps < most:
             return False
-        self._say(Notice(f"Stopped after {most} model requests: that is the limit set by --max-turns."))
+        self._emit(Notice(f"Stopped after {most} model requests: that is the limit set by --max-turns."))
         return True
 
     def _out_of_budget(self) -> bool:
@@ -351,12 +351,12 @@ class Turn:
                 continue
             if not meter.reported:
                 meter.reported = True
-                self._aloud(passed)
-            self._say(Notice(f"Stopped: {meter.used_up()}."))
+                self._emit_to_main(passed)
+            self._emit(Notice(f"Stopped: {meter.used_up()}."))
             return True
         return False
 
-    def _aloud(self, event: Event) -> None:
+    def _emit_to_main(self, event: Event) -> None:
         """In the main lane: what concerns the whole turn or session."""
         self._agent.top.voice("" if self._agent.detached else self.id)(event)
 

@@ -32,16 +32,16 @@ _MOST_ID = 256
 RETRY_CANCELLED = "Retry cancelled"
 
 
-class Reply:
+class StreamedReply:
     """Grows with `add`; closed by the model's last event or by `break_off`."""
 
     def __init__(
         self,
-        say: Callable[[Event], None],
+        emit: Callable[[Event], None],
         announce: Callable[[ToolCall], None],
         used: set[str],
     ) -> None:
-        self._say = say
+        self._emit = emit
         self._announce = announce
         self._used = used
         self._renamed: dict[str, str] = {}
@@ -70,28 +70,28 @@ class Reply:
     def add(self, event: ModelEvent) -> None:
         if type(event) is TextChunk and not self._attempt:  # by far the most frequent, and it matters
             self._open.write(event.text)
-            self._say(TextDelta(event.text))
+            self._emit(TextDelta(event.text))
             return
         if self._attempt and not isinstance(event, Retrying | Circuit | ReplyBegun):
             self._retried(ok=True)
         match event:
             case TextChunk(text):
                 self._open.write(text)
-                self._say(TextDelta(text))
+                self._emit(TextDelta(text))
             case ThinkingChunk(text):
                 self._open.write(text)
                 self._thinking = True
-                self._say(ThinkingDelta(text))
+                self._emit(ThinkingDelta(text))
             case ArgsChunk(call, name, text):
-                self._say(ArgsDelta(self._unique(call), name, text))
+                self._emit(ArgsDelta(self._unique(call), name, text))
             case BlockDone(block):
                 self._end_block(block)
             case Retrying(attempt, most, delay_ms, error):
                 self._attempt, self.usage = attempt, Usage()
-                self._say(RetryStarted(attempt, most, delay_ms, error))
+                self._emit(RetryStarted(attempt, most, delay_ms, error))
             case Circuit(primary, state, fallback, error):
                 details = {"primary": primary, "fallback": fallback, "state": state, "error": error}
-                self._say(Extra("provider_circuit_event", {key: value for key, value in details.items() if value}))
+                self._emit(Extra("provider_circuit_event", {key: value for key, value in details.items() if value}))
             case ReplyBegun(usage, request, model):
                 self.usage, self.request, self.model = usage, request, model
             case ReplyDone(stop, usage, request, model):
@@ -121,12 +121,12 @@ class Reply:
             case Text(text) | Thinking(text):
                 if text and not self._open.tell():  # it came whole
                     delta = ThinkingDelta if isinstance(block, Thinking) else TextDelta
-                    self._say(delta(text))
+                    self._emit(delta(text))
                 self._content.append(block)
-                self._say(BlockEnded(block))
+                self._emit(BlockEnded(block))
             case _:
                 self._content.append(block)
-                self._say(BlockEnded(block))
+                self._emit(BlockEnded(block))
         self._open = StringIO()
         self._thinking = False
 
@@ -144,10 +144,10 @@ class Reply:
         return self._renamed[call]
 
     def _retried(self, *, ok: bool, error: str = "") -> None:
-        self._say(RetryEnded(ok, self._attempt, error))
+        self._emit(RetryEnded(ok, self._attempt, error))
         self._attempt = 0
 
     def _end(self, stop: Stop, error: str = "") -> None:
         self.stop = stop
         self.ended = True
-        self._say(ReplyEnded(stop, self.usage, self.model, self.request, error))
+        self._emit(ReplyEnded(stop, self.usage, self.model, self.request, error))

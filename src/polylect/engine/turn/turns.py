@@ -22,7 +22,7 @@ from polylect.vocab.events import CostChanged, Failed, Notice, QueueChanged, Set
 _log = logging.getLogger(__name__)
 
 
-class Turns:
+class TurnQueue:
     """Every prompt that is added ends exactly once, whatever happens to it."""
 
     def __init__(
@@ -35,26 +35,26 @@ class Turns:
         """Whether anything goes on besides turns."""
         self._heartbeat = heartbeat
         self._emit = heartbeat.emit
-        self._own: set[str] = set()
+        self._engine_turns: set[str] = set()
         """Turns that nobody asked for."""
         self._waiting: deque[Prompt] = deque()
         self._dropped: list[Prompt] = []
-        self._afterwards: list[Callable[[], None]] = []
+        self._after_current: list[Callable[[], None]] = []
         self._work: asyncio.Task[TurnEnded] | asyncio.Task[None] | None = None
         self._stopping = False
-        self._keeping = False
+        self._keep_steers = False
         """Whether messages that came too late for the turn that runs go with the next one, whatever they say."""
         self._settled = asyncio.Event()
         self._settled.set()
-        self._said = True
+        self._settled_emitted = True
         """Whether the host knows that nothing runs."""
         self._turn: Turn | None = None
         self.running = ""
         """The turn that runs."""
-        self._over: set[str] = set()
+        self._ended_ids: set[str] = set()
         """Ids of turns that have ended; a host may use one again."""
         self._last_queue = QueueChanged()
-        agent.steers.changed = self._tell_queue
+        agent.steers.changed = self._emit_queue
 
     @property
     def busy(self) -> bool:
@@ -81,9 +81,9 @@ class Turns:
         return {self.running, *(prompt.turn for prompt in (*self._waiting, *self._dropped))} - {""}
 
     def add(self, prompt: Prompt, cause: Literal["prompt", "engine"] = "prompt") -> None:
-        self._unsettle()
+        self._mark_unsettled()
         if cause == "engine":
-            self._own.add(prompt.turn)
+            self._engine_turns.add(prompt.turn)
         if prompt.busy == "interrupt":
             self.drop(queued=False)
             self._waiting.appendleft(prompt)
@@ -96,7 +96,7 @@ class Turns:
         if not keep:
             self.drop_steers(keep=False)
         if self._work is not None and not self._stopping:
-            self._keeping = keep
+            self._keep_steers = keep
             self._stopping = True
             self._agent.asks.stop(self.running)
             if self.running:
@@ -123,33 +123,33 @@ class Turns:
             (self._dropped if meant else remaining).append(prompt)
         self._waiting = remaining
 
-    def hand_over(self) -> list[Prompt]:
+    def take_waiting(self) -> list[Prompt]:
         """What waits, to be added again."""
         waiting, self._waiting = list(self._waiting), deque()
         return waiting
 
-    def afterwards(self, act: Callable[[], None]) -> None:
+    def after_current(self, act: Callable[[], None]) -> None:
         """Do this once what runs has ended, before the next turn begins."""
-        self._afterwards.append(act)
+        self._after_current.append(act)
 
-    def occupy(self, work: Coroutine[None, None, None]) -> None:
+    def run_exclusive(self, work: Coroutine[None, None, None]) -> None:
         """Work of another kind that has to be alone: turns wait for it, and `stop` ends it."""
-        self._unsettle()
+        self._mark_unsettled()
         self.end_dropped()
         self._work = asyncio.create_task(work)
-        self._watcher = asyncio.create_task(self._see_off(self._work))
+        self._watcher = asyncio.create_task(self._finish_exclusive(self._work))
 
-    def alone(self, work: Coroutine[None, None, None]) -> None:
+    def stop_and_run_exclusive(self, work: Coroutine[None, None, None]) -> None:
         """The same, as soon as what runs has been stopped."""
         if self.busy:
-            self.afterwards(lambda: self.alone(work))
+            self.after_current(lambda: self.stop_and_run_exclusive(work))
             self.stop(keep=False)
         else:
-            self.occupy(work)
+            self.run_exclusive(work)
 
-    def _unsettle(self) -> None:
+    def _mark_unsettled(self) -> None:
         self._settled.clear()
-        self._said = False
+        self._settled_emitted = False
 
     async def settled(self) -> None:
         """Returns once nothing runs and nothing waits."""
@@ -158,62 +158,62 @@ class Turns:
     def next(self) -> None:
         """Start what waits, if nothing runs."""
         if self.busy:
-            return self._tell_queue()
+            return self._emit_queue()
         self.end_dropped()
         if self._waiting:
             prompt = self._waiting.popleft()
-            cause: Literal["prompt", "engine"] = "engine" if prompt.turn in self._own else "prompt"
+            cause: Literal["prompt", "engine"] = "engine" if prompt.turn in self._engine_turns else "prompt"
             self._run(Turn(self._agent, prompt.turn, prompt, cause=cause))
         else:
-            self._tell_queue()
+            self._emit_queue()
             self._settled.set()
-            if not self._said and not self._at_work():
-                self._said = True
+            if not self._settled_emitted and not self._at_work():
+                self._settled_emitted = True
                 self._emit(Settled())
 
     def resume(self, turn: Turn) -> None:
         """Go on with one that began in an earlier process. Nothing else may run."""
-        self._unsettle()
+        self._mark_unsettled()
         self._run(turn)
 
     def _run(self, turn: Turn) -> None:
         self.running = turn.id
-        self._tell_queue()
+        self._emit_queue()
         self._turn = turn
         self._work = work = asyncio.create_task(turn.run())
-        self._watcher = asyncio.create_task(self._see_through(turn.id, work))
+        self._watcher = asyncio.create_task(self._finish_turn(turn.id, work))
 
-    def _tell_queue(self) -> None:
+    def _emit_queue(self) -> None:
         """What waits, if that has changed."""
         waiting = QueueChanged(*structs.astuple(self.queue))
         if waiting != self._last_queue:
             self._last_queue = waiting
             self._emit(waiting)
 
-    async def _see_through(self, turn: str, work: asyncio.Task[TurnEnded]) -> None:
+    async def _finish_turn(self, turn: str, work: asyncio.Task[TurnEnded]) -> None:
         """Never cancelled itself: whatever becomes of the work, the turn ends here, once, and the next one begins."""
         agent = self._agent
         beating = asyncio.create_task(self._heartbeat.beat(turn, agent.settings.heartbeat, agent.running))
         await asyncio.wait([work])
-        ended = self._never_began(turn) if work.cancelled() else work.result()
-        await self._close_books(ended)
+        ended = self._cancelled_before_start(turn) if work.cancelled() else work.result()
+        await self._save_end(ended)
         beating.cancel()
-        if not self._keeping:
+        if not self._keep_steers:
             self.drop_steers(keep=True)
         self.running = ""
         self._emit(ended)
-        self._over.add(turn)
+        self._ended_ids.add(turn)
         self._on_end(ended)
-        self._go_on()
+        self._start_next()
 
-    async def _see_off(self, work: asyncio.Task[None]) -> None:
+    async def _finish_exclusive(self, work: asyncio.Task[None]) -> None:
         await asyncio.wait([work])
-        self._go_on()
+        self._start_next()
 
-    def _go_on(self) -> None:
+    def _start_next(self) -> None:
         self._work = self._turn = None
-        self._stopping = self._keeping = False
-        acts, self._afterwards = self._afterwards, []
+        self._stopping = self._keep_steers = False
+        acts, self._after_current = self._after_current, []
         for act in acts:
             try:
                 act()
@@ -221,7 +221,7 @@ class Turns:
                 self._emit(Failed(fault(error)))
         self.next()
 
-    async def _close_books(self, ended: TurnEnded) -> None:
+    async def _save_end(self, ended: TurnEnded) -> None:
         """On disk, whatever a power cut does, before the host hears that the turn has ended."""
         session = self._agent.session
         try:
@@ -237,13 +237,13 @@ class Turns:
         dropped = self._agent.steers.drop(keep=keep)
         for id in dropped:
             with suppress(SessionError):
-                self._agent.session.forget(id)
+                self._agent.session.cancel(id)
         if dropped:
             message = f"{len(dropped)} messages meant for a turn were dropped"
             self._emit(Notice(message, "warning", turn=self.running))
-            self._tell_queue()
+            self._emit_queue()
 
-    def leave_steers(self) -> None:
+    def keep_undelivered_steers(self) -> None:
         """No turn will come here any more. What was to wait for one was said, so it stays said."""
         left = self._agent.steers.drop(keep=False)
         for id in left:
@@ -252,18 +252,18 @@ class Turns:
         if left:
             message = f"{len(left)} messages that waited for a turn stay in the conversation without an answer"
             self._emit(Notice(message, "warning"))
-            self._tell_queue()
+            self._emit_queue()
 
     def end_dropped(self) -> None:
         for prompt in self._dropped:
             with suppress(SessionError):
-                self._agent.session.forget(prompt.turn)
-            self._emit(self._never_began(prompt.turn))
-            self._over.add(prompt.turn)
+                self._agent.session.cancel(prompt.turn)
+            self._emit(self._cancelled_before_start(prompt.turn))
+            self._ended_ids.add(prompt.turn)
         self._dropped.clear()
 
-    def _never_began(self, turn: str) -> TurnEnded:
+    def _cancelled_before_start(self, turn: str) -> TurnEnded:
         """The end of a turn that had no beginning; but where another one of this id has ended, it needs one."""
-        if turn in self._over:
+        if turn in self._ended_ids:
             self._emit(TurnStarted(turn=turn))
         return TurnEnded("cancelled", turn=turn)
