@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from msgspec import UNSET
 
-from polylect.dialects.omp.engine.line_writer import Pen
-from polylect.dialects.omp.engine.message_stream import Draft
-from polylect.dialects.omp.engine.objects import Speaker, said
+from polylect.dialects.omp.engine.line_writer import LineWriter
+from polylect.dialects.omp.engine.message_stream import MessageStream
+from polylect.dialects.omp.engine.objects import MessageAuthor, prompt_content
 from polylect.dialects.omp.engine.tool_executions import Executions
 from polylect.dialects.omp.frames import events as shapes
 from polylect.dialects.omp.frames import messages as m
@@ -34,18 +34,24 @@ from polylect.vocab.events import (
 
 CANCELLED = "Retry cancelled"
 """How the engine says that a retry was given up before it was made."""
-Mark = ToolStarted | ToolOutput | ToolFinished
+ToolEvent = ToolStarted | ToolOutput | ToolFinished
 
 
-class Lane:
+class AgentStream:
     """With `runs` off, as for sub-agents, others say when it begins and ends."""
 
     def __init__(
-        self, pen: Pen, speaker: Callable[[], Speaker], now: Callable[[], int], *, slim: bool, runs: bool = True
+        self,
+        line_writer: LineWriter,
+        author: Callable[[], MessageAuthor],
+        now: Callable[[], int],
+        *,
+        slim: bool,
+        runs: bool = True,
     ) -> None:
-        self.executions = Executions(pen, now)
-        self.pen = pen
-        self._speaker = speaker
+        self.executions = Executions(line_writer, now)
+        self.line_writer = line_writer
+        self._author = author
         self._now = now
         self._slim = slim
         self._runs = runs
@@ -55,23 +61,23 @@ class Lane:
         self._waiting: list[m.Message] = []
         """What people said for the next step."""
         self._step = False
-        self._draft: Draft | None = None
+        self._open_message: MessageStream | None = None
         self._assistant: m.AssistantMessage | None = None
         self._results: list[m.ToolResultMessage] = []
-        self._marks: list[Mark] = []
+        self._held_tool_events: list[ToolEvent] = []
         """What calls did while the model still talked: told when it has ended."""
         self._given_up: RetryEnded | None = None
 
     # What is held back.
 
     def due(self) -> int | None:
-        waits = (self._draft.due() if self._draft else None, self.executions.due())
+        waits = (self._open_message.due() if self._open_message else None, self.executions.due())
         return min((wait for wait in waits if wait is not None), default=None)
 
     def flush(self) -> None:
         """What may go by now, goes."""
-        if self._draft and self._draft.due() == 0:
-            self._draft.flush()
+        if self._open_message and self._open_message.due() == 0:
+            self._open_message.flush()
         self.executions.flush()
 
     # Runs.
@@ -80,18 +86,18 @@ class Lane:
         if not self._running:
             self._running, self._messages, self._results = True, [], []
             if self._runs:
-                self.pen.say(shapes.AgentStart())
+                self.line_writer.write(shapes.AgentStart())
 
     def end(self, event: TurnEnded) -> None:
         stop: Stop = "cancelled" if event.reason == "cancelled" else "error"
         why = event.failure.message if event.failure else ""
-        if self._draft or self._lacks_an_end(event):
+        if self._open_message or self._lacks_an_end(event):
             self.reply_ended(ReplyEnded(stop, error=why))
         self.step_ended()
-        self._say_waiting()
+        self._write_waiting()
         self._end_run(last=True)
         if self._given_up:
-            self._say_given_up()
+            self._write_given_up()
 
     def _lacks_an_end(self, event: TurnEnded) -> bool:
         """An error is told by a message, and so is a stop where the model would have spoken next."""
@@ -113,7 +119,7 @@ class Lane:
 
     def _end_run(self, *, last: bool) -> None:
         if self._running and self._runs:
-            self.pen.say(shapes.AgentEnd(self._messages, UNSET if last else False))
+            self.line_writer.write(shapes.AgentEnd(self._messages, UNSET if last else False))
         self._running = False
 
     # Steps.
@@ -122,29 +128,29 @@ class Lane:
         self.begin()
         if not self._step:
             self._step, self._assistant, self._results = True, None, []
-            self.pen.say(shapes.TurnStart())
-            self._say_waiting()
+            self.line_writer.write(shapes.TurnStart())
+            self._write_waiting()
 
     def step_ended(self) -> None:
         if self._step:
-            message = self._assistant or self._speaker().message([], self._now())
-            self.pen.say(shapes.TurnEnd(message, self._results))
+            message = self._assistant or self._author().message([], self._now())
+            self.line_writer.write(shapes.TurnEnd(message, self._results))
             self._step = False
 
     def user_message(self, event: UserMessage) -> None:
-        content, at = said(event.text, event.attachments), self._now()
+        content, at = prompt_content(event.text, event.attachments), self._now()
         message: m.Message = m.UserMessage(content, at, "user")
         if event.origin == "engine":
-            pi = self._speaker().version == "pi"
+            pi = self._author().version == "pi"
             message = m.CustomMessage("reminder", content, True, at) if pi else m.DeveloperMessage(content, at, "agent")
         self._waiting.append(message)
         if self._step:
-            self._say_waiting()
+            self._write_waiting()
 
-    def _say_waiting(self) -> None:
+    def _write_waiting(self) -> None:
         for message in self._waiting:
-            self.pen.say(shapes.MessageStart(message))
-            self.pen.say(shapes.MessageEnd(message))
+            self.line_writer.write(shapes.MessageStart(message))
+            self.line_writer.write(shapes.MessageEnd(message))
         self._messages += self._waiting
         self._waiting = []
 
@@ -168,25 +174,25 @@ class Lane:
 
     def reply_ended(self, event: ReplyEnded) -> None:
         if self._given_up and not self._running and _was_cancelled(self._given_up, event):
-            return self._say_given_up()
+            return self._write_given_up()
         self._assistant = self._reply().finish(event)
-        self._draft = None
+        self._open_message = None
         self._messages.append(self._assistant)
-        marks, self._marks = self._marks, []
-        for mark in marks:
-            self.mark(mark)
+        held, self._held_tool_events = self._held_tool_events, []
+        for tool_event in held:
+            self.tool_event(tool_event)
 
-    def _reply(self) -> Draft:
-        if self._draft is None:
+    def _reply(self) -> MessageStream:
+        if self._open_message is None:
             self.step_started()
-            self._draft = Draft(self.pen, self._speaker(), self._now, slim=self._slim)
-        return self._draft
+            self._open_message = MessageStream(self.line_writer, self._author(), self._now, slim=self._slim)
+        return self._open_message
 
     # Calls.
 
-    def mark(self, event: Mark) -> None:
-        if self._draft:
-            self._marks.append(event)
+    def tool_event(self, event: ToolEvent) -> None:
+        if self._open_message:
+            self._held_tool_events.append(event)
             return
         match event:
             case ToolStarted(call, name):
@@ -205,19 +211,19 @@ class Lane:
             self.reply_ended(ReplyEnded("error", error=event.error))
         self.step_ended()
         self._end_run(last=False)
-        self.pen.say(shapes.AutoRetryStart(event.attempt, event.most, event.delay_ms, event.error))
+        self.line_writer.write(shapes.AutoRetryStart(event.attempt, event.most, event.delay_ms, event.error))
 
     def retry_ended(self, event: RetryEnded) -> None:
         """That it was all in vain is told after the last attempt's own end."""
         if event.ok:
             self.step_started()
-            self.pen.say(shapes.AutoRetryEnd(True, event.attempt))
+            self.line_writer.write(shapes.AutoRetryEnd(True, event.attempt))
         else:
             self._given_up = event
 
-    def _say_given_up(self) -> None:
+    def _write_given_up(self) -> None:
         if event := self._given_up:
-            self.pen.say(shapes.AutoRetryEnd(False, event.attempt, event.error or UNSET))
+            self.line_writer.write(shapes.AutoRetryEnd(False, event.attempt, event.error or UNSET))
         self._given_up = None
 
 

@@ -17,12 +17,12 @@ from polylect.dialects.omp.engine.decode import (
     tool_update,
     uri_reply,
 )
-from polylect.dialects.omp.engine.encode import Writer, compaction_result
-from polylect.dialects.omp.engine.objects import Speaker
-from polylect.dialects.omp.engine.replies import DATA, WITHOUT, Asked, BadQuestion
+from polylect.dialects.omp.engine.encode import EventWriter, compaction_result
+from polylect.dialects.omp.engine.objects import MessageAuthor
+from polylect.dialects.omp.engine.replies import ALWAYS_WITH_DATA, DATA, BadRequest, ReplyContext
 from polylect.dialects.omp.frames import commands as r
 from polylect.dialects.omp.frames.events import Response
-from polylect.dialects.omp.frames.read import Bad, Heard, Unknown, read
+from polylect.dialects.omp.frames.read import Bad, Received, Unknown, read
 from polylect.dialects.omp.frames.table import VERSIONS
 from polylect.vocab.commands import Answer, Command, HostReply, MalformedCommand, Prompt, Query, UnknownCommand
 from polylect.vocab.content import Failure
@@ -70,7 +70,7 @@ class EngineSide:
         self._version = version
         self._lines = jsonl.Splitter(max_line)
         self._own_lines = jsonl.Splitter(max_line)
-        self._writer = Writer(env, Speaker(api, provider, model, version), slim=slim)
+        self._writer = EventWriter(env, MessageAuthor(api, provider, model, version), slim=slim)
         self._requests: dict[str, _Request] = {}
         """By ref: two may have the same id, or none."""
         self._turns: dict[str, Any] = {}
@@ -85,7 +85,7 @@ class EngineSide:
     @property
     def lost(self) -> Counter[str]:
         """What this wire had no word for, by the name of the event."""
-        return self._writer.pen.lost
+        return self._writer.line_writer.lost
 
     # The hinge.
 
@@ -93,10 +93,10 @@ class EngineSide:
         return []
 
     def receive(self, data: bytes) -> list[Command]:
-        return [command for line in self._lines.feed(data) for command in self._hear(line)]
+        return [command for line in self._lines.feed(data) for command in self._receive_line(line)]
 
     def receive_eof(self) -> list[Command]:
-        return [command for line in self._lines.end() for command in self._hear(line)]
+        return [command for line in self._lines.end() for command in self._receive_line(line)]
 
     def send(self, event: Event) -> list[Command]:
         if type(event) is TextDelta and not event.agent:  # nearly all that is ever said
@@ -107,22 +107,22 @@ class EngineSide:
                 return self._reply(event)
             case TurnEnded():
                 self._turn_ended(event)
-            case Ask() if not self._writer.screen.ask(event):
+            case Ask() if not self._writer.ui.ask(event):
                 self.lost["Ask"] += 1
                 why = f"an omp host cannot show a {event.kind}"
                 return [Answer(event.ask, "cancelled", reason=why, session=event.session)]
-            case HostCall() if not self._writer.screen.host_call(event):
+            case HostCall() if not self._writer.ui.host_call(event):
                 self.lost["HostCall"] += 1
                 why = f"an omp host cannot be asked for {event.method}"
                 return [HostReply(event.call, error=why, session=event.session)]
             case Ask() | HostCall():
                 pass
             case _:
-                self._say(event)
+                self._write_event(event)
         return []
 
     def data_to_send(self) -> bytes:
-        return self._writer.take()
+        return self._writer.data_to_send()
 
     def due(self) -> int | None:
         """In how many milliseconds `data_to_send` has to be asked again, if something is held back."""
@@ -136,7 +136,7 @@ class EngineSide:
 
     # What the host says.
 
-    def _hear(self, line: bytes | jsonl.TooLong) -> list[Command]:
+    def _receive_line(self, line: bytes | jsonl.TooLong) -> list[Command]:
         raw = line.start if isinstance(line, jsonl.TooLong) else line
         match read(line):
             case Unknown(kind, id):
@@ -146,8 +146,8 @@ class EngineSide:
             case Bad(why, kind, id):
                 self._malformed(why, kind, id)
                 return [MalformedCommand(raw, why)]
-            case heard:
-                return self._command(heard)
+            case received:
+                return self._command(received)
 
     def _malformed(self, why: str, kind: str, id: Any) -> None:
         """13 answers all that makes no sense as `parse` and without an id; the others answer a command they know."""
@@ -156,59 +156,59 @@ class EngineSide:
         else:
             self._refuse("parse", UNSET, f"Failed to parse command: {why}")
 
-    def _command(self, heard: Heard) -> list[Command]:
-        match heard.frame:
+    def _command(self, received: Received) -> list[Command]:
+        match received.frame:
             case r.ExtensionUIResponse(id):
-                ask = self._writer.screen.asks.pop(id, None)  # late, unknown and second answers are ignored
-                return [dialogs.answer(heard.frame, ask)] if ask else []
+                ask = self._writer.ui.asks.pop(id, None)  # late, unknown and second answers are ignored
+                return [dialogs.answer(received.frame, ask)] if ask else []
             case r.HostToolResult(id):
-                return [tool_reply(heard.frame)] if self._writer.screen.host_calls.pop(id, "") else []
+                return [tool_reply(received.frame)] if self._writer.ui.host_calls.pop(id, "") else []
             case r.HostUriResult(id):
-                return [uri_reply(heard.frame)] if self._writer.screen.host_calls.pop(id, "") else []
+                return [uri_reply(received.frame)] if self._writer.ui.host_calls.pop(id, "") else []
             case r.HostToolUpdate(id):
-                return [tool_update(heard.frame)] if id in self._writer.screen.host_calls else []
+                return [tool_update(received.frame)] if id in self._writer.ui.host_calls else []
             case r.NegotiateProtocol() | r.SetEventFilter() | r.SetSubagentSubscription():
-                self._answer_alone(heard)
+                self._answer_locally(received)
                 return []
             case frame:
                 ref = self._env.new_id()
-                return [self._asked(heard, frame, ref)]
+                return [self._to_command(received, frame, ref)]
 
-    def _answer_alone(self, heard: Heard) -> None:
+    def _answer_locally(self, received: Received) -> None:
         """What concerns this end only."""
-        match heard.frame:
+        match received.frame:
             case r.NegotiateProtocol(version) if version != 1:
-                self._refuse(heard.kind, heard.id, "this engine speaks protocol version 1 only")
+                self._refuse(received.kind, received.id, "this engine speaks protocol version 1 only")
             case r.NegotiateProtocol():
-                self._succeed(heard.kind, heard.id, {"protocolVersion": 1})
+                self._succeed(received.kind, received.id, {"protocolVersion": 1})
             case r.SetEventFilter(events):
-                self._writer.pen.only = None if events is None else frozenset(events)
-                self._succeed(heard.kind, heard.id, {"events": events})
+                self._writer.line_writer.subscribed = None if events is None else frozenset(events)
+                self._succeed(received.kind, received.id, {"events": events})
             case r.SetSubagentSubscription(level) if level not in LEVELS:
-                self._refuse(heard.kind, heard.id, f"level is one of {', '.join(LEVELS)}")
+                self._refuse(received.kind, received.id, f"level is one of {', '.join(LEVELS)}")
             case r.SetSubagentSubscription(level):
                 self._writer.agents.level = level
-                self._succeed(heard.kind, heard.id, {"level": level})
+                self._succeed(received.kind, received.id, {"level": level})
 
-    def _asked(self, heard: Heard, frame: Any, ref: str) -> Command:
+    def _to_command(self, received: Received, frame: Any, ref: str) -> Command:
         turn, after = "", frozenset[str]()
         command: Command | None = None
         match frame:
-            case r.Prompt(streaming_behavior=str(how)) if self._turns.keys() - self._stopped:
-                command = follow_up(frame, ref) if how == "followUp" else steer(frame, ref)
+            case r.Prompt(streaming_behavior=str(behavior)) if self._turns.keys() - self._stopped:
+                command = follow_up(frame, ref) if behavior == "followUp" else steer(frame, ref)
             case r.Prompt():
-                after, turn = frozenset(self._stopped), self._new_turn(heard.id)
+                after, turn = frozenset(self._stopped), self._new_turn(received.id)
                 command = Prompt(turn, frame.message, images(frame), "refuse", ref=ref)
             case r.AbortAndPrompt():
-                after, turn = self._stop(), self._new_turn(heard.id)
+                after, turn = self._stop(), self._new_turn(received.id)
                 command = Prompt(turn, frame.message, images(frame), "interrupt", ref=ref)
             case r.Abort():
                 after = self._stop()
             case r.Compact():
                 self._stop()
-        self._requests[ref] = _Request(heard.kind, heard.id, frame, turn, after)
+        self._requests[ref] = _Request(received.kind, received.id, frame, turn, after)
         if turn:
-            self._turns[turn] = heard.id
+            self._turns[turn] = received.id
         return command or COMMANDS[type(frame)](frame, ref)
 
     def _stop(self) -> frozenset[str]:
@@ -233,7 +233,7 @@ class EngineSide:
         match request.frame:
             case r.Compact():
                 self._compacting = request
-                self._writer.asked_to_compact = True
+                self._writer.compact_requested = True
             case r.SetModel() if event.data is None:
                 ref = self._env.new_id()
                 self._requests[ref] = request
@@ -243,17 +243,17 @@ class EngineSide:
         return []
 
     def _succeed_with(self, request: _Request, data: Any) -> None:
-        told = UNSET
-        if (make := DATA.get(type(request.frame))) and (data is not None or type(request.frame) in WITHOUT):
+        response_data = UNSET
+        if (make := DATA.get(type(request.frame))) and (data is not None or type(request.frame) in ALWAYS_WITH_DATA):
             try:
-                told = make(Asked(request.frame, self._writer.speaker), data)
-            except BadQuestion as error:
+                response_data = make(ReplyContext(request.frame, self._writer.author), data)
+            except BadRequest as error:
                 return self._refuse(request.kind, request.id, str(error), error.code)
-        response = Response(id=request.id, command=request.kind, success=True, data=told)
+        response = Response(id=request.id, command=request.kind, success=True, data=response_data)
         if request.after & self._turns.keys():
             self._held.append((request, response))
         else:
-            self._writer.pen.say(response)
+            self._writer.line_writer.write(response)
 
     def _failed(self, request: _Request, failure: Failure) -> None:
         """omp has acknowledged a prompt before it finds out; pi waits until it knows."""
@@ -262,14 +262,14 @@ class EngineSide:
         busy = failure.code == "busy" and isinstance(request.frame, r.Prompt)
         self._refuse(request.kind, request.id, _BUSY if busy else failure.message)
         if request.turn:
-            self._let_go(request.turn)
+            self._forget_turn(request.turn)
 
     def _turn_ended(self, event: TurnEnded) -> None:
         accepted = event.turn in self._turns
         self._writer.end_turn(event, self._turns.get(event.turn, event.turn), accepted=accepted)
-        self._let_go(event.turn)
+        self._forget_turn(event.turn)
 
-    def _let_go(self, turn: str) -> None:
+    def _forget_turn(self, turn: str) -> None:
         """It has ended, or never was: what waited for that is answered."""
         self._turns.pop(turn, None)
         self._stopped.discard(turn)
@@ -278,9 +278,9 @@ class EngineSide:
             if request.after & self._turns.keys():
                 self._held.append((request, response))
             else:
-                self._writer.pen.say(response)
+                self._writer.line_writer.write(response)
 
-    def _say(self, event: Event) -> None:
+    def _write_event(self, event: Event) -> None:
         self._writer.write(event)
         match event:
             case TurnStarted(turn=turn):
@@ -294,7 +294,7 @@ class EngineSide:
     def _end_compaction(self, event: CompactionEnded | None) -> None:
         """Something else goes on now: if there was no end of it, there never was a beginning."""
         request, self._compacting = self._compacting, None
-        self._writer.asked_to_compact = False
+        self._writer.compact_requested = False
         if request is None:
             return
         if event and event.ok:
@@ -305,7 +305,7 @@ class EngineSide:
     # Responses.
 
     def _succeed(self, kind: str, id: Any, data: Any) -> None:
-        self._writer.pen.say(Response(id=id, command=kind, success=True, data=data))
+        self._writer.line_writer.write(Response(id=id, command=kind, success=True, data=data))
 
     def _refuse(self, kind: str, id: Any, error: str, code: str = "") -> None:
-        self._writer.pen.say(Response(id=id, command=kind, success=False, error=error, code=code or UNSET))
+        self._writer.line_writer.write(Response(id=id, command=kind, success=False, error=error, code=code or UNSET))

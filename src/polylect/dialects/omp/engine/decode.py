@@ -38,7 +38,7 @@ def follow_up(frame: r.FollowUp | r.Prompt, ref: str) -> Steer:
     return Steer(frame.message, images(frame), "last", "keep", ref=ref)
 
 
-def _told(value: str | UnsetType) -> str:
+def _or_empty(value: str | UnsetType) -> str:
     return value if isinstance(value, str) else ""
 
 
@@ -73,12 +73,12 @@ COMMANDS: dict[type[r.Request], Callable[[Any, str], Command]] = {
     r.SetAutoCompaction: _set("auto_compaction", "enabled"),
     r.SetAutoRetry: _set("auto_retry", "enabled"),
     r.AbortRetry: lambda frame, ref: Cancel("retry", ref=ref),
-    r.Compact: lambda frame, ref: Compact(_told(frame.custom_instructions), "interrupt", ref=ref),
+    r.Compact: lambda frame, ref: Compact(_or_empty(frame.custom_instructions), "interrupt", ref=ref),
     r.Bash: lambda frame, ref: RunShell(frame.command, ref=ref),
     r.AbortBash: lambda frame, ref: Cancel("shell", ref=ref),
-    r.NewSession: lambda frame, ref: OpenSession("new", parent=_told(frame.parent_session), ref=ref),
+    r.NewSession: lambda frame, ref: OpenSession("new", parent=_or_empty(frame.parent_session), ref=ref),
     r.GetSessionStats: _query("stats"),
-    r.ExportHtml: lambda frame, ref: Query("export", {"path": _told(frame.output_path)}, ref=ref),
+    r.ExportHtml: lambda frame, ref: Query("export", {"path": _or_empty(frame.output_path)}, ref=ref),
     r.SwitchSession: lambda frame, ref: OpenSession("resume", frame.session_path, ref=ref),
     r.OpenSession: lambda frame, ref: OpenSession("resume", frame.session_dir, ref=ref),
     r.Branch: lambda frame, ref: OpenSession("fork", at=frame.entry_id, ref=ref),
@@ -116,8 +116,8 @@ def tool_update(frame: r.HostToolUpdate) -> HostReply:
 
 def uri_reply(frame: r.HostUriResult) -> HostReply:
     if frame.is_error is True or isinstance(frame.error, str):
-        return HostReply(frame.id, error=_told(frame.error) or "the host could not read it")
-    return HostReply(frame.id, {"content": _told(frame.content), "contentType": _told(frame.content_type)})
+        return HostReply(frame.id, error=_or_empty(frame.error) or "the host could not read it")
+    return HostReply(frame.id, {"content": _or_empty(frame.content), "contentType": _or_empty(frame.content_type)})
 
 
 def _outcome(outcome: m.ToolOutcome) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def _outcome(outcome: m.ToolOutcome) -> dict[str, Any]:
     return {"content": [_block(block) for block in outcome.content], **details}
 
 
-def _block(block: m.Shown) -> dict[str, Any]:
+def _block(block: m.ContentBlock) -> dict[str, Any]:
     if isinstance(block, m.Image):
         return {"type": "image", "data": block.data, "mimeType": block.mime_type}
     return {"type": "text", "text": block.text}

@@ -6,14 +6,14 @@ from typing import Any
 from msgspec import UNSET
 
 from polylect.dialects.base import Env
-from polylect.dialects.omp.engine.agent_stream import Lane
-from polylect.dialects.omp.engine.line_writer import LIMITS, Pen
-from polylect.dialects.omp.engine.objects import Speaker, spent
+from polylect.dialects.omp.engine.agent_stream import AgentStream
+from polylect.dialects.omp.engine.host_ui import HostUI
+from polylect.dialects.omp.engine.line_writer import LIMITS, LineWriter
+from polylect.dialects.omp.engine.objects import MessageAuthor, usage_object
 from polylect.dialects.omp.engine.replies import command
 from polylect.dialects.omp.engine.subagents import Agents
 from polylect.dialects.omp.frames import events as shapes
 from polylect.dialects.omp.frames import messages as m
-from polylect.dialects.omp.frames.ui import Screen
 from polylect.vocab.answers import CommandCard
 from polylect.vocab.content import Failure
 from polylect.vocab.events import (
@@ -59,35 +59,35 @@ _EXTRAS = (
 )  # fmt: skip
 
 
-class Writer:
-    def __init__(self, env: Env, speaker: Speaker, *, slim: bool) -> None:
-        self.pen = Pen(LIMITS[speaker.version])
-        self.speaker = speaker
-        self.screen = Screen(self.pen, env, speaker.version)
-        self.asked_to_compact = False
+class EventWriter:
+    def __init__(self, env: Env, author: MessageAuthor, *, slim: bool) -> None:
+        self.line_writer = LineWriter(LIMITS[author.version])
+        self.author = author
+        self.ui = HostUI(self.line_writer, env, author.version)
+        self.compact_requested = False
         """Whether a command asks for it: then its response tells all, and there are no events."""
         self._ready = False
         self._turns: dict[str, str] = {}
         """Turns that have begun, and why."""
-        self.main = Lane(self.pen, self._who, env.now, slim=slim)
-        self.agents = Agents(self.pen, self._who, env.now, _write_in)
+        self.main = AgentStream(self.line_writer, self._current_author, env.now, slim=slim)
+        self.agents = Agents(self.line_writer, self._current_author, env.now, _write_agent_event)
         self._compaction = CompactionStarted()
         self._reminders = 0
         """How often the model was sent back to its list since the last prompt."""
 
-    def _who(self) -> Speaker:
-        return self.speaker
+    def _current_author(self) -> MessageAuthor:
+        return self.author
 
     @property
     def version(self) -> str:
-        return self.speaker.version
+        return self.author.version
 
     # Out.
 
-    def take(self) -> bytes:
+    def data_to_send(self) -> bytes:
         self.main.flush()
         self.agents.flush()
-        return self.pen.take()
+        return self.line_writer.data_to_send()
 
     def due(self) -> int | None:
         waits = (self.main.due(), self.agents.due())
@@ -95,14 +95,14 @@ class Writer:
 
     def write(self, event: Event) -> None:
         kind = type(event)
-        if event.agent and kind not in _OF_THE_HOST:
-            self.agents.hear(event, self.main)
-        elif word := _WORDS.get(kind):
-            word(self, event)
-        elif kind in _IN_A_LANE:
-            _write_in(self.main, event)
+        if event.agent and kind not in _HOST_EVENTS:
+            self.agents.write(event, self.main)
+        elif handler := _HANDLERS.get(kind):
+            handler(self, event)
+        elif kind in _AGENT_EVENTS:
+            _write_agent_event(self.main, event)
         else:
-            self.pen.lost[kind.__name__] += 1
+            self.line_writer.lost[kind.__name__] += 1
 
     def note_ready(self) -> None:
         """It was said by other means."""
@@ -110,16 +110,16 @@ class Writer:
 
     # The connection and its settings.
 
-    def _say_ready(self, event: Ready) -> None:
+    def _write_ready(self, event: Ready) -> None:
         if event.model:
             self._model(event.model)
         if not self._ready:
             self._ready = True
-            self.pen.say(shapes.Ready())
+            self.line_writer.write(shapes.Ready())
 
     def _model(self, name: str) -> None:
-        who = self.speaker
-        self.speaker = Speaker(who.api, who.provider, name, who.version)
+        who = self.author
+        self.author = MessageAuthor(who.api, who.provider, name, who.version)
 
     def _setting_changed(self, event: SettingChanged) -> None:
         """Later hosts hear of it; the others ask."""
@@ -129,7 +129,7 @@ class Writer:
                 self._model(name)
                 frame = shapes.ModelChanged(name)
             case "provider", str(name):
-                self.speaker = Speaker(self.speaker.api, name, self.speaker.model, self.version)
+                self.author = MessageAuthor(self.author.api, name, self.author.model, self.version)
                 frame = shapes.ConfigUpdate({"provider": name})
             case "thinking", str(level):
                 frame = shapes.ThinkingLevelChanged(level)
@@ -138,23 +138,23 @@ class Writer:
             case "name", str(name):
                 frame = shapes.SessionInfoUpdate(session_name=name)
             case "commands", list() | tuple() as cards:
-                told = [command(card) if isinstance(card, CommandCard) else card for card in cards]
-                frame = shapes.AvailableCommandsUpdate(told)
+                commands = [command(card) if isinstance(card, CommandCard) else card for card in cards]
+                frame = shapes.AvailableCommandsUpdate(commands)
             case key, value:
                 frame = shapes.ConfigUpdate({key: value})
         if self.version == "18":
-            self.pen.say(frame)
+            self.line_writer.write(frame)
         else:
-            self.pen.lost["SettingChanged"] += 1
+            self.line_writer.lost["SettingChanged"] += 1
 
     def _queue_changed(self, event: QueueChanged) -> None:
         if self.version == "pi":
-            self.pen.say(shapes.QueueUpdate(list(event.soon), list(event.last)))
+            self.line_writer.write(shapes.QueueUpdate(list(event.soon), list(event.last)))
         else:
-            self.pen.lost["QueueChanged"] += 1
+            self.line_writer.lost["QueueChanged"] += 1
 
     def _settled(self, event: Settled) -> None:
-        self.pen.say(shapes.AgentSettled() if self.version == "pi" else shapes.SessionSettled())
+        self.line_writer.write(shapes.AgentSettled() if self.version == "pi" else shapes.SessionSettled())
 
     # A turn.
 
@@ -171,7 +171,7 @@ class Writer:
             cause = "prompt"
         if cause:
             self.main.end(event)
-        self.pen.say(
+        self.line_writer.write(
             shapes.PromptResult(
                 id=UNSET if cause == "engine" else id,
                 agent_invoked=event.steps > 0,
@@ -179,7 +179,7 @@ class Writer:
                 error=_error(event.failure) if event.failure else UNSET,
                 session_settled=False,
                 reason=event.reason,
-                usage=spent(event.usage),
+                usage=usage_object(event.usage),
                 steps=event.steps,
             )
         )
@@ -188,19 +188,19 @@ class Writer:
         if event.turn in self._turns:
             self.main.user_message(event)
         else:
-            self.pen.lost["UserMessage"] += 1
+            self.line_writer.lost["UserMessage"] += 1
 
     # What happens around a turn.
 
     def _alive(self, event: Alive) -> None:
-        self.pen.say(shapes.Alive(event.call or UNSET, event.name or UNSET))
+        self.line_writer.write(shapes.Alive(event.call or UNSET, event.name or UNSET))
 
     def _compaction_started(self, event: CompactionStarted) -> None:
         self._compaction = event
         if self.version == "pi":
-            self.pen.say(shapes.CompactionStart(event.reason))
-        elif not self.asked_to_compact:
-            self.pen.say(shapes.AutoCompactionStart(event.reason, "context-full"))
+            self.line_writer.write(shapes.CompactionStart(event.reason))
+        elif not self.compact_requested:
+            self.line_writer.write(shapes.AutoCompactionStart(event.reason, "context-full"))
 
     def _compaction_ended(self, event: CompactionEnded) -> None:
         reason = self._compaction.reason
@@ -208,13 +208,13 @@ class Writer:
         again, error = event.ok and reason == "overflow", UNSET if event.ok else event.error
         aborted = not event.ok and event.error == _STOPPED
         if self.version == "pi":
-            self.pen.say(
+            self.line_writer.write(
                 shapes.CompactionEnd(
                     reason=reason, result=result, aborted=aborted, will_retry=again, error_message=error
                 )
             )
-        elif not self.asked_to_compact:
-            self.pen.say(
+        elif not self.compact_requested:
+            self.line_writer.write(
                 shapes.AutoCompactionEnd(
                     result=result, aborted=aborted, will_retry=again, error_message=error, action="context-full"
                 )
@@ -225,17 +225,19 @@ class Writer:
             shapes.Todo(item.id or str(number), item.text, item.status) for number, item in enumerate(event.items, 1)
         ]
         self._reminders += not event.turn  # between turns it is the engine that speaks of it
-        self.pen.say(shapes.TodoReminder(todos, max(1, self._reminders), 3) if todos else shapes.TodoAutoClear())
+        self.line_writer.write(
+            shapes.TodoReminder(todos, max(1, self._reminders), 3) if todos else shapes.TodoAutoClear()
+        )
 
     def _failed(self, event: Failed) -> None:
         failure = event.failure
-        self.pen.say(shapes.ExtensionError(failure.owner, failure.code, failure.message))
+        self.line_writer.write(shapes.ExtensionError(failure.owner, failure.code, failure.message))
 
     def _extra(self, event: Extra) -> None:
         if event.kind in _EXTRAS:
-            self.pen.tell(event.kind, event.data)
+            self.line_writer.write_fields(event.kind, event.data)
         else:
-            self.pen.lost[f"Extra {event.kind}"] += 1
+            self.line_writer.lost[f"Extra {event.kind}"] += 1
 
 
 def compaction_result(event: CompactionEnded) -> m.CompactionResult:
@@ -243,53 +245,57 @@ def compaction_result(event: CompactionEnded) -> m.CompactionResult:
 
 
 def _error(failure: Failure) -> dict[str, Any]:
-    told = {"message": failure.message, "code": failure.code, "owner": failure.owner}
-    return {**told, "retryable": failure.retryable}
+    return {
+        "message": failure.message,
+        "code": failure.code,
+        "owner": failure.owner,
+        "retryable": failure.retryable,
+    }
 
 
-def _write_in(lane: Lane, event: Event) -> None:
-    if word := _IN_A_LANE.get(type(event)):
-        word(lane, event)
+def _write_agent_event(stream: AgentStream, event: Event) -> None:
+    if handler := _AGENT_EVENTS.get(type(event)):
+        handler(stream, event)
     else:
-        lane.pen.lost[type(event).__name__] += 1
+        stream.line_writer.lost[type(event).__name__] += 1
 
 
-_IN_A_LANE: dict[type[Event], Callable[[Lane, Any], None]] = {
-    UserMessage: Lane.user_message,
-    StepStarted: lambda lane, event: lane.step_started(),
-    TextDelta: Lane.text,
-    ThinkingDelta: Lane.thinking,
-    ArgsDelta: Lane.arguments,
-    BlockEnded: Lane.block_ended,
-    ReplyEnded: Lane.reply_ended,
-    StepEnded: lambda lane, event: lane.step_ended(),
-    ToolCalled: Lane.tool_called,
-    ToolStarted: Lane.mark,
-    ToolOutput: Lane.mark,
-    ToolFinished: Lane.mark,
-    RetryStarted: Lane.retry_started,
-    RetryEnded: Lane.retry_ended,
+_AGENT_EVENTS: dict[type[Event], Callable[[AgentStream, Any], None]] = {
+    UserMessage: AgentStream.user_message,
+    StepStarted: lambda stream, event: stream.step_started(),
+    TextDelta: AgentStream.text,
+    ThinkingDelta: AgentStream.thinking,
+    ArgsDelta: AgentStream.arguments,
+    BlockEnded: AgentStream.block_ended,
+    ReplyEnded: AgentStream.reply_ended,
+    StepEnded: lambda stream, event: stream.step_ended(),
+    ToolCalled: AgentStream.tool_called,
+    ToolStarted: AgentStream.tool_event,
+    ToolOutput: AgentStream.tool_event,
+    ToolFinished: AgentStream.tool_event,
+    RetryStarted: AgentStream.retry_started,
+    RetryEnded: AgentStream.retry_ended,
 }
 """What an agent does, the main one or another."""
 
-_OF_THE_HOST = {AskClosed, HostCallEnded, Display, Notice, Failed, Extra}
+_HOST_EVENTS = {AskClosed, HostCallEnded, Display, Notice, Failed, Extra}
 """What is the host's business whichever agent says it. All else of a sub-agent travels inside another frame."""
 
-_WORDS: dict[type[Event], Callable[[Writer, Any], None]] = {
-    Ready: Writer._say_ready,
-    SettingChanged: Writer._setting_changed,
-    QueueChanged: Writer._queue_changed,
-    Settled: Writer._settled,
-    TurnStarted: Writer._turn_started,
-    UserMessage: Writer._user_message,
-    AskClosed: lambda writer, event: writer.screen.ask_closed(event),
-    HostCallEnded: lambda writer, event: writer.screen.host_call_ended(event),
-    Display: lambda writer, event: writer.screen.display(event),
-    Notice: lambda writer, event: writer.screen.notice(event),
-    Alive: Writer._alive,
-    CompactionStarted: Writer._compaction_started,
-    CompactionEnded: Writer._compaction_ended,
-    PlanChanged: Writer._plan_changed,
-    Failed: Writer._failed,
-    Extra: Writer._extra,
+_HANDLERS: dict[type[Event], Callable[[EventWriter, Any], None]] = {
+    Ready: EventWriter._write_ready,
+    SettingChanged: EventWriter._setting_changed,
+    QueueChanged: EventWriter._queue_changed,
+    Settled: EventWriter._settled,
+    TurnStarted: EventWriter._turn_started,
+    UserMessage: EventWriter._user_message,
+    AskClosed: lambda writer, event: writer.ui.ask_closed(event),
+    HostCallEnded: lambda writer, event: writer.ui.host_call_ended(event),
+    Display: lambda writer, event: writer.ui.display(event),
+    Notice: lambda writer, event: writer.ui.notice(event),
+    Alive: EventWriter._alive,
+    CompactionStarted: EventWriter._compaction_started,
+    CompactionEnded: EventWriter._compaction_ended,
+    PlanChanged: EventWriter._plan_changed,
+    Failed: EventWriter._failed,
+    Extra: EventWriter._extra,
 }

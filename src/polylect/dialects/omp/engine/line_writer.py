@@ -18,7 +18,7 @@ the output would grow with the square of its length; with it, long messages are 
 _ALWAYS = (Ready, Response, ExtensionUIRequest)
 
 
-class Pace:
+class Throttle:
     """When the next update may go. The first may go at once."""
 
     def __init__(self, now: Callable[[], int]) -> None:
@@ -29,46 +29,42 @@ class Pace:
         """In so many milliseconds."""
         return max(0, self._next - self._now())
 
-    def spent(self, size: int) -> None:
+    def record(self, size: int) -> None:
         self._next = self._now() + max(_WINDOW, size // _RATE)
 
     def restart(self) -> None:
         self._next = 0
 
 
-class Pen:
+class LineWriter:
     def __init__(self, limit: int) -> None:
         self.lost: Counter[str] = Counter()
         """What this wire has no word for, by the name of the event."""
-        self.only: frozenset[str] | None = None
+        self.subscribed: frozenset[str] | None = None
         """Events that the host wants to hear, if it does not want all."""
         self.limit = limit
         self._out: list[bytes] = []
 
-    def take(self) -> bytes:
+    def data_to_send(self) -> bytes:
         """The bytes written since the last time."""
         data = b"".join(self._out)
         self._out.clear()
         return data
 
-    def say(self, frame: Frame) -> None:
-        if isinstance(frame, _ALWAYS) or self._wanted(str(frame.__struct_config__.tag)):
+    def write(self, frame: Frame) -> None:
+        if isinstance(frame, _ALWAYS) or self._is_subscribed(str(frame.__struct_config__.tag)):
             self._out.append(line_limit.line(frame, self.limit))
 
-    def tell(self, kind: str, fields: dict[str, Any]) -> None:
+    def write_fields(self, kind: str, fields: dict[str, Any]) -> None:
         """A frame of this type that has no shape, or not always the same."""
-        self.write(
-            kind,
-            line_limit.line(
-                {"type": kind, **{key: value for key, value in fields.items() if key != "type"}}, self.limit
-            ),
-        )
+        frame = {"type": kind} | {key: value for key, value in fields.items() if key != "type"}
+        self.write_line(kind, line_limit.line(frame, self.limit))
 
-    def write(self, kind: str, line: bytes) -> int:
+    def write_line(self, kind: str, line: bytes) -> int:
         """A line of this type that was made elsewhere; its size."""
-        if self._wanted(kind):
+        if self._is_subscribed(kind):
             self._out.append(line)
         return len(line)
 
-    def _wanted(self, kind: str) -> bool:
-        return self.only is None or kind in self.only
+    def _is_subscribed(self, kind: str) -> bool:
+        return self.subscribed is None or kind in self.subscribed

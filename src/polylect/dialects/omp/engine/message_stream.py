@@ -7,8 +7,8 @@ when its pace allows, at the latest with the block's end. The first delta of a b
 from collections.abc import Callable
 
 from polylect.dialects import line_limit
-from polylect.dialects.omp.engine.line_writer import Pace, Pen
-from polylect.dialects.omp.engine.objects import Speaker, spoken
+from polylect.dialects.omp.engine.line_writer import LineWriter, Throttle
+from polylect.dialects.omp.engine.objects import MessageAuthor, reply_block
 from polylect.dialects.omp.frames import messages as m
 from polylect.dialects.omp.frames.events import MessageEnd, MessageStart
 from polylect.vocab.content import Block, Text, Thinking, ToolCall
@@ -18,20 +18,20 @@ from polylect.wire import jsonl
 _UPDATE = "message_update"
 
 
-class Draft:
-    def __init__(self, pen: Pen, speaker: Speaker, now: Callable[[], int], *, slim: bool) -> None:
-        self._pen = pen
-        self._speaker = speaker
+class MessageStream:
+    def __init__(self, line_writer: LineWriter, author: MessageAuthor, now: Callable[[], int], *, slim: bool) -> None:
+        self._line_writer = line_writer
+        self._author = author
         self._slim = slim
         self._at = now()
-        self._pace = Pace(now)
-        self._blocks: list[m.Spoken] = []
+        self._throttle = Throttle(now)
+        self._blocks: list[m.ReplyBlock] = []
         self._kind = ""
         """What the open block is: text, thinking, toolcall, or nothing."""
         self._call: tuple[str, str] = ("", "")
-        self._said: list[str] = []
-        self._held: list[str] = []
-        pen.say(MessageStart(self._message()))
+        self._sent: list[str] = []
+        self._pending: list[str] = []
+        line_writer.write(MessageStart(self._message()))
 
     # While it grows.
 
@@ -39,37 +39,37 @@ class Draft:
         """The deltas of a block come in a row: what follows on another block has ended it."""
         if (kind, (call, name)) != (self._kind, self._call):
             self._open(kind, call, name)
-        self._held.append(text)
-        if not self._pace.due():
+        self._pending.append(text)
+        if not self._throttle.due():
             self.flush()
 
     def due(self) -> int | None:
         """In how many milliseconds something that is held back has to go."""
-        return self._pace.due() if self._held else None
+        return self._throttle.due() if self._pending else None
 
     def flush(self) -> None:
-        text, self._held = whole("".join(self._held)), []
+        text, self._pending = join_surrogates("".join(self._pending)), []
         size = 0
         # No character takes more than six bytes, and an event may fill half a line.
-        for piece in line_limit.pieces(text, self._pen.limit // 16) if text else ():
-            self._said.append(piece)
+        for piece in line_limit.pieces(text, self._line_writer.limit // 16) if text else ():
+            self._sent.append(piece)
             size += self._update(f"{self._kind}_delta", {"delta": piece})
-        self._pace.spent(size)
+        self._throttle.record(size)
 
     def end_block(self, block: Block) -> None:
-        said = spoken(block)
+        wire_block = reply_block(block)
         match block:
-            case _ if said is None:
-                self._pen.lost["BlockEnded"] += 1
+            case _ if wire_block is None:
+                self._line_writer.lost["BlockEnded"] += 1
             case Text():
-                self._end("text", block.text, said)
+                self._end("text", block.text, wire_block)
             case Thinking(redacted=""):
-                self._end("thinking", block.text, said)
+                self._end("thinking", block.text, wire_block)
             case ToolCall():
-                self._end_call(block.call, block.name, said)
+                self._end_call(block.call, block.name, wire_block)
             case _:
                 self._close()
-                self._blocks.append(said)
+                self._blocks.append(wire_block)
 
     def called(self, call: m.ToolCall) -> bool:
         """A call is told once, by its block or by itself."""
@@ -82,54 +82,54 @@ class Draft:
 
     def finish(self, event: ReplyEnded) -> m.AssistantMessage:
         self._close()
-        message = self._speaker.answering(event.model).message(
+        message = self._author.with_model(event.model).message(
             self._blocks, self._at, stop=event.stop, usage=event.usage, error=event.error, request=event.request
         )
-        self._pen.say(MessageEnd(message))
+        self._line_writer.write(MessageEnd(message))
         return message
 
     # Blocks.
 
     def _open(self, kind: str, call: str = "", name: str = "") -> None:
         self._close()
-        self._kind, self._call, self._said = kind, (call, name), []
-        self._pace.restart()
+        self._kind, self._call, self._sent = kind, (call, name), []
+        self._throttle.restart()
         self._update(f"{kind}_start", {})
 
-    def _end(self, kind: str, text: str, block: m.Spoken) -> None:
+    def _end(self, kind: str, text: str, block: m.ReplyBlock) -> None:
         if kind != self._kind:
             self._open(kind)
-            self._held.append(text)
+            self._pending.append(text)
         self.flush()
         self._finish_block(f"{kind}_end", {"content": text}, block)
 
-    def _end_call(self, call: str, name: str, block: m.Spoken) -> None:
+    def _end_call(self, call: str, name: str, block: m.ReplyBlock) -> None:
         if ("toolcall", (call, name)) != (self._kind, self._call):
             self._open("toolcall", call, name)
         self.flush()
         self._finish_block("toolcall_end", {"toolCall": block}, block)
 
-    def _finish_block(self, kind: str, told: dict[str, object], block: m.Spoken) -> None:
+    def _finish_block(self, kind: str, fields: dict[str, object], block: m.ReplyBlock) -> None:
         index = len(self._blocks)
         self._kind, self._call = "", ("", "")
         self._blocks.append(block)
-        self._update(kind, told, index)
+        self._update(kind, fields, index)
 
     def _close(self) -> None:
         """A block that nobody ended ends here. Of a call that broke off nothing is kept: it will never be made."""
         self.flush()
         block = self._block()
         if isinstance(block, m.Text | m.Thinking):
-            self._finish_block(f"{self._kind}_end", {"content": "".join(self._said)}, block)
+            self._finish_block(f"{self._kind}_end", {"content": "".join(self._sent)}, block)
         self._kind, self._call = "", ("", "")
 
-    def _block(self) -> m.Spoken | None:
+    def _block(self) -> m.ReplyBlock | None:
         """The open block as it stands. Arguments are told when they are complete: until then they are no object."""
         match self._kind:
             case "text":
-                return m.Text("".join(self._said))
+                return m.Text("".join(self._sent))
             case "thinking":
-                return m.Thinking("".join(self._said))
+                return m.Thinking("".join(self._sent))
             case "toolcall":
                 return m.ToolCall(*self._call, {})
             case _:
@@ -137,25 +137,27 @@ class Draft:
 
     def _message(self) -> m.AssistantMessage:
         block = self._block()
-        return self._speaker.message([*self._blocks, block] if block else [*self._blocks], self._at)
+        return self._author.message([*self._blocks, block] if block else [*self._blocks], self._at)
 
-    def _update(self, kind: str, told: dict[str, object], index: int = -1) -> int:
+    def _update(self, kind: str, fields: dict[str, object], index: int = -1) -> int:
         """The message is encoded once and stands there twice; in a line that would be too long, once or shortened."""
         where = len(self._blocks) if index < 0 else index
-        event = line_limit.line({"type": kind, "contentIndex": where, **told}, self._pen.limit // 2)
+        event = line_limit.line({"type": kind, "contentIndex": where, **fields}, self._line_writer.limit // 2)
         head = b'{"type":"message_update","assistantMessageEvent":' + event[:-2]
         if self._slim:
-            return self._pen.write(_UPDATE, head + b"}}\n")
+            return self._line_writer.write_line(_UPDATE, head + b"}}\n")
         message = jsonl.dump(self._message())[:-1]
-        room = self._pen.limit - len(head) - 64
+        room = self._line_writer.limit - len(head) - 64
         if 2 * len(message) <= room:
-            return self._pen.write(_UPDATE, head + b',"partial":' + message + b'},"message":' + message + b"}\n")
+            return self._line_writer.write_line(
+                _UPDATE, head + b',"partial":' + message + b'},"message":' + message + b"}\n"
+            )
         if len(message) > room:
             message = line_limit.line(self._message(), max(room, 1024))[:-1]
-        return self._pen.write(_UPDATE, head + b'},"message":' + message + b"}\n")
+        return self._line_writer.write_line(_UPDATE, head + b'},"message":' + message + b"}\n")
 
 
-def whole(text: str) -> str:
+def join_surrogates(text: str) -> str:
     """Text that UTF-8 can say: halves of a pair that came in two deltas are one character here."""
     try:
         text.encode()

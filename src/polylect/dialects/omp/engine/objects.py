@@ -33,7 +33,7 @@ STOPS: dict[Stop | None, str] = {
 }
 ABORTED = {"13": "Request was aborted", "18": "Interrupted by user", "pi": "Request was aborted"}
 """What a message that was cut short has for its `errorMessage`: hosts compare it."""
-_FAULTS: dict[Stop | None, str] = {"refused": "The model refused to answer", "error": "The reply broke off"}
+_ERROR_TEXTS: dict[Stop | None, str] = {"refused": "The model refused to answer", "error": "The reply broke off"}
 _APIS = {
     "anthropic_messages": "anthropic-messages",
     "openai_chat": "openai-completions",
@@ -41,7 +41,7 @@ _APIS = {
     "chat": "openai-completions",
     "responses": "openai-responses",
 }
-_SPOKEN = {
+_PROVIDER_APIS = {
     "anthropic": "anthropic-messages",
     "bedrock": "anthropic-messages",
     "vertex": "anthropic-messages",
@@ -50,7 +50,7 @@ _SPOKEN = {
 """What a provider speaks if nobody has said; the others have an API of their own."""
 
 
-class Speaker(Struct, frozen=True):
+class MessageAuthor(Struct, frozen=True):
     """Whose words an assistant's message holds."""
 
     api: str = ""
@@ -60,7 +60,7 @@ class Speaker(Struct, frozen=True):
 
     def message(
         self,
-        content: list[m.Spoken],
+        content: list[m.ReplyBlock],
         at: int,
         *,
         stop: Stop | None = None,
@@ -69,25 +69,25 @@ class Speaker(Struct, frozen=True):
         request: str = "",
     ) -> m.AssistantMessage:
         """Without a `stop` it is not finished: the wire has a placeholder for that."""
-        why = ABORTED[self.version] if stop == "cancelled" else error or _FAULTS.get(stop, "")
+        why = ABORTED[self.version] if stop == "cancelled" else error or _ERROR_TEXTS.get(stop, "")
         return m.AssistantMessage(
             content=content,
-            api=api_name(self.api) or _SPOKEN.get(self.provider, self.provider),
+            api=api_name(self.api) or _PROVIDER_APIS.get(self.provider, self.provider),
             provider=self.provider,
             model=self.model,
-            usage=spent(usage or Usage()),
+            usage=usage_object(usage or Usage()),
             stop_reason=STOPS[stop],
             timestamp=at,
             error_message=why or UNSET,
             response_id=request or UNSET,
         )
 
-    def answering(self, model: str) -> "Speaker":
+    def with_model(self, model: str) -> "MessageAuthor":
         """With the model that a service says has answered. A dated form of the one it was asked for is that one: hosts
         look for the name that they chose."""
         if not model or _is_dated(model, self.model):
             return self
-        return Speaker(self.api, self.provider, model, self.version)
+        return MessageAuthor(self.api, self.provider, model, self.version)
 
 
 def _is_dated(model: str, name: str) -> bool:
@@ -103,7 +103,7 @@ def api_name(api: str) -> str:
     return _APIS.get(api, api)
 
 
-def spent(usage: Usage) -> m.Usage:
+def usage_object(usage: Usage) -> m.Usage:
     """Dollars are known only as a whole; what is not known is nothing here, since hosts add it up."""
     return m.Usage(
         usage.input,
@@ -118,7 +118,7 @@ def spent(usage: Usage) -> m.Usage:
 # Blocks.
 
 
-def spoken(block: Block) -> m.Spoken | None:
+def reply_block(block: Block) -> m.ReplyBlock | None:
     """A block of a reply, if the wire has a word for it."""
     match block:
         case Text(text):
@@ -133,19 +133,19 @@ def spoken(block: Block) -> m.Spoken | None:
             return None
 
 
-def shown(text: str, images: Iterable[Image] = ()) -> list[m.Shown]:
+def text_and_images(text: str, images: Iterable[Image] = ()) -> list[m.ContentBlock]:
     """What people and tools say: always a text first."""
     return [m.Text(text), *(m.Image(image.data, image.media_type) for image in images)]
 
 
-def said(text: str, attachments: Iterable[Attachment]) -> list[m.Shown]:
+def prompt_content(text: str, attachments: Iterable[Attachment]) -> list[m.ContentBlock]:
     """A prompt: what the wire cannot attach is named in its place."""
     attached = list(attachments)
-    named = [m.Text(name) for name in map(_named, attached) if name]
-    return [*shown(text, (one for one in attached if isinstance(one, Image))), *named]
+    references = [m.Text(name) for name in map(_reference, attached) if name]
+    return [*text_and_images(text, (one for one in attached if isinstance(one, Image))), *references]
 
 
-def _named(attachment: Attachment) -> str:
+def _reference(attachment: Attachment) -> str:
     match attachment:
         case File(path):
             return f"@{path}"
@@ -160,21 +160,21 @@ def _named(attachment: Attachment) -> str:
 # Messages of a session.
 
 
-def conversation(items: Iterable[Item], speaker: Speaker) -> list[m.Message]:
-    return [message for item in items for message in spoken_in(item, speaker)]
+def conversation(items: Iterable[Item], author: MessageAuthor) -> list[m.Message]:
+    return [message for item in items for message in item_messages(item, author)]
 
 
-def spoken_in(item: Item, speaker: Speaker) -> Iterator[m.Message]:
+def item_messages(item: Item, author: MessageAuthor) -> Iterator[m.Message]:
     """An item of ours can hold the results of several calls, each of which is a message there."""
     message, at = item.message, item.at
     if item.kind == "summary":
-        yield m.CompactionSummary(_words(message), item.before, at)
+        yield m.CompactionSummary(_text(message), item.before, at)
     elif item.shell:
         yield bash_execution(item.shell, at)
     elif message.role == "assistant":
-        content = [block for block in map(spoken, message.content) if block]
-        who = Speaker(speaker.api, message.provider or speaker.provider, speaker.model, speaker.version)
-        who = who.answering(message.model)
+        content = [block for block in map(reply_block, message.content) if block]
+        who = MessageAuthor(author.api, message.provider or author.provider, author.model, author.version)
+        who = who.with_model(message.model)
         yield who.message(content, at, stop=message.stop, usage=message.usage, request=item.request)
     elif message.role == "tool":
         for block in message.content:
@@ -182,12 +182,12 @@ def spoken_in(item: Item, speaker: Speaker) -> Iterator[m.Message]:
                 yield tool_result(block, at)
     else:
         images = [block for block in message.content if isinstance(block, Image)]
-        named = [m.Text(_named(block)) for block in message.content if isinstance(block, Document)]
-        yield m.UserMessage([*shown(_words(message), images), *named], at)
+        references = [m.Text(_reference(block)) for block in message.content if isinstance(block, Document)]
+        yield m.UserMessage([*text_and_images(_text(message), images), *references], at)
 
 
 def tool_result(result: ToolResult, at: int) -> m.ToolResultMessage:
-    content = shown(result.output, result.images)
+    content = text_and_images(result.output, result.images)
     return m.ToolResultMessage(result.call, result.name, content, result.outcome != "ok", at)
 
 
@@ -203,7 +203,7 @@ def bash_execution(result: ShellResult, at: int) -> m.BashExecution:
     )
 
 
-def _words(message: Message) -> str:
+def _text(message: Message) -> str:
     return "\n".join(block.text for block in message.content if isinstance(block, Text))
 
 

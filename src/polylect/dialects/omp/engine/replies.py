@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
-from polylect.dialects.omp.engine.objects import Speaker, conversation, model, spoken_in
+from polylect.dialects.omp.engine.objects import MessageAuthor, conversation, item_messages, model
 from polylect.dialects.omp.frames import commands as r
 from polylect.dialects.omp.frames import messages as m
 from polylect.vocab.answers import (
@@ -28,7 +28,7 @@ _PAGE, _MOST = 100, 256
 """How many messages a page has unless told, and at most."""
 
 
-class BadQuestion(ValueError):
+class BadRequest(ValueError):
     """The question cannot be answered; `code` is for programs."""
 
     def __init__(self, message: str, code: str = "") -> None:
@@ -36,20 +36,20 @@ class BadQuestion(ValueError):
         self.code = code
 
 
-class Asked(Struct, frozen=True):
+class ReplyContext(Struct, frozen=True):
     """A request that is about to be answered, and whose words messages hold."""
 
     frame: Any
-    speaker: Speaker
+    author: MessageAuthor
 
     @property
     def version(self) -> str:
-        return self.speaker.version
+        return self.author.version
 
 
-def state(asked: Asked, data: State) -> m.State:
-    pi = asked.version == "pi"
-    card = data.card or (ModelCard(data.provider or asked.speaker.provider, data.model) if data.model else None)
+def state(context: ReplyContext, data: State) -> m.State:
+    pi = context.version == "pi"
+    card = data.card or (ModelCard(data.provider or context.author.provider, data.model) if data.model else None)
     return m.State(
         model=model(card) if card else UNSET,
         thinking_level=data.thinking or UNSET,
@@ -68,7 +68,7 @@ def state(asked: Asked, data: State) -> m.State:
     )
 
 
-def stats(asked: Asked, data: Stats) -> m.Stats:
+def stats(context: ReplyContext, data: Stats) -> m.Stats:
     usage = data.usage
     return m.Stats(
         session_file=data.file or UNSET,
@@ -80,11 +80,11 @@ def stats(asked: Asked, data: Stats) -> m.Stats:
         total_messages=data.users + data.assistants + data.results,
         tokens=m.Tokens(usage.input, usage.output, usage.cache_read, usage.cache_write, usage.tokens),
         cost=usage.cost or 0,
-        premium_requests=UNSET if asked.version == "pi" else 0,
+        premium_requests=UNSET if context.version == "pi" else 0,
     )
 
 
-def bash(asked: Asked, data: ShellResult) -> m.BashResult:
+def bash(context: ReplyContext, data: ShellResult) -> m.BashResult:
     return m.BashResult(
         output=data.output,
         cancelled=data.cancelled,
@@ -98,102 +98,102 @@ def bash(asked: Asked, data: ShellResult) -> m.BashResult:
     )
 
 
-def models(asked: Asked, data: Sequence[ModelCard]) -> dict[str, Any]:
+def models(context: ReplyContext, data: Sequence[ModelCard]) -> dict[str, Any]:
     return {"models": [model(card) for card in data]}
 
 
-def chosen_model(asked: Asked, data: Sequence[ModelCard]) -> m.Model:
+def chosen_model(context: ReplyContext, data: Sequence[ModelCard]) -> m.Model:
     """`set_model` is answered with the model itself, which the list of models knows."""
-    frame: r.SetModel = asked.frame
+    frame: r.SetModel = context.frame
     same = [card for card in data if (card.provider, card.name) == (frame.provider, frame.model_id)]
     return model(same[0] if same else ModelCard(frame.provider, frame.model_id))
 
 
-def cycled_model(asked: Asked, data: Cycled | None) -> dict[str, Any] | None:
+def cycled_model(context: ReplyContext, data: Cycled | None) -> dict[str, Any] | None:
     if data is None or data.model is None:
         return None
     level = {"thinkingLevel": data.thinking} if data.thinking else {}
     return {"model": model(data.model), **level, "isScoped": False}
 
 
-def cycled_level(asked: Asked, data: Cycled | None) -> dict[str, Any] | None:
+def cycled_level(context: ReplyContext, data: Cycled | None) -> dict[str, Any] | None:
     return {"level": data.thinking} if data and data.thinking else None
 
 
-def levels(asked: Asked, data: Sequence[str]) -> dict[str, Any]:
+def levels(context: ReplyContext, data: Sequence[str]) -> dict[str, Any]:
     return {"levels": list(data)}
 
 
-def messages(asked: Asked, data: Sequence[Item]) -> dict[str, Any]:
-    return {"messages": conversation(data, asked.speaker)}
+def messages(context: ReplyContext, data: Sequence[Item]) -> dict[str, Any]:
+    return {"messages": conversation(data, context.author)}
 
 
-def messages_page(asked: Asked, data: Sequence[Item]) -> dict[str, Any]:
+def messages_page(context: ReplyContext, data: Sequence[Item]) -> dict[str, Any]:
     """A cursor is the number of messages that came before."""
-    frame: r.GetMessagesPage = asked.frame
-    found = conversation(data, asked.speaker)
+    frame: r.GetMessagesPage = context.frame
+    all_messages = conversation(data, context.author)
     cursor, size = frame.cursor or "0", min(frame.limit or _PAGE, _MOST)
     start = int(cursor) if cursor.isascii() and cursor.isdigit() else -1
-    if not 0 <= start <= len(found) or size < 1:
-        raise BadQuestion("this cursor names no page of these messages", "stale_cursor")
-    more = {"nextCursor": str(start + size)} if start + size < len(found) else {}
-    return {"messages": found[start : start + size], **more, "totalMessages": len(found)}
+    if not 0 <= start <= len(all_messages) or size < 1:
+        raise BadRequest("this cursor names no page of these messages", "stale_cursor")
+    more = {"nextCursor": str(start + size)} if start + size < len(all_messages) else {}
+    return {"messages": all_messages[start : start + size], **more, "totalMessages": len(all_messages)}
 
 
-def entries(asked: Asked, data: Sequence[Item]) -> dict[str, Any]:
+def entries(context: ReplyContext, data: Sequence[Item]) -> dict[str, Any]:
     """One entry a message, each the child of the one before. With `since`, only what came after that one."""
-    frame: r.GetEntries = asked.frame
-    found: list[dict[str, Any]] = []
+    frame: r.GetEntries = context.frame
+    rows: list[dict[str, Any]] = []
     for item in data:
-        for number, message in enumerate(spoken_in(item, asked.speaker)):
-            parent = found[-1]["id"] if found else None
+        for number, message in enumerate(item_messages(item, context.author)):
+            parent = rows[-1]["id"] if rows else None
             id = f"{item.id}-{number}" if number else item.id
-            found.append(
+            rows.append(
                 {"type": "message", "id": id, "parentId": parent, "timestamp": _iso(item.at), "message": message}
             )
-    leaf = {"leafId": found[-1]["id"] if found else None}
+    leaf = {"leafId": rows[-1]["id"] if rows else None}
     if not isinstance(frame.since, UnsetType):
-        ids = [entry["id"] for entry in found]
+        ids = [entry["id"] for entry in rows]
         if frame.since not in ids:
-            raise BadQuestion(f"there is no entry {frame.since!r}")
-        found = found[ids.index(frame.since) + 1 :]
-    return {"entries": found, **leaf}
+            raise BadRequest(f"there is no entry {frame.since!r}")
+        rows = rows[ids.index(frame.since) + 1 :]
+    return {"entries": rows, **leaf}
 
 
 def _iso(at: int) -> str:
     return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def last_text(asked: Asked, data: str | None) -> dict[str, Any]:
+def last_text(context: ReplyContext, data: str | None) -> dict[str, Any]:
     return {"text": data}
 
 
-def fork_points(asked: Asked, data: Sequence[ForkPoint]) -> dict[str, Any]:
+def fork_points(context: ReplyContext, data: Sequence[ForkPoint]) -> dict[str, Any]:
     return {"messages": [m.ForkMessage(point.entry, point.text) for point in data]}
 
 
-def exported(asked: Asked, data: Exported) -> dict[str, Any]:
+def exported(context: ReplyContext, data: Exported) -> dict[str, Any]:
     return {"path": data.path}
 
 
-def switched(asked: Asked, data: SessionOpened) -> dict[str, Any]:
+def switched(context: ReplyContext, data: SessionOpened) -> dict[str, Any]:
     return {"cancelled": data.cancelled}
 
 
-def branched(asked: Asked, data: SessionOpened) -> dict[str, Any]:
+def branched(context: ReplyContext, data: SessionOpened) -> dict[str, Any]:
     return {"text": data.text, "cancelled": data.cancelled}
 
 
-def opened(asked: Asked, data: SessionOpened) -> dict[str, Any]:
+def opened(context: ReplyContext, data: SessionOpened) -> dict[str, Any]:
     file = {"sessionFile": data.file} if data.file else {}
     return {"cancelled": data.cancelled, "resumed": True, "sessionId": data.session, **file}
 
 
-def queue(asked: Asked, data: Queue) -> dict[str, Any]:
+def queue(context: ReplyContext, data: Queue) -> dict[str, Any]:
     return {"steering": list(data.soon), "followUp": list(data.last)}
 
 
-def commands(asked: Asked, data: Sequence[CommandCard]) -> dict[str, Any]:
+def commands(context: ReplyContext, data: Sequence[CommandCard]) -> dict[str, Any]:
     return {"commands": [command(card) for card in data]}
 
 
@@ -202,17 +202,17 @@ def command(card: CommandCard) -> dict[str, Any]:
     return {"name": card.name, "description": card.description, "source": "prompt", **hint}
 
 
-def agents(asked: Asked, data: Sequence[AgentCard]) -> dict[str, Any]:
+def agents(context: ReplyContext, data: Sequence[AgentCard]) -> dict[str, Any]:
     rows = [{"id": card.id, "agent": card.name, "task": card.task, "status": "running"} for card in data]
     return {"subagents": rows}
 
 
-def tool_names(asked: Asked, data: Any) -> dict[str, Any]:
-    frame: r.SetHostTools = asked.frame
+def tool_names(context: ReplyContext, data: Any) -> dict[str, Any]:
+    frame: r.SetHostTools = context.frame
     return {"toolNames": [str(tool.get("name", "")) for tool in frame.tools]}
 
 
-DATA: dict[type[r.Request], Callable[[Asked, Any], Any]] = {
+DATA: dict[type[r.Request], Callable[[ReplyContext, Any], Any]] = {
     r.GetState: state,
     r.GetSessionStats: stats,
     r.Bash: bash,
@@ -239,14 +239,14 @@ DATA: dict[type[r.Request], Callable[[Asked, Any], Any]] = {
     r.GetCommands: commands,
     r.GetSubagents: agents,
     r.SetHostTools: tool_names,
-    r.SetHostUriSchemes: lambda asked, data: {"schemes": asked.frame.schemes},
-    r.SetTodos: lambda asked, data: {"todoPhases": asked.frame.phases},
-    r.SetFastMode: lambda asked, data: {"enabled": asked.frame.enabled, "active": asked.frame.enabled},
-    r.Login: lambda asked, data: {"providerId": asked.frame.provider_id},
+    r.SetHostUriSchemes: lambda context, data: {"schemes": context.frame.schemes},
+    r.SetTodos: lambda context, data: {"todoPhases": context.frame.phases},
+    r.SetFastMode: lambda context, data: {"enabled": context.frame.enabled, "active": context.frame.enabled},
+    r.Login: lambda context, data: {"providerId": context.frame.provider_id},
 }
 """A command that is not here is answered without data."""
 
-WITHOUT = (
+ALWAYS_WITH_DATA = (
     r.CycleModel,
     r.CycleThinkingLevel,
     r.GetLastAssistantText,

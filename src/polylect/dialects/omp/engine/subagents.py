@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from polylect.dialects.omp.engine.agent_stream import Lane
-from polylect.dialects.omp.engine.line_writer import Pen
-from polylect.dialects.omp.engine.objects import Speaker, spent
+from polylect.dialects.omp.engine.agent_stream import AgentStream
+from polylect.dialects.omp.engine.line_writer import LineWriter
+from polylect.dialects.omp.engine.objects import MessageAuthor, usage_object
 from polylect.dialects.omp.frames import events as shapes
 from polylect.vocab.events import AgentEnded, AgentProgress, AgentStarted, Event
 from polylect.wire import jsonl
@@ -16,87 +16,86 @@ _ROOM = 512
 class Agents:
     def __init__(
         self,
-        pen: Pen,
-        speaker: Callable[[], Speaker],
+        line_writer: LineWriter,
+        author: Callable[[], MessageAuthor],
         now: Callable[[], int],
-        write: Callable[[Lane, Event], None],
+        write: Callable[[AgentStream, Event], None],
     ) -> None:
         self.level = "events"
         """How much the host wants to hear: off, progress or events."""
-        self._pen = pen
-        self._speaker = speaker
+        self._line_writer = line_writer
+        self._author = author
         self._now = now
         self._write = write
-        self._lanes: dict[str, tuple[Lane, Pen]] = {}
+        self._streams: dict[str, AgentStream] = {}
         self._calls: dict[str, tuple[str, str]] = {}
         """The call of the main agent that an agent works for, and its name."""
 
-    def hear(self, event: Event, main: Lane) -> None:
+    def write(self, event: Event, main: AgentStream) -> None:
         match event:
             case AgentStarted():
                 self._started(event, main)
             case AgentProgress(text, usage, calls):
-                payload = {"id": event.agent, "text": text, "usage": spent(usage), "toolCount": calls}
-                self._tell(shapes.SubagentProgress(payload))
-                self._remark(event.agent, text, main)
+                payload = {"id": event.agent, "text": text, "usage": usage_object(usage), "toolCount": calls}
+                self._write_unless_off(shapes.SubagentProgress(payload))
+                self._note_progress(event.agent, text, main)
             case AgentEnded(ok, summary):
                 self._ended(event, main, ok=ok, summary=summary)
             case _:
-                self._inside(event)
+                self._write_inside(event)
 
     def due(self) -> int | None:
-        waits = (lane.due() for lane, _ in self._lanes.values())
+        waits = (stream.due() for stream in self._streams.values())
         return min((wait for wait in waits if wait is not None), default=None)
 
     def flush(self) -> None:
-        for agent, (lane, pen) in self._lanes.items():
-            lane.flush()
-            self._pass_on(agent, pen)
+        for agent, stream in self._streams.items():
+            stream.flush()
+            self._forward(agent)
 
-    def _started(self, event: AgentStarted, main: Lane) -> None:
-        told = {"parentId": event.parent, "toolCallId": event.call, "agent": event.name, "task": event.task}
-        known = {key: value for key, value in told.items() if value}
+    def _started(self, event: AgentStarted, main: AgentStream) -> None:
+        optional = {"parentId": event.parent, "toolCallId": event.call, "agent": event.name, "task": event.task}
+        present = {key: value for key, value in optional.items() if value}
         background = {"background": True} if event.background else {}
-        self._tell(shapes.SubagentLifecycle({"id": event.agent, "status": "started", **known, **background}))
+        self._write_unless_off(
+            shapes.SubagentLifecycle({"id": event.agent, "status": "started", **present, **background})
+        )
         self._calls[event.agent] = (event.call, event.name or event.agent)
-        self._remark(event.agent, event.task or "started", main)
+        self._note_progress(event.agent, event.task or "started", main)
 
-    def _ended(self, event: AgentEnded, main: Lane, *, ok: bool, summary: str) -> None:
-        lane, pen = self._lane(event.agent)
-        lane.flush()
-        self._pass_on(event.agent, pen)
-        told = {"summary": summary} if summary else {}
-        self._tell(shapes.SubagentLifecycle({"id": event.agent, "status": "completed" if ok else "failed", **told}))
-        self._remark(event.agent, "done" if ok else "failed", main)
-        del self._lanes[event.agent]
+    def _ended(self, event: AgentEnded, main: AgentStream, *, ok: bool, summary: str) -> None:
+        self._stream(event.agent).flush()
+        self._forward(event.agent)
+        payload = {"id": event.agent, "status": "completed" if ok else "failed"}
+        self._write_unless_off(shapes.SubagentLifecycle({**payload, "summary": summary} if summary else payload))
+        self._note_progress(event.agent, "done" if ok else "failed", main)
+        del self._streams[event.agent]
         self._calls.pop(event.agent, None)
 
-    def _inside(self, event: Event) -> None:
-        lane, pen = self._lane(event.agent)
-        self._write(lane, event)
-        self._pass_on(event.agent, pen)
+    def _write_inside(self, event: Event) -> None:
+        self._write(self._stream(event.agent), event)
+        self._forward(event.agent)
 
-    def _lane(self, agent: str) -> tuple[Lane, Pen]:
-        if agent not in self._lanes:
-            pen = Pen(self._pen.limit - _ROOM - len(jsonl.dump(agent)))
-            pen.lost = self._pen.lost
-            self._lanes[agent] = (Lane(pen, self._speaker, self._now, slim=True, runs=False), pen)
-        return self._lanes[agent]
+    def _stream(self, agent: str) -> AgentStream:
+        if agent not in self._streams:
+            line_writer = LineWriter(self._line_writer.limit - _ROOM - len(jsonl.dump(agent)))
+            line_writer.lost = self._line_writer.lost
+            self._streams[agent] = AgentStream(line_writer, self._author, self._now, slim=True, runs=False)
+        return self._streams[agent]
 
-    def _pass_on(self, agent: str, pen: Pen) -> None:
-        lines = pen.take().split(b"\n")[:-1]
+    def _forward(self, agent: str) -> None:
+        """Wrap the lines of an agent's own stream in `subagent_event` frames."""
+        lines = self._streams[agent].line_writer.data_to_send().split(b"\n")[:-1]
         if self.level != "events":
             return
+        head = b'{"type":"subagent_event","payload":{"id":' + jsonl.dump(agent)[:-1] + b',"event":'
         for line in lines:
-            payload = (
-                b'{"type":"subagent_event","payload":{"id":' + jsonl.dump(agent)[:-1] + b',"event":' + line + b"}}\n"
-            )
-            self._pen.write("subagent_event", payload)
+            self._line_writer.write_line("subagent_event", head + line + b"}}\n")
 
-    def _tell(self, frame: shapes.Frame) -> None:
+    def _write_unless_off(self, frame: shapes.Frame) -> None:
         if self.level != "off":
-            self._pen.say(frame)
+            self._line_writer.write(frame)
 
-    def _remark(self, agent: str, text: str, main: Lane) -> None:
+    def _note_progress(self, agent: str, text: str, main: AgentStream) -> None:
         call, name = self._calls.get(agent, ("", ""))
-        main.executions.remark(call, agent, f"{name}: {text}")
+        main.executions.note_progress(call, agent, f"{name}: {text}")

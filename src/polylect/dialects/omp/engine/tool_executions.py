@@ -5,8 +5,8 @@ from typing import Any
 
 from msgspec import UNSET
 
-from polylect.dialects.omp.engine.line_writer import Pace, Pen
-from polylect.dialects.omp.engine.objects import shown
+from polylect.dialects.omp.engine.line_writer import LineWriter, Throttle
+from polylect.dialects.omp.engine.objects import text_and_images
 from polylect.dialects.omp.frames import messages as m
 from polylect.dialects.omp.frames.events import (
     MessageEnd,
@@ -26,12 +26,12 @@ class _Execution:
         self.called = called
         self.output = ""
         self.held = False
-        self.pace = Pace(now)
+        self.throttle = Throttle(now)
 
 
 class Executions:
-    def __init__(self, pen: Pen, now: Callable[[], int]) -> None:
-        self._pen = pen
+    def __init__(self, line_writer: LineWriter, now: Callable[[], int]) -> None:
+        self._line_writer = line_writer
         self._now = now
         self._called: dict[str, ToolCalled] = {}
         self._running: dict[str, _Execution] = {}
@@ -43,33 +43,33 @@ class Executions:
         called = self._called.get(call) or ToolCalled(call, name)
         self._running[call] = _Execution(called, self._now)
         args: dict[str, Any] = called.args
-        self._pen.say(ToolExecutionStart(call, name, args, called.description or UNSET))
+        self._line_writer.write(ToolExecutionStart(call, name, args, called.description or UNSET))
 
     def output(self, event: ToolOutput) -> None:
         running = self._running.get(event.call)
         if running is None:
-            self._pen.lost["ToolOutput"] += 1
+            self._line_writer.lost["ToolOutput"] += 1
             return
         running.output = (event.text if event.replace else running.output + event.text)[-_TAIL:]
         running.held = True
-        if not running.pace.due():
+        if not running.throttle.due():
             self._update(running)
 
     def due(self) -> int | None:
         """In how many milliseconds something that is held back has to go."""
-        return min((running.pace.due() for running in self._running.values() if running.held), default=None)
+        return min((running.throttle.due() for running in self._running.values() if running.held), default=None)
 
     def flush(self) -> None:
         for running in self._running.values():
-            if running.held and not running.pace.due():
+            if running.held and not running.throttle.due():
                 self._update(running)
 
-    def remark(self, call: str, agent: str, text: str) -> None:
+    def note_progress(self, call: str, agent: str, text: str) -> None:
         """What a sub-agent of this call is doing, for hosts that have no other word for it."""
         if running := self._running.get(call):
             called = running.called
-            told = m.ToolOutcome(shown(text))
-            self._pen.say(ToolExecutionUpdate(call, called.name, called.args, told, agent))
+            result = m.ToolOutcome(text_and_images(text))
+            self._line_writer.write(ToolExecutionUpdate(call, called.name, called.args, result, agent))
 
     def finish(self, event: ToolFinished) -> m.ToolResultMessage:
         """A call that never ran is told from its start to its end all the same."""
@@ -79,9 +79,9 @@ class Executions:
             self._update(running)
         self._called.pop(event.call, None)
         details = UNSET if event.metadata is None else event.metadata
-        content, failed = shown(event.output, event.images), event.outcome != "ok"
+        content, failed = text_and_images(event.output, event.images), event.outcome != "ok"
         odd = event.outcome not in ("ok", "error")
-        self._pen.say(
+        self._line_writer.write(
             ToolExecutionEnd(
                 event.call,
                 event.name,
@@ -92,13 +92,13 @@ class Executions:
             )
         )
         message = m.ToolResultMessage(event.call, event.name, content, failed, self._now(), details)
-        self._pen.say(MessageStart(message))
-        self._pen.say(MessageEnd(message))
+        self._line_writer.write(MessageStart(message))
+        self._line_writer.write(MessageEnd(message))
         return message
 
     def _update(self, running: _Execution) -> None:
         called = running.called
-        told = m.ToolOutcome(shown(running.output))
-        self._pen.say(ToolExecutionUpdate(called.call, called.name, called.args, told))
+        result = m.ToolOutcome(text_and_images(running.output))
+        self._line_writer.write(ToolExecutionUpdate(called.call, called.name, called.args, result))
         running.held = False
-        running.pace.spent(len(running.output))
+        running.throttle.record(len(running.output))

@@ -50,8 +50,8 @@ class ToolCall(Part, frozen=True, tag_field="type", tag="toolCall"):
     intent: str | UnsetType = UNSET
 
 
-Shown = Text | Image
-Spoken = Text | Thinking | RedactedThinking | ToolCall
+ContentBlock = Text | Image
+ReplyBlock = Text | Thinking | RedactedThinking | ToolCall
 
 
 class Cost(Part, frozen=True, omit_defaults=False):
@@ -79,7 +79,7 @@ class Usage(Part, frozen=True, omit_defaults=False):
 class ToolOutcome(Part, frozen=True):
     """`result` and `partialResult`: what a tool has to say."""
 
-    content: list[Shown]
+    content: list[ContentBlock]
     details: Any = UNSET
 
 
@@ -87,7 +87,7 @@ class ToolOutcome(Part, frozen=True):
 
 
 class UserMessage(Part, frozen=True, tag_field="role", tag="user"):
-    content: str | list[Shown]
+    content: str | list[ContentBlock]
     timestamp: int
     attribution: Literal["user", "agent"] | UnsetType = UNSET
     synthetic: bool | UnsetType = UNSET
@@ -96,7 +96,7 @@ class UserMessage(Part, frozen=True, tag_field="role", tag="user"):
 class DeveloperMessage(Part, frozen=True, tag_field="role", tag="developer"):
     """A reminder that nobody typed."""
 
-    content: str | list[Shown]
+    content: str | list[ContentBlock]
     timestamp: int
     attribution: Literal["user", "agent"] | UnsetType = UNSET
 
@@ -104,7 +104,7 @@ class DeveloperMessage(Part, frozen=True, tag_field="role", tag="developer"):
 class AssistantMessage(Part, frozen=True, tag_field="role", tag="assistant"):
     """Until its `message_end`, `stop_reason` and `usage` are placeholders."""
 
-    content: list[Spoken]
+    content: list[ReplyBlock]
     api: str
     provider: str
     model: str
@@ -118,7 +118,7 @@ class AssistantMessage(Part, frozen=True, tag_field="role", tag="assistant"):
 class ToolResultMessage(Part, frozen=True, tag_field="role", tag="toolResult"):
     tool_call_id: str
     tool_name: str
-    content: list[Shown]
+    content: list[ContentBlock]
     is_error: bool
     timestamp: int
     details: Any = UNSET
@@ -148,7 +148,7 @@ class BranchSummary(Part, frozen=True, tag_field="role", tag="branchSummary"):
 
 class CustomMessage(Part, frozen=True, tag_field="role", tag="custom"):
     custom_type: str
-    content: str | list[Shown]
+    content: str | list[ContentBlock]
     display: bool
     timestamp: int
     details: Any = UNSET

@@ -21,7 +21,7 @@ class Unknown(msgspec.Struct, frozen=True):
     id: Any = msgspec.UNSET
 
 
-class Heard(msgspec.Struct, frozen=True):
+class Received(msgspec.Struct, frozen=True):
     """The id is whatever the host sent: it is only ever echoed."""
 
     kind: str
@@ -29,29 +29,29 @@ class Heard(msgspec.Struct, frozen=True):
     frame: Any
 
 
-def read(line: bytes | TooLong) -> Heard | Unknown | Bad:
+def read(line: bytes | TooLong) -> Received | Unknown | Bad:
     if isinstance(line, TooLong):
         return Bad(f"the line is longer than {line.limit} bytes")
     try:
-        found = parse(line)
+        fields = parse(line)
     except ValueError as error:
         return Bad(str(error))
-    kind, id = found.get("type"), found.get("id", msgspec.UNSET)
+    kind, id = fields.get("type"), fields.get("id", msgspec.UNSET)
     if not isinstance(kind, str) or not kind:
         return Bad('the object has no "type" that is a string')
     if kind not in COMMANDS:
         return Unknown(kind, id)
     try:
-        return Heard(kind, id, msgspec.convert(_forgiven(kind, found), COMMANDS[kind]))
+        return Received(kind, id, msgspec.convert(_without_nulls(kind, fields), COMMANDS[kind]))
     except RecursionError:
         return Bad("nested too deeply", kind, id)
     except msgspec.ValidationError as error:
         return Bad(f"{kind}: {error}", kind, id)
 
 
-def _forgiven(kind: str, found: dict[str, Any]) -> dict[str, Any]:
+def _without_nulls(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
     """A null is what some hosts write for nothing at all. The id of a request may be anything, or missing."""
-    kept = {key: value for key, value in found.items() if value is not None or key == "events"}
+    present = {key: value for key, value in fields.items() if value is not None or key == "events"}
     if kind not in ANSWERS:
-        kept.pop("id", None)
-    return kept
+        present.pop("id", None)
+    return present

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from polylect.dialects.omp.frames import commands as requests
-from polylect.dialects.omp.host.fields import Found, amount, flag, number, rows, table, text, texts
+from polylect.dialects.omp.host.fields import Fields, amount, flag, number, rows, table, text, texts
 from polylect.dialects.omp.host.messages import item_of, tokens_of
 from polylect.vocab.answers import (
     AgentCard,
@@ -24,11 +24,11 @@ from polylect.vocab.answers import (
 )
 from polylect.vocab.content import Usage
 
-Read = Callable[[Found], Any]
+Read = Callable[[Fields], Any]
 """Makes an answer of a response's data, or raises ValueError."""
 
 
-def state(data: Found) -> State:
+def state(data: Fields) -> State:
     model = table(data, "model")
     return State(
         session=text(data, "sessionId"),
@@ -49,7 +49,7 @@ def state(data: Found) -> State:
     )
 
 
-def card(model: Found) -> ModelCard:
+def card(model: Fields) -> ModelCard:
     """A price of nothing is not known."""
     inputs, cost = texts(model, "input"), table(model, "cost")
     prices = tuple(cost.get(key) or None for key in ("input", "output", "cacheRead", "cacheWrite"))
@@ -66,7 +66,7 @@ def card(model: Found) -> ModelCard:
     )
 
 
-def stats(data: Found) -> Stats:
+def stats(data: Fields) -> Stats:
     return Stats(
         session=text(data, "sessionId"),
         users=number(data, "userMessages"),
@@ -78,35 +78,35 @@ def stats(data: Found) -> Stats:
     )
 
 
-def _spent(data: Found) -> Usage:
+def _spent(data: Fields) -> Usage:
     return replace(tokens_of(table(data, "tokens")), cost=amount(data, "cost") or None)
 
 
-def messages(data: Found) -> tuple[Item, ...]:
+def messages(data: Fields) -> tuple[Item, ...]:
     return tuple(map(item_of, rows(data, "messages")))
 
 
-def models(data: Found) -> tuple[ModelCard, ...]:
+def models(data: Fields) -> tuple[ModelCard, ...]:
     return tuple(map(card, rows(data, "models")))
 
 
-def cycled_model(data: Found) -> Cycled | None:
+def cycled_model(data: Fields) -> Cycled | None:
     return Cycled(card(table(data, "model")), text(data, "thinkingLevel")) if data else None
 
 
-def cycled_thinking(data: Found) -> Cycled | None:
+def cycled_thinking(data: Fields) -> Cycled | None:
     return Cycled(thinking=text(data, "level")) if data else None
 
 
-def fork_points(data: Found) -> tuple[ForkPoint, ...]:
+def fork_points(data: Fields) -> tuple[ForkPoint, ...]:
     return tuple(ForkPoint(text(row, "entryId"), text(row, "text")) for row in rows(data, "messages"))
 
 
-def commands(data: Found) -> tuple[CommandCard, ...]:
+def commands(data: Fields) -> tuple[CommandCard, ...]:
     return tuple(map(_command, rows(data, "commands")))
 
 
-def _command(row: Found) -> CommandCard:
+def _command(row: Fields) -> CommandCard:
     hint = row.get("input")
     return CommandCard(
         text(row, "name"),
@@ -116,12 +116,12 @@ def _command(row: Found) -> CommandCard:
     )
 
 
-def agents(data: Found) -> tuple[AgentCard, ...]:
-    found = rows(data, "subagents")
-    return tuple(AgentCard(text(row, "id"), text(row, "agent"), text(row, "task")) for row in found)
+def agents(data: Fields) -> tuple[AgentCard, ...]:
+    subagents = rows(data, "subagents")
+    return tuple(AgentCard(text(row, "id"), text(row, "agent"), text(row, "task")) for row in subagents)
 
 
-def context(data: Found) -> ContextReport:
+def context(data: Fields) -> ContextReport:
     """Only 18 tells, in its state."""
     used = table(data, "contextUsage")
     if not used:
@@ -129,31 +129,31 @@ def context(data: Found) -> ContextReport:
     return ContextReport(number(used, "tokens"), number(used, "contextWindow"))
 
 
-def queue(data: Found) -> Queue:
+def queue(data: Fields) -> Queue:
     return Queue(soon=texts(data, "steering"), last=texts(data, "followUp"))
 
 
-def last_text(data: Found) -> str | None:
+def last_text(data: Fields) -> str | None:
     return text(data, "text") or None
 
 
-def exported(data: Found) -> Exported:
+def exported(data: Fields) -> Exported:
     return Exported(text(data, "path"))
 
 
-def levels(data: Found) -> tuple[str, ...]:
+def levels(data: Fields) -> tuple[str, ...]:
     return texts(data, "levels")
 
 
-def ledger(data: Found) -> Ledger:
+def ledger(data: Fields) -> Ledger:
     return Ledger(_spent(data))
 
 
-def nothing(data: Found) -> None:
+def nothing(data: Fields) -> None:
     """What became of it is told by events."""
 
 
-def raw(data: Found) -> Any:
+def raw(data: Fields) -> Any:
     """What has no type of ours."""
     return data or None
 

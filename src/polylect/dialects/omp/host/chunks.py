@@ -3,7 +3,7 @@
 import binascii
 from base64 import b64decode
 
-from polylect.dialects.omp.host.fields import Found, number, text
+from polylect.dialects.omp.host.fields import Fields, number, text
 
 
 class Chunks:
@@ -14,15 +14,15 @@ class Chunks:
         self._id = ""
         self._parts: list[bytes] = []
 
-    def add(self, found: Found) -> bytes | None:
+    def add(self, frame: Fields) -> bytes | None:
         """The whole line, once its last piece is here. Raises ValueError if a piece does not fit."""
-        id, index, count = text(found, "chunkId"), number(found, "index"), number(found, "count")
+        id, index, count = text(frame, "chunkId"), number(frame, "index"), number(frame, "count")
         if index == 0:
             self._id, self._parts = id, []
         if id != self._id or index != len(self._parts) or index >= count:
             self.reset()
             raise ValueError("a piece of a frame is missing or out of order")
-        self._parts.append(_decoded(text(found, "data")))
+        self._parts.append(_decoded(text(frame, "data")))
         if sum(map(len, self._parts)) > self._most:
             self.reset()
             raise ValueError(f"the frame is longer than {self._most} bytes")
@@ -30,7 +30,7 @@ class Chunks:
             return None
         whole = b"".join(self._parts)
         self.reset()
-        if len(whole) != number(found, "byteLength"):
+        if len(whole) != number(frame, "byteLength"):
             raise ValueError("the frame is not as long as its pieces say")
         return whole
 

@@ -4,26 +4,34 @@ The id of a prompt is its turn. The codec asks for the state by itself: to learn
 engine does not say whether a turn is over.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from polylect.dialects.base import Env
-from polylect.dialects.host_base import ENGINE_GONE, Diagnostics, Refusal, refused
+from polylect.dialects.host_base import ENGINE_GONE, Diagnostics, Refusal, accepted, refused
 from polylect.dialects.omp.frames import commands as requests
 from polylect.dialects.omp.frames import read as reading
 from polylect.dialects.omp.frames.table import VERSIONS
 from polylect.dialects.omp.host import answers as host_answers
+from polylect.dialects.omp.host import encode
+from polylect.dialects.omp.host.answers import Read
 from polylect.dialects.omp.host.chunks import Chunks
-from polylect.dialects.omp.host.command_writer import Speaker
-from polylect.dialects.omp.host.fields import Found
-from polylect.dialects.omp.host.replies import Asked
+from polylect.dialects.omp.host.decode import EventReader
+from polylect.dialects.omp.host.dialogs import How
+from polylect.dialects.omp.host.fields import Fields
+from polylect.dialects.omp.host.replies import PendingCommand, Replies
+from polylect.dialects.prompt_queue import PromptQueue
 from polylect.vocab import commands as c
 from polylect.vocab import events as e
 from polylect.vocab.complete import Completer
 from polylect.wire import jsonl
 
 _UPDATE = b'{"type":"message_update"'
+_PARTIAL_ANSWERS = {"cost": host_answers.ledger, "context": host_answers.context}
+"""Questions whose answer is a part of another's."""
 
 
 class _Delta(msgspec.Struct):
@@ -38,9 +46,18 @@ class _Update(msgspec.Struct):
 _quick = msgspec.json.Decoder(_Update)
 
 
-class HostSide(Speaker):
+class HostSide:
     def __init__(self, env: Env, *, version: str = VERSIONS[0], max_line: int = jsonl.MAX_LINE) -> None:
-        super().__init__(env, version)
+        self._env = env
+        self._version = version
+        self._out: list[bytes] = []
+        self._reader = EventReader(env)
+        self._runs = self._reader.runs
+        self._replies = Replies(self._reader, version)
+        self._queue = PromptQueue()
+        self._internal_requests = 0
+        self._context: list[str] = []
+        """What is to be said before the next prompt."""
         self._lines = jsonl.Splitter(max_line)
         self._own_lines = jsonl.Splitter(max_line)
         self._chunks = Chunks(max_line)
@@ -59,23 +76,25 @@ class HostSide(Speaker):
         return []
 
     def receive(self, data: bytes) -> list[e.Event]:
-        events = [event for line in self._lines.feed(data) for event in self._hear(line)]
-        if self._reader.curious or (self._runs.unsure and not self._replies.asks_state):
+        events = [event for line in self._lines.feed(data) for event in self._receive_line(line)]
+        if self._reader.needs_state or (self._runs.unsure and not self._replies.asks_state):
             self._ask_state()
         return events
 
     def receive_eof(self) -> list[e.Event]:
-        heard = [event for line in self._lines.end() for event in self._hear(line)]
+        received = [event for line in self._lines.end() for event in self._receive_line(line)]
         gone = self._runs.gone(ENGINE_GONE)
         waiting = [e.TurnEnded("error", failure=ENGINE_GONE, turn=prompt.turn) for prompt in self._queue.drop()]
-        return [*heard, *self._complete([*gone, *waiting]), *self._completer.close()]
+        return [*received, *self._complete([*gone, *waiting]), *self._completer.close()]
 
     def send(self, command: c.Command) -> list[e.Event]:
+        handler = _HANDLERS.get(type(command))
         try:
-            follows = self._speak(command)
+            if handler is None:
+                raise Refusal(f"omp has no word for {type(command).__name__}")
+            return self._complete(handler(self, command))
         except Refusal as refusal:
             return [refused(command, refusal)]
-        return self._complete(follows)
 
     def data_to_send(self) -> bytes:
         data = b"".join(self._out)
@@ -83,78 +102,78 @@ class HostSide(Speaker):
         return data
 
     def overhear(self, data: bytes) -> list[e.Event]:
-        heard = [reading.read(line) for line in self._own_lines.feed(data)]
-        known = [frame for frame in heard if isinstance(frame, reading.Heard)]
-        return [event for frame in known for event in self._complete(self._note_heard(frame))]
+        received = [reading.read(line) for line in self._own_lines.feed(data)]
+        known = [frame for frame in received if isinstance(frame, reading.Received)]
+        return [event for frame in known for event in self._complete(self._note_received(frame))]
 
     def to_log(self) -> list[str]:
         return self._diagnostics.to_log()
 
     # What the engine says.
 
-    def _hear(self, line: bytes | jsonl.TooLong) -> list[e.Event]:
+    def _receive_line(self, line: bytes | jsonl.TooLong) -> list[e.Event]:
         late = self._complete(self._reader.dialogs.overdue())
         if isinstance(line, jsonl.TooLong):
             return [*late, *self._malformed(line.start, f"the line is longer than {line.limit} bytes")]
         delta = self._plain_delta(line)
-        return [*late, *(self._complete(delta) if delta else self._understand(line))]
+        return [*late, *(self._complete(delta) if delta else self._decode(line))]
 
     def _plain_delta(self, line: bytes) -> list[e.Event]:
         """Deltas carry the whole message so far, twice: it is not even looked at."""
         if not line.startswith(_UPDATE) or not self._runs.turn:
             return []
         try:
-            said = _quick.decode(line).assistantMessageEvent
+            update = _quick.decode(line).assistantMessageEvent
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return []
-        if said.type not in ("text_delta", "thinking_delta"):
+        if update.type not in ("text_delta", "thinking_delta"):
             return []
         self.outcomes["known"] += 1
-        return self._reader.lane.delta(said.type, said.delta)
+        return self._reader.main.delta(update.type, update.delta)
 
-    def _understand(self, line: bytes) -> list[e.Event]:
+    def _decode(self, line: bytes) -> list[e.Event]:
         try:
-            found = jsonl.parse(line)
-            kind = found.get("type")
+            frame = jsonl.parse(line)
+            kind = frame.get("type")
             if not isinstance(kind, str) or not kind:
                 raise ValueError('the object has no "type" that is a string')
             if kind == "rpc_chunk":
-                whole = self._chunks.add(found)
-                return self._understand(whole) if whole is not None else []
+                whole = self._chunks.add(frame)
+                return self._decode(whole) if whole is not None else []
             self._chunks.reset()
-            events = self._meaning(kind, found, line)
+            events = self._read_frame(kind, frame, line)
         except ValueError as error:
             return self._malformed(line, str(error))
         return self._complete(self._follow(events))
 
-    def _meaning(self, kind: str, found: Found, line: bytes) -> list[e.Event]:
+    def _read_frame(self, kind: str, frame: Fields, line: bytes) -> list[e.Event]:
         known = kind in ("ready", "response") or self._reader.knows(kind)
         self.outcomes["known" if known else "unknown"] += 1
         match kind:
             case "ready":
-                return self._engine_ready(found)
+                return self._engine_ready(frame)
             case "response":
-                return self._response(found)
+                return self._response(frame)
             case _ if known:
-                return self._reader.read(kind, found)
+                return self._reader.read(kind, frame)
             case _:
                 return [e.UnknownEvent(kind, line)]
 
     def _malformed(self, line: bytes, why: str) -> list[e.Event]:
         return self._completer.add(self._diagnostics.malformed(line, why))
 
-    def _engine_ready(self, found: Found) -> list[e.Event]:
-        self._reader.curious = True
-        versions = found.get("supportedProtocolVersions")
+    def _engine_ready(self, frame: Fields) -> list[e.Event]:
+        self._reader.needs_state = True
+        versions = frame.get("supportedProtocolVersions")
         if isinstance(versions, list) and 2 in versions:  # then large frames come in pieces instead of shortened
-            self._request(requests.NegotiateProtocol(protocol_version=2), Asked())
+            self._request(requests.NegotiateProtocol(protocol_version=2), PendingCommand())
         return [e.Ready()]
 
-    def _response(self, found: Found) -> list[e.Event]:
-        events = self._replies.take(found)
-        for frame, asked in self._replies.to_ask:
-            self._request(frame, asked)
-        self._replies.to_ask.clear()
+    def _response(self, response: Fields) -> list[e.Event]:
+        events = self._replies.receive(response)
+        for frame, pending in self._replies.to_request:
+            self._request(frame, pending)
+        self._replies.to_request.clear()
         for turn in self._replies.not_taken:
             self._release(self._queue.ended(turn))
         self._replies.not_taken.clear()
@@ -163,11 +182,11 @@ class HostSide(Speaker):
             self._runs.unsure = True
         self._replies.too_early.clear()
         state, self._replies.state = self._replies.state, None
-        return events if state is None else [*self._state_told(state), *events]
+        return events if state is None else [*self._apply_state(state), *events]
 
-    def _state_told(self, found: Found) -> list[e.Event]:
-        state = host_answers.state(found)
-        settings = self._reader.settings(found, whole=True)
+    def _apply_state(self, data: Fields) -> list[e.Event]:
+        state = host_answers.state(data)
+        settings = self._reader.settings(data, whole=True)
         ready: list[e.Event] = []
         if not self._ready:  # which says these two
             ready = [e.Ready(model=state.model, session=state.session)]
@@ -193,7 +212,7 @@ class HostSide(Speaker):
                     yield event
                     if event.turn in self._runs.unwanted:
                         self._runs.unwanted.discard(event.turn)
-                        self._request(requests.Abort(), Asked())
+                        self._request(requests.Abort(), PendingCommand())
                     self._release(self._queue.ready())  # a tape may begin after `ready`
                 case e.TurnEnded():
                     yield event
@@ -211,3 +230,205 @@ class HostSide(Speaker):
 
     def _complete(self, events: Iterable[e.Event]) -> list[e.Event]:
         return [complete for event in events for complete in self._completer.add(event)]
+
+    # Frames.
+
+    def _request(self, frame: requests.Request, pending: PendingCommand, read: Read | None = None) -> None:
+        id = pending.ref if pending.ref and pending.ref not in self._replies else self._internal_id()
+        self._write(replace(frame, id=id), id, pending, read)
+
+    def _internal_id(self) -> str:
+        """Not from `Env`: what turns are called must not depend on how often we ask for something ourselves."""
+        self._internal_requests += 1
+        return f"own-{self._internal_requests}"
+
+    def _write(self, frame: requests.Request, id: str, pending: PendingCommand, read: Read | None = None) -> None:
+        self._out.append(jsonl.dump(frame))
+        self._note(frame, id, pending, read)
+
+    def _note(self, frame: requests.Request, id: str, pending: PendingCommand, read: Read | None = None) -> None:
+        self._replies.expect(id, frame, pending, read)
+        match frame:
+            case requests.Prompt() | requests.AbortAndPrompt():
+                if isinstance(frame, requests.AbortAndPrompt):
+                    self._runs.stopped = bool(self._runs.turn)
+                self._runs.sent.append(id)
+                self._queue.began(id)
+            case requests.Steer(text):
+                self._reader.main.steers.append((text, "steer"))
+            case requests.FollowUp(text):
+                self._reader.main.steers.append((text, "follow_up"))
+            case requests.Abort():
+                self._runs.stop()
+            case requests.Compact():
+                self._reader.compacted = False
+
+    def _note_received(self, received: reading.Received) -> list[e.Event]:
+        match received.frame:
+            case requests.ExtensionUIResponse() as frame:
+                return self._note_answer(frame)
+            case requests.Request() as frame:
+                id = received.id if isinstance(received.id, str) else self._env.new_id()
+                self._note(frame, id, PendingCommand(ref=id))
+        return []
+
+    def _note_answer(self, frame: requests.ExtensionUIResponse) -> list[e.Event]:
+        reason = frame.reason if isinstance(frame.reason, str) else ""
+        ask = self._reader.dialogs.open.get(frame.id)
+        how: How = "answered"
+        if frame.cancelled is True:
+            how = "cancelled"
+        elif frame.confirmed is False:
+            how = "denied"
+        elif ask and ask.kind == "permission":
+            no = [option.label for option in ask.options if option.kind == "reject_once"]
+            how = "denied" if frame.value in no else "allowed"
+        return self._reader.dialogs.close(frame.id, how, reason)
+
+    def _ask_state(self) -> None:
+        self._reader.needs_state = False
+        self._request(requests.GetState(), PendingCommand())
+
+    def _release(self, prompts: list[c.Prompt]) -> None:
+        for prompt in prompts:
+            self._send_prompt(prompt, PendingCommand())
+
+    def _send_prompt(self, prompt: c.Prompt, pending: PendingCommand) -> None:
+        images = encode.pictures(prompt.attachments)
+        text = "\n\n".join([*self._context, prompt.text])
+        self._context.clear()
+        # A leading space keeps a slash from being a command.
+        text = f" {text}" if prompt.verbatim and text.startswith("/") else text
+        shape = requests.AbortAndPrompt if prompt.busy == "interrupt" and self._runs.turn else requests.Prompt
+        self._write(shape(text, images, id=prompt.turn), prompt.turn, pending)
+
+    # Commands.
+
+    def _request_all(
+        self, command: c.Command, frames: list[requests.Request], read: Read | None = None
+    ) -> list[e.Event]:
+        """Answered once all of them are."""
+        if not frames:
+            return accepted(command)
+        pending = PendingCommand(ref=command.ref, session=command.session, left=len(frames))
+        for frame in frames:
+            self._request(frame, pending, read)
+        return []
+
+    def _hello(self, command: c.Hello) -> list[e.Event]:
+        return self._request_all(command, encode.hello(command, self._version))
+
+    def _authenticate(self, command: c.Authenticate) -> list[e.Event]:
+        return self._request_all(command, encode.authenticate(command, self._version))
+
+    def _open_session(self, command: c.OpenSession) -> list[e.Event]:
+        return self._request_all(command, [encode.open_session(command, self._version)])
+
+    def _prompt(self, command: c.Prompt) -> list[e.Event]:
+        if not command.query:
+            raise Refusal("omp has no word for a prompt that only adds to the context")
+        prompt = self._queue.admit(command, self._env.new_id)
+        if prompt.turn in self._replies:
+            raise Refusal(f"the id {prompt.turn!r} waits for a response already", "duplicate_turn")
+        encode.pictures(prompt.attachments)  # refused now, not when its time has come
+        if prompt.busy == "interrupt" and self._runs.turn:
+            return self._interrupt(prompt)
+        if prompt in self._queue.add(prompt):
+            self._send_prompt(prompt, PendingCommand(ref=command.ref, session=command.session))
+            return []
+        return accepted(command)
+
+    def _interrupt(self, prompt: c.Prompt) -> list[e.Event]:
+        """pi cannot stop and go on in one word."""
+        if self._version == "pi":
+            self._queue.add(prompt)
+            self._request(requests.Abort(), PendingCommand())
+            return accepted(prompt)
+        self._send_prompt(prompt, PendingCommand(ref=prompt.ref, session=prompt.session))
+        return []
+
+    def _steer(self, command: c.Steer) -> list[e.Event]:
+        if command.idle == "refuse" and not self._queue.running:
+            raise Refusal("no turn is running that could be steered; send a prompt", "idle")
+        images = encode.pictures(command.attachments)
+        shape = requests.Steer if command.when == "soon" else requests.FollowUp
+        return self._request_all(command, [shape(command.text, images)])
+
+    def _cancel(self, command: c.Cancel) -> list[e.Event]:
+        match command.what:
+            case "turn" | "prompt":
+                return self._cancel_turn(command)
+            case "retry":
+                return self._request_all(command, [requests.AbortRetry()])
+            case "shell":
+                return self._request_all(command, [requests.AbortBash()])
+            case "steers" if self._version != "18":
+                return self._request_all(command, [requests.ClearQueue()])
+            case _:
+                raise Refusal(f"omp has no word for cancelling a {command.what}")
+
+    def _cancel_turn(self, command: c.Cancel) -> list[e.Event]:
+        """`abort` is answered once the turn has ended. What waits here was never said."""
+        whole = command.what == "turn"
+        dropped = self._queue.drop(command.target) if command.target or (command.queued == "drop" or not whole) else []
+        ended: list[e.Event] = [e.TurnEnded("cancelled", turn=prompt.turn) for prompt in dropped]
+        if whole and self._queue.running and command.target in ("", *self._queue.running):
+            return [*ended, *self._request_all(command, [requests.Abort()])]
+        return [*accepted(command), *ended]
+
+    def _answer(self, command: c.Answer) -> list[e.Event]:
+        ask = self._reader.dialogs.open.get(command.ask)
+        if ask is None:
+            raise Refusal(f"no ask {command.ask!r} waits for an answer", "unknown_ask")
+        if command.args not in (None, ask.args):
+            raise Refusal("omp has no word for allowing a call with other arguments")
+        frame = encode.answer(command, ask)
+        self._out.append(jsonl.dump(frame))
+        closed = self._note_answer(frame)
+        if command.interrupt and command.verdict != "allow" and self._queue.running:
+            self._request(requests.Abort(), PendingCommand())
+        return [*accepted(command), *closed]
+
+    def _host_reply(self, command: c.HostReply) -> list[e.Event]:
+        call = self._reader.host_calls.get(command.call)
+        if call is None:
+            raise Refusal(f"nothing is asked of the host as {command.call!r}", "unknown_call")
+        if not command.partial:
+            del self._reader.host_calls[command.call]
+        self._out.append(jsonl.dump(encode.host_reply(command, call)))
+        return accepted(command)
+
+    def _configure(self, command: c.Configure) -> list[e.Event]:
+        return self._request_all(command, encode.configure(command, self._version, self._reader.provider))
+
+    def _add_context(self, command: c.AddContext) -> list[e.Event]:
+        self._context.append(command.text)
+        return accepted(command)
+
+    def _compact(self, command: c.Compact) -> list[e.Event]:
+        if command.busy == "refuse" and self._queue.running:
+            raise Refusal("a turn is running: stop it first, or wait for its end", "busy")
+        return self._request_all(command, [requests.Compact(command.instructions or msgspec.UNSET)])
+
+    def _run_shell(self, command: c.RunShell) -> list[e.Event]:
+        return self._request_all(command, [requests.Bash(command.command)])
+
+    def _query(self, command: c.Query) -> list[e.Event]:
+        return self._request_all(command, encode.query(command, self._version), _PARTIAL_ANSWERS.get(command.what))
+
+
+_HANDLERS: dict[type[c.Command], Callable[[HostSide, Any], list[e.Event]]] = {
+    c.Hello: HostSide._hello,
+    c.Authenticate: HostSide._authenticate,
+    c.OpenSession: HostSide._open_session,
+    c.Prompt: HostSide._prompt,
+    c.Steer: HostSide._steer,
+    c.Cancel: HostSide._cancel,
+    c.Answer: HostSide._answer,
+    c.HostReply: HostSide._host_reply,
+    c.Configure: HostSide._configure,
+    c.AddContext: HostSide._add_context,
+    c.Compact: HostSide._compact,
+    c.RunShell: HostSide._run_shell,
+    c.Query: HostSide._query,
+}

@@ -5,9 +5,9 @@ from typing import Any, Literal
 
 from polylect.dialects.base import Env
 from polylect.dialects.omp.host import answers as host_answers
-from polylect.dialects.omp.host.agent_stream import FRAMES, Lane
+from polylect.dialects.omp.host.agent_stream import FRAMES, AgentStream
 from polylect.dialects.omp.host.dialogs import Dialogs
-from polylect.dialects.omp.host.fields import Found, amount, flag, number, rows, table, text, texts
+from polylect.dialects.omp.host.fields import Fields, amount, flag, number, rows, table, text, texts
 from polylect.dialects.omp.host.messages import STOPS, usage_of
 from polylect.dialects.omp.host.runs import Runs
 from polylect.dialects.omp.host.subagents import Agents
@@ -35,62 +35,62 @@ _SETTINGS = {"session": "sessionId", "thinking": "thinkingLevel", "name": "sessi
 class EventReader:
     def __init__(self, env: Env) -> None:
         self.runs = Runs(env.new_id)
-        self.lane = Lane()
+        self.main = AgentStream()
         self.agents = Agents()
         self.dialogs = Dialogs(env.now)
         self.host_calls: dict[str, e.HostCall] = {}
         """Work that the host was asked to do and has not answered, by id."""
         self.provider = ""
         """Who serves the model in use."""
-        self.curious = False
+        self.needs_state = False
         """Something changed that only a `get_state` tells."""
         self.compacted = False
         """The end of a compaction was told since this was last cleared."""
         self._settings: dict[str, str] = {}
 
     def knows(self, kind: str) -> bool:
-        return kind in _FRAMES or kind in FRAMES or kind in _AGENTS
+        return kind in _HANDLERS or kind in FRAMES or kind in _AGENTS
 
-    def read(self, kind: str, found: Found) -> list[e.Event]:
+    def read(self, kind: str, frame: Fields) -> list[e.Event]:
         """Raises ValueError for a field that makes no sense."""
         if kind in FRAMES:
-            return [*self._begun(kind, found), *self._say(kind, found)]
+            return [*self._begun(kind, frame), *self._read_main(kind, frame)]
         if kind in _AGENTS:
-            told = self.agents.read(kind, found, self.runs.turn)
-            self.runs.spent(self.agents.take_spent())
-            return told
-        return _FRAMES[kind](self, found)
+            events = self.agents.read(kind, frame, self.runs.turn)
+            self.runs.spent(self.agents.take_usage())
+            return events
+        return _HANDLERS[kind](self, frame)
 
     # Runs.
 
-    def _begun(self, kind: str, found: Found) -> list[e.Event]:
+    def _begun(self, kind: str, frame: Fields) -> list[e.Event]:
         """A turn whose beginning nobody here has heard."""
-        replies = kind == "message_start" and table(found, "message").get("role") == "assistant"
-        return self._agent_start(found) if not self.runs.turn and (replies or kind in _BEGINNINGS) else []
+        replies = kind == "message_start" and table(frame, "message").get("role") == "assistant"
+        return self._agent_start(frame) if not self.runs.turn and (replies or kind in _BEGINNINGS) else []
 
-    def _say(self, kind: str, found: Found) -> list[e.Event]:
-        told = self.lane.read(kind, found)
+    def _read_main(self, kind: str, frame: Fields) -> list[e.Event]:
+        events = self.main.read(kind, frame)
         if kind == "turn_start":
             self.runs.step()
-        self.runs.spent(self.lane.take_spent())
-        return told
-
-    def _agent_start(self, found: Found) -> list[e.Event]:
-        events = self.runs.begin()
-        self.lane.last = {}
-        for event in events:
-            if isinstance(event, e.TurnStarted):
-                self.lane.begin(event.turn, prompted=event.cause == "prompt")
+        self.runs.spent(self.main.take_usage())
         return events
 
-    def _agent_end(self, found: Found) -> list[e.Event]:
+    def _agent_start(self, frame: Fields) -> list[e.Event]:
+        events = self.runs.begin()
+        self.main.last = {}
+        for event in events:
+            if isinstance(event, e.TurnStarted):
+                self.main.begin(event.turn, prompted=event.cause == "prompt")
+        return events
+
+    def _agent_end(self, frame: Fields) -> list[e.Event]:
         """How it ended is said only by the last reply; if the loop itself broke, that is in here alone."""
-        said = [message for message in rows(found, "messages") if message.get("role") == "assistant"]
-        last = self.lane.last or (said[-1] if said else {})
-        terminal = found.get("isTerminal")
+        replies = [message for message in rows(frame, "messages") if message.get("role") == "assistant"]
+        last = self.main.last or (replies[-1] if replies else {})
+        terminal = frame.get("isTerminal")
         return self.runs.end(self._ended(last), terminal=terminal if isinstance(terminal, bool) else None)
 
-    def _ended(self, last: Found) -> e.TurnEnded:
+    def _ended(self, last: Fields) -> e.TurnEnded:
         match STOPS.get(text(last, "stopReason")):
             case "error":
                 message = text(last, "errorMessage") or "the model's service failed"
@@ -104,45 +104,45 @@ class EventReader:
             case _:
                 return e.TurnEnded("end")
 
-    def _prompt_result(self, found: Found) -> list[e.Event]:
+    def _prompt_result(self, frame: Fields) -> list[e.Event]:
         """One for each accepted prompt (18.3), and with all that a turn's end says (polylect)."""
-        reason = _REASONS.get(text(found, "reason")) or _REASONS.get(text(found, "status"), "end")
-        error, usage = table(found, "error"), table(found, "usage")
+        reason = _REASONS.get(text(frame, "reason")) or _REASONS.get(text(frame, "status"), "end")
+        error, usage = table(frame, "error"), table(frame, "usage")
         failure = _failure(error) if error else None
-        ended = e.TurnEnded(reason, usage_of(usage), number(found, "steps"), failure)
-        settled = self._settled(found) if flag(found, "sessionSettled") else []
-        return [*self.runs.result(text(found, "id"), ended), *settled]
+        ended = e.TurnEnded(reason, usage_of(usage), number(frame, "steps"), failure)
+        settled = self._settled(frame) if flag(frame, "sessionSettled") else []
+        return [*self.runs.result(text(frame, "id"), ended), *settled]
 
-    def _settled(self, found: Found) -> list[e.Event]:
+    def _settled(self, frame: Fields) -> list[e.Event]:
         return [*self.runs.settled(), e.Settled()]
 
     # What happens around a turn.
 
-    def _retry_start(self, found: Found) -> list[e.Event]:
+    def _retry_start(self, frame: Fields) -> list[e.Event]:
         self.runs.goes_on()
-        attempt, most, delay = (number(found, key) for key in ("attempt", "maxAttempts", "delayMs"))
-        return [e.RetryStarted(attempt, most, delay, text(found, "errorMessage"), turn=self.runs.turn)]
+        attempt, most, delay = (number(frame, key) for key in ("attempt", "maxAttempts", "delayMs"))
+        return [e.RetryStarted(attempt, most, delay, text(frame, "errorMessage"), turn=self.runs.turn)]
 
-    def _retry_end(self, found: Found) -> list[e.Event]:
-        success = flag(found, "success")
+    def _retry_end(self, frame: Fields) -> list[e.Event]:
+        success = flag(frame, "success")
         if not success:
             self.runs.maybe_over()
-        turn, error = self.runs.turn, text(found, "finalError")
-        return [e.RetryEnded(success, number(found, "attempt"), error, turn=turn)]
+        turn, error = self.runs.turn, text(frame, "finalError")
+        return [e.RetryEnded(success, number(frame, "attempt"), error, turn=turn)]
 
-    def _compaction_start(self, found: Found) -> list[e.Event]:
+    def _compaction_start(self, frame: Fields) -> list[e.Event]:
         self.runs.goes_on()
-        return [e.CompactionStarted(_CAUSES.get(text(found, "reason"), "threshold"), turn=self.runs.turn)]
+        return [e.CompactionStarted(_CAUSES.get(text(frame, "reason"), "threshold"), turn=self.runs.turn)]
 
-    def _compaction_end(self, found: Found) -> list[e.Event]:
+    def _compaction_end(self, frame: Fields) -> list[e.Event]:
         self.compacted = True
-        if not flag(found, "willRetry"):
+        if not flag(frame, "willRetry"):
             self.runs.maybe_over()
-        return [self.compaction(table(found, "result"), found)]
+        return [self.compaction(table(frame, "result"), frame)]
 
-    def compaction(self, result: Found, found: Found) -> e.CompactionEnded:
+    def compaction(self, result: Fields, frame: Fields) -> e.CompactionEnded:
         """Of its own frame, or of the response to `compact`."""
-        error = text(found, "errorMessage") or text(found, "error") or ("cancelled" if flag(found, "aborted") else "")
+        error = text(frame, "errorMessage") or text(frame, "error") or ("cancelled" if flag(frame, "aborted") else "")
         return e.CompactionEnded(
             bool(result) and not error,
             text(result, "summary"),
@@ -152,116 +152,116 @@ class EventReader:
             turn=self.runs.turn,
         )
 
-    def _todo_reminder(self, found: Found) -> list[e.Event]:
-        return [e.PlanChanged(tuple(map(_plan_item, rows(found, "todos"))))]
+    def _todo_reminder(self, frame: Fields) -> list[e.Event]:
+        return [e.PlanChanged(tuple(map(_plan_item, rows(frame, "todos"))))]
 
-    def _todo_clear(self, found: Found) -> list[e.Event]:
+    def _todo_clear(self, frame: Fields) -> list[e.Event]:
         return [e.PlanChanged(())]
 
-    def _queue_update(self, found: Found) -> list[e.Event]:
-        return [e.QueueChanged(soon=texts(found, "steering"), last=texts(found, "followUp"))]
+    def _queue_update(self, frame: Fields) -> list[e.Event]:
+        return [e.QueueChanged(soon=texts(frame, "steering"), last=texts(frame, "followUp"))]
 
-    def _notice(self, found: Found) -> list[e.Event]:
-        level: Literal["info", "warning"] = "info" if text(found, "level") in ("", "info") else "warning"
-        return [e.Notice(text(found, "message") or text(found, "text"), level, turn=self.runs.turn)]
+    def _notice(self, frame: Fields) -> list[e.Event]:
+        level: Literal["info", "warning"] = "info" if text(frame, "level") in ("", "info") else "warning"
+        return [e.Notice(text(frame, "message") or text(frame, "text"), level, turn=self.runs.turn)]
 
-    def _extension_error(self, found: Found) -> list[e.Event]:
+    def _extension_error(self, frame: Fields) -> list[e.Event]:
         """Where a path should be, ours say whose fault it was."""
-        owner = _OWNERS.get(text(found, "extensionPath"), "engine")
-        return [e.Failed(Failure(text(found, "event") or "extension", text(found, "error"), owner))]
+        owner = _OWNERS.get(text(frame, "extensionPath"), "engine")
+        return [e.Failed(Failure(text(frame, "event") or "extension", text(frame, "error"), owner))]
 
-    def _alive(self, found: Found) -> list[e.Event]:
-        return [e.Alive(text(found, "toolCallId"), text(found, "toolName"), turn=self.runs.turn)]
+    def _alive(self, frame: Fields) -> list[e.Event]:
+        return [e.Alive(text(frame, "toolCallId"), text(frame, "toolName"), turn=self.runs.turn)]
 
-    def _frame_error(self, found: Found) -> list[e.Event]:
-        return [e.Failed(Failure("frame", text(found, "error") or text(found, "message"), "engine"))]
+    def _frame_error(self, frame: Fields) -> list[e.Event]:
+        return [e.Failed(Failure("frame", text(frame, "error") or text(frame, "message"), "engine"))]
 
-    def _extra(self, found: Found) -> list[e.Event]:
-        data = {key: value for key, value in found.items() if key != "type"}
-        return [e.Extra(text(found, "type"), data, turn=self.runs.turn)]
+    def _extra(self, frame: Fields) -> list[e.Event]:
+        data = {key: value for key, value in frame.items() if key != "type"}
+        return [e.Extra(text(frame, "type"), data, turn=self.runs.turn)]
 
     # Dialogs and host calls.
 
-    def _dialog(self, found: Found) -> list[e.Event]:
-        agent = text(found, "agent") or self.agents.caller(text(found, "toolCallId"))
-        return self.dialogs.read(found, self.runs.turn, agent)
+    def _dialog(self, frame: Fields) -> list[e.Event]:
+        agent = text(frame, "agent") or self.agents.caller(text(frame, "toolCallId"))
+        return self.dialogs.read(frame, self.runs.turn, agent)
 
-    def _command_output(self, found: Found) -> list[e.Event]:
-        return [e.Display("command_output", {"text": text(found, "text")}, turn=self.runs.turn)]
+    def _command_output(self, frame: Fields) -> list[e.Event]:
+        return [e.Display("command_output", {"text": text(frame, "text")}, turn=self.runs.turn)]
 
-    def _tool_stream(self, found: Found) -> list[e.Event]:
-        said = text(found, "text") or text(found, "delta")
-        return [e.ToolOutput(text(found, "toolCallId"), said, **self.lane.place)]
+    def _tool_stream(self, frame: Fields) -> list[e.Event]:
+        body = text(frame, "text") or text(frame, "delta")
+        return [e.ToolOutput(text(frame, "toolCallId"), body, **self.main.place)]
 
-    def _host_tool(self, found: Found) -> list[e.Event]:
+    def _host_tool(self, frame: Fields) -> list[e.Event]:
         params = {
-            "name": text(found, "toolName"),
-            "args": table(found, "arguments"),
-            "call": text(found, "toolCallId"),
+            "name": text(frame, "toolName"),
+            "args": table(frame, "arguments"),
+            "call": text(frame, "toolCallId"),
         }
-        return self._host_call(found, "tool", params)
+        return self._host_call(frame, "tool", params)
 
-    def _host_uri(self, found: Found) -> list[e.Event]:
-        return self._host_call(found, "uri", {key: value for key, value in found.items() if key not in ("type", "id")})
+    def _host_uri(self, frame: Fields) -> list[e.Event]:
+        return self._host_call(frame, "uri", {key: value for key, value in frame.items() if key not in ("type", "id")})
 
-    def _host_call(self, found: Found, method: str, params: dict[str, Any]) -> list[e.Event]:
-        call = e.HostCall(text(found, "id"), method, params, turn=self.runs.turn)
+    def _host_call(self, frame: Fields, method: str, params: dict[str, Any]) -> list[e.Event]:
+        call = e.HostCall(text(frame, "id"), method, params, turn=self.runs.turn)
         self.host_calls[call.call] = call
         return [call]
 
-    def _host_cancel(self, found: Found) -> list[e.Event]:
-        call = self.host_calls.pop(text(found, "targetId"), None)
+    def _host_cancel(self, frame: Fields) -> list[e.Event]:
+        call = self.host_calls.pop(text(frame, "targetId"), None)
         return [e.HostCallEnded(call.call, turn=call.turn)] if call else []
 
     # Settings.
 
-    def _told(self, key: str, value: str, *, whole: bool = False) -> list[e.SettingChanged]:
+    def _changed(self, key: str, value: str, *, whole: bool = False) -> list[e.SettingChanged]:
         """Nothing said is no news, unless everything was."""
         if self._settings.get(key, "") == value or not (value or whole):
             return []
         self._settings[key] = value
         return [e.SettingChanged(key, value)]
 
-    def settings(self, found: Found, *, whole: bool = False) -> list[e.SettingChanged]:
+    def settings(self, frame: Fields, *, whole: bool = False) -> list[e.SettingChanged]:
         """Those that are new."""
-        model = found.get("model")
+        model = frame.get("model")
         if isinstance(model, dict):
             self.provider = text(model, "provider") or self.provider
             model = text(model, "id")
-        told = self._told("model", model if isinstance(model, str) else "")
+        events = self._changed("model", model if isinstance(model, str) else "")
         for key, name in _SETTINGS.items():
-            told += self._told(key, text(found, name), whole=whole)
-        return told
+            events += self._changed(key, text(frame, name), whole=whole)
+        return events
 
-    def _model_changed(self, found: Found) -> list[e.Event]:
+    def _model_changed(self, frame: Fields) -> list[e.Event]:
         """omp itself does not say to which."""
-        self.curious = "model" not in found
-        return [*self.settings(found)]
+        self.needs_state = "model" not in frame
+        return [*self.settings(frame)]
 
-    def _level_changed(self, found: Found) -> list[e.Event]:
-        return [*self._told("thinking", text(found, "thinkingLevel") or text(found, "level"))]
+    def _level_changed(self, frame: Fields) -> list[e.Event]:
+        return [*self._changed("thinking", text(frame, "thinkingLevel") or text(frame, "level"))]
 
-    def _session_info(self, found: Found) -> list[e.Event]:
-        name = text(found, "sessionName") or text(found, "title") or text(found, "name")
-        return [*self._told("session", text(found, "sessionId")), *self._told("name", name)]
+    def _session_info(self, frame: Fields) -> list[e.Event]:
+        name = text(frame, "sessionName") or text(frame, "title") or text(frame, "name")
+        return [*self._changed("session", text(frame, "sessionId")), *self._changed("name", name)]
 
-    def _config_update(self, found: Found) -> list[e.Event]:
-        told = table(found, "config") or found
-        others = {key: value for key, value in told.items() if key not in ("type", "model", *_SETTINGS.values())}
-        return [*self.settings(told), *[e.SettingChanged(key, value) for key, value in others.items()]]
+    def _config_update(self, frame: Fields) -> list[e.Event]:
+        config = table(frame, "config") or frame
+        others = {key: value for key, value in config.items() if key not in ("type", "model", *_SETTINGS.values())}
+        return [*self.settings(config), *[e.SettingChanged(key, value) for key, value in others.items()]]
 
-    def _commands(self, found: Found) -> list[e.Event]:
-        return [e.SettingChanged("commands", host_answers.commands(found))]
+    def _commands(self, frame: Fields) -> list[e.Event]:
+        return [e.SettingChanged("commands", host_answers.commands(frame))]
 
 
-def _failure(error: Found) -> Failure:
+def _failure(error: Fields) -> Failure:
     owner = _OWNERS.get(text(error, "owner"), "provider")
     code, status = text(error, "code"), amount(error, "httpStatus")
     named = code or (f"http_{status:g}" if status else "provider_error")
     return Failure(named, text(error, "message"), owner, flag(error, "retryable"))
 
 
-def _plan_item(todo: Found) -> PlanItem:
+def _plan_item(todo: Fields) -> PlanItem:
     return PlanItem(text(todo, "content"), _STATUSES.get(text(todo, "status"), "pending"), id=text(todo, "id"))
 
 
@@ -270,7 +270,7 @@ _EXTRAS = (
     "ttsr_triggered", "retry_fallback_applied", "retry_fallback_succeeded", "irc_message", "goal_updated",
     "advisor_cost_changed", "advisor_yielded", "config_warnings_changed",
 )  # fmt: skip
-_FRAMES: dict[str, Callable[[EventReader, Found], list[e.Event]]] = {
+_HANDLERS: dict[str, Callable[[EventReader, Fields], list[e.Event]]] = {
     "agent_start": EventReader._agent_start,
     "agent_end": EventReader._agent_end,
     "prompt_result": EventReader._prompt_result,

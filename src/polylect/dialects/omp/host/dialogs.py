@@ -5,7 +5,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from polylect.dialects.omp.host.fields import Found, number, rows, table, text, texts
+from polylect.dialects.omp.host.fields import Fields, number, rows, table, text, texts
 from polylect.vocab import events as e
 from polylect.vocab.content import Option
 
@@ -24,21 +24,21 @@ class Dialogs:
         self.denied: set[str] = set()
         """Calls of this turn that were asked for in vain."""
 
-    def read(self, found: Found, turn: str, agent: str) -> list[e.Event]:
-        method = text(found, "method")
+    def read(self, frame: Fields, turn: str, agent: str) -> list[e.Event]:
+        method = text(frame, "method")
         if method == "cancel":
-            return self.close(text(found, "targetId"), "cancelled")
+            return self.close(text(frame, "targetId"), "cancelled")
         if method in _DIALOGS:
-            return [self._ask(replace(_DIALOGS[method](found), turn=turn, agent=agent))]
-        params = {key: value for key, value in found.items() if key not in ("type", "id", "method")}
+            return [self._open_dialog(replace(_DIALOGS[method](frame), turn=turn, agent=agent))]
+        params = {key: value for key, value in frame.items() if key not in ("type", "id", "method")}
         return [e.Display(method, params, turn=turn)]
 
     def close(self, ask: str, how: How, reason: str = "") -> list[e.Event]:
-        found = self.open.pop(ask, None)
+        closed = self.open.pop(ask, None)
         self._deadlines.pop(ask, None)
-        if found and how == "denied":
-            self.denied.add(found.call)
-        return [e.AskClosed(ask, how, reason, turn=found.turn, agent=found.agent)] if found else []
+        if closed and how == "denied":
+            self.denied.add(closed.call)
+        return [e.AskClosed(ask, how, reason, turn=closed.turn, agent=closed.agent)] if closed else []
 
     def overdue(self) -> list[e.Event]:
         """The engine has given these up by itself; it never says so."""
@@ -51,37 +51,37 @@ class Dialogs:
     def end_turn(self, turn: str) -> None:
         """Whatever the turn asked is closed with it."""
         self.denied.clear()
-        for ask in [ask for ask, found in self.open.items() if found.turn == turn]:
+        for ask in [id for id, ask in self.open.items() if ask.turn == turn]:
             del self.open[ask]
             self._deadlines.pop(ask, None)
 
-    def _ask(self, ask: e.Ask) -> e.Ask:
+    def _open_dialog(self, ask: e.Ask) -> e.Ask:
         self.open[ask.ask] = ask
         if ask.timeout_ms:
             self._deadlines[ask.ask] = self._now() + ask.timeout_ms
         return ask
 
 
-def _select(found: Found) -> e.Ask:
+def _select(frame: Fields) -> e.Ask:
     """A permission travels as a select too; ours name the call it is for."""
-    call = text(found, "toolCallId")
-    details = [text(row, "description") for row in rows(found, "optionDetails")]
-    labels = texts(found, "options")
+    call = text(frame, "toolCallId")
+    details = [text(row, "description") for row in rows(frame, "optionDetails")]
+    labels = texts(frame, "options")
     options = tuple(
         Option(label, label, details[place] if place < len(details) else "", _option_kind(label) if call else "")
         for place, label in enumerate(labels)
     )
     return e.Ask(
-        text(found, "id"),
+        text(frame, "id"),
         "permission" if call else "choice",
         call,
-        text(found, "toolName"),
-        table(found, "args"),
-        title=text(found, "title"),
-        reason=text(found, "message"),
+        text(frame, "toolName"),
+        table(frame, "args"),
+        title=text(frame, "title"),
+        reason=text(frame, "message"),
         options=options,
-        timeout_ms=number(found, "timeout"),
-        agent=text(found, "agent"),
+        timeout_ms=number(frame, "timeout"),
+        agent=text(frame, "agent"),
     )
 
 
@@ -89,21 +89,21 @@ def _option_kind(label: str) -> str:
     return next((kind for word, kind in _KINDS if word in label.lower()), "")
 
 
-def _confirm(found: Found) -> e.Ask:
-    title, reason = text(found, "title"), text(found, "message")
-    return e.Ask(text(found, "id"), "confirm", title=title, reason=reason, timeout_ms=number(found, "timeout"))
+def _confirm(frame: Fields) -> e.Ask:
+    title, reason = text(frame, "title"), text(frame, "message")
+    return e.Ask(text(frame, "id"), "confirm", title=title, reason=reason, timeout_ms=number(frame, "timeout"))
 
 
-def _input(found: Found) -> e.Ask:
-    title, reason = text(found, "title"), text(found, "placeholder")
-    return e.Ask(text(found, "id"), "text", title=title, reason=reason, timeout_ms=number(found, "timeout"))
+def _input(frame: Fields) -> e.Ask:
+    title, reason = text(frame, "title"), text(frame, "placeholder")
+    return e.Ask(text(frame, "id"), "text", title=title, reason=reason, timeout_ms=number(frame, "timeout"))
 
 
-def _editor(found: Found) -> e.Ask:
-    return e.Ask(text(found, "id"), "text", title=text(found, "title"), default=text(found, "prefill"))
+def _editor(frame: Fields) -> e.Ask:
+    return e.Ask(text(frame, "id"), "text", title=text(frame, "title"), default=text(frame, "prefill"))
 
 
-_DIALOGS: dict[str, Callable[[Found], e.Ask]] = {
+_DIALOGS: dict[str, Callable[[Fields], e.Ask]] = {
     "select": _select,
     "confirm": _confirm,
     "input": _input,

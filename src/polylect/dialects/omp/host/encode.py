@@ -30,12 +30,12 @@ def hello(command: Hello, version: str) -> Requests:
     offers = command.offers
     if (offers.get("tools") or offers.get("uri_schemes")) and version != "18":
         raise Refusal(f"omp {version} has no word for tools that the host runs")
-    said: Requests = []
+    frames: Requests = []
     if tools := offers.get("tools"):
-        said.append(_made(requests.SetHostTools, tools=tools))
+        frames.append(_made(requests.SetHostTools, tools=tools))
     if schemes := offers.get("uri_schemes"):
-        said.append(_made(requests.SetHostUriSchemes, schemes=schemes))
-    return said
+        frames.append(_made(requests.SetHostUriSchemes, schemes=schemes))
+    return frames
 
 
 def authenticate(command: Authenticate, version: str) -> Requests:
@@ -62,7 +62,7 @@ def open_session(command: OpenSession, version: str) -> requests.Request:
 
 def configure(command: Configure, version: str, provider: str) -> Requests:
     """One frame for each setting; `provider` serves the model in use."""
-    said = []
+    frames = []
     for key, value in command.settings.items():
         if key == "provider" and "model" in command.settings:
             continue
@@ -70,8 +70,8 @@ def configure(command: Configure, version: str, provider: str) -> Requests:
             raise Refusal(f"omp {version} has no word for the setting {key!r}")
         if key in _LATER and version != "18":
             raise Refusal(f"omp {version} has no word for the setting {key!r}")
-        said.append(_SETTINGS[key](value, str(command.settings.get("provider") or provider)))
-    return said
+        frames.append(_SETTINGS[key](value, str(command.settings.get("provider") or provider)))
+    return frames
 
 
 def _model(value: Any, provider: str) -> requests.Request:
@@ -147,11 +147,11 @@ def query(command: Query, version: str) -> Requests:
 def _asking(shape: type[requests.Request], **names: str) -> Callable[[dict[str, Any]], requests.Request]:
     """`names` tells which field of the frame an argument of ours fills."""
 
-    def asked(args: dict[str, Any]) -> requests.Request:
+    def request(args: dict[str, Any]) -> requests.Request:
         filled = {field: args[name] for name, field in names.items() if args.get(name) not in (None, "")}
         return _made(shape, **filled)
 
-    return asked
+    return request
 
 
 _messages = _asking(requests.GetMessages)
@@ -202,8 +202,8 @@ def answer(command: Answer, ask: Ask) -> requests.ExtensionUIResponse:
 
 def _decision(command: Answer, ask: Ask) -> str:
     """The option that means it, if there is one."""
-    wanted = "reject_once" if command.verdict == "deny" else "allow_always" if command.always else "allow_once"
-    return next((option.label for option in ask.options if option.kind == wanted), "")
+    kind = "reject_once" if command.verdict == "deny" else "allow_always" if command.always else "allow_once"
+    return next((option.label for option in ask.options if option.kind == kind), "")
 
 
 def _chosen(value: Any, ask: Ask) -> str:
@@ -219,9 +219,9 @@ def host_reply(command: HostReply, call: HostCall) -> Frame:
     if call.method == "uri":
         if command.error:
             return requests.HostUriResult(command.call, is_error=True, error=command.error)
-        found = command.result if isinstance(command.result, dict) else {"content": command.result}
-        kind = found.get("contentType") or UNSET
-        return requests.HostUriResult(command.call, content=_as_text(found.get("content")), content_type=kind)
+        result = command.result if isinstance(command.result, dict) else {"content": command.result}
+        content_type = result.get("contentType") or UNSET
+        return requests.HostUriResult(command.call, content=_as_text(result.get("content")), content_type=content_type)
     if command.partial:
         return requests.HostToolUpdate(command.call, _outcome(command.result))
     if command.error:
@@ -233,7 +233,7 @@ def host_reply(command: HostReply, call: HostCall) -> Frame:
 def _outcome(result: Any) -> messages.ToolOutcome:
     content = result.get("content") if isinstance(result, dict) else None
     try:
-        return messages.ToolOutcome(msgspec.convert(content, list[messages.Shown]))
+        return messages.ToolOutcome(msgspec.convert(content, list[messages.ContentBlock]))
     except msgspec.ValidationError:
         return messages.ToolOutcome([messages.Text(_as_text(result))])
 

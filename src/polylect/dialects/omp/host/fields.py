@@ -2,11 +2,11 @@
 
 from typing import Any
 
-Found = dict[str, Any]
+Fields = dict[str, Any]
 
 
-def text(found: Found, key: str) -> str:
-    value = found.get(key)
+def text(fields: Fields, key: str) -> str:
+    value = fields.get(key)
     if value is None:
         return ""
     if not isinstance(value, str):
@@ -14,12 +14,12 @@ def text(found: Found, key: str) -> str:
     return value
 
 
-def number(found: Found, key: str) -> int:
-    return int(amount(found, key))
+def number(fields: Fields, key: str) -> int:
+    return int(amount(fields, key))
 
 
-def amount(found: Found, key: str) -> float:
-    value = found.get(key)
+def amount(fields: Fields, key: str) -> float:
+    value = fields.get(key)
     if value is None:
         return 0
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -27,12 +27,12 @@ def amount(found: Found, key: str) -> float:
     return value
 
 
-def flag(found: Found, key: str) -> bool:
-    return found.get(key) is True
+def flag(fields: Fields, key: str) -> bool:
+    return fields.get(key) is True
 
 
-def table(found: Found, key: str) -> Found:
-    value = found.get(key)
+def table(fields: Fields, key: str) -> Fields:
+    value = fields.get(key)
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -40,8 +40,8 @@ def table(found: Found, key: str) -> Found:
     return value
 
 
-def rows(found: Found, key: str) -> list[Found]:
-    value = found.get(key)
+def rows(fields: Fields, key: str) -> list[Fields]:
+    value = fields.get(key)
     if value is None:
         return []
     if not isinstance(value, list):
@@ -49,8 +49,8 @@ def rows(found: Found, key: str) -> list[Found]:
     return [row for row in value if isinstance(row, dict)]
 
 
-def texts(found: Found, key: str) -> tuple[str, ...]:
-    value = found.get(key)
+def texts(fields: Fields, key: str) -> tuple[str, ...]:
+    value = fields.get(key)
     if value is None:
         return ()
     if not isinstance(value, list):

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from polylect.dialects.omp.host.fields import Found, amount, flag, number, rows, table, text
+from polylect.dialects.omp.host.fields import Fields, amount, flag, number, rows, table, text
 from polylect.vocab.answers import Item, ShellResult
 from polylect.vocab.content import Block, Image, Message, Outcome, Stop, Text, Thinking, ToolCall, ToolResult, Usage
 
@@ -19,7 +19,7 @@ INJECTED = ("developer", "custom", "hookMessage", "fileMention")
 """Roles of what entered the context although nobody typed it."""
 
 
-def words(content: Any) -> str:
+def text_of(content: Any) -> str:
     """The text of a message's content, which is a string or a list of blocks."""
     if isinstance(content, str):
         return content
@@ -27,11 +27,11 @@ def words(content: Any) -> str:
 
 
 def images(content: Any) -> tuple[Image, ...]:
-    found = [block for block in _blocks(content) if block.get("type") == "image"]
-    return tuple(Image(text(block, "mimeType") or "image/png", text(block, "data")) for block in found)
+    blocks = [block for block in _blocks(content) if block.get("type") == "image"]
+    return tuple(Image(text(block, "mimeType") or "image/png", text(block, "data")) for block in blocks)
 
 
-def block_of(block: Found) -> Block | None:
+def block_of(block: Fields) -> Block | None:
     match block.get("type"):
         case "text":
             return Text(text(block, "text"))
@@ -47,68 +47,68 @@ def block_of(block: Found) -> Block | None:
             return None
 
 
-def usage_of(usage: Found) -> Usage:
+def usage_of(usage: Fields) -> Usage:
     """A cost of nothing means that the price is not known: it is never invented (T6)."""
     cost = amount(table(usage, "cost"), "total")
     return replace(tokens_of(usage), cost=cost or None)
 
 
-def tokens_of(found: Found) -> Usage:
+def tokens_of(fields: Fields) -> Usage:
     return Usage(
-        number(found, "input"), number(found, "output"), number(found, "cacheRead"), number(found, "cacheWrite")
+        number(fields, "input"), number(fields, "output"), number(fields, "cacheRead"), number(fields, "cacheWrite")
     )
 
 
-def shell_of(found: Found, command: str) -> ShellResult:
-    code = found.get("exitCode")
+def shell_of(fields: Fields, command: str) -> ShellResult:
+    code = fields.get("exitCode")
     return ShellResult(
         command,
-        text(found, "output"),
+        text(fields, "output"),
         code if isinstance(code, int) else None,
-        cancelled=flag(found, "cancelled"),
-        truncated=flag(found, "truncated"),
-        path=text(found, "fullOutputPath"),
-        lines=number(found, "totalLines"),
-        size=number(found, "totalBytes"),
+        cancelled=flag(fields, "cancelled"),
+        truncated=flag(fields, "truncated"),
+        path=text(fields, "fullOutputPath"),
+        lines=number(fields, "totalLines"),
+        size=number(fields, "totalBytes"),
     )
 
 
-def item_of(found: Found) -> Item:
+def item_of(fields: Fields) -> Item:
     """A message of `get_messages`. The wire does not say where it is in the log."""
-    at, role = number(found, "timestamp"), text(found, "role")
+    at, role = number(fields, "timestamp"), text(fields, "role")
     match role:
         case "assistant":
-            return Item("", at, _assistant(found), request=text(found, "responseId"))
+            return Item("", at, _assistant(fields), request=text(fields, "responseId"))
         case "toolResult":
-            return Item("", at, Message("tool", (_result(found),)))
+            return Item("", at, Message("tool", (_result(fields),)))
         case "bashExecution":
-            shell = shell_of(found, text(found, "command"))
+            shell = shell_of(fields, text(fields, "command"))
             return Item("", at, _user(f"{shell.command}\n{shell.output}"), "shell", shell)
         case "compactionSummary" | "branchSummary":
-            summary = _user(text(found, "summary"))
-            return Item("", at, summary, "summary", before=number(found, "tokensBefore"))
+            summary = _user(text(fields, "summary"))
+            return Item("", at, summary, "summary", before=number(fields, "tokensBefore"))
         case "fileMention":
-            return Item("", at, _user("\n".join(text(file, "path") for file in rows(found, "files"))))
+            return Item("", at, _user("\n".join(text(file, "path") for file in rows(fields, "files"))))
         case _:
-            content = found.get("content")
-            return Item("", at, Message("user", (Text(words(content)), *images(content))))
+            content = fields.get("content")
+            return Item("", at, Message("user", (Text(text_of(content)), *images(content))))
 
 
-def _assistant(found: Found) -> Message:
-    blocks = tuple(block for part in rows(found, "content") if (block := block_of(part)))
-    stop, usage = STOPS.get(text(found, "stopReason")), usage_of(table(found, "usage"))
-    return Message("assistant", blocks, stop, usage, text(found, "model"), text(found, "provider"))
+def _assistant(fields: Fields) -> Message:
+    blocks = tuple(block for part in rows(fields, "content") if (block := block_of(part)))
+    stop, usage = STOPS.get(text(fields, "stopReason")), usage_of(table(fields, "usage"))
+    return Message("assistant", blocks, stop, usage, text(fields, "model"), text(fields, "provider"))
 
 
-def _result(found: Found) -> ToolResult:
-    content = found.get("content")
-    outcome: Outcome = "error" if flag(found, "isError") else "ok"
-    return ToolResult(text(found, "toolCallId"), text(found, "toolName"), words(content), outcome, images(content))
+def _result(fields: Fields) -> ToolResult:
+    content = fields.get("content")
+    outcome: Outcome = "error" if flag(fields, "isError") else "ok"
+    return ToolResult(text(fields, "toolCallId"), text(fields, "toolName"), text_of(content), outcome, images(content))
 
 
-def _user(said: str) -> Message:
-    return Message("user", (Text(said),))
+def _user(body: str) -> Message:
+    return Message("user", (Text(body),))
 
 
-def _blocks(content: Any) -> list[Found]:
+def _blocks(content: Any) -> list[Fields]:
     return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []

@@ -9,7 +9,7 @@ from polylect.dialects.omp.frames import commands as requests
 from polylect.dialects.omp.host import answers as host_answers
 from polylect.dialects.omp.host.answers import READS, Read
 from polylect.dialects.omp.host.decode import EventReader
-from polylect.dialects.omp.host.fields import Found, flag, text
+from polylect.dialects.omp.host.fields import Fields, flag, text
 from polylect.dialects.omp.host.messages import shell_of
 from polylect.vocab import events as e
 from polylect.vocab.answers import SessionOpened
@@ -27,7 +27,7 @@ _BUSY = "Agent is already processing"
 _MOST_EARLY = 5
 
 
-class Asked(Struct):
+class PendingCommand(Struct):
     """A command and how many responses are still to come for it. Without a ref nobody waits for its answer."""
 
     ref: str = ""
@@ -39,7 +39,7 @@ class Asked(Struct):
 
 class _Expected(Struct, frozen=True):
     frame: requests.Request
-    asked: Asked
+    pending: PendingCommand
     read: Read
 
 
@@ -51,9 +51,9 @@ class Replies:
         self._expected: dict[str, _Expected] = {}
         self._refused: set[str] = set()
         """Prompts that failed before they were acknowledged: omp 13 says both, in this order."""
-        self.state: Found | None = None
+        self.state: Fields | None = None
         """A state that the engine has just told."""
-        self.to_ask: list[tuple[requests.Request, Asked]] = []
+        self.to_request: list[tuple[requests.Request, PendingCommand]] = []
         """What has to be asked before a command is answered."""
         self.too_early: list[str] = []
         """Prompts that were held back, and came too early all the same."""
@@ -61,8 +61,8 @@ class Replies:
         self.not_taken: list[str] = []
         """Prompts that were refused and so have no turn."""
 
-    def expect(self, id: str, frame: requests.Request, asked: Asked, read: Read | None = None) -> None:
-        self._expected[id] = _Expected(frame, asked, read or READS.get(type(frame), host_answers.raw))
+    def expect(self, id: str, frame: requests.Request, pending: PendingCommand, read: Read | None = None) -> None:
+        self._expected[id] = _Expected(frame, pending, read or READS.get(type(frame), host_answers.raw))
 
     def __contains__(self, id: object) -> bool:
         return id in self._expected
@@ -71,15 +71,15 @@ class Replies:
     def asks_state(self) -> bool:
         return any(isinstance(expected.frame, requests.GetState) for expected in self._expected.values())
 
-    def take(self, found: Found) -> list[e.Event]:
-        id, success = found.get("id"), flag(found, "success")
+    def receive(self, response: Fields) -> list[e.Event]:
+        id, success = response.get("id"), flag(response, "success")
         if not isinstance(id, str):
-            id = "" if success else self._blamed(text(found, "command"))
+            id = "" if success else self._blamed(text(response, "command"))
         expected = self._expected.pop(id, None)
-        failure = None if success else _failure(found)
+        failure = None if success else _failure(response)
         if expected is None:
-            return self._unexpected(id, found, failure)
-        data = found.get("data")
+            return self._unexpected(id, response, failure)
+        data = response.get("data")
         if isinstance(expected.frame, requests.Prompt | requests.AbortAndPrompt):
             return self._prompted(id, expected, data if isinstance(data, dict) else {}, failure)
         return self._answered(expected, data if isinstance(data, dict) else {}, failure)
@@ -93,8 +93,8 @@ class Replies:
         quick = [id for id, expected in self._expected.items() if not isinstance(expected.frame, slow)]
         return next(iter([*quick, *self._expected]), "")
 
-    def _unexpected(self, id: str, found: Found, failure: Failure | None) -> list[e.Event]:
-        command, data = text(found, "command"), found.get("data")
+    def _unexpected(self, id: str, response: Fields, failure: Failure | None) -> list[e.Event]:
+        command, data = text(response, "command"), response.get("data")
         if failure and id and (id == self._runs.turn or id in self._runs.sent):
             return self._runs.result(id, e.TurnEnded("error", failure=failure))
         if id in self._refused:
@@ -106,48 +106,48 @@ class Replies:
             return [e.Reply(id, data, failure)]
         return [e.Failed(failure)] if failure else []
 
-    def _prompted(self, turn: str, expected: _Expected, data: Found, failure: Failure | None) -> list[e.Event]:
-        frame, asked = expected.frame, expected.asked
+    def _prompted(self, turn: str, expected: _Expected, data: Fields, failure: Failure | None) -> list[e.Event]:
+        frame, pending = expected.frame, expected.pending
         if failure:
-            return self._refuse(turn, asked, failure)
-        reply = _reply(asked)
+            return self._refuse(turn, pending, failure)
+        reply = _reply(pending)
         if data.get("agentInvoked") is False:
             return [*reply, *self._runs.result(turn, e.TurnEnded("end"))]
         if turn in self._runs.sent:
             self._runs.accepted.add(turn)
-            words = frame.message if isinstance(frame, requests.Prompt | requests.AbortAndPrompt) else ""
-            if self._version == "pi" or words.startswith("/"):  # extensions may deal with it by themselves
+            message_text = frame.message if isinstance(frame, requests.Prompt | requests.AbortAndPrompt) else ""
+            if self._version == "pi" or message_text.startswith("/"):  # extensions may deal with it by themselves
                 self._runs.maybe_over()
         return reply
 
-    def _refuse(self, turn: str, asked: Asked, failure: Failure) -> list[e.Event]:
+    def _refuse(self, turn: str, pending: PendingCommand, failure: Failure) -> list[e.Event]:
         """Somebody waits for the answer, or was told that the prompt waits and now hears its end."""
         self._runs.drop(turn)
         self._refused.add(turn)
-        if not asked.ref:
+        if not pending.ref:
             if failure.message.startswith(_BUSY) and self._early[turn] < _MOST_EARLY:
                 self._early[turn] += 1
                 self.too_early.append(turn)
                 return []
             return [e.TurnEnded("error", failure=failure, turn=turn)]
         self.not_taken.append(turn)
-        asked.failure = failure
-        return _reply(asked)
+        pending.failure = failure
+        return _reply(pending)
 
-    def _answered(self, expected: _Expected, data: Found, failure: Failure | None) -> list[e.Event]:
-        frame, asked = expected.frame, expected.asked
-        follows = self._meaning(frame, asked, data, failure)
+    def _answered(self, expected: _Expected, data: Fields, failure: Failure | None) -> list[e.Event]:
+        frame, pending = expected.frame, expected.pending
+        follows = self._meaning(frame, pending, data, failure)
         try:
             value = None if failure else self._value(expected, data)
         except ValueError as error:
             value, failure = None, Failure("malformed", f"the engine's answer makes no sense: {error}", "engine")
-        asked.data = asked.data if value is None else value
-        asked.failure = asked.failure or failure
-        asked.left -= 1
-        return [*_reply(asked), *follows] if asked.left == 0 else follows
+        pending.data = pending.data if value is None else value
+        pending.failure = pending.failure or failure
+        pending.left -= 1
+        return [*_reply(pending), *follows] if pending.left == 0 else follows
 
-    def _value(self, expected: _Expected, data: Found) -> Any:
-        opened = expected.asked.data
+    def _value(self, expected: _Expected, data: Fields) -> Any:
+        opened = expected.pending.data
         match expected.frame:
             case requests.Bash(command):
                 return shell_of(data, command)
@@ -159,7 +159,9 @@ class Replies:
             case _:
                 return expected.read(data)
 
-    def _meaning(self, frame: requests.Request, asked: Asked, data: Found, failure: Failure | None) -> list[e.Event]:
+    def _meaning(
+        self, frame: requests.Request, pending: PendingCommand, data: Fields, failure: Failure | None
+    ) -> list[e.Event]:
         """What follows for everybody else from a command of ours."""
         match frame:
             case requests.GetState() if not failure:
@@ -171,18 +173,18 @@ class Replies:
             case _ if failure:
                 pass
             case _ if isinstance(frame, _OPENINGS):
-                return self._opened(asked, data)
+                return self._opened(pending, data)
             case _ if isinstance(frame, _SETTINGS):
-                self._reader.curious = True
+                self._reader.needs_state = True
         return []
 
-    def _opened(self, asked: Asked, data: Found) -> list[e.Event]:
+    def _opened(self, pending: PendingCommand, data: Fields) -> list[e.Event]:
         """A run that was cut off by it ends without a word. Which session it is has to be asked for."""
-        asked.left += 1
-        self.to_ask.append((requests.GetState(), asked))
+        pending.left += 1
+        self.to_request.append((requests.GetState(), pending))
         return [] if flag(data, "cancelled") else self._runs.finish()
 
-    def _compacted(self, data: Found, failure: Failure | None) -> list[e.Event]:
+    def _compacted(self, data: Fields, failure: Failure | None) -> list[e.Event]:
         """Engines stop what runs before they compact, without a word, and most say nothing about this either."""
         if failure:
             self._runs.doubt()
@@ -193,12 +195,12 @@ class Replies:
         return [*ended, e.CompactionStarted("manual"), self._reader.compaction(data, {})]
 
 
-def _reply(asked: Asked) -> list[e.Event]:
-    return [e.Reply(asked.ref, asked.data, asked.failure, session=asked.session)] if asked.ref else []
+def _reply(pending: PendingCommand) -> list[e.Event]:
+    return [e.Reply(pending.ref, pending.data, pending.failure, session=pending.session)] if pending.ref else []
 
 
-def _failure(found: Found) -> Failure:
-    return Failure(text(found, "code") or "refused", text(found, "error") or "the engine refused it", "engine")
+def _failure(response: Fields) -> Failure:
+    return Failure(text(response, "code") or "refused", text(response, "error") or "the engine refused it", "engine")
 
 
 def _name(frame: requests.Request) -> str:

@@ -50,11 +50,11 @@ class Runs:
             self._end, self.unsure = None, False  # the same turn, another run
             return []
         ended = self.finish()
-        asked = bool(self.sent)
-        self.turn = self.sent.pop(0) if asked else self._new_id()
+        prompted = bool(self.sent)
+        self.turn = self.sent.pop(0) if prompted else self._new_id()
         self.accepted.discard(self.turn)
         self._usage, self._steps, self.stopped, self.unsure = Usage(), 0, False, False
-        return [*ended, e.TurnStarted("prompt" if asked else "engine", turn=self.turn)]
+        return [*ended, e.TurnStarted("prompt" if prompted else "engine", turn=self.turn)]
 
     def step(self) -> None:
         self._steps += 1

@@ -6,20 +6,20 @@ from msgspec import UNSET
 
 from polylect.dialects.base import Env
 from polylect.dialects.omp.engine import dialogs
-from polylect.dialects.omp.engine.line_writer import Pen
+from polylect.dialects.omp.engine.line_writer import LineWriter
 from polylect.dialects.omp.frames import events as shapes
 from polylect.vocab.events import Ask, AskClosed, Display, HostCall, HostCallEnded, Notice
 
-_SHOWN = ("notify", "setStatus", "setWidget", "setTitle", "set_editor_text", "open_url")
+_DISPLAY_METHODS = ("notify", "setStatus", "setWidget", "setTitle", "set_editor_text", "open_url")
 
 
-class Screen:
-    def __init__(self, pen: Pen, env: Env, version: str) -> None:
+class HostUI:
+    def __init__(self, line_writer: LineWriter, env: Env, version: str) -> None:
         self.asks: dict[str, Ask] = {}
         """Dialogs that wait for their answer, by the id that went over the wire."""
         self.host_calls: dict[str, str] = {}
         """What the host was asked to do and has not answered: by its id, how it was asked."""
-        self._pen = pen
+        self._line_writer = line_writer
         self._env = env
         self._version = version
 
@@ -31,14 +31,14 @@ class Screen:
         frame = dialogs.dialog(event, id)
         if frame:
             self.asks[id] = event  # before it is written (A3)
-            self._pen.say(frame)
+            self._line_writer.write(frame)
         return frame is not None
 
     def ask_closed(self, event: AskClosed) -> None:
         """A dialog that nobody has answered is taken off the screen."""
         for id in [id for id, ask in self.asks.items() if ask.ask == event.ask]:
             del self.asks[id]
-            self._pen.say(shapes.ExtensionUIRequest(self._env.new_id(), "cancel", target_id=id))
+            self._line_writer.write(shapes.ExtensionUIRequest(self._env.new_id(), "cancel", target_id=id))
 
     # Work.
 
@@ -48,10 +48,10 @@ class Screen:
         match event.method:
             case "tool":
                 call, name, args = params.get("call", ""), params.get("name", ""), params.get("args", {})
-                self._pen.say(shapes.HostToolCall(event.call, str(call), str(name), args))
+                self._line_writer.write(shapes.HostToolCall(event.call, str(call), str(name), args))
             case "uri":
                 operation, url = str(params.get("operation", "read")), str(params.get("url", ""))
-                self._pen.say(shapes.HostUriRequest(event.call, operation, url, params.get("content", UNSET)))
+                self._line_writer.write(shapes.HostUriRequest(event.call, operation, url, params.get("content", UNSET)))
             case _:
                 return False
         self.host_calls[event.call] = event.method
@@ -60,28 +60,30 @@ class Screen:
     def host_call_ended(self, event: HostCallEnded) -> None:
         match self.host_calls.pop(event.call, ""):
             case "tool":
-                self._pen.say(shapes.HostToolCancel(self._env.new_id(), event.call))
+                self._line_writer.write(shapes.HostToolCancel(self._env.new_id(), event.call))
             case "uri":
-                self._pen.say(shapes.HostUriCancel(self._env.new_id(), event.call))
+                self._line_writer.write(shapes.HostUriCancel(self._env.new_id(), event.call))
             case _:
-                self._pen.lost["HostCallEnded"] += 1
+                self._line_writer.lost["HostCallEnded"] += 1
 
     # Things to show.
 
     def display(self, event: Display) -> None:
         params = event.params
         if event.method == "command_output":
-            self._pen.say(shapes.CommandOutput(str(params.get("text", ""))))
-        elif event.method in _SHOWN:
-            words = {"message": params.get("text", "")} if event.method == "notify" else {}
-            told = {"id": self._env.new_id(), "method": event.method}
-            self._pen.tell("extension_ui_request", {**words, **params, **told})
+            self._line_writer.write(shapes.CommandOutput(str(params.get("text", ""))))
+        elif event.method in _DISPLAY_METHODS:
+            message = {"message": params.get("text", "")} if event.method == "notify" else {}
+            ui_fields = {"id": self._env.new_id(), "method": event.method}
+            self._line_writer.write_fields("extension_ui_request", {**message, **params, **ui_fields})
         else:
-            self._pen.lost["Display"] += 1
+            self._line_writer.lost["Display"] += 1
 
     def notice(self, event: Notice) -> None:
         if self._version == "18":
-            self._pen.say(shapes.Notice(event.level, event.text))
+            self._line_writer.write(shapes.Notice(event.level, event.text))
         else:
             id = self._env.new_id()
-            self._pen.say(shapes.ExtensionUIRequest(id, "notify", message=event.text, notify_type=event.level))
+            self._line_writer.write(
+                shapes.ExtensionUIRequest(id, "notify", message=event.text, notify_type=event.level)
+            )
