@@ -4,7 +4,7 @@ import pytest
 
 from apis.cases import History, assistant, call, result, user
 from e2e.service import VENDORS, Vendor
-from polylect.apis.history import Settling
+from polylect.apis.history import Normalizer
 from polylect.vocab.content import Message, Text, ToolCall
 from polylect.vocab.ports import ModelRequest, Provider
 from providers.loopback import Loopback, run
@@ -26,13 +26,13 @@ def grown(step: int) -> History:
 def settled(monkeypatch: pytest.MonkeyPatch) -> list[Message]:
     """Every message that was looked at, each time."""
     seen: list[Message] = []
-    add = Settling.add
+    add = Normalizer.add
 
-    def watched(settling: Settling, message: Message) -> None:
+    def watched(settling: Normalizer, message: Message) -> None:
         seen.append(message)
         add(settling, message)
 
-    monkeypatch.setattr(Settling, "add", watched)
+    monkeypatch.setattr(Normalizer, "add", watched)
     return seen
 
 

@@ -11,22 +11,22 @@ NO_RESULT = "There is no result: the call was interrupted."
 _BEFORE = Message("user", (Text("(The conversation began earlier.)"),))
 _GO_ON = Message("user", (Text("Go on."),))
 _MOST_ID = 40
-Named = TypeVar("Named", ToolCall, ToolResult)
+CallOrResult = TypeVar("CallOrResult", ToolCall, ToolResult)
 
 
-def settle(messages: Iterable[Message]) -> list[Message]:
+def normalize(messages: Iterable[Message]) -> list[Message]:
     """User and assistant in turns, beginning and ending with the user, no text empty, no id twice.
 
     Each call is answered by exactly one result, at the start of the next message, in the order of the calls. Calls
     without a result get one that says so; results without a call are left out; of two results the later one counts.
     """
-    settling = Settling()
+    normalizer = Normalizer()
     for message in messages:
-        settling.add(message)
-    return settling.end()
+        normalizer.add(message)
+    return normalizer.end()
 
 
-class Settling:
+class Normalizer:
     """The same bit by bit. Of what is `settled`, only the last message can still change."""
 
     def __init__(self) -> None:
@@ -40,14 +40,14 @@ class Settling:
         if message.role != "assistant":
             self._pending.append(message)
             return
-        _add(self.settled, "user", _heard(self._calls, self._pending))
+        _add(self.settled, "user", _user_blocks(self._calls, self._pending))
         self._pending, self._calls = [], []
-        _add(self.settled, "assistant", _said(message, self._ids, self._calls))
+        _add(self.settled, "assistant", _assistant_blocks(message, self._ids, self._calls))
 
     def end(self) -> list[Message]:
         """What is settled if nothing more comes. More may come all the same."""
         settled = list(self.settled)
-        _add(settled, "user", _heard(self._calls, self._pending))
+        _add(settled, "user", _user_blocks(self._calls, self._pending))
         if not settled:
             settled.append(_BEFORE)
         if settled[-1].role == "assistant":
@@ -55,7 +55,7 @@ class Settling:
         return settled
 
 
-def _said(message: Message, ids: dict[str, int], calls: list[tuple[str, ToolCall]]) -> Iterable[Block]:
+def _assistant_blocks(message: Message, ids: dict[str, int], calls: list[tuple[str, ToolCall]]) -> Iterable[Block]:
     for block in message.content:
         match block:
             case ToolCall():
@@ -68,12 +68,12 @@ def _said(message: Message, ids: dict[str, int], calls: list[tuple[str, ToolCall
                 yield block
 
 
-def _heard(calls: list[tuple[str, ToolCall]], pending: list[Message]) -> Iterable[Block]:
+def _user_blocks(calls: list[tuple[str, ToolCall]], pending: list[Message]) -> Iterable[Block]:
     blocks = [block for message in pending for block in message.content]
     results = {block.call: block for block in blocks if isinstance(block, ToolResult)}
     for came_as, call in calls:
-        found = results.get(came_as) or ToolResult(call.call, call.name, NO_RESULT, "cancelled")
-        yield _renamed(found, call.call)
+        result = results.get(came_as) or ToolResult(call.call, call.name, NO_RESULT, "cancelled")
+        yield _renamed(result, call.call)
     for block in blocks:
         match block:
             case Text(text) if text.strip():
@@ -84,7 +84,7 @@ def _heard(calls: list[tuple[str, ToolCall]], pending: list[Message]) -> Iterabl
                 yield block
 
 
-def _renamed(block: Named, call: str) -> Named:
+def _renamed(block: CallOrResult, call: str) -> CallOrResult:
     return block if block.call == call else replace(block, call=call)
 
 

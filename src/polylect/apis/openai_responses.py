@@ -1,21 +1,116 @@
 """OpenAI Responses: the events of an answer as ours."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from io import StringIO
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from polylect.apis import openai_responses_request
 from polylect.apis.arguments import tool_call
+from polylect.apis.encoded_history import EncodedHistory
 from polylect.apis.faults import UNREADABLE, Tokens, cut_off, unreadable
+from polylect.apis.history import normalize
+from polylect.apis.openai_chat import document_text
 from polylect.apis.openai_faults import fault_of
-from polylect.vocab.content import Block, Stop, Text, Thinking, Usage
+from polylect.vocab.content import Block, Document, Image, Message, Stop, Text, Thinking, ToolCall, ToolResult, Usage
 from polylect.vocab.errors import ProviderError
-from polylect.vocab.ports import ArgsChunk, BlockDone, ModelEvent, ReplyDone, TextChunk, ThinkingChunk
+from polylect.vocab.ports import (
+    ArgsChunk,
+    BlockDone,
+    ModelEvent,
+    ModelInfo,
+    ModelRequest,
+    ReplyDone,
+    TextChunk,
+    ThinkingChunk,
+    ToolSpec,
+)
 
-request_body, put = openai_responses_request.request_body, openai_responses_request.put
+# Requests.
+
+Json = dict[str, Any]
+
+
+def request_body(request: ModelRequest, info: ModelInfo, *, encoded: EncodedHistory | None = None) -> Json:
+    """The body of a streaming request that leaves nothing with the vendor: reasoning travels back and forth sealed."""
+    written, messages = encoded.write(request.messages) if encoded else ([], normalize(request.messages))
+    body: Json = {"model": request.model, "input": written, "stream": True, "store": False}
+    if request.system.strip():
+        body["instructions"] = request.system
+    for message in messages:
+        body["input"] += encode_message(message)
+    if request.tools:
+        body["tools"] = [_tool(tool) for tool in request.tools]
+    if request.max_tokens:
+        body["max_output_tokens"] = request.max_tokens
+    if info.effort_levels:
+        effort = {"effort": request.effort} if request.effort else {}
+        body |= {"include": ["reasoning.encrypted_content"], "reasoning": {**effort, "summary": "auto"}}
+    return body
+
+
+def encode_message(message: Message) -> Iterable[Json]:
+    return _assistant(message) if message.role == "assistant" else _user(message)
+
+
+def _tool(tool: ToolSpec) -> Json:
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.schema}
+    return {"type": "function", **function, "strict": False}
+
+
+def _assistant(message: Message) -> list[Json]:
+    items = [item for block in message.content for item in _said(block)]
+    while items and items[-1]["type"] == "reasoning":  # refused at the end: that reply was cut off
+        items.pop()
+    return items
+
+
+def _said(block: Block) -> Iterator[Json]:
+    match block:
+        case Text(text):  # in parts it would need an id and a status that only the vendor gives
+            yield {"type": "message", "role": "assistant", "content": text}
+        case ToolCall(call, name, args):
+            text = msgspec.json.encode(args).decode()
+            yield {"type": "function_call", "call_id": call, "name": name, "arguments": text}
+        case Thinking(signature=seal) if seal.startswith("{"):
+            summary = [{"type": "summary_text", "text": block.text}] if block.text else []
+            yield {"type": "reasoning", "summary": summary, **msgspec.json.decode(seal)}
+
+
+def _user(message: Message) -> Iterator[Json]:
+    content: list[Json] = []
+    for block in message.content:
+        if isinstance(block, ToolResult):
+            yield {"type": "function_call_output", "call_id": block.call, "output": _output(block)}
+        else:
+            content += _part(block)
+    if content:
+        yield {"type": "message", "role": "user", "content": content}
+
+
+def _output(result: ToolResult) -> str | list[Json]:
+    text = result.output or "(no output)"
+    images = [part for image in result.images if image.data for part in _part(image)]
+    return [{"type": "input_text", "text": text}, *images] if images else text
+
+
+def _part(block: Block) -> list[Json]:
+    match block:
+        case Text(text):
+            return [{"type": "input_text", "text": text}]
+        case Image(media_type, data):
+            url = f"data:{media_type};base64,{data}"
+            return [{"type": "input_image", "image_url": url, "detail": "auto"}]
+        case Document(name, "application/pdf", _, data) if data:
+            return [{"type": "input_file", "filename": name, "file_data": f"data:application/pdf;base64,{data}"}]
+        case Document(name, media_type, text):
+            return [{"type": "input_text", "text": document_text(name, media_type, text)}]
+        case _:
+            return []
+
+
+# Replies.
 
 _INCOMPLETE: dict[str, Stop] = {"max_output_tokens": "length", "content_filter": "refused"}
 

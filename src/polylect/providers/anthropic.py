@@ -5,8 +5,8 @@ from functools import partial
 
 import msgspec
 
-from polylect.apis.anthropic_messages import StreamParser, put, request_body
-from polylect.apis.drafts import Drafts
+from polylect.apis.anthropic_messages import StreamParser, encode_message, request_body
+from polylect.apis.encoded_history import EncodedHistories
 from polylect.providers.http.client import Client
 from polylect.providers.http.error_kinds import Service
 from polylect.providers.http.exchange import Question, converse
@@ -37,15 +37,17 @@ class Anthropic:
         }
         self._client = Client.of(settings)
         self._models = Catalogue.of(settings)
-        self._drafts = Drafts(put)
+        self._encoded_histories = EncodedHistories(encode_message)
 
     def info(self, model: str) -> ModelInfo:
         return self._models.info(model)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
-        draft = self._drafts.take(request.messages)
-        body = _encode(request_body(request, self.info(request.model), draft=draft))
-        question = Question(request.model, self._url, self._headers, body, partial(self._drafts.keep, draft))
+        encoded = self._encoded_histories.pop(request.messages)
+        body = _encode(request_body(request, self.info(request.model), encoded=encoded))
+        question = Question(
+            request.model, self._url, self._headers, body, partial(self._encoded_histories.store, encoded)
+        )
         return converse(self._client, self._service, question, sse.Parser(), StreamParser(), self._models.settled)
 
     def warm(self) -> None:

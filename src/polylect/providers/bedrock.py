@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from polylect.apis.anthropic_messages import StreamParser, put, request_body
+from polylect.apis.anthropic_messages import StreamParser, encode_message, request_body
 from polylect.apis.bedrock_stream import Frames
-from polylect.apis.drafts import Draft, Drafts
+from polylect.apis.encoded_history import EncodedHistories, EncodedHistory
 from polylect.providers.auth.sigv4 import Keys, signed
 from polylect.providers.http.client import Client
 from polylect.providers.http.error_kinds import Service
@@ -39,19 +39,19 @@ class Bedrock:
         self._base = base.rstrip("/")
         self._client = Client.of(settings)
         self._models = Catalogue.of(settings)
-        self._drafts = Drafts(put)
+        self._encoded_histories = EncodedHistories(encode_message)
 
     def info(self, model: str) -> ModelInfo:
         return self._models.info(model)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
         url = f"{self._base}/model/{quoted(request.model)}/invoke-with-response-stream"
-        draft = self._drafts.take(request.messages)
-        body = _encode(self._body(request, draft))
+        encoded = self._encoded_histories.pop(request.messages)
+        body = _encode(self._body(request, encoded))
         headers = {"content-type": "application/json", "accept": "application/vnd.amazon.eventstream"}
         headers, secrets = self._authorised(url, headers, body)
         service = Service(self.name, _HELP, secrets)
-        question = Question(request.model, url, headers, body, partial(self._drafts.keep, draft))
+        question = Question(request.model, url, headers, body, partial(self._encoded_histories.store, encoded))
         return converse(self._client, service, question, Frames(), StreamParser(), self._models.settled)
 
     def warm(self) -> None:
@@ -60,9 +60,9 @@ class Bedrock:
     async def close(self) -> None:
         self._client.close()
 
-    def _body(self, request: ModelRequest, draft: Draft) -> dict[str, Any]:
+    def _body(self, request: ModelRequest, encoded: EncodedHistory) -> dict[str, Any]:
         caching = bool(self._settings.extra.get("prompt_caching", True))
-        body = request_body(request, self.info(request.model), caching=caching, draft=draft)
+        body = request_body(request, self.info(request.model), caching=caching, encoded=encoded)
         del body["model"], body["stream"]
         return {"anthropic_version": "bedrock-2023-05-31", **body}
 

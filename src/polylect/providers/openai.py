@@ -8,8 +8,8 @@ import msgspec
 from msgspec.structs import replace
 
 from polylect.apis import openai_chat, openai_responses
-from polylect.apis.drafts import Drafts
-from polylect.apis.openai_chat_request import MaxTokensField
+from polylect.apis.encoded_history import EncodedHistories
+from polylect.apis.openai_chat import MaxTokensField
 from polylect.providers.http.client import Client
 from polylect.providers.http.error_kinds import Service
 from polylect.providers.http.exchange import Parser, Question, converse
@@ -41,7 +41,10 @@ class OpenAI:
         self._seen: set[str] = set()
         self._client = Client.of(settings)
         self._models = Catalogue.of(settings)
-        self._chats, self._responses = Drafts(openai_chat.put), Drafts(openai_responses.put)
+        self._chats, self._responses = (
+            EncodedHistories(openai_chat.encode_message),
+            EncodedHistories(openai_responses.encode_message),
+        )
 
     def info(self, model: str) -> ModelInfo:
         return self._models.info(model)
@@ -50,17 +53,17 @@ class OpenAI:
         return (self._respond if self._speaks_responses(request.model) else self._complete)(request)
 
     def _respond(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
-        draft = self._responses.take(request.messages)
-        body = openai_responses.request_body(request, self.info(request.model), draft=draft)
-        keep = partial(self._responses.keep, draft)
+        encoded = self._responses.pop(request.messages)
+        body = openai_responses.request_body(request, self.info(request.model), encoded=encoded)
+        keep = partial(self._responses.store, encoded)
         question = Question(request.model, f"{self._base}/responses", self._headers, _encode(body), keep)
         return self._ask(question, openai_responses.StreamParser())
 
     def _complete(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
-        draft = self._chats.take(request.messages)
+        encoded = self._chats.pop(request.messages)
         field: MaxTokensField = "max_completion_tokens" if self._own else "max_tokens"
-        body = openai_chat.request_body(request, max_tokens_field=field, draft=draft)
-        keep = partial(self._chats.keep, draft)
+        body = openai_chat.request_body(request, max_tokens_field=field, encoded=encoded)
+        keep = partial(self._chats.store, encoded)
         question = Question(request.model, f"{self._base}/chat/completions", self._headers, _encode(body), keep)
         return self._ask(question, openai_chat.StreamParser(_new_call_id))
 

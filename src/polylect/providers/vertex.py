@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from polylect.apis.anthropic_messages import StreamParser, put, request_body
-from polylect.apis.drafts import Draft, Drafts
+from polylect.apis.anthropic_messages import StreamParser, encode_message, request_body
+from polylect.apis.encoded_history import EncodedHistories, EncodedHistory
 from polylect.providers.auth.google_token import Tokens, read_credentials
 from polylect.providers.http.client import Client
 from polylect.providers.http.error_kinds import Service
@@ -37,7 +37,7 @@ class Vertex:
         self._base = (settings.base_url or f"https://{host}aiplatform.googleapis.com").rstrip("/").removesuffix("/v1")
         self._client = Client.of(settings)
         self._models = Catalogue.of(settings)
-        self._drafts = Drafts(put)
+        self._encoded_histories = EncodedHistories(encode_message)
         self._given = settings.api_key or settings.find("VERTEX_ACCESS_TOKEN")
         self._project = settings.project or settings.find("VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT")
         self._tokens: Tokens | None = None
@@ -47,13 +47,13 @@ class Vertex:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
         token = self._given or await self._login().token()
-        draft = self._drafts.take(request.messages)
+        encoded = self._encoded_histories.pop(request.messages)
         question = Question(
             request.model,
             self._url(request.model),
             {"content-type": "application/json", "authorization": f"Bearer {token}"},
-            _encode(self._body(request, draft)),
-            partial(self._drafts.keep, draft),
+            _encode(self._body(request, encoded)),
+            partial(self._encoded_histories.store, encoded),
         )
         service = Service(self.name, _HELP, (token,))
         replies = converse(self._client, service, question, sse.Parser(), StreamParser(), self._models.settled)
@@ -82,9 +82,9 @@ class Vertex:
         name = quoted(model).replace("%40", "@").replace("%3A", ":")  # as Google writes them
         return f"{self._base}/v1/{place}/publishers/anthropic/models/{name}:streamRawPredict"
 
-    def _body(self, request: ModelRequest, draft: Draft) -> dict[str, Any]:
+    def _body(self, request: ModelRequest, encoded: EncodedHistory) -> dict[str, Any]:
         caching = bool(self._settings.extra.get("prompt_caching", True))
-        body = request_body(request, self.info(request.model), caching=caching, draft=draft)
+        body = request_body(request, self.info(request.model), caching=caching, encoded=encoded)
         del body["model"]
         return {"anthropic_version": "vertex-2023-10-16", **body}
 

@@ -66,7 +66,7 @@ def _message(data: bytes, headers: int) -> Message:
 
 
 def _headers(data: bytes) -> dict[str, str]:
-    found = {}
+    headers = {}
     at = 0
     while at < len(data):
         name = data[at + 1 : at + 1 + data[at]].decode("utf-8", "replace")
@@ -79,6 +79,6 @@ def _headers(data: bytes) -> dict[str, str]:
         elif kind not in _SIZES:
             raise ValueError("a header of the AWS event stream cannot be read")
         if kind == 7:
-            found[name] = data[at : at + size].decode("utf-8", "replace")
+            headers[name] = data[at : at + size].decode("utf-8", "replace")
         at += size
-    return found
+    return headers

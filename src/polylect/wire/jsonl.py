@@ -39,9 +39,9 @@ class Splitter:
         *ended, rest = data.split(b"\n")
         lines: list[bytes | TooLong] = []
         for piece in ended:
-            self._keep(piece, lines)
+            self._buffer(piece, lines)
             self._finish(lines)
-        self._keep(rest, lines)
+        self._buffer(rest, lines)
         return lines
 
     def end(self) -> list[bytes | TooLong]:
@@ -50,7 +50,7 @@ class Splitter:
         self._finish(lines)
         return lines
 
-    def _keep(self, piece: bytes, lines: list[bytes | TooLong]) -> None:
+    def _buffer(self, piece: bytes, lines: list[bytes | TooLong]) -> None:
         if self._skipping or not piece:
             return
         self._parts.append(piece)
@@ -112,12 +112,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
         raise ValueError(f"the key {twice!r} appears twice")
-    return found
+    return fields
 
 
 def _finite(text: str) -> float:

@@ -6,12 +6,12 @@ from typing import Any, cast
 
 class _Pattern:
     def __init__(self, source: str, flags: int) -> None:
-        self._told = source, flags
+        self._arguments = source, flags
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(re.compile(*self._told), name)  # of which re keeps hold
-        setattr(self, name, found)
-        return found
+        method = getattr(re.compile(*self._arguments), name)  # of which re keeps hold
+        setattr(self, name, method)
+        return method
 
 
 def pattern(source: str, flags: int = 0) -> re.Pattern[str]:

@@ -44,8 +44,8 @@ def expression(tokens: Sequence[str], end: str = r"\Z") -> str:
     *groups, last = _split(tokens, FOLDERS)
     parts = []
     for number, group in enumerate(groups):
-        found = _in_order(group)
-        parts.append(f"(?>{FOLDERS}?{found})" if number and found else found)
+        chunks = _in_order(group)
+        parts.append(f"(?>{FOLDERS}?{chunks})" if number and chunks else chunks)
     fixed, *others = ["".join(chunk) for chunk in _split(last, STAR)]
     tail = "".join([fixed, *(f"(?>{STAR}?{chunk})" for chunk in others[:-1]), *(STAR + chunk for chunk in others[-1:])])
     # A last group without a slash can only match from the last folder on.

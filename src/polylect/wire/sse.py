@@ -24,7 +24,7 @@ class Parser:
         """The data of every event that is complete now. Raises ValueError for an event that is too long."""
         data = self._with_lf(data)
         if b"\n\n" not in data and not (self._ends_line and data.startswith(b"\n")):
-            self._keep(data)  # no event ends here: what is kept is not looked at again
+            self._buffer(data)  # no event ends here: what is kept is not looked at again
             return []
         if self._rest:
             self._rest.append(data)
@@ -33,7 +33,7 @@ class Parser:
         if self._first:
             data = self._without_bom(data)
         *blocks, rest = data.split(b"\n\n")
-        self._keep(rest)
+        self._buffer(rest)
         return _data_of(blocks)
 
     def end(self) -> list[bytes]:
@@ -60,7 +60,7 @@ class Parser:
         self._size = 0
         self._ends_line = False
 
-    def _keep(self, piece: bytes) -> None:
+    def _buffer(self, piece: bytes) -> None:
         if not piece:
             return
         self._rest.append(piece)
@@ -72,15 +72,15 @@ class Parser:
 
 
 def _data_of(blocks: list[bytes]) -> list[bytes]:
-    found: list[bytes] = []
+    events: list[bytes] = []
     for block in blocks:
         at = block.find(b"data: ")
         # One data line that ends the block, as all model servers send it; anything else goes the long way.
         if (at == 0 or (at > 0 and block[at - 1] == 10)) and block.find(b"\n", at) < 0:
-            found.append(block[at + 6 :])
+            events.append(block[at + 6 :])
         elif block:
-            found += _by_lines(block)
-    return found
+            events += _by_lines(block)
+    return events
 
 
 def _by_lines(block: bytes) -> list[bytes]:

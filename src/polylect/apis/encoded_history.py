@@ -7,10 +7,10 @@ from typing import Any
 from msgspec import Raw
 from msgspec.json import Encoder
 
-from polylect.apis.history import Settling
+from polylect.apis.history import Normalizer
 from polylect.vocab.content import Message
 
-Put = Callable[[Message], Iterable[dict[str, Any]]]
+EncodeMessage = Callable[[Message], Iterable[dict[str, Any]]]
 """A settled message in a vendor's words. Whatever else depends on the request has to be added to the last three."""
 
 LONGEST = 64 * 1024
@@ -23,40 +23,44 @@ _OPEN = 3
 _encode = Encoder().encode
 
 
-class Draft:
+class EncodedHistory:
     """The messages of a conversation in a vendor's words, as far as these are final."""
 
-    def __init__(self, put: Put) -> None:
-        self._put = put
+    def __init__(self, encode_message: EncodeMessage) -> None:
+        self._encode_message = encode_message
         self._seen: tuple[Message, ...] = ()
-        self._settling = Settling()
+        self._normalizer = Normalizer()
         self._written: list[Raw | Message] = []
         """Those that are too long to be kept stay messages."""
         self._long = False
         self.size = 0
 
-    def begins(self, messages: Sequence[Message]) -> bool:
+    def is_prefix_of(self, messages: Sequence[Message]) -> bool:
         """Whether these go on from what it has seen. Messages that are only equal may be written differently."""
         return len(self._seen) <= len(messages) and all(map(is_, self._seen, messages))
 
     def write(self, messages: Sequence[Message]) -> tuple[list[Any], list[Message]]:
         """The vendor's words for the beginning, and the settled messages that are to be put into words after it."""
         for message in messages[len(self._seen) :]:
-            self._settling.add(message)
+            self._normalizer.add(message)
         self._seen = tuple(messages)
-        settled = self._settling.settled
+        settled = self._normalizer.settled
         for message in settled[:-_OPEN]:
             self._written += self._final(message)
         del settled[:-_OPEN]
-        return self._items(), self._settling.end()
+        return self._items(), self._normalizer.end()
 
     def _items(self) -> list[Any]:
         if not self._long:
             return list(self._written)
-        return [item for kept in self._written for item in (self._put(kept) if isinstance(kept, Message) else (kept,))]
+        return [
+            item
+            for entry in self._written
+            for item in (self._encode_message(entry) if isinstance(entry, Message) else (entry,))
+        ]
 
     def _final(self, message: Message) -> list[Raw | Message]:
-        items = [_encode(item) for item in self._put(message)]
+        items = [_encode(item) for item in self._encode_message(message)]
         size = sum(map(len, items))
         if size > min(LONGEST, MOST - self.size):
             self._long = True
@@ -65,23 +69,23 @@ class Draft:
         return [Raw(item) for item in items]
 
 
-class Drafts:
+class EncodedHistories:
     """Those of conversations whose next request is expected: their models have called tools."""
 
-    def __init__(self, put: Put) -> None:
-        self._put = put
-        self._waiting: list[Draft] = []
+    def __init__(self, encode_message: EncodeMessage) -> None:
+        self._encode_message = encode_message
+        self._waiting: list[EncodedHistory] = []
 
-    def take(self, messages: Sequence[Message]) -> Draft:
+    def pop(self, messages: Sequence[Message]) -> EncodedHistory:
         """The one that these messages go on from, or an empty one."""
-        for draft in self._waiting:
-            if draft.begins(messages):
-                self._waiting.remove(draft)
-                return draft
-        return Draft(self._put)
+        for encoded in self._waiting:
+            if encoded.is_prefix_of(messages):
+                self._waiting.remove(encoded)
+                return encoded
+        return EncodedHistory(self._encode_message)
 
-    def keep(self, draft: Draft) -> None:
+    def store(self, encoded: EncodedHistory) -> None:
         """The oldest go when there are too many: of a turn that was stopped nothing more may ever be heard."""
-        self._waiting.append(draft)
+        self._waiting.append(encoded)
         while len(self._waiting) > _WAITING or sum(waiting.size for waiting in self._waiting) > MOST:
             del self._waiting[0]

@@ -11,29 +11,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apis.cases import CASES, History, assistant, call, result, user
-from polylect.apis import anthropic_messages, drafts, openai_chat, openai_responses
-from polylect.apis.drafts import Draft, Drafts
+from polylect.apis import anthropic_messages, encoded_history, openai_chat, openai_responses
+from polylect.apis.encoded_history import EncodedHistories, EncodedHistory
 from polylect.vocab.content import Image, Message, ToolCall, ToolResult
 from polylect.vocab.ports import ModelInfo, ModelRequest, ToolSpec
 
-Body = Callable[[ModelRequest, Draft | None], bytes]
+Body = Callable[[ModelRequest, EncodedHistory | None], bytes]
 THINKER = ModelInfo("m", max_output=64_000, thinking=True)
 REASONER = ModelInfo("m", max_output=64_000, effort_levels=("low", "high"))
 TOOLS = (ToolSpec("Read", "Reads a file.", {"type": "object", "properties": {}}),)
 encode = msgspec.json.encode
-BODIES: dict[str, tuple[drafts.Put, Body]] = {
+BODIES: dict[str, tuple[encoded_history.EncodeMessage, Body]] = {
     "anthropic": (
-        anthropic_messages.put,
-        lambda request, draft: encode(
+        anthropic_messages.encode_message,
+        lambda request, encoded: encode(
             anthropic_messages.request_body(
-                request, THINKER if request.thinking else REASONER, caching=request.model != "uncached", draft=draft
+                request, THINKER if request.thinking else REASONER, caching=request.model != "uncached", encoded=encoded
             )
         ),
     ),
-    "chat": (openai_chat.put, lambda request, draft: encode(openai_chat.request_body(request, draft=draft))),
+    "chat": (
+        openai_chat.encode_message,
+        lambda request, encoded: encode(openai_chat.request_body(request, encoded=encoded)),
+    ),
     "responses": (
-        openai_responses.put,
-        lambda request, draft: encode(openai_responses.request_body(request, REASONER, draft=draft)),
+        openai_responses.encode_message,
+        lambda request, encoded: encode(openai_responses.request_body(request, REASONER, encoded=encoded)),
     ),
 }
 EACH = pytest.mark.parametrize("vendor", BODIES)
@@ -80,16 +83,16 @@ STORIES = st.lists(st.tuples(st.booleans(), CHANGES, REQUESTS), min_size=1, max_
 @settings(max_examples=60, deadline=None)
 @given(story=STORIES)
 def test_whatever_becomes_of_a_conversation_its_requests_are_the_same_bytes(vendor: str, story: list[Any]) -> None:
-    put, body = BODIES[vendor]
-    kept = Drafts(put)
+    encode_message, body = BODIES[vendor]
+    cache = EncodedHistories(encode_message)
     histories: dict[bool, History] = {False: (), True: ()}
     for which, (change, more, at), (model, thinking, waits) in story:
         histories[which] = change(histories[which], more, at)
         request = ModelRequest(model, "be good", histories[which], TOOLS, thinking=thinking, effort="low")
-        draft = kept.take(request.messages)
-        assert body(request, draft) == body(request, None)
+        encoded = cache.pop(request.messages)
+        assert body(request, encoded) == body(request, None)
         if waits:
-            kept.keep(draft)
+            cache.store(encoded)
 
 
 def step(number: int, output: str = "text") -> History:
@@ -102,68 +105,68 @@ def long(count: int, output: str = "text") -> History:
 
 @EACH
 def test_what_was_written_is_not_put_into_words_again(vendor: str) -> None:
-    put, body = BODIES[vendor]
+    encode_message, body = BODIES[vendor]
     seen: list[Message] = []
-    kept = Drafts(lambda message: (seen.append(message), put(message))[1])
+    cache = EncodedHistories(lambda message: (seen.append(message), encode_message(message))[1])
     history = long(100)
-    draft = kept.take(history)
-    body(ModelRequest("m", "", history), draft)
-    kept.keep(draft)
+    encoded = cache.pop(history)
+    body(ModelRequest("m", "", history), encoded)
+    cache.store(encoded)
     seen.clear()
     again = history + step(100)
     request = ModelRequest("m", "", again)
-    assert body(request, kept.take(again)) == body(request, None)
+    assert body(request, cache.pop(again)) == body(request, None)
     assert len(seen) == 2, "the call and its result, which were still open when they were sent first"
 
 
 def test_two_conversations_wait_side_by_side_and_one_that_is_asked_again_does_not_wait() -> None:
-    kept = Drafts(openai_chat.put)
+    cache = EncodedHistories(openai_chat.encode_message)
     one, two = long(3), long(4)
-    first, second = written(kept, one), written(kept, two)
-    assert kept.take(two + step(9)) is second
-    assert kept.take(one + step(9)) is first
-    assert kept.take(one + step(9)) is not first
+    first, second = written(cache, one), written(cache, two)
+    assert cache.pop(two + step(9)) is second
+    assert cache.pop(one + step(9)) is first
+    assert cache.pop(one + step(9)) is not first
 
 
 def test_of_many_that_wait_the_oldest_are_dropped() -> None:
-    kept = Drafts(openai_chat.put)
+    cache = EncodedHistories(openai_chat.encode_message)
     histories = [long(1) for _ in range(20)]
-    made = [written(kept, history) for history in histories]
-    known = [kept.take(history) is draft for history, draft in zip(histories, made, strict=True)]
+    made = [written(cache, history) for history in histories]
+    known = [cache.pop(history) is encoded for history, encoded in zip(histories, made, strict=True)]
     assert known == [False] * 12 + [True] * 8
 
 
 def test_no_second_copy_of_a_large_history_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drafts, "MOST", 100_000)
+    monkeypatch.setattr(encoded_history, "MOST", 100_000)
     picture = Image("image/png", "A" * 300_000)
     shown = Message("tool", (ToolResult("t1", "Read", "", images=(picture,)),))
     history = (user("look"), assistant(call("t1")), shown, *long(200, "line\n" * 400), *step(777))
-    for put, body in BODIES.values():
-        kept = Drafts(put)
+    for encode_message, body in BODIES.values():
+        cache = EncodedHistories(encode_message)
         request = ModelRequest("m", "", history)
         plain = body(request, None)
         tracemalloc.start()
         try:
-            draft = written(kept, history)
+            encoded = written(cache, history)
             size, _ = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
         assert len(plain) > 700_000
         assert size < 250_000
-        assert body(request, draft) == plain
+        assert body(request, encoded) == plain
 
 
 def test_all_that_wait_share_the_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drafts, "MOST", 100_000)
-    kept = Drafts(openai_chat.put)
+    monkeypatch.setattr(encoded_history, "MOST", 100_000)
+    cache = EncodedHistories(openai_chat.encode_message)
     for _ in range(5):
-        written(kept, long(40, "line\n" * 200))
-    assert sum(draft.size for draft in kept._waiting) <= 100_000
+        written(cache, long(40, "line\n" * 200))
+    assert sum(encoded.size for encoded in cache._waiting) <= 100_000
 
 
-def written(kept: Drafts, history: Sequence[Message]) -> Draft:
+def written(cache: EncodedHistories, history: Sequence[Message]) -> EncodedHistory:
     """A draft whose conversation now waits for results."""
-    draft = kept.take(history)
-    draft.write(history)
-    kept.keep(draft)
-    return draft
+    encoded = cache.pop(history)
+    encoded.write(history)
+    cache.store(encoded)
+    return encoded
