@@ -18,7 +18,7 @@ import pytest
 
 from engine_process import Engine, Frame, Place, message
 from machine import PATIENCE, slowness, within
-from polylect.host import Server, ServerFailed, allow_all, connect
+from polylect.host import Notice, Server, ServerFailed, allow_all, connect
 
 pytest.importorskip("mcp", reason="no wheel of the MCP SDK for this machine")
 PLAIN = Path(__file__).parents[1] / "mcp_servers" / "plain.py"
@@ -156,6 +156,23 @@ def test_add_server_returns_when_the_server_is_up_and_raises_when_it_failed(plac
                 await agent.add_server(plain("Silent"), within=0.1)
             await agent.add_server(plain("Works"))
             assert (await agent.ask("go")).text == 'It says {"word": "hello"}.'
+
+    asyncio.run(asyncio.wait_for(talk(), PATIENCE))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_prompt_does_not_wait_for_a_server_that_add_server_gave_up(place: Place, engine: str) -> None:
+    path = place.folder / "script.toml"
+    path.write_text('[[reply]]\ntext = "hi"\n')
+    place.configure(f"[mcp]\nwait = {4 * PATIENCE}\n")
+    env = {**place.env, "POLYLECT_SCRIPT": str(path)}
+
+    async def talk() -> None:
+        async with connect(engine, cwd=str(place.workspace), env=env, approve=allow_all) as agent:
+            with pytest.raises(ServerFailed, match="it was not up within"):
+                await agent.add_server(plain("Silent"), within=0.1)
+            events = [event async for event in agent.prompt("go")]
+            assert not [event for event in events if isinstance(event, Notice) and "Silent" in event.text]
 
     asyncio.run(asyncio.wait_for(talk(), PATIENCE))
 

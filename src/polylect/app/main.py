@@ -38,6 +38,7 @@ Flags
   --base-url URL  --api-key KEY
   --workspace FOLDER               where the work is; the current folder if not given
   --add-dir FOLDER                 another folder that tools may touch
+  --allow RULE                     what may be done unasked, as 'Bash(git log:*)'; see docs/safety.md
   --deny RULE                      what may never be done, as 'Read(.env)'; see docs/safety.md
   --extension FILE                 a Python file of yours that takes part; see docs/extensions.md
   --session-id ID | --resume ID|latest | --no-session

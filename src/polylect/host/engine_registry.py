@@ -53,9 +53,10 @@ _OURS = {
     "max_turns": ("--max-turns", "{}"),
     "add_dir": ("--add-dir", "{}"),
     "max_cost": ("--max-budget-usd", "{}"),
+    "allow": ("--allow", "{}"),
     "deny": ("--deny", "{}"),
 }
-_ONLY_OURS = ("script", "add_dir", "max_cost", "deny")
+_ONLY_OURS = ("script", "add_dir", "max_cost", "allow", "deny")
 _OWN_MODES = {name: name for name in ("default", "auto_edit", "force", "plan", "dont_ask")}
 _THEIR_MODES = {"default": "default", "auto_edit": "auto_edit", "force": "force"}
 _CLAUDE_MODES = {

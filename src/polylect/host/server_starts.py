@@ -6,12 +6,13 @@ event where it comes, and the question, asked again and again, where the wire ha
 """
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from polylect.host.errors import EngineDied, ServerFailed
+from polylect.host.errors import EngineDied, Refused, ServerFailed
 from polylect.host.supported_commands import check
 from polylect.vocab.answers import ServerCard
-from polylect.vocab.commands import AddServer
+from polylect.vocab.commands import AddServer, ChangeServer
 from polylect.vocab.content import Server
 from polylect.vocab.events import ServerChanged
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 BOUND = 60.0
 """Seconds that a server has by default. An engine itself gives up earlier and says why."""
 _POLL = 0.1
+_REMOVAL = 5.0
+"""Seconds in which an engine has to say that a server is removed."""
 
 
 class ServerStarts:
@@ -45,6 +48,7 @@ class ServerStarts:
                 reason = await outcome
         except TimeoutError:
             reason = f"it was not up within {within:g} s"
+            await self._remove(server.name)
         finally:
             if self._waiting.get(server.name) is outcome:
                 del self._waiting[server.name]
@@ -52,6 +56,13 @@ class ServerStarts:
                 polling.cancel()
         if reason:
             raise ServerFailed(f"MCP server {server.name}: {reason}")
+
+    async def _remove(self, name: str) -> None:
+        """An engine lets the next prompt wait for its servers; nobody waits for this one any more."""
+        if self._agent.can("remove_server"):
+            with suppress(TimeoutError, Refused):
+                async with asyncio.timeout(_REMOVAL):
+                    await self._agent.send(ChangeServer(name, "remove"))
 
     def receive(self, event: ServerChanged) -> None:
         """The engine reports a server."""

@@ -3,6 +3,7 @@
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 Outcome = Literal["ok", "error", "denied", "cancelled", "skipped"]
 """How a call ended. Only `ok` and `error` mean that the tool ran to its end."""
@@ -172,16 +173,28 @@ class Rule(Struct, frozen=True, omit_defaults=True):
 
 
 class Server(Struct, frozen=True, omit_defaults=True):
-    """An MCP server as a host or a configuration names it."""
+    """An MCP server as a host or a configuration names it: a `command`, `args` and `env`, or a `url` and `headers`.
+
+    With a `url` and no `command`, the transport is `http`, of which `streamable-http` is another name; `sse` has to be
+    named. Raises ValueError for a transport that there is not.
+    """
 
     name: str
-    transport: Literal["stdio", "sse", "http", "host"] = "stdio"
+    transport: Literal["stdio", "sse", "http", "streamable-http", "host"] = "stdio"
     command: str = ""
     args: tuple[str, ...] = ()
     env: dict[str, str] = {}
     url: str = ""
     headers: dict[str, str] = {}
     extras: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        if self.transport == "streamable-http" or (self.transport == "stdio" and self.url and not self.command):
+            force_setattr(self, "transport", "http")
+        elif self.transport not in ("stdio", "sse", "http", "host"):
+            raise ValueError(
+                f"there is no transport {self.transport!r}; choose stdio, streamable-http (or http) or sse"
+            )
 
 
 class Option(Struct, frozen=True, omit_defaults=True):

@@ -79,6 +79,39 @@ def test_a_deny_rule_wins_over_an_allow_rule(place: Place) -> None:
     assert not (place.workspace / "made.txt").exists()
 
 
+TRACKER = Path(__file__).parents[2] / "mcp_servers" / "plain.py"
+CALLS_TRACKER = """
+[[reply]]
+when.step = 1
+say = [{ call = "echo", args.word = "hello" }, { call = "mcp__tracker__echo", args.word = "hello" }]
+
+[[reply]]
+text = "done"
+"""
+
+
+@pytest.mark.parametrize("rule", ["mcp__tracker__echo", "mcp__tracker"])
+@pytest.mark.parametrize("engine", ["polylect", "polylect-omp", "polylect-claude"])
+def test_a_rule_allows_a_tool_of_a_server_by_its_full_name(place: Place, engine: str, rule: str) -> None:
+    pytest.importorskip("mcp", reason="no wheel of the MCP SDK for this machine")
+    place.configure(f"[mcp.servers.tracker]\ncommand = '{sys.executable}'\nargs = ['{TRACKER}', 'Works']")
+    ran = run(place, CALLS_TRACKER, "go", "--allow", rule, "--engine", engine)
+    assert (ran.returncode, ran.stdout) == (0, "done\n"), ran.stderr
+    assert "denied" not in ran.stderr
+    if engine == "polylect":
+        assert run(place, CALLS_TRACKER, "go", "--allow", "mcp__other").returncode == 3
+
+
+def test_the_reason_of_a_denial_names_the_rule_that_wanted_a_question(place: Place) -> None:
+    place.configure('[tools]\nask = ["Bash(echo:*)"]\n')
+    script = (
+        '[[reply]]\nwhen.step = 1\nsay = [{ call = "Bash", args = { command = "echo x" } }]\n[[reply]]\ntext = "done"'
+    )
+    ran = run(place, script, "go", "--mode", "force")
+    assert ran.returncode == 3
+    assert "the rule Bash(echo:*) wants it to be asked for" in ran.stderr
+
+
 READS = """
 [[reply]]
 when.step = 1

@@ -180,7 +180,7 @@ def test_what_a_file_forbids_and_runs_holds_whatever_the_flags_add(place: Files)
     place.own.write_text('[tools]\ndeny = ["Write"]\nallow = ["Read"]\n[[hooks.PreToolUse]]\ncommand = "one"\n')
     two = {"PreToolUse": [{"command": "two"}], "Stop": [{"command": "three"}]}
     found = place.load(deny=["Edit"], ask=["Bash"], allow=["Grep"], hooks=two)
-    assert (found["deny"], found["ask"], found["allow"]) == (["Write", "Edit"], ["Bash"], ["Grep"])
+    assert (found["deny"], found["ask"], found["allow"]) == (["Write", "Edit"], ["Bash"], ["Read", "Grep"])
     assert found["hooks"] == {"PreToolUse": [{"command": "one"}, {"command": "two"}], "Stop": [{"command": "three"}]}
 
 

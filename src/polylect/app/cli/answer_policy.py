@@ -36,7 +36,8 @@ def by_rules(allow: Sequence[str], deny: Sequence[str], cwd: str) -> Callable[[A
         judged = verdict(_wanted(ask, cwd), "default", (), rules)
         if judged.decision == "allow":
             return True
-        return judged.why if judged.decision == "deny" else f"{NOBODY}: {judged.why}"
+        # The engine knows why it asks: a rule of its own, say, which these rules know nothing of.
+        return judged.why if judged.decision == "deny" else f"{NOBODY}: {ask.reason or judged.why}"
 
     return judge
 

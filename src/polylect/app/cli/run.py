@@ -30,7 +30,7 @@ def main(words: list[str]) -> int:
         if fault := rule_fault([*wanted.allow, *wanted.deny]):
             raise UsageError(fault)
         wanted.argv, wishes = engine_choice.chosen(wanted.engine, wanted.dialect, wanted.wishes)
-        wishes |= _forbidden(wanted)
+        wishes |= _engine_rules(wanted)
         return run(wanted, prompt, schema, wishes)
     except (UsageError, ValueError, LookupError) as error:
         print_error(error, "polylect run")
@@ -73,11 +73,12 @@ def _schema(path: str) -> dict[str, Any] | None:
     return schema
 
 
-def _forbidden(wanted: Wanted) -> dict[str, Any]:
-    """An engine that does things unasked has to know itself what it may not."""
-    engine = engine_registry.ENGINES.get(wanted.engine) if wanted.deny else None
+def _engine_rules(wanted: Wanted) -> dict[str, Any]:
+    """The rules as the engine takes them: it knows tools by their full names, and does some things unasked."""
+    engine = engine_registry.ENGINES.get(wanted.engine)
     if engine is None:
         return {}
-    if engine.dialect == "omp" and "deny" not in engine.flags:
+    if wanted.deny and engine.dialect == "omp" and "deny" not in engine.flags:
         raise UsageError(f"{engine.name} asks nobody and has no rules, so --deny cannot hold there")
-    return {"deny": wanted.deny} if "deny" in engine.flags else {}
+    rules = {"allow": wanted.allow, "deny": wanted.deny}
+    return {name: texts for name, texts in rules.items() if texts and name in engine.flags}

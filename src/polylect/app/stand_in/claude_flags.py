@@ -212,7 +212,7 @@ def _choose_rights(told: Options) -> None:
     told["prompts"] = told.pop("prompt_tool", "") == "stdio" and told.get("prompts") != "none"
     allowed, forbidden = _rules(told.pop("allowed", [])), _rules(told.pop("disallowed", []))
     if allowed:
-        told["allow"] = allowed
+        told["allow"] = [*_rules(told.get("allow", [])), *allowed]
     if denied := [rule for rule in forbidden if "(" in rule or rule.startswith("mcp__")]:
         told["deny"] = [*_rules(told.get("deny", [])), *denied]
     if without := [rule for rule in forbidden if "(" not in rule]:

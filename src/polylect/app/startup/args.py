@@ -30,6 +30,7 @@ FLAGS: dict[str, tuple[str, str]] = {
     "--approval-mode": ("text", "approval_mode"),
     "--approval-timeout": ("seconds", "approval_timeout"),
     "--trust-workspace": ("switch", "trust_workspace"),
+    "--allow": ("list", "allow"),
     "--deny": ("list", "deny"),
     "--add-dir": ("list", "folders"),
     "--extension": ("list", "extensions"),
@@ -81,7 +82,7 @@ SHORT = {
 COMMON = (
     *("--script", "--base-url", "--api-key", "--config", "--workspace", "--stream-timeout", "--approval-timeout"),
     *("--on-eof", "--max-line", "--max-tokens", "--max-turns", "--trust-workspace", "--log-level"),
-    *("--max-budget-usd", "--deny"),
+    *("--max-budget-usd", "--allow", "--deny"),
     *("--version", "--help"),
 )
 """Ours, whatever program we stand in for."""

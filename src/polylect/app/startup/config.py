@@ -124,9 +124,15 @@ def gather(flags: Values, env: dict[str, str], workspace: str, notes: list[str])
     flags = {**flags, **_extensions(flags, found.pop("extensions", None), env)}
     _name_ignored_extensions(flags, workspace, notes)
     found |= {name: env[variable] for variable, name in _ENVIRONMENT.items() if env.get(variable)}
-    guards: Values = {name: flags[name] for name in ("deny", "ask", "hooks") if name in flags}
-    found |= {**flags, **_over({name: found[name] for name in guards if name in found}, guards)}
+    added: Values = {name: flags[name] for name in ("deny", "ask", "hooks") if name in flags}
+    found |= {**flags, **_over({name: found[name] for name in added if name in found}, added), **_allowed(found, flags)}
     return {**found, "provider": _provider(found, env)}
+
+
+def _allowed(found: Values, flags: Values) -> Values:
+    """Rules of flags that allow something are added to those of the user's file."""
+    own, more = found.get("allow"), flags.get("allow")
+    return {"allow": own + more} if isinstance(own, list) and isinstance(more, list) else {}
 
 
 def _provider(found: Values, env: dict[str, str]) -> str:
