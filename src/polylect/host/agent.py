@@ -138,7 +138,14 @@ class Agent:
         return tuple(self._asks.values())
 
     def can(self, *words: str) -> bool:
-        """Whether this engine's wire has these words: "steer", "compact", "shell", "new_session", "query:state" ..."""
+        """Whether this engine's wire can express all of these.
+
+        Args:
+            *words: Names of methods ("steer", "compact", "shell", "new_session"), "query:state", "mode:plan" ...
+
+        Raises:
+            LookupError: There is no such word; the text lists those that there are.
+        """
         return all(map(self._lifeline.can, words))
 
     # Talking.
@@ -152,7 +159,15 @@ class Agent:
         limits: Limits | None = None,
         busy: Literal["queue", "refuse", "interrupt"] = "queue",
     ) -> Turn:
-        """Begin a turn: read it by `async for`, or `await` its result."""
+        """Returns a turn: read its events by `async for`, or `await` its result. Either sends the prompt.
+
+        Args:
+            text: What the model is told.
+            files: Paths of files to attach, relative to the folder in which this program runs.
+            attachments: Images and other attachments as values.
+            limits: Limits for this turn, instead of those given to `connect`.
+            busy: What to do while another turn runs: wait for it, be refused, or stop it.
+        """
         prompt = check(Prompt(new_id(), text, (*attached(files, self.can), *attachments), busy))
         return Turn(self, prompt, self._limits if limits is None else checked(limits))
 
@@ -165,59 +180,95 @@ class Agent:
         attachments: Sequence[Attachment] = (),
         limits: Limits | None = None,
     ) -> Result:
-        """The answer to a prompt. What would have to be approved is denied unless `approve` was given to `connect`.
+        """Sends a prompt and returns the result. What has to be approved is denied, unless `connect` got `approve`.
 
-        With a `schema`, a type that msgspec knows or a JSON Schema, `.value` is an answer that fits it. Raises
-        TurnFailed if the turn ends otherwise than by itself, SchemaNotMet if the answer does not fit.
+        Args:
+            text: What the model is told.
+            schema: A type that msgspec knows, or a JSON Schema; `.value` of the result is an answer that fits it.
+            files: Paths of files to attach, relative to the folder in which this program runs.
+            attachments: Images and other attachments as values.
+            limits: Limits for this turn, instead of those given to `connect`.
+
+        Raises:
+            TurnFailed: The turn was cancelled, refused, cut off by a limit, or failed.
+            SchemaNotMet: The answer does not fit the schema, after it was asked for again.
         """
         return await ask_for_value(self, text, schema, files=files, attachments=attachments, limits=limits)
 
     async def steer(self, text: str, *, last: bool = False) -> None:
-        """Say something to the turn that runs, soon or before it would end."""
+        """Adds a message to the running turn. Raises Unsupported where the wire has no word for it.
+
+        Args:
+            text: The message.
+            last: Hand it over before the turn would end, instead of after the calls under way.
+        """
         word = "follow_up" if last else "steer"
         if not self.can(word):
             raise Unsupported(f"this wire has no word for {word!r}: send a prompt, which waits for its turn")
         await self.send(Steer(text, when="last" if last else "soon"))
 
     async def follow_up(self, text: str) -> None:
+        """Adds the message `text` to the running turn before it would end: `steer` with `last`."""
         await self.steer(text, last=True)
 
     async def cancel(self, *, queued: Literal["keep", "drop"] = "drop") -> None:
-        """Stop the turn that runs. Nothing happens if none does."""
+        """Stops the running turn. Does nothing if none runs.
+
+        Args:
+            queued: Whether prompts that wait are kept or dropped.
+        """
         await self.send(Cancel(queued=queued))
 
     # Settings, sessions, servers.
 
     async def configure(self, **settings: Any) -> Any:
-        """Change the `model`, `mode`, `thinking` ... for what follows."""
+        """Changes settings of the engine for what follows.
+
+        Args:
+            **settings: `model`, `mode`, `thinking`, `name`, `effort` ..., as far as the wire has them.
+        """
         return await self.send(Configure(settings))
 
     async def add_context(self, text: str) -> None:
+        """Adds `text` to what the model knows, without a turn."""
         await self.send(AddContext(text))
 
     async def add_server(self, server: Server, *, within: float = SERVER_BOUND) -> None:
-        """Add an MCP server; returns when it is up, so that the next prompt has its tools.
+        """Adds an MCP server and returns when it is up, so that the next prompt has its tools.
 
-        Raises ServerFailed with the reason if it fails or is not up `within` seconds, Refused if the engine does not
-        take it (json-stream: after the first prompt), and Unsupported where the wire has no word for servers.
+        Args:
+            server: The server and how it is reached.
+            within: Seconds that it may take.
+
+        Raises:
+            ServerFailed: It failed, or is not up in time; the text says why.
+            Refused: The engine does not take it (json-stream: after the first prompt).
+            Unsupported: The wire has no word for servers.
         """
         await self._server_starts.add(server, within)
 
     async def compact(self, instructions: str = "") -> None:
+        """Replaces the beginning of the conversation by a summary; `instructions` say what it should keep."""
         await self.send(Compact(instructions, busy="interrupt"))
 
     async def shell(self, command: str) -> answers.ShellResult:
-        """Run a command of the user's own in the engine's workspace; the model will be told of it."""
+        """Runs the shell command `command` in the engine's workspace, for the user. The model is told of it."""
         return _of(answers.ShellResult, await self.send(RunShell(command)))
 
     async def new_session(self) -> answers.SessionOpened:
+        """Goes on in a new session."""
         return await self._open(OpenSession("new"))
 
     async def resume(self, session: str) -> answers.SessionOpened:
+        """Goes on in the session with the id `session`."""
         return await self._open(OpenSession("resume", session))
 
     async def fork(self, at: str = "") -> answers.SessionOpened:
-        """Go another way from before the message `at`, one of `fork_points`; without one, from here."""
+        """Goes on in a copy of the session.
+
+        Args:
+            at: The `entry` of one of `query("fork_points")`: the copy ends before that message. Empty: copy everything.
+        """
         return await self._open(OpenSession("fork", at=at))
 
     async def _open(self, command: OpenSession) -> answers.SessionOpened:
@@ -226,10 +277,16 @@ class Agent:
         return opened
 
     async def query(self, what: str, **args: Any) -> Any:
-        """Anything that vocab/answers.py lists: `state`, `stats`, `models`, `messages`, `sessions` ..."""
+        """Asks the engine a question; `polylect.vocab.answers` lists them and their answers.
+
+        Args:
+            what: `state`, `stats`, `models`, `messages`, `sessions`, `fork_points` ...
+            **args: Arguments of the question.
+        """
         return await self.send(Query(what, args))
 
     async def state(self) -> answers.State:
+        """Asks for model, mode, session and what is running."""
         return _of(answers.State, await self.query("state"))
 
     # Everything, as it comes.
@@ -243,7 +300,16 @@ class Agent:
         return backlog.read()
 
     async def send(self, command: Command) -> Any:
-        """Say any command and wait for its one answer. Raises Unsupported, Refused or EngineDied."""
+        """Sends a command and returns the data of its answer.
+
+        Args:
+            command: Any command of `polylect.vocab.commands`.
+
+        Raises:
+            Unsupported: The wire has no word for it; nothing was sent.
+            Refused: The engine said no.
+            EngineDied: The engine is gone.
+        """
         check(command)
         if isinstance(command, _OF_THE_MOMENT):
             return await self._say(await self._lifeline.here(), command)
@@ -276,7 +342,7 @@ class Agent:
     # For turns and asks.
 
     def begin(self, turn: Turn, prompt: Prompt) -> "asyncio.Task[None]":
-        """Whoever stops waiting for it has not unsaid it."""
+        """Sends the `prompt` of a `turn`. Cancelling the task that is returned does not withdraw the prompt."""
         self.line.join(turn)
         finalize(turn, _later, asyncio.get_running_loop(), self.unattended, turn.id).atexit = False
         saying = asyncio.ensure_future(self._prompt(prompt))
@@ -284,24 +350,29 @@ class Agent:
         return saying
 
     def unattended(self, turn: str, asks: Collection[str] | None = None) -> None:
-        """Nobody reads this turn: what it has asked, or these, is denied, unless somebody listens to everything."""
+        """Denies what the `turn` has asked, or only these `asks`, because nobody reads it.
+
+        Not where somebody reads `events`, or `approve` answers.
+        """
         for ask in self._asks.values() if not self._listeners and self._approve is None else ():
             if ask.turn == turn and (asks is None or ask.ask in asks):
                 self._chores.do(partial(asking.decide, asking.deny_all, ask))
 
     async def reply_to(self, answer: Answer) -> None:
+        """Sends the `answer` to an ask."""
         await self.send(answer)  # what cannot be said so still waits for an answer
         self._asks.pop(answer.ask, None)
 
     def stop_soon(self, turn: str) -> None:
+        """Stops the `turn` without waiting for it."""
         self._chores.do(partial(self.stop, turn))
 
     async def stop(self, turn: str) -> None:
-        """This turn and no other, as far as the wire can tell them apart."""
+        """Stops the `turn` with this id and no other, as far as the wire can tell them apart."""
         await self.send(Cancel(target=turn, queued="keep"))
 
     async def withdraw(self, turn: str) -> None:
-        """A turn that waits for others, if the wire has a word for that."""
+        """Takes back the prompt of a `turn` that waits for others, if the wire has a word for that."""
         with suppress(Unsupported, Refused):
             await self.send(Cancel("prompt", turn))
 

@@ -25,16 +25,30 @@ class Ask(events.Ask, frozen=True, tag="ask"):
         return any(each.ask == self.ask for each in self.via.asks)
 
     async def allow(self, *, always: bool | Rule = False, args: dict[str, Any] | None = None) -> None:
-        """Yes. With `always`, to all of this kind from now on; with `args`, but with these arguments."""
+        """Allows the call.
+
+        Args:
+            always: True allows this category for the rest of the session; a `Rule` allows what it describes.
+            args: Arguments to run the call with, instead of those that the model gave.
+        """
         rule = always if isinstance(always, Rule) else Rule("category", self.category) if always else None
         await self._reply(Answer(self.ask, "allow", args=args, always=rule))
 
     async def deny(self, reason: str = "", *, interrupt: bool = False) -> None:
-        """No. The model is told why; with `interrupt`, the turn ends."""
+        """Denies the call.
+
+        Args:
+            reason: What the model is told.
+            interrupt: Also end the turn.
+        """
         await self._reply(Answer(self.ask, "deny", reason=reason, interrupt=interrupt))
 
     async def answer(self, value: Any) -> None:
-        """To a question that is not yes or no: a choice by its id or label, a text, a form's values."""
+        """Answers a question that is not yes or no.
+
+        Args:
+            value: The id or label of a choice, a text, or the values of a form.
+        """
         await self._reply(Answer(self.ask, "allow", value=value))
 
     async def _reply(self, answer: Answer) -> None:
@@ -73,15 +87,21 @@ async def decide(policy: Policy, ask: Ask) -> None:
 
 
 def deny_all(ask: Ask) -> Verdict:
+    """A policy for `connect(approve=...)` that denies every `ask`."""
     return "nobody is there to be asked"
 
 
 def allow_all(ask: Ask) -> Verdict:
+    """A policy for `connect(approve=...)` that allows every `ask`."""
     return True
 
 
 def category(*allowed: str) -> Policy:
-    """Allows tools of these categories: info, edit, exec, mcp."""
+    """Returns a policy for `connect(approve=...)` that allows some categories of tools and denies the others.
+
+    Args:
+        *allowed: The categories: info, edit, exec, mcp.
+    """
     return lambda ask: ask.category in allowed or f"only {', '.join(allowed)} is allowed here"
 
 

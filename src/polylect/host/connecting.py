@@ -36,12 +36,35 @@ def connect(
     spawn: Spawn = spawn,
     **wishes: Any,
 ) -> Agent:
-    """An agent, to be entered with `async with`.
+    """Returns an agent for an engine. `async with` starts the engine, and ends it on leaving.
 
-    `engine` is a name (`polylect`, `claude`, `omp`, `pi`, `aionrs`, `wayland-core`), a command line with its `dialect`,
-    or a function that makes a link to an engine in this process. Wishes are what it is told when it starts: `model`,
-    `provider`, `mode`, `resume`, `session`, `system_prompt`, `max_turns` ...; `args` are flags as they stand.
-    `spawn` starts the process, if it is to be in a container or on another machine.
+    Args:
+        engine: A name (`polylect`, `claude`, `omp`, `pi`, `aionrs`, `wayland-core`), a command line as a list of words,
+            which needs a `dialect`, or a function that makes a link to an engine in this process.
+        dialect: The wire that the engine speaks: `jsonstream`, `omp` or `claude`. An engine known by name has one.
+        version: The version of that wire; without one, the version that the engine is known for.
+        cwd: The folder in which the engine works.
+        env: The environment of the engine, instead of this process's own.
+        approve: Answers every `Ask`: a function, async or not, that returns True, False or the reason for a no. Without
+            one, whoever reads the turn answers; what nobody reads is denied.
+        tools: Functions of this program that the model may call.
+        servers: MCP servers that are added as soon as the engine is ready.
+        settings: Changes that are sent once the engine is ready, as `Agent.configure` sends them.
+        limits: Time, money and tokens for each turn, unless the turn has limits of its own.
+        ready_within: Seconds that the engine may take until it is ready.
+        restarts: How often an engine that died is started again, in the same session.
+        args: More flags for the engine, passed on unchanged.
+        tap: Is called with "in" or "out" and the bytes, for all that goes to the engine or comes from it.
+        spawn: Starts the process, `spawn(argv, cwd, env)`, for an engine in a container or on another machine.
+        **wishes: What the engine is told by flags when it starts: `model`, `provider`, `mode`, `resume`, `session`,
+            `system_prompt`, `max_turns`, `base_url`, `add_dir`, `script`, `config`, `deny`. None for a command line.
+
+    Raises:
+        UnknownEngine: There is no engine of this name.
+        LookupError: There is no such dialect.
+        ValueError: The engine has no flag for a wish, the dialect has no such version, or a command line comes
+            without a dialect or with wishes.
+        TypeError: An argument has the wrong type.
     """
     checked(limits)
     about = {"approve": approve, "tools": tools, "servers": servers, "settings": settings, "limits": limits}

@@ -17,7 +17,14 @@ _NO_METHOD = -32601
 
 
 class HostTool(Struct, frozen=True):
-    """A function for the model. `parameters` is the JSON Schema of its arguments; it returns a text or any value."""
+    """A tool that this program runs for the model.
+
+    Args:
+        name: What the model calls it.
+        description: What the model is told about it.
+        run: The function, async or not. It gets the arguments by name and returns a text or any value that JSON has.
+        parameters: The JSON Schema of its arguments.
+    """
 
     name: str
     description: str
@@ -25,14 +32,22 @@ class HostTool(Struct, frozen=True):
     parameters: Mapping[str, Any] = {}
 
     async def call(self, args: Mapping[str, Any]) -> str:
-        """Raises what the function raises."""
+        """Runs the function with `args` and returns its value as a text. Raises what the function raises."""
         found = self.run(**args)
         value = await found if isinstance(found, Awaitable) else found
         return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def tool(function: Callable[..., Any]) -> HostTool:
-    """A tool out of a function: its name, its docstring, and the types of its parameters, which its arguments have."""
+    """Makes a tool out of a function; can be used as a decorator.
+
+    Args:
+        function: A function, async or not. Its name, its docstring and the types of its parameters become the name, the
+            description and the schema of the tool; arguments are converted to those types.
+
+    Raises:
+        TypeError: It has no name, takes arguments that have no name, or has types that JSON does not have.
+    """
     import msgspec
 
     name = getattr(function, "__name__", "")

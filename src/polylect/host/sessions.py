@@ -15,7 +15,20 @@ from polylect.vocab.answers import SessionCard
 async def list_sessions(
     engine: str = "polylect", *, cwd: str | os.PathLike[str] = ".", env: Mapping[str, str] | None = None
 ) -> list[SessionCard]:
-    """Those of a folder, the last active one first; `connect(engine, cwd=..., resume=card.id)` goes on with one."""
+    """Lists the sessions of a folder, the one that was active last first.
+
+    `connect(engine, cwd=..., resume=card.id)` goes on with one of them.
+
+    Args:
+        engine: The name of an engine.
+        cwd: The folder that the sessions are about.
+        env: The environment of the engine, instead of this process's own.
+
+    Raises:
+        UnknownEngine: There is no engine of this name.
+        Unsupported: The engine cannot list its sessions from outside.
+        EngineDied: The engine cannot be started, or fails.
+    """
     one = engine_registry.known(engine)
     if not one.listing:
         raise Unsupported(f"{engine} does not tell from outside which sessions it has")

@@ -36,7 +36,14 @@ _LAST_WORDS = 2.0
 
 
 class Limits(Struct, frozen=True):
-    """Seconds for all of a turn and for a silence in it; dollars and tokens that it may cost. Zero is no limit."""
+    """Limits for a turn. Zero is no limit.
+
+    Args:
+        total: Seconds for all of the turn, from when it runs.
+        idle: Seconds without any event.
+        cost: Dollars.
+        tokens: Tokens, in and out together.
+    """
 
     total: float = 0.0
     idle: float = 0.0
@@ -95,6 +102,7 @@ class Result(Struct):
         return self.reason == "end"
 
     def take(self, event: Event) -> None:
+        """Updates the result by an `event` of its turn."""
         match event:
             case TurnEnded(reason, usage, steps, failure):
                 self.reason, self.usage, self.failure = reason, usage, failure
@@ -190,12 +198,18 @@ class Turn:
             await self._agent.withdraw(self.id)
 
     async def steer(self, text: str, *, last: bool = False) -> None:
-        """Say something to the turn that runs: after the calls under way, or with `last` before it would end."""
+        """Adds a message to the running turn.
+
+        Args:
+            text: The message.
+            last: Hand it over before the turn would end, instead of after the calls under way.
+        """
         await self._agent.steer(text, last=last)
 
     # The agent's end.
 
     def hear(self, event: Event) -> None:
+        """Adds an `event` to what is read, and stops the turn where it passes a limit. Called by the agent."""
         if isinstance(event, TurnEnded) and event.turn == self.id:
             self._backlog.put(self._told(event))
             return self._backlog.end()
@@ -230,6 +244,7 @@ class Turn:
             self._stop(over)
 
     def fail(self, why: BaseException) -> None:
+        """Raises `why` for whoever reads the turn. Called by the agent when the engine is gone."""
         self._backlog.end(why)
 
     def _told(self, ended: TurnEnded) -> TurnEnded:

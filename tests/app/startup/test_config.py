@@ -1,11 +1,15 @@
 """Settings: where they come from, which is stronger, and what a project's file may not say."""
 
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from polylect.app.startup import config
 from polylect.app.startup.config import ConfigError, Values, files, load
 
 
@@ -220,8 +224,23 @@ def test_toml_is_not_loaded_where_there_is_no_file(place: Files) -> None:
     assert done.stdout.split() == ["False", "False", "False"]
 
 
-def test_the_page_about_settings_shows_only_settings_that_exist(place: Files) -> None:
+def test_the_page_about_settings_shows_every_setting_and_no_other(place: Files) -> None:
     page = (Path(__file__).parents[3] / "docs" / "settings.md").read_text()
-    place.own.write_text(page.split("```toml\n")[1].split("```")[0])
+    toml = "\n".join(re.findall(r"^```toml\n(.*?)^```", page, re.DOTALL | re.MULTILINE))
+    place.own.write_text(toml)
     assert place.load()["model"] == "claude-sonnet-4-5"
     assert place.notes == []
+    assert shown(tomllib.loads(toml)) == {
+        *config._KEYS,
+        *(f"{section}.{name}" for section, names in config._TABLES.items() for name in names),
+        *(f"hooks.{name}" for name in config._HOOK),
+    }
+
+
+def shown(data: dict[str, Any]) -> set[str]:
+    """Each setting by its place, without the names of providers, models, servers and moments."""
+    data["mcp"].pop("servers")
+    hooks = {f"hooks.{name}" for rows in data.pop("hooks").values() for row in rows for name in row}
+    named = {section: data.pop(section) for section in config._TABLES}
+    tables = {f"{section}.{name}" for section, rows in named.items() for row in rows.values() for name in row}
+    return {*(key for key, _ in config.flatten("", data)), *tables, *hooks}
