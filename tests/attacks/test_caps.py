@@ -188,6 +188,6 @@ def test_claude_ends_with_its_own_word_also_when_one_request_goes_over(place: Pl
 
 
 @pytest.mark.parametrize(("model", "most"), [("claude-3-5-haiku", 8192), ("claude-unknown-9", 32_000)])
-def test_D3_claude_is_told_the_longest_reply_of_the_model(place: Place, model: str, most: int) -> None:
+def test_claude_is_told_the_longest_reply_of_the_model(place: Place, model: str, most: int) -> None:
     _, [result] = results(place, PRICED + ONCE, "--model", model)
     assert result["modelUsage"][model]["maxOutputTokens"] == most
