@@ -143,7 +143,7 @@ def ended(engine: Engine, how: str) -> int:
     return engine.wait()
 
 
-# Names that are looked up without end (H6).
+# Names that are looked up without end.
 
 DEAF_DNS = """
 import socket, threading

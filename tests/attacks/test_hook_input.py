@@ -1,4 +1,4 @@
-"""H4: what a hook judges is what the engine wrote. No command can change it on its way, and nothing of it stays behind.
+"""What a hook judges is what the engine wrote. No command can change it on its way, and nothing of it stays behind.
 
 `POLYLECT_ATTACK_TRIES` says how many calls are judged while a command tries to rewrite what the hook reads.
 """
