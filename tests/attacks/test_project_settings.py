@@ -4,6 +4,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from itertools import product
 from pathlib import Path
 
@@ -145,6 +146,13 @@ def test_a_project_hides_only_files_of_its_own(place: Place) -> None:
     notes: list[str] = []
     assert gathered(place, notes)["sandbox_hidden"] == ["/own", *inside]
     assert "sandbox.hidden" in notes[0]
+
+
+def test_a_project_cannot_hide_so_much_that_no_sandbox_takes_it(place: Place) -> None:
+    for count, fits in ((64, True), (65, False)):
+        project(place, f"[sandbox]\nhidden = {[f'h/{number}' for number in range(count)]}\n")
+        with nullcontext() if fits else pytest.raises(ConfigError, match="at most 64 places"):
+            gathered(place)
 
 
 # In real engines.

@@ -331,6 +331,29 @@ def test_no_disk_can_be_read_past_its_files(yard: Yard) -> None:
     assert yard.run("; ".join(f"head -c 1 {disk} 2>/dev/null | wc -c" for disk in disks)) == ["0\n" * len(disks)]
 
 
+# Settings of the kernel.
+
+OPEN_FOR_WRITING = """
+import os
+for folder, folders, files in os.walk("/proc"):
+    if folder == "/proc":
+        folders[:] = [name for name in folders if not name.isdigit() and name != "pressure"]
+    for path in (os.path.join(folder, name) for name in files):
+        try:
+            if os.stat(path).st_mode & 0o222:  # there is something to write
+                os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))  # but nothing is written
+                print(path)
+        except OSError:
+            pass
+"""
+
+
+@everywhere
+def test_no_setting_of_the_kernel_can_be_opened_for_writing(yard: Yard) -> None:
+    (yard.workspace / "walk.py").write_text(OPEN_FOR_WRITING)
+    assert yard.run(f"{yard.python} -S walk.py") == [""]
+
+
 # Programs that we start ourselves.
 
 

@@ -20,13 +20,15 @@ ALLOWED = {
     "tools.ask": "added to your rules",
     "tools.script": "only `false`",
     "sandbox.network": "only `false`",
-    "sandbox.hidden": "files and folders of the workspace, added to yours",
+    "sandbox.hidden": "files and folders of the workspace, at most 64, added to yours",
 }
 """A setting, and what is taken of it. The same texts are in docs/settings.md."""
 MOST_BYTES = 64 * 1024
 MOST_RULES = 100
 LONGEST_RULE = 200
 """With as many rules of this length, and the worst path, a call is judged in 200 ms."""
+MOST_HIDDEN = 64
+"""Each is a mount or more in bubblewrap, before every command."""
 _MOST_DOTS = 100
 """In one line. tomllib needs cubic time for a key of many parts."""
 _MOST_NAMED = 8
@@ -100,6 +102,8 @@ def _switch_off(name: str) -> "Callable[[Values, object, str, str], bool]":
 
 def _hide(settings: Values, value: object, path: str, workspace: str) -> bool:
     """Paths are meant from the workspace. `!path`, which shows what is hidden, and places outside are not taken."""
+    if len(_texts(value)) > MOST_HIDDEN:
+        raise ConfigError(f"{path}: sandbox.hidden takes at most {MOST_HIDDEN} places in a project's file; name folders")
     root = os.path.realpath(workspace)
     places = [os.path.realpath(os.path.join(root, text)) for text in _texts(value) if _is_plain(text)]
     inside = [place for place in places if place.startswith(root.rstrip("/") + "/")]

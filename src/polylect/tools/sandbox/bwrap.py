@@ -17,12 +17,16 @@ from polylect.tools.sandbox.fence import Fence
 # What root keeps: to work with files that are not its own, not to mount anything.
 _KEPT = ("CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_CHOWN", "CAP_SETUID", "CAP_SETGID")
 _EMPTY = ("--tmpfs",)
+_KERNEL = ("sysrq-trigger", "acpi", "bus", "driver", "dynamic_debug", "fs", "irq", "mtrr", "scsi", "tty")
+"""Below /proc, beside `sys`: settings of the whole machine. bubblewrap 0.8 leaves all of them writable for root."""
 
 
 def bwrap_argv(program: str, fence: Fence, argv: Sequence[str]) -> list[str]:
     """Everything read-only, processes, messages and terminals of its own, few devices; then, from the outside in, what
     the fence says."""
     words = [program, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-pid", "--unshare-ipc"]
+    for name in ("sys", *(name for name in _KERNEL if os.geteuid() == 0 and os.path.exists(f"/proc/{name}"))):
+        words += ["--ro-bind", f"/proc/{name}", f"/proc/{name}"]
     if not fence.network:
         words.append("--unshare-net")
     if os.geteuid() == 0:
