@@ -11,16 +11,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from polylect.tools.process.custody import Custody
+from polylect.tools.sandbox import Sandbox
+from polylect.vocab.errors import ToolError
+
 
 class Session:
     """The sandbox of one session, and those who run its commands."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
-        from polylect.tools.process.custody import Custody
-        from polylect.tools.sandbox import Sandbox
-
         self._workspace, self._env = plan["workspace"], {"PATH": os.environ["PATH"], **plan["env"]}
-        self._sandbox = Sandbox(plan["kind"], env=self._env, hidden=plan["hidden"])
+        self._roots = (self._workspace, *plan["roots"])
+        self._sandbox = Sandbox(plan["kind"], env=self._env, hidden=plan["hidden"], writable=plan["writable"])
         self._custody = Custody()
         self._steps = plan["steps"]
 
@@ -42,9 +44,11 @@ class Session:
 
     async def _run(self, command: str) -> str:
         output: list[bytes] = []
-        argv = await self._sandbox.argv(
-            ("/bin/sh", "-c", f"exec 2>&1; {command}"), self._workspace, (self._workspace,), self._custody
-        )
+        shell = ("/bin/sh", "-c", f"exec 2>&1; {command}")
+        try:
+            argv = await self._sandbox.argv(shell, self._workspace, self._roots, self._custody)
+        except ToolError as error:
+            return str(error)
         await self._custody.run(
             argv, cwd=self._workspace, env=self._env, timeout=30, on_output=lambda _, data: output.append(data)
         )

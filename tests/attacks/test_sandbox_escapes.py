@@ -92,6 +92,8 @@ class Yard:
             place.mkdir(parents=True)
         self.env = {"HOME": str(self.home), "TMPDIR": str(self.temporary), "YARD": str(folder)}
         self.hidden: list[str] = []
+        self.writable: list[str] = []
+        self.roots: list[str] = []
         self.python = _python(user)
 
     def secret(self, path: Path) -> Path:
@@ -109,6 +111,8 @@ class Yard:
             "workspace": str(self.workspace),
             "env": self.env,
             "hidden": self.hidden,
+            "writable": self.writable,
+            "roots": self.roots,
             "steps": [("run", step) if isinstance(step, str) else step for step in steps],
         }
         argv = [*(_AS_OTHER if self.user == "other" else ()), self.python, "-S", _DRIVER]
@@ -233,6 +237,50 @@ def test_the_usual_places_of_credentials_cannot_be_read(yard: Yard) -> None:
     yard.env["GOOGLE_APPLICATION_CREDENTIALS"] = str(named)
     read = "; ".join(f"cat '{path}' 2>/dev/null && echo '{path}'" for path in (*(yard.home / p for p in PLACES), named))
     assert yard.run(read) == [""]
+
+
+# What is writable stays where it was granted.
+
+
+@pytest.fixture
+def outside(yard: Yard) -> Iterator[Path]:
+    """A file of the user's where commands may not write: temporary folders are open to them."""
+    places = [place for place in ("/srv", "/opt", "/var/lib", str(Path.home())) if os.access(place, os.W_OK)]
+    if not places:
+        pytest.skip("there is no place beside the temporary ones")
+    folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="yard-", dir=places[0])))
+    (folder / "file").write_text("clean")
+    try:
+        for path in (folder, folder / "file"):
+            os.chown(path, *((OTHER, OTHER) if yard.user == "other" else (-1, -1)))
+        yield folder / "file"
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("grant", ["workspace", "root", "writable", "TMPDIR", "XDG_CACHE_HOME"])
+@everywhere
+def test_a_link_in_the_place_of_a_writable_folder_opens_nothing(yard: Yard, outside: Path, grant: str) -> None:
+    place = yard.folder / "nix" / "shell"
+    place.mkdir(parents=True)
+    yard.roots = [str(yard.folder)]
+    if grant == "workspace":
+        yard.workspace = place
+    elif grant == "root":
+        yard.roots.append(str(place))
+    elif grant == "writable":
+        yard.writable = [str(place)]
+    else:
+        yard.env[grant] = str(place)
+    target = os.path.relpath(outside.parent, place.parent)
+    write = f"echo evil >> {outside}; echo evil >> {place}/file"
+    yard.run(
+        f"cd {yard.folder}; mv nix old; mkdir nix; ln -s {target} nix/shell",
+        write,
+        f"cd {place.parent}; mv shell old; rm -rf shell; ln -s {target} shell",
+        write,
+    )
+    assert outside.read_text() == "clean"
 
 
 # Sockets.

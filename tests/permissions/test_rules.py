@@ -276,3 +276,16 @@ def test_grants_expire_are_replaced_by_their_id_and_taken_back_but_not_what_was_
     book.add(one, "g2")
     assert book.revoke(id="g2")
     assert list(book) == [fixed]
+
+
+def test_a_granted_path_is_the_real_one_at_that_time_whatever_becomes_a_link_later(tmp_path: Path) -> None:
+    real, link = Path(os.path.realpath(tmp_path)) / "real", tmp_path / "link"
+    real.mkdir()
+    link.symlink_to("real")
+    book, rule = Rulebook(), Rule("path", str(link))
+    book.add(rule)
+    link.unlink()
+    link.symlink_to("/")
+    assert [rule.value for rule in book] == [str(real)]
+    assert book.revoke(rule)
+    assert list(book) == []

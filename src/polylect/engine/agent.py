@@ -63,6 +63,8 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         self.depth: int = parent.depth + 1 if parent else 0
         self.detached: bool = parent is not None and parent.detached
         """It works in the background and may outlive the turn that started it."""
+        own_folders = [os.path.realpath(path) for path in (self.settings.workspace, *self.settings.folders)]
+        self._folders: list[str] = parent._folders if parent else own_folders
         self.hooks = parent.hooks if parent else self.hooks
         self.asks: Asks = parent.asks if parent else Asks()
         self.host_calls: HostCalls = parent.host_calls if parent else HostCalls(self.new_id)
@@ -149,9 +151,10 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         return replace(self.offered, **features, extras={**self.offered.extras, "cost_attribution": info.priced})
 
     def roots(self, category: Category) -> list[str]:
-        """Where tools of this category may go without asking first; real paths."""
+        """Where tools of this category may go without asking first: real paths, as they were when they were granted.
+        They are not resolved again, because a command may have put a link there."""
         granted = [rule.value for rule in self.rules if opens(rule, category)]
-        return [os.path.realpath(path) for path in (self.settings.workspace, *self.settings.folders, *granted)]
+        return [*self._folders, *granted]
 
     def specs(self) -> list[ToolSpec]:
         """Those that the model is told of from the start."""

@@ -1,10 +1,12 @@
 """The standing rules of one conversation: those it began with, and those that are added, expire or are taken back."""
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct, ValidationError, convert
+from msgspec.structs import replace
 
 from polylect.permissions.rules import BadRule, Effect, parse
 from polylect.vocab.content import Rule
@@ -15,6 +17,8 @@ MOST_RULES = 1000
 
 class _Grant(Struct, frozen=True):
     rule: Rule
+    """As it was granted; it is taken back by the same words."""
+    in_force: Rule
     id: str
     until_ms: int
 
@@ -34,13 +38,13 @@ class Rulebook:
         self._granted = [grant for grant in self._granted if not grant.until_ms or now < grant.until_ms]
         yield from self._fixed
         yield from self.configured
-        yield from [grant.rule for grant in self._granted]
+        yield from [grant.in_force for grant in self._granted]
 
     def add(self, rule: Rule, id: str = "", until_ms: int = 0) -> None:
         """One with an id that is known takes the place of the other. `until_ms` counts from 1970; 0 is for ever."""
         if id:
             self.revoke(id=id)
-        grant = _Grant(rule, id, until_ms)
+        grant = _Grant(rule, _resolved(rule), id, until_ms)
         if grant not in self._granted:
             self._granted.append(grant)
 
@@ -50,6 +54,13 @@ class Rulebook:
         revoked = len(left) < len(self._granted)
         self._granted = left
         return revoked
+
+
+def _resolved(rule: Rule) -> Rule:
+    """With the real path of what it opens, once: later a command may put a link there."""
+    if rule.kind != "path" or rule.effect != "allow" or rule.tool or not rule.value.startswith("/"):
+        return rule
+    return replace(rule, value=os.path.realpath(rule.value))
 
 
 def rules_in(texts: Any, workspace: str, home: str) -> list[Rule]:

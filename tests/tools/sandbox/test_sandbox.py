@@ -352,9 +352,10 @@ def test_where_the_fence_cannot_be_put_up_the_command_does_not_run(yard: Yard) -
 class Cage:
     """A sandbox as the settings describe it, with what a session would give it."""
 
-    def __init__(self, folder: Path, mode: Mode, *, network: bool = True) -> None:
+    def __init__(self, folder: Path, mode: Mode, *, network: bool = True, hidden: Sequence[str] = ()) -> None:
         self.context = FolderContext(folder)
-        self.sandbox = Sandbox(mode, network=network, env={"HOME": str(folder), "PATH": os.environ["PATH"]})
+        env = {"HOME": str(folder), "PATH": os.environ["PATH"]}
+        self.sandbox = Sandbox(mode, network=network, hidden=hidden, env=env)
 
     def use(self, command: str) -> str:
         async def call() -> str:
@@ -404,6 +405,18 @@ def test_P4_auto_takes_the_next_best_and_says_what_is_missing(tmp_path: Path) ->
 def test_P4_what_was_asked_for_and_cannot_be_had_is_refused_rather_than_left_out(tmp_path: Path) -> None:
     cage = Cage(tmp_path, "bwrap")
     with pytest.raises(ToolError, match="No permissions to create new namespace"):
-        asyncio.run(cage.sandbox.settle(str(tmp_path), (), cage.context.processes))
+        asyncio.run(cage.sandbox.settle(str(tmp_path), cage.context.processes))
     assert "sandbox that the settings ask for" in cage.use("touch ran")
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.skipif(bool(WITHOUT_BWRAP), reason=WITHOUT_BWRAP or "it works")
+def test_P4_more_hidden_places_than_bubblewrap_takes_are_an_error_and_no_reason_for_less(tmp_path: Path) -> None:
+    places = [tmp_path / "hidden" / str(number) for number in range(3100)]
+    (tmp_path / "hidden").mkdir()
+    for place in places:
+        place.touch()
+    cage = Cage(tmp_path, "auto", hidden=[*map(str, places)])
+    assert "more places than bubblewrap takes" in cage.use("touch ran")
+    assert cage.sandbox.kind == "bwrap"
     assert not (tmp_path / "ran").exists()

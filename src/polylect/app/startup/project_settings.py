@@ -103,7 +103,9 @@ def _switch_off(name: str) -> "Callable[[Values, object, str, str], bool]":
 def _hide(settings: Values, value: object, path: str, workspace: str) -> bool:
     """Paths are meant from the workspace. `!path`, which shows what is hidden, and places outside are not taken."""
     if len(_texts(value)) > MOST_HIDDEN:
-        raise ConfigError(f"{path}: sandbox.hidden takes at most {MOST_HIDDEN} places in a project's file; name folders")
+        raise ConfigError(
+            f"{path}: sandbox.hidden takes at most {MOST_HIDDEN} places in a project's file; name folders"
+        )
     root = os.path.realpath(workspace)
     places = [os.path.realpath(os.path.join(root, text)) for text in _texts(value) if _is_plain(text)]
     inside = [place for place in places if place.startswith(root.rstrip("/") + "/")]

@@ -1,10 +1,11 @@
 """The command line that puts a command into bubblewrap.
 
 What is hidden is covered by a mount: an empty folder, or /dev/null. Such a mount hides a path, not the thing itself,
-and ends with the command. So the folders between a place that can be written and what is hidden in it become mounts too
-(`_pins`): the kernel refuses to rename or remove a mount, and thus no command can carry what is hidden away to a path
-that the next command would see. The price is that renaming a file out of or into such a folder works as between two
-file systems: `mv` copies.
+and ends with the command. So the folders between a place that can be written and what is hidden or opened in it become
+mounts too (`_pins`): the kernel refuses to rename or remove a mount. Thus no command can carry what is hidden away to a
+path that the next command would see, nor put a link to elsewhere where the next command gets a folder to write in.
+bubblewrap finds by name what it mounts, and follows links. The price is that renaming a file out of or into such a
+folder works as between two file systems: `mv` copies.
 
 Called by `Sandbox.argv` before every command.
 """
@@ -52,10 +53,12 @@ def _mounts(fence: Fence) -> dict[str, tuple[str, ...]]:
     hidden = set(fence.hidden) - opened.keys()
     covers: dict[str, tuple[str, ...]] = {}
     pins: dict[str, tuple[str, ...]] = {}
+    places = hidden | opened.keys()
+    for path in places:
+        pins |= {folder: ("--bind-try", folder) for folder in _pins(path, places, fence.writable)}
     for path in hidden:
-        if _nearest(os.path.dirname(path), (*hidden, *opened)) in hidden:
+        if _nearest(os.path.dirname(path), places) in hidden:
             continue  # what is around it is hidden already
-        pins |= {folder: ("--bind-try", folder) for folder in _pins(path, hidden, opened, fence.writable)}
         if os.path.isdir(path):
             covers[path] = _EMPTY
         elif os.path.exists(path):
@@ -63,10 +66,10 @@ def _mounts(fence: Fence) -> dict[str, tuple[str, ...]]:
     return pins | covers | opened
 
 
-def _pins(path: str, hidden: Collection[str], opened: Collection[str], writable: Collection[str]) -> Iterator[str]:
+def _pins(path: str, places: Collection[str], writable: Collection[str]) -> Iterator[str]:
     """The folders above it that a command could rename: those in a place that can be written."""
     while (path := os.path.dirname(path)) != "/":
-        if path not in opened and _nearest(path, (*hidden, *opened)) in writable:
+        if path not in places and _nearest(path, places) in writable:
             yield path
 
 

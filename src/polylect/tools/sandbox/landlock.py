@@ -25,6 +25,7 @@ SCOPES = 6
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _SYSCALLS = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
 """The architecture as seccomp knows it, and the number of socket(2) there."""
+_OPENAT2, _FROM_HERE, _NO_LINKS = 437, -100, 4
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _IO_URING_SETUP = 425
 _X32 = 0x4000_0000
@@ -103,7 +104,7 @@ def _rights(fence: Fence) -> Iterator[tuple[str, int]]:
         yield path, _READ
     for name in os.listdir("/dev"):
         if name in _DEVICES or name.startswith("nvidia"):
-            yield f"/dev/{name}", _READ | _CHANGE | _IOCTL
+            yield os.path.realpath(f"/dev/{name}"), _READ | _CHANGE | _IOCTL
 
 
 def _is_socket(path: str) -> bool:
@@ -137,9 +138,10 @@ def _ruleset(abi: int, files: int) -> int:
 
 
 def _add(ruleset: int, path: str, rights: int) -> None:
-    try:
-        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except OSError:
+    """A path with a link in it gets no rule: a command may have put the link there."""
+    how = struct.pack("=QQQ", os.O_PATH | os.O_CLOEXEC, 0, _NO_LINKS)
+    place = _LIBC.syscall(_OPENAT2, _FROM_HERE, os.fsencode(path), how, ctypes.c_size_t(len(how)))
+    if place < 0:
         return  # it is gone, so nothing has to be allowed
     try:
         if not stat.S_ISDIR(os.fstat(place).st_mode):

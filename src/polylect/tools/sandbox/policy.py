@@ -41,6 +41,11 @@ def expand(path: str, env: Mapping[str, str]) -> str:
     return os.path.realpath(path) if path else ""
 
 
+def is_real(path: str) -> bool:
+    """Whether no link is in this path, which had none when it was resolved. It need not exist."""
+    return os.path.realpath(path) == path
+
+
 def _absolute(path: str, env: Mapping[str, str]) -> str:
     """As `expand`, with links left as they are."""
     if path.startswith("$"):
@@ -83,7 +88,7 @@ class HiddenPlaces:
         strange = [path for path in sockets if not is_below_any(path, (*roots, *self._spared))]
         places = _once(os.path.realpath(path) for path in (*filter(_is_ours_to_read, self.names), *strange))
         self._ever |= dict.fromkeys(path for path in places if path not in self._spared)
-        return [path for path in self._ever if os.path.lexists(path)]
+        return [path for path in self._ever if os.path.lexists(path) and is_real(path)]
 
 
 def _is_ours_to_read(path: str) -> bool:

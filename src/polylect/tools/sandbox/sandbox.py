@@ -7,14 +7,14 @@ and the usual secrets not even that.
 import logging
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from polylect.system.child_environment import loader_variables
 from polylect.tools.process.programs import find_program
 from polylect.tools.sandbox.bwrap import bwrap_argv
 from polylect.tools.sandbox.fence import Fence
-from polylect.tools.sandbox.policy import HiddenPlaces, cache_paths, expand, git_paths, temporary_paths
+from polylect.tools.sandbox.policy import HiddenPlaces, cache_paths, expand, git_paths, is_real, temporary_paths
 from polylect.vocab.errors import ToolError
 from polylect.vocab.ports import Processes
 
@@ -24,6 +24,8 @@ Kind = Literal["bwrap", "landlock", "none"]
 
 _PLACES = "/usr/bin:/bin:/usr/local/bin:"
 _PROBE_TIME = 5.0
+_MOST_WORDS = 9000
+"""bubblewrap's own limit."""
 _log = logging.getLogger(__name__)
 
 
@@ -52,16 +54,22 @@ class Sandbox:
         self._readable = [path for one in readable if (path := expand(one, env))]
         self._scope: list[str] = []
         """Goes before bubblewrap's command line where Landlock can keep sockets without a path out of reach."""
+        self._left_out: set[str] = set()
         self._usual: tuple[list[str], HiddenPlaces] | None = None
 
     async def argv(self, argv: Sequence[str], workspace: str, roots: Sequence[str], processes: Processes) -> list[str]:
         """The command line that runs this one inside. Raises ToolError if what was asked for cannot be had."""
-        await self.settle(workspace, roots, processes)
+        await self.settle(workspace, processes)
         if self._loader:  # set by the command itself: what builds the sandbox must not load libraries from there
             argv = ["/usr/bin/env", *(f"{name}={value}" for name, value in self._loader.items()), *argv]
         match self.kind:
             case "bwrap":
-                return [*self._scope, *bwrap_argv(self._bwrap(workspace), self.fence(workspace, roots), argv)]
+                words = bwrap_argv(self._bwrap(workspace), self.fence(workspace, roots), argv)
+                if len(words) > _MOST_WORDS:
+                    raise ToolError(
+                        "[sandbox] hides or opens more places than bubblewrap takes: name the folders around them."
+                    )
+                return [*self._scope, *words]
             case "landlock":
                 return [*self.fence(workspace, roots).words(), *argv]
             case _:
@@ -75,27 +83,46 @@ class Sandbox:
         """What a command may reach now: asked before each one, because hidden places come and go."""
         usual, places = self._look_up(workspace)
         granted = (workspace, *roots)
-        opened = list(dict.fromkeys((*granted, *usual)))
+        if not is_real(workspace):
+            raise ToolError(
+                f"{workspace} has become a link, or lies behind one: nothing runs until it is a folder again."
+            )
+        opened = self._real(dict.fromkeys((*granted, *usual)))
         hidden = [path for path in places.now(granted) if path not in opened]
-        return Fence(opened, hidden, self._readable, network=self.network)
+        return Fence(opened, hidden, self._real(self._readable), network=self.network)
+
+    def _real(self, places: Iterable[str]) -> list[str]:
+        """Those in whose path no link has been put since they were granted: it would open what nobody has opened."""
+        places = list(places)
+        real = [path for path in places if is_real(path)]
+        for path in set(places).difference(real, self._left_out):
+            self._left_out.add(path)
+            _log.warning("%s has become a link, or lies behind one: commands may no longer use it", path)
+        return real
 
     def _look_up(self, workspace: str) -> tuple[list[str], HiddenPlaces]:
         """What is opened and what is to be hidden: once, before a command could change the answer."""
         if self._usual is None:
             writable, hidden = self._told
             own = [path for one in writable if (path := expand(one, self._env))]
-            opened = [*git_paths(workspace), *temporary_paths(self._env), *cache_paths(self._env), *own]
+            opened = [
+                *map(os.path.realpath, git_paths(workspace)),
+                *temporary_paths(self._env),
+                *cache_paths(self._env),
+                *own,
+            ]
             self._usual = opened, HiddenPlaces(hidden, self._env)
         return self._usual
 
-    async def settle(self, workspace: str, roots: Sequence[str], processes: Processes) -> None:
-        """Find out by trying, once."""
+    async def settle(self, workspace: str, processes: Processes) -> None:
+        """Find out by trying, once, what this machine offers. What the settings hide or open has no say in it: where
+        that cannot be done, the call fails, and no weaker sandbox takes the place of the better one."""
         if self.kind is not None:
             return
         faults: list[str] = []
         if self.mode in ("auto", "bwrap"):
             for scope in (Fence([], only_scope=True).words(), []):  # the first takes Landlock, and no setuid bwrap
-                fault = await self._try_bwrap(scope, workspace, roots, processes)
+                fault = await self._try_bwrap(scope, workspace, processes)
                 if not fault:
                     self.kind, self._scope = "bwrap", scope
                     return
@@ -112,13 +139,13 @@ class Sandbox:
         self.kind = "none"
         _log.warning("commands run without a sandbox: %s", self.why)
 
-    async def _try_bwrap(self, scope: Sequence[str], workspace: str, roots: Sequence[str], processes: Processes) -> str:
+    async def _try_bwrap(self, scope: Sequence[str], workspace: str, processes: Processes) -> str:
         """What keeps bubblewrap from working here; empty if nothing does."""
         program = self._bwrap(workspace)
         if not program:
             return "bubblewrap (bwrap) is not installed"
         output: list[bytes] = []
-        argv = [*scope, *bwrap_argv(program, self.fence(workspace, roots), ("/bin/sh", "-c", ":"))]
+        argv = [*scope, *bwrap_argv(program, Fence([], network=self.network), ("/bin/sh", "-c", ":"))]
         try:
             end = await processes.run(
                 argv, cwd=workspace, env={}, timeout=_PROBE_TIME, on_output=lambda stream, data: output.append(data)
