@@ -1,4 +1,8 @@
-"""Claude stream-json: the wire of the `claude` program and its SDKs. `plug.load("dialects", "claude").DIALECT`."""
+"""Claude stream-json: the wire of the `claude` program and its SDKs. `plug.load("dialects", "claude").DIALECT`.
+
+`frames` has the shapes, `engine` the codec for an engine, `host` the codec for a host. docs/claude.md describes what
+is supported.
+"""
 
 
 def __getattr__(name: str) -> object:

@@ -1,4 +1,7 @@
-"""The dialect as others find it: `plug.load("dialects", "claude").DIALECT`."""
+"""The `Dialect` value of this wire, as `plug.load("dialects", "claude").DIALECT` returns it.
+
+The host's end is imported only when a host end is made, so that an engine starts without it.
+"""
 
 from typing import Any, cast
 
@@ -10,7 +13,6 @@ from polylect.dialects.claude.versions import MAX_FRAME, VERSIONS
 
 
 def _host_side(env: Env, **options: Any) -> HostSide:
-    """An engine never needs it."""
     return cast(HostSide, plug.load("dialects.claude.host", "codec").HostSide(env, **options))
 
 

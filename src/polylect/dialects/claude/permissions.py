@@ -1,4 +1,11 @@
-"""Rules as this wire writes them, in what is suggested to a host and in what it answers."""
+"""Permission rules and updates in the notation of this wire, both ways.
+
+    {"toolName": "Bash", "ruleContent": "git log:*"}   <->   Rule("prefix", "git log", tool="Bash")
+    {"toolName": "Edit", "ruleContent": "src/**"}      ->    Rule("path", "<cwd>/src/**", write=True, tool="Edit")
+
+`suggestions` offers the host what would make an ask unnecessary. `Updates` reads what its answer changes. A rule that
+cannot be understood is skipped and reported, never widened. Both ends call it.
+"""
 
 from typing import Any, Literal
 
@@ -9,14 +16,14 @@ from polylect.vocab.events import Ask
 from polylect.wire.path_patterns import literal
 
 _BLANKS = " \t\n"
-"""What bash ignores around a command; other white space makes it another one."""
+"""White space that bash ignores around a command. Other white space is part of the command."""
 
 Effect = Literal["allow", "deny", "ask"]
 _EFFECTS: dict[str, Effect] = {"allow": "allow", "deny": "deny", "ask": "ask"}
 
 
 def suggestions(ask: Ask) -> list[dict[str, Any]]:
-    """What would make this ask unnecessary the next time."""
+    """The permission updates that would make this ask unnecessary the next time."""
     if ask.category == "edit":
         return [{"type": "setMode", "mode": "acceptEdits", "destination": "session"}]
     rule: dict[str, Any] = {"toolName": ask.name}
@@ -29,7 +36,7 @@ def suggestions(ask: Ask) -> list[dict[str, Any]]:
 
 
 def _is_exact(command: Any) -> bool:
-    """Whether a rule of these words allows this and nothing else: a star at the end would mean any other end too."""
+    """Whether a rule with this text allows only this command. A star at the end would make it a prefix."""
     if not isinstance(command, str):
         return False
     bare = command.strip(_BLANKS)
@@ -37,16 +44,20 @@ def _is_exact(command: Any) -> bool:
 
 
 class Updates:
-    """What the host's answer changes for good. `problems` says what could not be understood."""
+    """The `updatedPermissions` of an answer, as commands.
+
+    always     the first rule that allows; the `Answer` itself carries it
+    commands   all other changes
+    problems   a sentence for each update that was skipped
+    """
 
     def __init__(self, updates: Any, cwd: str, granted: list[Rule]) -> None:
         self.always: Rule | None = None
-        """The first rule that allows: the answer itself carries it."""
         self.commands: list[Command] = []
         self.problems: list[str] = []
         self._cwd = cwd
         self._granted = granted
-        """What earlier answers have granted, and this one; a replacement takes it back."""
+        """Rules of this and earlier answers, which `replaceRules` revokes."""
         for update in updates if isinstance(updates, list) else []:
             try:
                 self._take(update)
@@ -100,7 +111,14 @@ class Updates:
 
 
 def rule_of(entry: Any, behavior: str, cwd: str) -> Rule:
-    """`Bash` with `git log:*`, `Edit` with `src/**`, `WebFetch` with `domain:example.com`. Raises ValueError."""
+    """The rule in an entry of the wire.
+
+    entry      `toolName`, and maybe `ruleContent`: `git log:*`, `src/**`, `domain:example.com`
+    behavior   allow, deny or ask
+    cwd        relative paths are below it
+
+    Raises ValueError with a sentence for people.
+    """
     match entry:
         case {"toolName": str(tool)} if tool and behavior in _EFFECTS:
             content = entry.get("ruleContent")
@@ -134,7 +152,7 @@ def _path(text: str, cwd: str) -> str:
 
 
 def written(rule: Rule) -> dict[str, Any]:
-    """A rule as a host may show it."""
+    """A rule as an entry of the wire, with its behavior."""
     match rule.kind:
         case "tool" | "category":
             entry = {"toolName": rule.value}

@@ -1,4 +1,12 @@
-"""What the engine asks of the host, and the host's answers. Each request is answered, or taken back, once."""
+"""Requests of the engine that wait for the host: permission questions, elicitations, hook callbacks, MCP messages.
+
+    Ask, HostCall              -> control_request (can_use_tool, elicitation, hook_callback, mcp_message, ...)
+    control_response           -> Answer, HostReply
+    AskClosed, HostCallEnded   -> control_cancel_request
+
+Every request is either answered once or cancelled once. Only a clear `allow` allows a call (A1). An answer that comes
+after the cancellation is ignored; one for an unknown id is an error. The codec is the only caller.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +28,7 @@ _INTERACTIVE = ("ExitPlanMode", questions.QUESTION)
 
 
 class _OpenAsk(Struct, frozen=True):
-    """An ask as the host saw it: its input may have been shortened on the way."""
+    """An ask, and its input as the host received it: a long input is shortened to fit a line."""
 
     ask: Ask
     input: dict[str, Any]
@@ -34,9 +42,9 @@ class PendingAsks:
         self._asks: dict[str, _OpenAsk] = {}
         self._calls: dict[str, HostCall] = {}
         self._granted: list[Rule] = []
-        """Rules that came with answers."""
+        """Rules that came with answers; `replaceRules` revokes them."""
         self._cancelled: set[str] = set()
-        """What was taken back: an answer that comes late is nobody's fault."""
+        """Requests that were cancelled: a late answer to them is no error."""
 
     # Out.
 
@@ -89,7 +97,7 @@ class PendingAsks:
         self._cancel(event.call, self._calls)
 
     def withdraw(self) -> None:
-        """The turn is to stop: what it asks needs no answer any more. Told before the stop is confirmed."""
+        """Cancel the asks of turns. Called for an interrupt, before that is answered."""
         for open_ask in [open_ask for open_ask in self._asks.values() if open_ask.ask.turn]:
             self._writer.deny(open_ask.ask.call, open_ask.ask.name)
             self._cancel(open_ask.ask.ask, self._asks)
@@ -105,7 +113,7 @@ class PendingAsks:
     # In.
 
     def answer(self, response: dict[str, Any]) -> list[Command]:
-        """Raises ValueError if nothing was asked under this id (A1)."""
+        """The commands that a `control_response` leads to. Raises ValueError if its id is unknown (A1)."""
         id = str(response.get("request_id"))
         if open_ask := self._asks.pop(id, None):
             return self._verdict(open_ask, response)
@@ -117,7 +125,7 @@ class PendingAsks:
         return []
 
     def _verdict(self, open_ask: _OpenAsk, response: dict[str, Any]) -> list[Command]:
-        """Anything but a clear yes is a no (A1)."""
+        """Anything but a clear yes denies (A1)."""
         ask, payload = open_ask.ask, response.get("response")
         if response.get("subtype") != "success":
             why = f"Tool permission request failed: {response.get('error') or 'no reason was given'}"

@@ -1,6 +1,16 @@
-"""What one agent says: each block whole once it is, and before that in pieces, if the host wants those.
+"""Writes the content blocks of one agent: `assistant` frames, and `stream_event` frames if the host wants partials.
 
-A block is kept back until the next event, because only that tells whether it was cut short; but not for long.
+A reply of the model becomes, with `--include-partial-messages`,
+
+    stream_event message_start
+    stream_event content_block_start, content_block_delta ...
+    assistant    (the whole block)
+    stream_event content_block_stop
+    stream_event message_delta, message_stop
+
+and only the `assistant` frames without it. A block is held back until the next event, because only that tells whether
+the block was cut short; `EventWriter` releases it after 20 milliseconds. Each call is written once. The main agent has
+one stream, and so has each sub-agent (`subagents.Task`).
 """
 
 from typing import Any
@@ -22,7 +32,13 @@ _KINDS: dict[type[_Delta], str] = {TextDelta: "text", ThinkingDelta: "thinking",
 
 
 class BlockStream:
-    """`marks` are the fields that tell this agent's frames from others'; `shown` is whether its words are."""
+    """The blocks of one agent.
+
+    parent     `parent_tool_use_id` of its frames; None for the main agent
+    partial    write stream events too
+    shown      write its text and thinking; calls are always written
+    marks      further fields of its frames that name the agent
+    """
 
     def __init__(self, out: LineWriter, *, parent: str | None, partial: bool, shown: bool, marks: shapes.Marks) -> None:
         self._out = out
@@ -32,18 +48,18 @@ class BlockStream:
         self.marks = marks
         self.model = ""
         self.turn = ""
-        """The turn whose lines can be found again, and how many it has so far."""
+        """The turn that `line_id` derives the uuids of messages from, and how many it has so far."""
         self.lines = 0
         self.uuids: list[str] = []
-        """Of the prompt that is being answered."""
+        """The uuids of the prompt that is being answered."""
         self.reply: list[str] = []
         """The texts of the last reply."""
         self.first_at = 0
-        """When the turn's first word came."""
+        """When the turn's first delta came, for `ttft_ms`."""
         self._message = ""
         self._called: set[str] = set()
         self._open = ""
-        """The kind of block whose deltas come, and what came of them."""
+        """The kind of the block whose deltas are coming, and their texts."""
         self._parts: list[str] = []
         self._call = ("", "")
         self._held: Block | None = None
@@ -58,7 +74,7 @@ class BlockStream:
     # In.
 
     def begin(self) -> None:
-        """A model is asked."""
+        """A model request begins."""
         self.finish()
         self._message = ""
         self.reply = []
@@ -90,7 +106,7 @@ class BlockStream:
             self._out.lost[f"BlockEnded {type(block).__name__}"] += 1
 
     def call(self, call: str, name: str, args: dict[str, Any]) -> None:
-        """Told once, whether as a block, as a call, or as both."""
+        """Write a call once, whether it comes as a block, as `ToolCalled`, or as both."""
         if call in self._called:
             return
         self._called.add(call)
@@ -116,12 +132,12 @@ class BlockStream:
         return self._held is not None
 
     def release(self) -> None:
-        """Say the block that was kept back."""
+        """Write the block that is held back."""
         if self._held is not None:
             self.flush()
 
     def finish(self) -> None:
-        """The end of partial messages. Kept back where a reply was interrupted: that is marked first."""
+        """Write the end of the partial messages. After an interrupted reply its marker goes first."""
         self.flush()
         if self._closers and (self._out.newer or self._last[0]):
             reason, usage = self._last
@@ -136,7 +152,7 @@ class BlockStream:
     # Out.
 
     def flush(self, *, aborted: bool = False) -> None:
-        """Say the block that was kept back, or the one that never ended."""
+        """Write the block that is held back, or the one whose end never came."""
         text, block = "".join(self._parts), self._held
         if block is None and self._open in ("text", "thinking"):
             block = Text(text) if self._open == "text" else Thinking(text)
@@ -155,7 +171,7 @@ class BlockStream:
             self._end_block(cut=aborted)
 
     def _write_long(self, text: str, signature: str, aborted: bool, *, thinking: bool = False) -> None:
-        """What is longer than a line becomes several messages, so that nobody takes one for a repetition."""
+        """Split a text that is too long for a line into several messages, each with an id of its own."""
         pieces = line_limit.pieces(text, PIECE)
         for number, piece in enumerate(pieces):
             if number:
@@ -165,7 +181,7 @@ class BlockStream:
             self._write(block, piece, aborted=aborted, in_history=thinking or bool(text))
 
     def _write(self, block: shapes.Spoken, words: str, *, aborted: bool = False, in_history: bool = True) -> None:
-        """`kept` says that it becomes part of the history, as all does but an empty text."""
+        """`in_history`: the block becomes part of the stored conversation. Only an empty text does not."""
         if not self._shown and not isinstance(block, shapes.ToolUseBlock):
             return
         out = self._out
@@ -217,7 +233,7 @@ class BlockStream:
         return {"type": "content_block_delta", "index": self._index, "delta": {"type": kind, field: text}}
 
     def _delta_line(self) -> tuple[bytes, bytes, bytes]:
-        """What stands around the id and the text in every delta of this block: most of a line is written only once."""
+        """The bytes before, between and after the uuid and the text in every delta line of this block."""
         event, said = self._delta_event(_HOLE), shapes.Envelope(session_id=self._out.session, uuid=_HOLE)
         line = jsonl.dump(shapes.StreamEvent(event=event, parent_tool_use_id=self.parent, **said))
         head, _, rest = line.partition(_HOLE_IN_JSON)

@@ -1,4 +1,10 @@
-"""The engine's end: bytes to commands, events to bytes."""
+"""The codec of the engine's end: bytes of the host to commands, events of the engine to bytes.
+
+It splits lines, sorts frames by type and hands them on: `user` to `prompts`, `control_request` to
+`control_requests`, `control_response` to `asks`. Events go to `encode`, replies to whoever sent the command.
+A bad line never raises: it becomes a `MalformedCommand` and a warning to the host. Prompts wait until `initialize` is
+answered, because servers inside the host may serve them. `app/serving` creates it and drives it.
+"""
 
 from collections import Counter
 from collections.abc import Callable
@@ -78,7 +84,7 @@ class EngineSide:
 
     @property
     def lost(self) -> Counter[str]:
-        """What this wire had no word for, by the name of the event."""
+        """How many events had no frame on this wire, by the name of the event."""
         return self._out.lost
 
     @property
@@ -89,7 +95,7 @@ class EngineSide:
     # The hinge.
 
     def start(self) -> list[Command]:
-        """A host need not greet, and what an engine tells the one that did is needed for every init."""
+        """`Hello`, and the prompt of `-p`. Not every host sends `initialize`, but `system/init` needs `Hello`."""
         if not self._prompt:
             return [Hello()]
         return [Hello(), *self._prompts.read({"message": {"role": "user", "content": self._prompt}})]
@@ -122,11 +128,11 @@ class EngineSide:
         return self._writer.data_to_send()
 
     def due(self) -> int | None:
-        """In how many milliseconds `data_to_send` has to be asked again, if something is held back."""
+        """In how many milliseconds `data_to_send` has to be called again; None if nothing is held back."""
         return self._writer.due()
 
     def overhear(self, data: bytes) -> list[Command]:
-        """Nothing is said by other means on this wire."""
+        """Nothing is written to this wire by other means."""
         return []
 
     # What the host says.

@@ -1,7 +1,15 @@
-"""What the host asks for: control requests become commands, and what comes of those becomes one answer."""
+"""Requests of the host: a `control_request` becomes commands, their replies become one `control_response`.
+
+    {"subtype": "set_model", "model": "m"}  ->  Configure({"model": "m"}, ref="r1")
+    Reply("r1")                             ->  {"subtype": "success", "response": {"model": "m"}}
+
+`_COMMANDS` has what each subtype leads to, `_PAYLOADS` what its answer holds. A request is answered exactly once, when
+all of its commands have their reply. What cannot be understood is answered with an error (L2). The codec calls
+`handle` and `reply`.
+"""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -13,7 +21,6 @@ from polylect.dialects.claude.engine.flag_settings import commands_of
 from polylect.dialects.claude.engine.initialize import offers_of, settings_of
 from polylect.dialects.claude.engine.prompts import Prompts
 from polylect.dialects.claude.frames import control
-from polylect.dialects.claude.servers import server_of
 from polylect.dialects.claude.versions import OUR_MODES
 from polylect.vocab.commands import (
     AddContext,
@@ -33,9 +40,13 @@ from polylect.vocab.commands import (
 from polylect.vocab.content import Server
 from polylect.vocab.events import Reply
 
+_Transport = Literal["stdio", "sse", "http", "host"]
+_TRANSPORTS: dict[str, _Transport] = {"stdio": "stdio", "sse": "sse", "http": "http", "sdk": "host"}
+_SERVER_FIELDS = ("command", "args", "env", "url", "headers")
+
 
 class Refused(Exception):
-    """The request is answered with no, and nothing comes of it."""
+    """The request is answered with an error. `code` is its `error_code`."""
 
     def __init__(self, message: str, code: str = "") -> None:
         super().__init__(message)
@@ -43,7 +54,7 @@ class Refused(Exception):
 
 
 class _OpenRequest(Struct):
-    """A request that waits for what it led to."""
+    """A request, and the commands whose replies it waits for."""
 
     id: str
     request: control.Request
@@ -59,15 +70,15 @@ class ControlRequests:
         self._asks = asks
         self._pid = pid
         self._open: dict[str, _OpenRequest] = {}
-        """By the ref of each command that it led to."""
+        """By the ref of each of its commands."""
         self._servers: dict[str, Server] = {}
-        """Those that the host has set."""
+        """The servers that the last `mcp_set_servers` has set."""
         self._greeted = False
         self.greetings: set[str] = set()
-        """Refs of those that are not answered: servers inside the host may be on their way."""
+        """Refs of `Hello` commands without a reply. Prompts wait for it: it may bring servers inside the host."""
 
     def handle(self, frame: dict[str, Any], raw: bytes) -> list[Command]:
-        """Raises ValueError if it is no request at all."""
+        """The commands of a `control_request`. Raises ValueError if it has no `request_id`."""
         id, request_fields = frame.get("request_id"), frame.get("request")
         if not isinstance(id, str):
             raise ValueError("control_request: expected a request_id")
@@ -90,7 +101,7 @@ class ControlRequests:
             return [MalformedCommand(raw, str(refused))]
 
     def _submit(self, id: str, request: control.Request, commands: list[Command]) -> list[Command]:
-        """With nothing to wait for it is answered at once."""
+        """Give each command a ref. A request without commands is answered at once."""
         if isinstance(request, control.EndSession):  # who ends may not get round to answering
             self._answer(_OpenRequest(id, request, {}))
             return commands
@@ -103,7 +114,7 @@ class ControlRequests:
         return commands
 
     def reply(self, event: Reply) -> bool:
-        """Whether it was about a request."""
+        """Take the reply to a command. True if that command came from a request."""
         self.greetings.discard(event.ref)
         waiting = self._open.pop(event.ref, None)
         if waiting is None:
@@ -174,9 +185,9 @@ class ControlRequests:
         return [ChangeServer(request.serverName, "enable" if request.enabled else "disable")]
 
     def _mcp_set_servers(self, request: control.McpSetServers) -> list[Command]:
-        """The difference to what was set before."""
+        """Remove and add what differs from the servers that were set before."""
         try:
-            servers = {name: server_of(name, entry) for name, entry in request.servers.items()}
+            servers = {name: _server_of(name, entry) for name, entry in request.servers.items()}
         except ValueError as error:
             raise Refused(str(error), "invalid_request") from None
         before, self._servers = self._servers, servers
@@ -210,7 +221,7 @@ class ControlRequests:
         return self._writer.info.greeting(self._out, models, pid=self._pid, busy=busy)
 
     def _interrupted(self, request: control.Interrupt, replies: "_Replies") -> dict[str, Any] | None:
-        """The engine has not told yet what became of its queue: it is as the request found it."""
+        """The receipt. The queue has not changed yet: the engine reports that after its reply."""
         _plain(self, request, replies)
         if request.cancel_queued:
             receipt = {"still_queued": [], "cancelled": self._prompts.withdraw()}
@@ -231,7 +242,7 @@ class ControlRequests:
         return {"model": models[0] if models else self._writer.info.model}
 
     def _stopped(self, request: Any, replies: "_Replies") -> dict[str, Any]:
-        """Also if there is no such task any more."""
+        """Success also for a task that does not run any more."""
         return {}
 
     def _prompt_cancelled(self, request: control.CancelAsyncMessage, replies: "_Replies") -> dict[str, Any]:
@@ -269,8 +280,21 @@ _Answer = Callable[..., dict[str, Any] | None]
 _UNSUPPORTED = ("unsupported", "unknown_command")
 
 
+def _server_of(name: str, entry: dict[str, Any]) -> Server:
+    """The server of an entry in `mcp_set_servers`. Raises ValueError, which names the server and what is wrong."""
+    kind = entry.get("type") or ("http" if "url" in entry else "stdio")
+    if kind not in _TRANSPORTS:
+        raise ValueError(f"the MCP server {name!r} has the type {kind!r}; types are {', '.join(_TRANSPORTS)}")
+    known = {field: entry[field] for field in _SERVER_FIELDS if entry.get(field) is not None}
+    extras = {key: value for key, value in entry.items() if key not in (*_SERVER_FIELDS, "type", "name")}
+    try:
+        return msgspec.convert({"name": name, "transport": _TRANSPORTS[kind], **known, "extras": extras}, Server)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"the MCP server {name!r}: {error}") from None
+
+
 def _plain(requests: ControlRequests, request: Any, replies: _Replies) -> dict[str, Any] | None:
-    """Yes, or the first no."""
+    """No payload. Raises Refused for the first reply that is a failure."""
     for _, reply in replies:
         if reply.failure:
             code = reply.failure.code

@@ -1,4 +1,13 @@
-"""Events to frames. What waits for the host's answer is in `asking.py`, what answers the host in `requests.py`."""
+"""Writes events of the engine as frames of the wire: a turn, its messages and calls, and what happens around it.
+
+`EventWriter` has one handler for each type of event (`_HANDLERS`). The codec hands it every event except replies,
+asks and host calls, which `control_requests` and `asks` write. An event that the wire has no frame for is counted in
+`LineWriter.lost`.
+
+Two rules of the wire shape this module. `system/init` precedes every frame of a turn (`_open_turn`). A block that was
+cut short carries `aborted`, which only the event after the block tells, so the last block is held back for up to 20
+milliseconds (`due`).
+"""
 
 import re
 from collections.abc import Callable
@@ -27,11 +36,11 @@ from polylect.vocab.content import Failure
 
 _SPILLED = re.compile(r"/\S+/spill/[\w-]+\.txt")
 _GRACE = 20
-"""Milliseconds. The end of a reply that was cut short comes together with its last block."""
+"""Milliseconds that the last block is held back. The engine sends the end of an interrupted reply within this time."""
 SYNTHETIC = "<synthetic>"
-"""Who speaks where no model does."""
+"""The model name of messages that no model has written."""
 States = bool | Literal["hidden"]
-"""Whether a host hears whether anything runs; `hidden` marks it as meant for an SDK alone."""
+"""Whether `session_state_changed` is written. "hidden" writes it with `sdk_host_only`."""
 INTERRUPTED = "[Request interrupted by user]"
 INTERRUPTED_TOOLS = "[Request interrupted by user for tool use]"
 
@@ -53,15 +62,15 @@ class EventWriter:
         self.failed = False
         """Whether the last result was an error."""
         self.mode_waits = False
-        """A change of mode is told after the answer to the request for it."""
+        """A mode change was requested and its frame is not written yet: it follows the answer to the request."""
         self.asked_calls: set[str] = set()
-        """Calls that the host was asked about: it needs no word of what it denied itself."""
+        """Calls that the host was asked about. Their denial gets no `permission_denied` frame."""
         self._calls: dict[str, e.ToolCalled] = {}
         self._started: dict[str, int] = {}
         self._request_at = 0
         self._state = "idle"
         self._held_stream: BlockStream | None = None
-        """Whose last block is kept back until the next event, and since when."""
+        """The stream whose last block is held back until the next event, and since when."""
         self._held_at = 0
         self._trigger = "auto"
 
@@ -84,7 +93,7 @@ class EventWriter:
         return stream
 
     def _open_turn(self) -> Turn | None:
-        """Init comes before all else that belongs to the turn, but for a compaction that was asked for."""
+        """Write `system/init` unless this turn has it. Only the status frames of a manual compaction may precede it."""
         if self.turn and not self.turn.opened:
             self.turn.opened = True
             self.out.write(self.info.init(self.out, self.turn.uuids))
@@ -163,7 +172,7 @@ class EventWriter:
         self._held_stream.block(event.block)
 
     def due(self) -> int | None:
-        """In how many milliseconds a block that is kept back has to go."""
+        """In how many milliseconds the block that is held back must be written; None if there is none."""
         if not (self._held_stream and self._held_stream.holds):
             return None
         return max(self._held_at + _GRACE - self.out.now(), 0)
@@ -189,7 +198,7 @@ class EventWriter:
                 self.turn.replied(event)
 
     def _ignore(self, event: e.Event) -> None:
-        """Not said: the other end finds it out by itself."""
+        """Writes nothing: the host end derives this event from other frames."""
 
     def _turn_ended(self, event: e.TurnEnded) -> None:
         if self.turn is None or event.turn != self.turn.id:
@@ -217,7 +226,7 @@ class EventWriter:
         self._prompts.ended(event.turn, "cancelled" if event.reason == "cancelled" else "completed")
 
     def _never_began(self, event: e.TurnEnded) -> None:
-        """A prompt that only waited."""
+        """End a turn whose prompt was still queued."""
         if event.reason == "cancelled" and self._prompts.cancelled(event.turn):
             return
         turn = Turn(event.turn, self._prompts.uuids(event.turn), self.out.now())
@@ -227,11 +236,11 @@ class EventWriter:
         self._prompts.ended(event.turn, "cancelled" if event.reason == "cancelled" else "completed")
 
     def _queue_changed(self, event: e.QueueChanged) -> None:
-        """Not said, but asked for."""
+        """Writes nothing; the receipt of an interrupt lists the queue."""
         self._prompts.queued = event.prompts
 
     def refused(self, turn: str, failure: Failure) -> None:
-        """A prompt that was not accepted ends all the same (L1)."""
+        """Write a result for a prompt that the engine refused (L1)."""
         self._never_began(e.TurnEnded("error", failure=failure, turn=turn))
 
     # What is told without a model.
@@ -293,7 +302,7 @@ class EventWriter:
         self.asked_calls.discard(call)
 
     def deny(self, call: str, name: str) -> None:
-        """To be listed in the result."""
+        """Add a call to the `permission_denials` of the result."""
         called = self._calls.get(call)
         if self.turn and call:
             args = called.args if called else {}
@@ -329,7 +338,7 @@ class EventWriter:
         )
 
     def flush(self, event: e.Event) -> None:
-        """What was said before it goes before it."""
+        """Write what is held back of this agent, so that a request that follows comes after it."""
         if not event.agent:
             self._open_turn()
         self._stream_of(event).flush()
@@ -370,7 +379,7 @@ class EventWriter:
             )
 
     def _switch_session(self, session: str) -> None:
-        """Into another conversation: told in the old one, once something has been said there."""
+        """Change the session. `conversation_reset` has the old session id; written if that session has a result."""
         if self.out.session and session != self.out.session and self.cost.results:
             self.out.write(
                 notices.ConversationReset(new_conversation_id=session, trigger="clear", **self.out.envelope())
@@ -490,7 +499,10 @@ class EventWriter:
 
 
 def _content(event: e.ToolFinished, *, host_was_asked: bool) -> str | list[shapes.TextBlock | shapes.ImageBlock]:
-    """Blocks only where theirs are. A host that has denied a call hears its own words."""
+    """A list of blocks for images and MCP or agent results, as the vendor's program does; else text.
+
+    A call that the host denied gets the host's own reason as its content.
+    """
     if event.outcome == "denied" and host_was_asked and event.reason:
         return event.reason
     if not event.images and (event.outcome != "ok" or not event.name.startswith(("mcp__", "Agent"))):
@@ -511,7 +523,7 @@ def _meta(event: e.ToolFinished, *, host_was_asked: bool) -> shapes.ResultMeta:
 
 
 def _whole(event: e.ToolFinished) -> str:
-    """Where a tool has put what it printed, if it says so."""
+    """The path of the file that holds the whole output, if the tool names one."""
     named = _SPILLED.search(event.output)
     return str((event.metadata or {}).get("path") or (named.group() if named else ""))
 

@@ -1,4 +1,8 @@
-"""What the engine has told about itself: said with every `system/init` and in answer to `initialize`."""
+"""What the engine has reported about itself: model, mode, tools, agents, commands, servers.
+
+`EventWriter` keeps it up to date from events. It is written with every `system/init` and in the answer to
+`initialize`; control requests read it (`set_model` without a model goes back to the first one).
+"""
 
 from typing import Any
 
@@ -24,7 +28,7 @@ class EngineInfo:
         self.tools: list[str] = []
         self.agents: list[str] = []
         self._described: dict[str, str] = {}
-        """What agents are for."""
+        """Descriptions of agents, by name."""
         self.skills: list[str] = []
         self.commands: list[CommandCard] = []
         self.servers: dict[str, str] = {}
@@ -41,7 +45,7 @@ class EngineInfo:
         self.mode = event.mode
 
     def learn(self, key: str, value: Any) -> None:
-        """A setting has this value now. What a host cannot ask for is not kept."""
+        """A setting has changed. Settings that no frame of this wire shows are ignored."""
         match key, value:
             case "model", str():
                 self.model = value

@@ -1,4 +1,7 @@
-"""What only this family of engines says: the data of an `Extra` as a frame of its own."""
+"""Frames for `Extra` events: what this family of engines reports and the vocabulary has no event for.
+
+The data of the event becomes a `system` frame of that subtype or a frame of that type. `EventWriter` is the caller.
+"""
 
 from typing import Any
 
@@ -17,7 +20,7 @@ _OWN_TYPES = frozenset({"tool_use_summary", "auth_status", "active_goal", "trans
 
 
 def extra(event: Extra, said: Envelope, *, hooks: bool) -> dict[str, Any] | None:
-    """None if this wire has no word for it, or the host does not want to hear it."""
+    """The frame; None if the wire has none of this kind, or `hooks` is false and it is about a hook."""
     if event.kind in _SYSTEM or (event.kind in _HOOKS and hooks):
         return {"type": "system", "subtype": event.kind, **event.data, **said}
     if event.kind in _OWN_TYPES:

@@ -1,4 +1,9 @@
-"""Settings that a host changes while a conversation runs, in the words of a settings file."""
+"""Settings that a host changes in a running session (`apply_flag_settings`, `update_settings`), as commands.
+
+They have the names of a settings file: `model`, `effortLevel`, `permissions.allow`, `permissions.defaultMode`.
+Either all of a request is applied or nothing. `hooks` and `sandbox` are refused, because a host that believes them in
+force would rely on them; other unknown settings are ignored.
+"""
 
 from typing import Any, TypeVar
 
@@ -9,13 +14,13 @@ from polylect.vocab.content import Rule
 _EFFECTS = ("allow", "deny", "ask")
 _RIGHTS = (*_EFFECTS, "defaultMode", "additionalDirectories")
 _GUARDS = ("hooks", "sandbox")
-"""A host that thinks that these are in force trusts in them."""
+"""Refused instead of ignored: a host would rely on them."""
 
 T = TypeVar("T")
 
 
 def commands_of(flags: dict[str, Any]) -> list[Command]:
-    """Raises ValueError, which names what is not taken: then nothing is."""
+    """The commands for these settings. Raises ValueError, which names what cannot be changed."""
     rights = _one(flags, "permissions", dict) or {}
     if other := [*(name for name in flags if name in _GUARDS), *(name for name in rights if name not in _RIGHTS)]:
         raise ValueError(f"these settings cannot be changed here: {', '.join(other)[:200]}")

@@ -1,4 +1,8 @@
-"""What `initialize` brings along: what the host can do for the engine, and settings."""
+"""Reads the `initialize` request: what the host offers to the engine, and settings for the session.
+
+`control_requests` makes a `Hello` of the offers (hooks, MCP servers inside the host) and a `Configure` of each
+setting.
+"""
 
 from typing import Any
 

@@ -1,4 +1,9 @@
-"""Frames to lines, none too long. Knows the session, and whether all that happens is told or only how it ended."""
+"""Writes frames as lines into the buffer that `data_to_send` empties, and keeps what all frames share.
+
+No line is longer than `MAX_FRAME`: the Python SDK ends its session for a longer one. Long texts are shortened in the
+middle, never ids. With `--output-format json` or `text` only the result is written. Everything on the engine's end
+writes through one `LineWriter`; it also gives them the session id, new ids, the time and the version of the wire.
+"""
 
 from collections import Counter
 from collections.abc import Callable
@@ -18,9 +23,11 @@ from polylect.wire import jsonl
 Output = Literal["stream-json", "json", "text"]
 Level = Literal["info", "warning"]
 LineId = Callable[[str, int, str], str]
-"""From a turn, the number of a line in it, and its words, a name by which it can be found again."""
+"""Derives the uuid of a message from its turn, its number in the turn and its text, so that a resumed session
+finds the message again.
+"""
 PIECE = 160 * 1024
-"""Characters of a text that fit into any line, however they are escaped."""
+"""So many characters of text fit into a line however they are escaped."""
 
 
 class LineWriter:
@@ -33,7 +40,7 @@ class LineWriter:
         self.version = version
         self.session = session
         self.lost: Counter[str] = Counter()
-        """What this wire has no word for, by the name of the event."""
+        """How many events had no frame on this wire, by the name of the event."""
 
     def data_to_send(self) -> bytes:
         """The bytes written since the last time."""
@@ -58,7 +65,7 @@ class LineWriter:
         return {"session_id": self.session, "uuid": self.new_id()}
 
     def write(self, frame: shapes.Frame | dict[str, Any]) -> bytes:
-        """The line that was written."""
+        """Write a frame. Returns its line, also if the output format leaves it out."""
         line = line_limit.line(frame, MAX_FRAME)
         if self._output == "stream-json":
             self._lines.append(line)
@@ -67,7 +74,7 @@ class LineWriter:
         return line
 
     def write_line(self, line: bytes) -> None:
-        """A line that is known to be short enough, in a conversation in which all is told."""
+        """Write a line that the caller has encoded and knows to be short enough. For `stream-json` output only."""
         self._lines.append(line)
 
     def fits(self, frame: shapes.Frame) -> bool:
@@ -77,7 +84,7 @@ class LineWriter:
         self.write(notices.Informational(subtype="informational", content=text, level=level, **self.envelope()))
 
     def tool_result(self, frame: shapes.User, block: shapes.ToolResultBlock, path: str) -> None:
-        """Long output is cut in the middle; whoever wants the whole is told where it is."""
+        """Write the result of a call. Output that is too long is cut in the middle, with a note where the whole is."""
         if not self.fits(frame):
             cut = replace(block, content=_cut(block.content, path))
             frame = replace(frame, message=shapes.Words([cut]), tool_use_result=UNSET)
@@ -85,13 +92,13 @@ class LineWriter:
 
 
 def _words(frame: shapes.Result) -> bytes:
-    """What a person at a terminal wants to read."""
+    """The result as text: what the model answered, or the errors."""
     text = frame.result if isinstance(frame.result, str) else "\n".join(frame.errors or [])
     return f"{text}\n".encode(errors="replace")
 
 
 def _cut(content: str | list[shapes.TextBlock | shapes.ImageBlock], path: str) -> str:
-    """Pictures cannot be cut, so they are left out."""
+    """The text of a result cut to `PIECE` characters. Images are replaced by their media type."""
     blocks = [shapes.TextBlock(content)] if isinstance(content, str) else content
     text = "\n".join(
         block.text if isinstance(block, shapes.TextBlock) else f"[{block.source.media_type}: too large for a line]"

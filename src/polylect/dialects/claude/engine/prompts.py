@@ -1,4 +1,10 @@
-"""Prompts as they come, and what the host is told of each: queued, started, said again, completed or cancelled."""
+"""Prompts of the host, from the `user` frame to the end of the turn.
+
+It reads `user` frames as `Prompt` commands and writes what becomes of each: `command_lifecycle` frames (queued,
+started, completed, cancelled; 2.1.325 and later) and the replayed `user` frame (`--replay-user-messages`). The uuid of
+a frame names the turn. A uuid that comes again is acknowledged and not run again. The codec reads through it,
+`EventWriter` reports starts and ends, `control_requests` withdraws prompts.
+"""
 
 from typing import Any
 
@@ -22,21 +28,21 @@ class Prompts:
         self._out = out
         self._replay = replay
         self._sent: dict[str, _SentPrompt] = {}
-        """By turn, until it has ended."""
+        """By turn, until that has ended."""
         self._refs: dict[str, str] = {}
         self._seen: set[str] = set()
         self.waiting: dict[str, str] = {}
-        """Turns that were accepted and have not begun: their uuids."""
+        """Turns that were accepted and have not begun, with the uuids of their prompts."""
         self.held: list[Prompt] = []
-        """Those that came before the greeting was answered: they may use what it offered."""
+        """Prompts that came before `initialize` was answered: they may need what it offers."""
         self.queued: tuple[str, ...] = ()
-        """Turns that wait for another one, as the engine tells."""
+        """Turns in the queue of the engine, as `QueueChanged` reports them."""
         self._withdrawn: set[str] = set()
 
     # In.
 
     def read(self, frame: dict[str, Any]) -> list[Prompt]:
-        """Raises ValueError if it is no prompt. One that was sent before is acknowledged and not run again."""
+        """The prompt in a `user` frame; none if its uuid has come before. Raises ValueError if it is no prompt."""
         message = frame.get("message")
         if not isinstance(message, dict) or message.get("role") != "user":
             raise ValueError('message: expected an object with the role "user"')
@@ -65,7 +71,7 @@ class Prompts:
         ]
 
     def replied(self, ref: str) -> str | None:
-        """The turn that this ref was about."""
+        """The turn of the prompt with this ref; None if the ref is of another command."""
         return self._refs.pop(ref, None)
 
     def accepted(self, turn: str, *, busy: bool) -> None:
@@ -77,7 +83,7 @@ class Prompts:
     # Out.
 
     def uuids(self, turn: str) -> list[str]:
-        """Of the prompt, if it came with one; of a turn that began elsewhere, its name."""
+        """The uuid of the turn's prompt, if it has one. A turn that no host began has its own id as uuid."""
         sent = self._sent.get(turn)
         return [sent.uuid] if sent and sent.uuid else [] if sent else [turn]
 
@@ -89,7 +95,7 @@ class Prompts:
         return self.uuids(turn)
 
     def replay(self, turn: str) -> None:
-        """Once, if the host wants to hear its own words again."""
+        """Write the prompt back to the host, once, if it wants replays."""
         sent = self._sent.get(turn)
         if sent and not sent.replayed and self._replay:
             sent.replayed = True
@@ -104,12 +110,12 @@ class Prompts:
 
     @property
     def queue(self) -> list[str]:
-        """Those that wait for another turn, or for the greeting's answer, and have a uuid."""
+        """The uuids of prompts that wait: for another turn, or for the answer to `initialize`."""
         turns = (*(prompt.turn for prompt in self.held), *self.queued)
         return [sent.uuid for turn in turns if (sent := self._sent.get(turn)) and sent.uuid]
 
     def withdraw(self, uuid: str = "") -> list[str]:
-        """One, or all. Of those that the engine has, it will say that they have ended."""
+        """Withdraw one waiting prompt, or all, and return their uuids. The engine ends those in its queue."""
         taken = [one for one in self.queue if uuid in ("", one)]
         unsent = [prompt for prompt in self.held if not uuid or prompt.turn == uuid]
         self.held = [prompt for prompt in self.held if prompt not in unsent]
@@ -120,7 +126,9 @@ class Prompts:
         return taken
 
     def cancelled(self, turn: str) -> bool:
-        """Whether the host has taken it back and need not hear more. There is no word for one without a uuid."""
+        """Whether the host has withdrawn the prompt of this turn. Then a lifecycle frame is its end, and no result is
+        written; a prompt without a uuid has no such frame.
+        """
         withdrawn = turn in self._withdrawn and self._out.newer and bool(self.uuids(turn))
         self._withdrawn.discard(turn)
         if withdrawn:
@@ -133,7 +141,7 @@ class Prompts:
         self._write_lifecycle(uuid, "completed")
 
     def _write_replay(self, uuid: str, content: Any) -> None:
-        """As it was sent: a string stays a string."""
+        """Write a prompt back with its content as it was sent."""
         self._out.write(
             shapes.User(
                 message=shapes.Words(content),
@@ -199,7 +207,7 @@ def _document(source: dict[str, Any], title: Any) -> Attachment:
 
 
 def _files(attachments: Any) -> list[str]:
-    """Files that are only named. No host but ours does that."""
+    """Paths in `file_attachments`, a field that only the host end of polylect sends."""
     rows = attachments if isinstance(attachments, list) else []
     paths = [row.get("path") if isinstance(row, dict) else row for row in rows]
     return [path for path in paths if isinstance(path, str)]

@@ -1,4 +1,9 @@
-"""Questions that are no permission: a call of `AskUserQuestion` where a call waits, else an elicitation."""
+"""Asks that are not about permission: choices, texts, confirmations, forms and links.
+
+An ask of a running call becomes the input of an `AskUserQuestion` call (`as_input`, `answered`), because hosts show
+that to a person. An ask without a call, as MCP servers make them, becomes an `elicitation` (`elicitation`,
+`elicited`). `asks` is the caller.
+"""
 
 from typing import Any
 
@@ -24,7 +29,7 @@ def as_input(ask: Ask) -> dict[str, Any]:
 
 
 def answered(ask: Ask, new_input: dict[str, Any] | None) -> Answer:
-    """From `updatedInput.answers`: the label that was chosen, several with a comma between, or own words."""
+    """The answer in `updatedInput.answers`: the chosen label, several labels joined by commas, or free text."""
     answers = (new_input or {}).get("answers")
     answer = answers.get(ask.title, next(iter(answers.values()), "")) if isinstance(answers, dict) else ""
     words = [str(one) for one in answer] if isinstance(answer, list) else [str(answer or ask.default)]

@@ -1,4 +1,8 @@
-"""Answers of the engine as the payloads of this wire."""
+"""Payloads of control responses: replies of the engine to queries, in the shapes of this wire.
+
+`QUERIES` has one function for each request that is a query. They take the data of the reply and the `EventWriter`,
+which knows what the wire wants besides (model, mode, usage by model).
+"""
 
 from collections.abc import Callable
 from typing import Any

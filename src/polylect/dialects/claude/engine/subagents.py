@@ -1,4 +1,9 @@
-"""Sub-agents as the wire tells of them: tasks, and frames that name the call that started them."""
+"""Frames about sub-agents, which this wire calls tasks.
+
+An agent is announced by `task_started`, reports `task_progress`, and ends with `task_updated` and
+`task_notification`. Its own messages carry the call that started it as `parent_tool_use_id`. The text of an agent that
+the turn waits for is shown only if the host asks for it (`--forward-subagent-text`). `EventWriter` is the caller.
+"""
 
 from typing import Any
 
@@ -13,7 +18,7 @@ from polylect.vocab.events import AgentEnded, AgentProgress, AgentStarted, ToolC
 
 
 class Task(Struct):
-    """A sub-agent at work. `parent` is what its frames carry as `parent_tool_use_id`."""
+    """A sub-agent that runs. `parent` is the `parent_tool_use_id` of its frames."""
 
     id: str
     parent: str
@@ -24,7 +29,7 @@ class Task(Struct):
     stream: BlockStream
     calls: int = 0
     last_progress: tuple[str, int] = ("", 0)
-    """The last progress that was."""
+    """Text and number of calls of the last progress frame, so that none is written twice."""
     tokens: int = 0
     last_tool: str = ""
     stopped: bool = False
@@ -35,19 +40,19 @@ class Tasks:
         self._out = out
         self._running: dict[str, Task] = {}
         self.forward = False
-        """Whether the words of agents are shown that the turn waits for. Those of others always are."""
+        """Whether the text of agents in the foreground is shown. That of background agents always is."""
 
     def get(self, agent: str) -> Task | None:
         return self._running.get(agent)
 
     def stream(self, agent: str) -> BlockStream:
-        """Of an agent that nobody has introduced, too."""
+        """The agent's stream. An agent without `AgentStarted` gets one too."""
         if agent not in self._running:
             self._running[agent] = self._new(AgentStarted(agent=agent), "")
         return self._running[agent].stream
 
     def start(self, event: AgentStarted, kind: str) -> None:
-        """`kind` is the named agent that it is, if any."""
+        """`kind` is the `subagent_type` of the call that started it, if any."""
         task = self._running[event.agent] = self._new(event, kind)
         self._out.write(
             notices.TaskStarted(
@@ -75,7 +80,7 @@ class Tasks:
             task.last_progress = last
 
     def called(self, event: ToolCalled) -> None:
-        """What an agent calls is its progress, if that was not told already."""
+        """Report an agent's call as progress, unless that was reported already."""
         if task := self._running.get(event.agent):
             task.calls += 1
             task.last_tool = event.name
@@ -100,7 +105,7 @@ class Tasks:
         )
 
     def stop(self, agent: str | None = None) -> None:
-        """The host wants this one to end, or all that the turn waits for."""
+        """The host stops this agent, or without `agent` all in the foreground: they end as killed, not as failed."""
         for task in self._running.values():
             task.stopped |= task.id == agent if agent else not task.background
 

@@ -1,4 +1,8 @@
-"""One turn as the host hears of it: what has to be known at its end to tell how it went."""
+"""What a `result` frame needs to know of its turn and its session, collected while they run.
+
+`Turn` has the state of one turn, `SessionCost` the totals of the session, `result` makes the frame that ends a turn:
+how it ended (`subtype`, `terminal_reason`), what it cost, which calls were denied. `EventWriter` owns both.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -22,26 +26,26 @@ API_ERRORS = {
     "bad_request": ("invalid_request", 400),
     "overflow": ("invalid_request", 400),
 }
-"""What a provider's fault is called on the wire, and the status it most likely came with."""
+"""By our code for a provider's failure: its name on the wire, and the HTTP status it most likely came with."""
 
 
 class Turn:
     def __init__(self, id: str, uuids: list[str], at: int, *, unasked: bool = False) -> None:
         self.id = id
         self.uuids = uuids
-        """Of the prompt, if it came with one."""
+        """The uuid of the prompt, if it has one."""
         self.unasked = unasked
         self._at = at
         self.opened = False
-        """Whether init has been said."""
+        """Whether `system/init` is written."""
         self.denials: dict[str, shapes.Denial] = {}
         self.structured: Any = UNSET
         self.answers: list[str] = []
-        """Notices before any model was asked: if none ever is, they are the answer."""
+        """Texts of notices before the first model request. Without any request they are the answer (slash commands)."""
         self.compacted = False
         self.steps = 0
         self.called = False
-        """Whether the last reply is over and wanted things done: an interrupt stops those then."""
+        """Whether the last reply has ended with calls: then an interrupt stops tools, not the model."""
         self.stop: Stop | None = None
         self.first_at = 0
 
@@ -56,24 +60,24 @@ class Turn:
 
     @property
     def local(self) -> bool:
-        """Nothing but a slash command's answer."""
+        """No model was asked: the turn was a slash command."""
         return not self.steps
 
 
 class SessionCost:
-    """What a session has cost so far, and the results that told of it."""
+    """What the session has cost since this process began, and how many results were written."""
 
     def __init__(self) -> None:
         self.total: float = 0.0
         self._before = CostChanged(Usage())
-        """What a session that goes on had cost before."""
+        """The totals that a resumed session began with."""
         self.models: dict[str, shapes.ModelUsage] = {}
         self._reported: dict[str, shapes.ModelUsage] = {}
         self.api_ms = 0
         self.budget: BudgetExceeded | None = None
         self.results = 0
         self.max_output: Callable[[str], int] = lambda model: 0
-        """The longest reply of a model in tokens; 0 where that is not known."""
+        """The most output tokens of a model; 0 if unknown."""
 
     def update(self, event: CostChanged, window: int) -> None:
         if not event.turn:
@@ -88,21 +92,21 @@ class SessionCost:
             self.models[name] = _sum(before, spent, row.get("cost_usd"))
 
     def since_last(self) -> dict[str, shapes.ModelUsage]:
-        """And from now on the next result is the last."""
+        """Usage by model since the last call of this method."""
         models = {name: _less(now, self._reported.get(name)) for name, now in self.models.items()}
         self._reported = dict(self.models)
         return {name: used for name, used in models.items() if used.inputTokens or used.outputTokens}
 
 
 def _known(event: CostChanged) -> float:
-    """Dollars. A price that nobody knows counts as none, and takes nothing away from the others."""
+    """The cost in dollars. Requests without a known price count as 0."""
     if event.total.cost is not None:
         return event.total.cost
     return sum((row.get("cost_usd") or 0.0 for row in event.rows), 0.0)
 
 
 def result(event: TurnEnded, turn: Turn, cost: SessionCost, out: LineWriter, text: str, queued: int) -> shapes.Result:
-    """The last frame of a turn."""
+    """The frame that ends a turn. `text` is the answer, `queued` the number of prompts that wait."""
     outcome = _how(event, turn, cost, text)
     local = turn.local and event.reason == "end"
     cost.results += 1
@@ -168,7 +172,7 @@ def _error(subtype: str, why: str, text: str, failure: Failure | None, stop: str
 
 
 def is_of_the_service(failure: Failure) -> bool:
-    """Not of what the model was asked for."""
+    """Whether the model's service failed. A reply that does not fit the requested schema is not its failure."""
     return failure.owner == "provider" and failure.code != "structured_output"
 
 

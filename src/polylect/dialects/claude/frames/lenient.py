@@ -1,4 +1,8 @@
-"""Reads what a peer sent without trusting it: a field that is not what it should be counts as absent."""
+"""Reads fields of a peer's JSON object without trusting it: a field of the wrong type counts as absent.
+
+The host's end reads with these instead of with typed shapes, because engines of other versions and vendors add, drop
+and retype fields. Nothing here raises.
+"""
 
 from typing import Any
 

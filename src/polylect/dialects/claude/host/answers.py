@@ -1,4 +1,8 @@
-"""What the host's requests are answered with, in the house's own words. By the request's subtype."""
+"""Reads the payload of a control response as the reply to a query: `mcp_status` as server cards, and so on.
+
+`_ANSWERS` has one function for each subtype. A subtype that is not in it gives its payload unchanged. `requests` is
+the caller.
+"""
 
 from collections.abc import Callable
 from typing import Any, Literal
@@ -17,7 +21,7 @@ _STATES: dict[str, Literal["connected", "failed", "pending", "disabled"]] = {
 
 
 class Declined(Exception):
-    """The engine answered, and its answer is a no."""
+    """The engine answered that it cannot do what was requested."""
 
 
 def _context(response: Object) -> ContextReport:
@@ -47,7 +51,7 @@ def _models(response: Object) -> tuple[ModelCard, ...]:
 
 
 def _rules(response: Object) -> tuple[Rule, ...]:
-    """Those that can be understood; the wire also lists folders, which are no rules here."""
+    """Rules that have a counterpart here. The wire also lists folders, which are left out."""
     rows = objects(response, "rules") or objects(inner(response, "state"), "rules")
     rules = []
     for row in rows:
@@ -91,5 +95,5 @@ _ANSWERS: dict[str, Callable[[Object], Any]] = {
 
 
 def answer(subtype: str, response: Object) -> Any:
-    """Raises Declined."""
+    """The data of the reply to a request of this subtype. Raises Declined."""
     return _ANSWERS.get(subtype, _raw)(response)

@@ -1,5 +1,9 @@
-"""Questions of the engine, as asks: `can_use_tool`, whose AskUserQuestion is one ask for each of its questions, and
-`elicitation`. A request is answered when all its asks are."""
+"""Requests of the engine that a person answers: `can_use_tool` and `elicitation`, as asks.
+
+A request becomes one `Ask`, except for a call of `AskUserQuestion`, which becomes one for each of its questions
+(`r1#1`, `r1#2`). It is answered once, when all of its asks are, or at the first that is not allowed. The codec opens
+and closes requests, `CommandWriter` answers them.
+"""
 
 from typing import Any, Literal
 
@@ -21,7 +25,7 @@ _ACTIONS = {"allow": "accept", "deny": "decline", "cancelled": "cancel"}
 
 
 def category(tool: str) -> Category:
-    """A tool nobody knows is treated like the most dangerous one."""
+    """The category of a tool. Unknown tools count as `exec`, the most dangerous one."""
     return "mcp" if tool.startswith("mcp__") else _CATEGORIES.get(tool, "exec")
 
 
@@ -32,7 +36,13 @@ class _Pending(Struct):
 
 
 class AnswerOutcome(Struct, frozen=True):
-    """What an answer leads to: for the engine, if it has all its answers, and for the host."""
+    """What an answer leads to.
+
+    request   the id of the control request
+    payload   its response; None while other asks of the request are open
+    closed    events for the host
+    call      the call that was asked about
+    """
 
     request: str
     payload: Object | None
@@ -66,7 +76,7 @@ class PendingAsks:
         return AnswerOutcome(id, _payload(pending, answer, ask), closed, ask.call)
 
     def close(self, id: str) -> list[AskClosed] | None:
-        """The engine no longer waits, or somebody else has answered. None if it was no question."""
+        """The engine has cancelled the request, or another host has answered it. None if the id is not of an ask."""
         pending = self._pending.pop(id, None)
         if pending is None:
             return None
@@ -100,7 +110,7 @@ def _tool_asks(id: str, request: Object) -> list[Ask]:
 
 
 def _question(ask: Ask, question: Object) -> Ask:
-    """A person's choice travels as its label, so the label is the id."""
+    """The wire answers with the label of a choice, so the label is the id of the option."""
     labels = [(text(row, "label"), text(row, "description")) for row in objects(question, "options")]
     options = tuple(Option(label, label, description) for label, description in labels if label)
     kind: Literal["choice", "text"] = "choice" if options else "text"
@@ -166,7 +176,7 @@ def _answer_text(answer: Answer) -> str:
 
 
 def _updates(answer: Answer, ask: Ask, suggested: list[Object]) -> list[Object]:
-    """What is to count from now on: the suggestion that was chosen, the rule that was given."""
+    """Permission updates: the suggestion that was chosen, and the rule of the answer."""
     chosen = [update for number, update in enumerate(suggested) if str(number) == answer.value]
     if answer.always is None:
         return chosen
@@ -176,7 +186,9 @@ def _updates(answer: Answer, ask: Ask, suggested: list[Object]) -> list[Object]:
 
 
 def rule_of(rule: Rule, tool: str) -> Object:
-    """Never wider than what was granted: the wire has no categories, so one of those counts for this tool only."""
+    """A rule as the wire writes it, never wider than what was granted. The wire has no categories, so a rule for a
+    category becomes one for this tool.
+    """
     match rule.kind:
         case "category":
             entry = written(Rule("tool", tool))

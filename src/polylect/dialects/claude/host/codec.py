@@ -1,7 +1,9 @@
-"""The host's end: bytes to events, commands to bytes.
+"""The codec of the host's end: bytes of the engine to events, commands of the host to bytes.
 
-It speaks the control protocol, and hands out each block once (`translator.py`). Prompts are kept back while a turn
-runs, because the vendor's program makes one of those that wait.
+Frames of the control protocol are handled here, all others by `decode`; the `Completer` adds the events that this wire
+leaves out, so that every turn follows the grammar of the vocabulary. One prompt at a time is sent to the vendor's
+program, because it merges prompts that wait into one turn (`PromptQueue`). A bad line never raises: it becomes a
+`MalformedEvent`. `polylect.host` creates it and drives it.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -24,9 +26,13 @@ _HOST_CALLS = {"hook_callback": "hook", "mcp_message": "mcp_message", "request_u
 
 
 class HostSide:
-    """Understands every version. `offers` is what `Hello` has under that name, `initialize` further fields of the
-    request of that name: agents, systemPrompt, jsonSchema ... `hold=False` sends prompts at once, for engines that give
-    each a turn of its own. `resumed` says that the totals may begin with those of an earlier process."""
+    """Understands every version of the wire. Options beside `version` and `max_line`:
+
+    hold         send one prompt at a time; False for engines that give each prompt a turn of its own
+    resumed      the totals of the engine may begin with those of an earlier process
+    offers       what the host offers to the engine, as in `Hello.offers`
+    initialize   further fields of the `initialize` request: agents, systemPrompt, jsonSchema and others
+    """
 
     def __init__(
         self,
@@ -106,7 +112,7 @@ class HostSide:
         return self._completer.add(self._diagnostics.malformed(line, why))
 
     def _after(self, events: list[e.Event]) -> Iterator[e.Event]:
-        """A prompt comes back as what was said in its turn, and the next one goes out when its time has come."""
+        """Adds the user message and `Settled`, hides silent turns, and sends the next prompt when a turn has ended."""
         silent = self._commands.silent
         for event in events:
             match event:
@@ -141,7 +147,7 @@ class HostSide:
         self._commands.release(self._queue.ready())  # a tape may begin after the greeting
 
     def _settle_if_idle(self) -> list[e.Event]:
-        """Most engines do not say that nothing runs and nothing waits."""
+        """`Settled`, once, when nothing runs and nothing waits: most engines do not report it."""
         if self._settled or self._queue.running or not self._completer.idle:
             return []
         self._settled = True
@@ -217,7 +223,7 @@ _CONTROL: dict[str, Callable[[HostSide, Object], list[e.Event] | None]] = {
 
 
 def _kind(frame: Object) -> str:
-    """Its type; of a `system` frame, that and its subtype."""
+    """The type of a frame; `system/` and the subtype of a `system` frame. Raises BadFrame."""
     kind, subtype = frame.get("type"), frame.get("subtype")
     if not isinstance(kind, str) or not kind:
         raise BadFrame("type: expected a word")

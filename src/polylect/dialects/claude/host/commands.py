@@ -1,4 +1,9 @@
-"""What the host says: commands to lines. Whatever the wire has no word for is refused."""
+"""Writes commands of the host as lines, and answers by itself those that need no engine.
+
+`CommandWriter` has one handler for each type of command (`_HANDLERS`). A command that this wire cannot express raises
+`Refusal`, which the codec turns into a reply (L2). Commands that become control requests get their reply when the
+engine has answered all of them (`requests`). The codec is the only caller.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -36,16 +41,16 @@ class CommandWriter:
         self.requests = PendingRequests(new_id, self._write)
         self.asks = PendingAsks()
         self.host_calls: dict[str, str] = {}
-        """Work that the engine waits for: by request, its subtype."""
+        """Host calls that the engine waits for: by request id, the subtype."""
         self._servers: dict[str, Object] = {}
-        """Those that this host has added."""
+        """The servers that this host has added: `mcp_set_servers` always lists all."""
         self.steers: set[str] = set()
-        """Turns that stand for a steer."""
+        """Turns that carry a steer."""
         self.silent: set[str] = set()
-        """Turns that only add to the context, and that nobody asked to hear of."""
+        """Turns that only add context. The host did not ask for them, so their events are left out."""
 
     def write(self, command: c.Command) -> list[e.Event]:
-        """What follows from it on our own side. Raises Refusal."""
+        """Write a command. Returns the events that follow from it at this end. Raises Refusal."""
         handler = _HANDLERS.get(type(command))
         if handler is None:
             raise Refusal(f"stream-json has no word for {type(command).__name__}")
@@ -74,7 +79,7 @@ class CommandWriter:
         self._write({"type": "control_response", "response": response})
 
     def _write(self, frame: Object) -> None:
-        """What a host says is never shortened."""
+        """Write a frame as it is: frames of a host are never shortened. Raises Refusal if it is too long."""
         line = jsonl.dump(frame)
         if len(line) > jsonl.MAX_LINE:
             raise Refusal(f"a stream-json line holds at most {jsonl.MAX_LINE} bytes", "too_long")
@@ -99,7 +104,7 @@ class CommandWriter:
         return accepted(command)
 
     def _steer(self, command: c.Steer) -> list[e.Event]:
-        """There is no joining a running turn here: it becomes the next one."""
+        """The wire cannot add to a running turn: the steer becomes the next turn."""
         turn = f"steer-{self._new_id()}"
         self.steers.add(turn)
         return self._prompt(c.Prompt(turn, command.text, command.attachments, ref=command.ref))
@@ -160,7 +165,7 @@ class CommandWriter:
         return []
 
     def _learn(self, subtype: str, response: Object) -> list[e.Event]:
-        """What an answer tells besides."""
+        """The events that follow from the answer to a request."""
         match subtype:
             case "interrupt":
                 return self._reader.dropped(words(response, "cancelled"))
@@ -186,7 +191,10 @@ class CommandWriter:
         return self._request(command, *requests) if requests else accepted(command)
 
     def _add_context(self, command: c.AddContext) -> list[e.Event]:
-        """The vendor's program takes a system prompt only when it is greeted first, polylect every time."""
+        """Context as a system prompt or as a silent turn.
+
+        The vendor's program reads `appendSystemPrompt` only in the first `initialize`, polylect in each.
+        """
         if self._reader.settings.ours:
             request = {"subtype": "initialize", "appendSystemPrompt": command.text}
             self.requests.send(command.ref, self.greet, request, session=command.session)
@@ -208,7 +216,7 @@ class CommandWriter:
         return self._request(command, control.McpSetServers(servers=self._servers))
 
     def _query(self, command: c.Query) -> list[e.Event]:
-        """What this end knows by itself it answers itself."""
+        """Answered here if the events so far hold the answer; else sent to the engine."""
         reader = self._reader
         known = reader.settings.known
         match command.what:

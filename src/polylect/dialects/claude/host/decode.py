@@ -1,4 +1,9 @@
-"""Frames to events, as they mean it; the Completer makes them grammatical. Keeps what the wire says only once."""
+"""Reads frames of the engine as events. Control frames are left to the codec.
+
+`EventReader` has one handler for each type of frame (`_HANDLERS`). It remembers what a frame does not repeat: the
+running turn, which calls and agents are open, which messages were read. Its events may leave gaps (no `StepEnded`, no
+`ReplyEnded`); the `Completer` of the codec fills them. A frame whose uuid has been read is ignored.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -21,23 +26,23 @@ from polylect.wire import jsonl
 MARKER = "[Request interrupted by user"
 STRUCTURED = "StructuredOutput"
 _NAMES_TURNS = "msg_lifecycle_v1"
-"""An engine that can do this says which prompts a turn is for."""
+"""With this capability an engine names the prompts of a turn in `system/init`."""
 _REMEMBERED = 10_000
-"""How many lines are known again by their uuid."""
+"""How many uuids are remembered to recognise repeated frames."""
 
 
 class BadFrame(ValueError):
-    """A frame that is not what its type promises."""
+    """A frame that lacks what its type requires."""
 
 
 class EventReader:
     def __init__(self, new_id: Callable[[], str], *, resumed: bool = False) -> None:
         self._new_id = new_id
         self.sent: dict[str, None] = {}
-        """Turns that were handed over and have not begun, in order."""
+        """Turns whose prompt was sent and that have not begun, in order."""
         self.turn = ""
         self.stopped: set[str] = set()
-        """Turns that the host stopped."""
+        """Turns that the host has stopped."""
         self.settings = Settings()
         self.calls = Calls()
         self.agents = Agents(self.calls)
@@ -54,7 +59,7 @@ class EventReader:
         self._structured: Object = {}
 
     def read(self, kind: str, frame: Object) -> list[e.Event] | None:
-        """None if nobody knows such a frame. Raises Bad."""
+        """The events of a frame; None for an unknown kind. Raises BadFrame."""
         handler = _HANDLERS.get(kind)
         if handler is None:
             return None
@@ -78,7 +83,7 @@ class EventReader:
         return known
 
     def _placed(self, event: e.Event, frame: Object) -> e.Event:
-        """In the running turn, and of the agent that the frame names, where the event says neither."""
+        """Sets the running turn and the agent that the frame names, where the event has none."""
         if isinstance(event, _NOT_OF_A_TURN):
             return event
         agent = event.agent or text(frame, "parent_tool_use_id")
@@ -113,13 +118,13 @@ class EventReader:
         return events if turn else self._orphaned(events)
 
     def _ended_turn(self, named: list[str]) -> str:
-        """The running one, unless the frame names one that never began."""
+        """The running turn, unless the frame names another one, which never began."""
         if self.turn and (not named or self.turn in named):
             return self.turn
         return next(iter(named), "") or next(iter(self.sent), "")
 
     def _orphaned(self, events: list[e.Event]) -> list[e.Event]:
-        """Nothing was asked for, so nothing ended: only a failure is worth telling."""
+        """The events of a result without a turn: a failure is reported, an end is not."""
         ended = events.pop()
         assert isinstance(ended, e.TurnEnded)
         return [*events, e.Failed(ended.failure)] if ended.failure else events
@@ -139,7 +144,7 @@ class EventReader:
         self.calls.keep_only(self.agents.running)
 
     def _structured_output(self, frame: Object) -> list[e.Event]:
-        """Told once a turn, by the result or by the call that made it."""
+        """The structured output, once a turn: from the result, or else from the call that made it."""
         pending, self._structured = self._structured, {}
         data = {"value": frame["structured_output"]} if "structured_output" in frame else pending
         return [e.Extra("structured_output", data)] if data else []
@@ -157,7 +162,7 @@ class EventReader:
         return events
 
     def dropped(self, turns: Iterable[str]) -> list[e.Event]:
-        """Prompts that an interrupt took from the queue."""
+        """Ends the turns of prompts that an interrupt removed from the queue."""
         return [ended for turn in turns for ended in self._lifecycle({"command_uuid": turn, "state": "cancelled"})]
 
     # What the model says.
@@ -267,7 +272,7 @@ class EventReader:
         return []
 
     def _api_retry(self, frame: Object) -> list[e.Event]:
-        """Nothing says whose request it was, so it is the turn's only if nobody else is at work."""
+        """The frame does not name an agent, so it counts for the turn only if no sub-agent runs."""
         if not self.turn or self.agents.running:
             return [e.Extra("api_retry", details(frame))]
         error = text(frame, "error") or str(frame.get("error_status") or "")
@@ -304,7 +309,7 @@ class EventReader:
 _NOT_OF_A_TURN = (
     e.Ready, e.SettingChanged, e.ServerChanged, e.QueueChanged, e.Settled, e.TurnStarted, e.TurnEnded, e.CostChanged,
 )  # fmt: skip
-"""What belongs to no turn, or names it itself."""
+"""Events that belong to no turn, or have it set already."""
 
 
 def _message(frame: Object) -> Object:

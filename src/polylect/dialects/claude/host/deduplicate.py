@@ -1,9 +1,14 @@
-"""Each content block exactly once, whichever way an engine repeats itself.
+"""Finds the new blocks in an `assistant` frame, so that each content block is handed out exactly once.
 
-An `assistant` event is a snapshot of all blocks so far, or holds the one block that has just been completed, or comes
-on top of blocks that were streamed piece by piece. A reply is known by its message id. Where there is none, it is known
-by the fingerprint of its first block, and a new fingerprint is a new reply: of the same agent, or of another one whose
-events have no `parent_tool_use_id` either.
+Engines repeat themselves in three ways. A frame holds all blocks of the message so far, or only the block that has
+just been completed, or blocks that were streamed before. Example, with snapshots:
+
+    assistant [A]      -> A
+    assistant [A, B]   -> B
+
+A message is known by its id. Some engines send none; then it is known by the fingerprint of its first block, and a new
+fingerprint is a new message: of the same agent, or of another one whose frames lack `parent_tool_use_id` too.
+`decode` is the caller; `partial_messages` reports what was streamed.
 """
 
 from itertools import takewhile
@@ -13,7 +18,7 @@ from msgspec import Struct, field
 from polylect.dialects.claude.frames.lenient import Object, objects, text
 
 Mark = tuple[str, str]
-"""A block's kind, and what tells it from the others of its kind: an id, or all of its text."""
+"""The kind of a block and what identifies it: the id of a call, or the whole text."""
 
 _CALLS = ("tool_use", "server_tool_use")
 _WORDS = {"text": "text", "thinking": "thinking"}
@@ -21,24 +26,29 @@ _CUT = 64
 
 
 class _SeenBlocks(Struct):
-    """What has been handed out of one agent's replies."""
+    """The blocks of one agent that were handed out."""
 
     named: dict[str, list[Mark]] = field(default_factory=dict)
     unnamed: dict[str, list[list[Mark]]] = field(default_factory=dict)
-    """By fingerprint. Two agents may begin with the same words."""
+    """By fingerprint. Two agents may begin with the same text."""
     last: str = ""
     shown: dict[str, list[Mark]] = field(default_factory=dict)
-    """By message: what was streamed, and whose whole has not come yet."""
+    """By message: blocks that were streamed and have not come as a whole yet."""
 
 
 class Deduplicator:
     def __init__(self) -> None:
         self._agents: dict[str, _SeenBlocks] = {}
         self._single = False
-        """Some event has shown that blocks come one by one."""
+        """Whether a frame has shown that this engine sends blocks one by one."""
 
     def new_blocks(self, message: Object, agent: str = "", *, numbered: bool = False) -> list[Object]:
-        """`numbered` says that the event has an id of its own: then it is no repetition of the one before."""
+        """The blocks of a message that have not been handed out.
+
+        message    the `message` of an `assistant` frame
+        agent      whose frame it is
+        numbered   the frame has a uuid, so it cannot be a repetition of the one before
+        """
         blocks = [block for block in objects(message, "content") if text(block, "type")]
         if not blocks:
             return []
@@ -51,7 +61,7 @@ class Deduplicator:
         return [block for block in fresh if not _remove(shown, mark(block))]
 
     def streamed(self, id: str, kind: str, whole: str, agent: str = "") -> None:
-        """This block was handed out in pieces, and something else has begun since."""
+        """This block was handed out as deltas and has ended: when it comes as a whole, it is not new."""
         self._agents.setdefault(agent, _SeenBlocks()).shown.setdefault(id, []).append((kind, whole))
 
     def reset(self, agent: str = "") -> None:
@@ -96,7 +106,7 @@ def _of_context(blocks_seen: _SeenBlocks, blocks: list[Object]) -> list[Object]:
 
 
 def _grown(seen: list[Mark], blocks: list[Object]) -> list[Object]:
-    """A snapshot whose last block is longer now, and maybe not the last any more: the rest of it, and what follows."""
+    """If the last known block has grown in this snapshot: the rest of it, and the blocks after it."""
     last = len(seen) - 1
     if last < 0 or len(blocks) < len(seen) or [mark(block) for block in blocks[:last]] != seen[:last]:
         return []
@@ -133,6 +143,6 @@ def mark(block: Object) -> Mark:
 
 
 def fingerprint(block: Object) -> str:
-    """How a reply without an id is known: by a call's id, or by how its first words begin."""
+    """Identifies a message without an id: the id of a call, or the beginning of its first text."""
     kind, what = mark(block)
     return f"{kind}:{what if kind in _CALLS else what[:_CUT] or 'unknown'}"

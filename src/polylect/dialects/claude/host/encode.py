@@ -1,4 +1,7 @@
-"""Commands as this wire says them. Each function raises Refusal where it has no word."""
+"""Frames and control requests for commands: pure functions without state, one for each kind of command.
+
+Each raises `Refusal` where the wire cannot express the command. `commands` is the caller.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,14 +19,14 @@ from polylect.vocab.content import Attachment, Document, File, Image, Link, Serv
 
 Request = control.Request
 _HELD_BY_FLAGS = ("steering_mode", "follow_up_mode", "interrupt_mode", "compaction", "max_tokens", "max_turns", "cycle")
-"""Settings of other wires. What is not named here may be one of the engine's own."""
+"""Settings of other wires, which are refused. A name that is not listed is sent on: the engine may know it."""
 
 
 # What a host offers, and settings that can only be named at the start.
 
 
 def initialize(offers: Object, fields: Object) -> Object:
-    """`fields` are further ones of the wire's own: agents, systemPrompt, jsonSchema ..."""
+    """The `initialize` request. `fields` are added to it as they are: agents, systemPrompt, jsonSchema and others."""
     unsaid = [key for key in offers if key not in ("hooks", "servers") and not (key == "tools" and "servers" in offers)]
     if unsaid:
         raise Refusal(f"stream-json has no word for offering {unsaid[0]}: tools belong into an MCP server of the host")
@@ -41,7 +44,10 @@ def _matcher(row: Object) -> Object:
 
 
 def prompt(command: Prompt, *, ours: bool) -> Object:
-    """`ours`: polylect takes the names of files as they are, the vendor's program finds them in the text."""
+    """The `user` frame of a prompt.
+
+    `ours`: the engine is polylect and reads `file_attachments`. The vendor's program finds `@path` in the text.
+    """
     files = [path for path in map(_path, command.attachments) if path]
     text = command.text if ours else "\n".join((command.text, *(f"@{path}" for path in files)))
     blocks = [block for one in command.attachments if (block := _block(one))]
@@ -58,7 +64,7 @@ def prompt(command: Prompt, *, ours: bool) -> Object:
 
 
 def context(command: Prompt) -> Object:
-    """To be read with the next prompt. The engine takes it for a turn of its own and ends that at once."""
+    """A `user` frame that is read with the next prompt. The engine runs it as a turn that ends at once."""
     return {**prompt(command, ours=False), "isSynthetic": True}
 
 
@@ -121,7 +127,7 @@ _THINKING = ("thinking", "thinking_budget", "thinking_display")
 
 
 def _thinking(settings: Object) -> Request:
-    """One number: none of them is as much as the engine likes, nought is none."""
+    """The token budget for thinking. None leaves it to the engine, 0 turns thinking off."""
     display = settings.get("thinking_display", msgspec.UNSET)
     budget = settings.get("thinking_budget")
     match settings.get("thinking"):

@@ -1,4 +1,8 @@
-"""What an engine says around a turn, and what one event is enough for. By type, or `system/` and subtype."""
+"""Reads frames that need no state: notices, notifications, failures, signs of life, and extras.
+
+`NOTICES` has one function for each kind of frame, by type or `system/` and subtype. `decode` adds them to its own
+handlers.
+"""
 
 from collections.abc import Callable
 

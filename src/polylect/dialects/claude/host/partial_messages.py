@@ -1,4 +1,8 @@
-"""Partial messages: the model's own stream events, as deltas. The whole block comes as `assistant` all the same."""
+"""Reads partial messages (`stream_event` frames with the model's own stream events) as deltas.
+
+The same blocks come again as `assistant` frames. A streamed block ends with that frame or with the next block,
+whichever comes first; what was ended here is reported to the `Deduplicator`. `decode` is the caller.
+"""
 
 from msgspec import Struct, field
 
@@ -9,11 +13,11 @@ from polylect.vocab.content import Stop, Text, Thinking, Usage
 from polylect.vocab.events import ArgsDelta, BlockEnded, Event, ReplyEnded, TextDelta, ThinkingDelta
 
 _STOPS: dict[str, Stop] = {"tool_use": "calls", "max_tokens": "length", "refusal": "refused", "": "cancelled"}
-"""A reply that was interrupted has no reason to stop."""
+"""By `stop_reason`; an interrupted reply has none."""
 
 
 class _Stream(Struct):
-    """One reply of one agent. `parts` are those of the block that is open."""
+    """One reply of one agent. `parts` are the texts of the open block."""
 
     id: str
     model: str
@@ -23,7 +27,7 @@ class _Stream(Struct):
     parts: list[str] = field(default_factory=list)
     signature: str = ""
     come: int = 0
-    """So many characters of it have come again, in messages that hold a piece of it each."""
+    """How many characters of the block have come again in `assistant` frames that hold a piece of it each."""
 
 
 class PartialMessages:
@@ -33,7 +37,7 @@ class PartialMessages:
         """By agent."""
 
     def read(self, event: Object, agent: str, request: str) -> list[Event]:
-        """But for `message_start`, which begins a step: see `begin`."""
+        """The events of a stream event other than `message_start`, for which there is `begin`."""
         stream = self._open.get(agent)
         if stream is None:
             return []
@@ -55,13 +59,13 @@ class PartialMessages:
         return []
 
     def begin(self, event: Object, agent: str) -> str:
-        """The id of the message that begins."""
+        """A message begins; returns its id."""
         message = inner(event, "message")
         self._open[agent] = _Stream(text(message, "id"), text(message, "model"), usage(inner(message, "usage")))
         return text(message, "id")
 
     def whole(self, kind: str, agent: str) -> list[Event]:
-        """A block has come as a whole: the one that was streamed, or another, and then that one is over."""
+        """A block of this kind has come as a whole. If it is not the streamed one, that one has ended."""
         stream = self._open.get(agent)
         if stream is None:
             return []
@@ -71,7 +75,7 @@ class PartialMessages:
         return []
 
     def piece(self, message: Object, agent: str) -> list[Event] | None:
-        """A text too long for a line comes as several messages. None if this one is something else."""
+        """Handles a piece of a streamed text that is too long for one line. None if the message is something else."""
         stream, blocks = self._open.get(agent), objects(message, "content")
         if stream is None or len(blocks) != 1 or text(blocks[0], "type") != stream.kind:
             return None
@@ -85,7 +89,7 @@ class PartialMessages:
         self._open.pop(agent, None)
 
     def _next(self, stream: _Stream, agent: str) -> list[Event]:
-        """The block that was streamed has ended. If its whole comes later, it is no news."""
+        """Ends the streamed block. The `Deduplicator` then ignores it when it comes as a whole."""
         kind, said, signature = stream.kind, "".join(stream.parts), stream.signature
         stream.kind, stream.parts, stream.signature, stream.come = "", [], "", 0
         if kind not in ("text", "thinking") or not said:
@@ -110,7 +114,7 @@ def _delta(stream: _Stream, said: str) -> list[Event]:
 
 
 def _latest(start: Usage, end: Usage) -> Usage:
-    """The end counts the output; what went in may be told at the start only."""
+    """Output tokens as of the end; some engines report input tokens only at the start."""
     return Usage(
         end.input or start.input,
         end.output,

@@ -1,4 +1,8 @@
-"""Requests of the host that wait for their answers. A command may need several; it gets one reply."""
+"""Matches answers of the engine to the control requests of the host.
+
+A command may need several requests and gets one reply, when the last of them is answered; the first failure is the
+reply's failure. `CommandWriter` sends, the codec hands in the responses.
+"""
 
 from collections.abc import Callable
 
@@ -10,7 +14,7 @@ from polylect.vocab.content import Failure
 from polylect.vocab.events import Event, Failed, Reply
 
 Learn = Callable[[str, Object], list[Event]]
-"""Takes the subtype of a request and its answer, and tells what follows from it."""
+"""Takes the subtype of a request and the payload of its response; returns the events that follow from it."""
 
 
 class _OpenCommand(Struct):
@@ -27,7 +31,7 @@ class PendingRequests:
         self._new_id = new_id
         self._write = write
         self._waiting: dict[str, tuple[str, _OpenCommand]] = {}
-        """By request id: its subtype, and the command that it is for."""
+        """By request id: its subtype, and its command."""
 
     def send(self, ref: str, learn: Learn, *requests: Object, session: str = "") -> None:
         command = _OpenCommand(ref, session, learn, len(requests))

@@ -1,4 +1,7 @@
-"""The end of a turn as a `result` tells it: how it went, and what it has cost."""
+"""Reads the `result` frame that ends a turn: why it ended (`ending`), and what it cost (`SessionCost`).
+
+`decode` is the caller. A price is never invented (T6): cost 0 for some tokens means that the price is unknown.
+"""
 
 import json
 from typing import Any, Literal
@@ -14,11 +17,14 @@ _STOPS: dict[str, Reason] = {"max_tokens": "length", "refusal": "refused"}
 _LIMITS = ("error_max_turns", "error_max_budget_usd")
 _OWNERS: dict[str, Owner] = {name: name for name in ("host", "user", "provider", "tool", "engine")}
 _BUSY = (408, 409, 429, 500, 502, 503, 504, 529)
-"""What a service answers that may go well another time."""
+"""HTTP statuses after which a retry may succeed."""
 
 
 def ending(frame: Object, *, stopped: bool) -> tuple[Reason, Failure | None]:
-    """Only we know whether we stopped it: the older engines do not say."""
+    """The reason of `TurnEnded` and its failure.
+
+    `stopped`: the host has stopped this turn. Engines before 2.1.325 do not report that.
+    """
     subtype, stop = text(frame, "subtype"), text(frame, "stop_reason")
     failed = frame.get("is_error") is True or subtype.startswith("error")
     if subtype in _LIMITS:
@@ -34,7 +40,7 @@ def ending(frame: Object, *, stopped: bool) -> tuple[Reason, Failure | None]:
 
 
 def _own_failure(frame: Object) -> Failure | None:
-    """What polylect adds, because the wire says it only in prose."""
+    """The `failure` field that polylect adds to results. Other engines describe a failure in prose only."""
     fault = inner(frame, "failure")
     owner = _OWNERS.get(text(fault, "owner"))
     if owner is None:
@@ -50,7 +56,7 @@ def _failure(frame: Object, owner: Owner) -> Failure:
 
 
 def said(value: Any) -> str:
-    """The words of a failure. Old engines wrote them as JSON inside JSON."""
+    """The text of a failure. Old engines wrote it as JSON inside JSON."""
     if not isinstance(value, str):
         return "" if value is None else str(value)
     if value.startswith('"') and value.endswith('"'):
@@ -63,9 +69,10 @@ def said(value: Any) -> str:
 
 
 class SessionCost:
-    """The wire tells a session's totals and, of a turn, only what its main agent used.
+    """The totals of the session. A result has those, and for the turn only the usage of its main agent, so the usage
+    of a turn is the difference of two totals.
 
-    The totals of a `resumed` session begin with what nobody has told us.
+    `resumed`: the totals begin with those of an earlier process, which are unknown here.
     """
 
     def __init__(self, *, resumed: bool = False) -> None:
@@ -74,7 +81,7 @@ class SessionCost:
         self.rows: tuple[Object, ...] = ()
 
     def add_result(self, frame: Object) -> tuple[Usage, CostChanged | None]:
-        """What the turn has used, all agents together, and the totals if they are told."""
+        """The usage of the turn by all agents, and the event with the totals if the frame has them."""
         own = usage(inner(frame, "usage"))
         models = inner(frame, "modelUsage")
         rows = tuple(_row(name, row) for name, row in models.items() if isinstance(row, dict))
@@ -104,12 +111,12 @@ def _row(model: str, fields: Object) -> Object:
 
 
 def _priced(used: Usage, cost: float) -> Usage:
-    """Nothing is free: no cost for some tokens means that nobody knows the price."""
+    """The usage with a cost. A cost of 0 means that the price is unknown (T6)."""
     return Usage(used.input, used.output, used.cache_read, used.cache_write, cost or None)
 
 
 def _less(now: Usage, before: Usage) -> Usage:
-    """What came since. A total that has shrunk began anew (`/clear`)."""
+    """The difference. A total that is smaller than before has started again (`/clear`)."""
     since = Usage(
         now.input - before.input,
         now.output - before.output,

@@ -1,4 +1,8 @@
-"""What an engine has told about itself. Only what is new is told on."""
+"""What the engine has reported about itself, from the answer to `initialize` and from every `system/init`.
+
+The wire repeats all of it with each turn; only what has changed becomes an event. `Ready` is emitted once, by
+whichever of the two comes first. `decode` and `CommandWriter` call it.
+"""
 
 from typing import Any
 
@@ -19,7 +23,7 @@ class Settings:
         self.known: dict[str, Any] = {}
         self._servers: dict[str, ServerChanged] = {}
         self.ours = False
-        """The engine is polylect, which understands more than the wire's first speaker."""
+        """The engine is polylect, which understands more than the vendor's program."""
 
     def greeting(self, response: Object) -> list[Event]:
         """The answer to `initialize`."""
@@ -58,7 +62,7 @@ class Settings:
         return [SettingChanged(key, value)]
 
     def _begin(self, frame: Object, mode: str) -> list[Event]:
-        """Ready is said once, by whichever comes first."""
+        """`Ready`, the first time."""
         if self._ready:
             return []
         self._ready = True

@@ -1,5 +1,9 @@
-"""Tasks of the engine: sub-agents, whose lanes are called like the calls that asked for them, and other work that is
-only a sign of life."""
+"""Tasks of the engine: sub-agents, and other background work.
+
+A sub-agent is named after the call that started it, because its frames carry that as `parent_tool_use_id`; task ids
+are mapped to it. It begins with `task_started` or with its first message, whichever comes first. Other work becomes
+`Alive` events. `decode` is the caller.
+"""
 
 from polylect.dialects.claude.frames.lenient import Object, inner, text, whole
 from polylect.dialects.claude.host.tools import Calls
@@ -19,15 +23,15 @@ class Agents:
         self._ended: set[str] = set()
 
     def agent_of(self, task: str) -> str:
-        """Of an agent by the name that only tasks and asks use for it."""
+        """The agent of a task id, which asks use as `agent_id`."""
         return agent if (agent := self._tasks.get(task, "")) in self.running else ""
 
     def task_of(self, agent: str) -> str:
-        """The other way round."""
+        """The task id of an agent."""
         return next((task for task, agent_id in self._tasks.items() if agent_id == agent), agent)
 
     def spoke(self, frame: Object) -> list[Event]:
-        """An agent speaks: it has begun, even if no task said so."""
+        """A message of an agent has come: the agent has begun, even without `task_started`."""
         agent = text(frame, "parent_tool_use_id")
         if not agent or agent in self.running or agent in self._ended:
             return []
@@ -70,7 +74,7 @@ class Agents:
         return [AgentEnded(text(frame, "status") == "completed", text(frame, "summary"), agent=agent)]
 
     def turn_ended(self) -> list[str]:
-        """Those that did not outlive it."""
+        """Ends the agents in the foreground and returns them."""
         gone = [agent for agent, card in self.running.items() if not card.background]
         for agent in gone:
             del self.running[agent]

@@ -1,4 +1,8 @@
-"""Calls: in which lane each was made, and how it ended."""
+"""Calls of the running turn: which agent made each, which were denied, and how each ended.
+
+The wire marks a result only as an error or not. Whether the call was denied or cancelled is derived from what else
+was seen. `decode` is the caller.
+"""
 
 from collections.abc import Container
 from typing import Any, get_args
@@ -16,7 +20,7 @@ class Calls:
         """By id: the tool, and the agent."""
         self._detached: set[str] = set()
         self.denied: dict[str, str] = {}
-        """Calls that somebody said no to, and why."""
+        """Calls that were denied, with the reason."""
 
     def called(self, call: str, name: str, agent: str, args: Object) -> None:
         self._made[call] = (name, agent)
@@ -30,11 +34,11 @@ class Calls:
         return self._made.get(call, ("", ""))[1]
 
     def detached(self, call: str) -> bool:
-        """Whether it was to run in the background."""
+        """Whether the model asked for the call to run in the background."""
         return call in self._detached
 
     def keep_only(self, agents: Container[str]) -> None:
-        """The others are over."""
+        """Forget the calls of all other agents."""
         self._made = {call: made for call, made in self._made.items() if made[1] in agents}
         self._detached &= self._made.keys()
         self.denied = {call: why for call, why in self.denied.items() if call in self._made}
@@ -62,7 +66,7 @@ class Calls:
         ]
 
     def _outcome(self, block: Object, meta: Object, call: str, stopping: bool) -> Outcome:
-        """The wire has only errors. Who was stopped and who was denied has to be found out."""
+        """polylect reports the outcome; for other engines it is derived."""
         if outcome := _OUTCOMES.get(text(meta, "outcome")):
             return outcome
         if block.get("is_error") is not True:
