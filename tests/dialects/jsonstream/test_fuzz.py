@@ -14,7 +14,7 @@ from polylect.dialects.jsonstream.host import newer_events as later
 from polylect.vocab.commands import MalformedCommand
 from polylect.vocab.grammar import Grammar
 
-WORDS = sorted({*frames.EVENTS["0.2.0"], *frames.COMMANDS["0.1.0"], *frames.COMMANDS["0.2.0"], *later.MEANINGS, "foo"})
+WORDS = sorted({*frames.EVENTS["0.2.0"], *frames.COMMANDS["0.1.0"], *frames.COMMANDS["0.2.0"], *later.HANDLERS, "foo"})
 FIELDS = sorted(
     {
         field

@@ -2,10 +2,9 @@
 
 from polylect.dialects.base import Dialect
 from polylect.dialects.jsonstream.engine.codec import EngineSide
-from polylect.dialects.jsonstream.engine.line_writer import MAX_FRAME
 from polylect.dialects.jsonstream.frames.table import COMMANDS, EVENTS
 from polylect.dialects.jsonstream.host.codec import HostSide
-from polylect.dialects.jsonstream.versions import VERSIONS
+from polylect.dialects.jsonstream.versions import MAX_FRAME, VERSIONS
 
 DIALECT = Dialect(
     name="jsonstream",

@@ -53,10 +53,10 @@ def usage_of(usage: shapes.Usage | None) -> Usage:
     return Usage(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
 
 
-def spent(frame: shapes.StreamEnd, found: dict[str, Any]) -> Usage:
+def turn_usage(frame: shapes.StreamEnd, fields: dict[str, Any]) -> Usage:
     """Later engines also tell what this turn alone has used."""
     try:
-        return usage_of(msgspec.convert(found["usage_delta"], shapes.Usage))
+        return usage_of(msgspec.convert(fields["usage_delta"], shapes.Usage))
     except (KeyError, msgspec.ValidationError):
         return usage_of(frame.usage)
 
@@ -139,14 +139,14 @@ def extra(event: Extra, msg_id: str) -> shapes.Frame:
     return msgspec.convert({**data, "msg_id": msg_id, "type": event.kind}, EXTRAS[event.kind])
 
 
-def extra_of(found: dict[str, Any]) -> Extra:
+def extra_of(fields: dict[str, Any]) -> Extra:
     """All it says, also what nobody has a field for. Whose turn it was is in the event."""
-    kind, turn = str(found["type"]), str(found.get("msg_id") or "")
-    data = {key: value for key, value in found.items() if key not in ("type", "msg_id")}
-    return Extra(kind, found["trace"] if kind == "trace_event" else data, turn=turn)
+    kind, turn = str(fields["type"]), str(fields.get("msg_id") or "")
+    data = {key: value for key, value in fields.items() if key not in ("type", "msg_id")}
+    return Extra(kind, fields["trace"] if kind == "trace_event" else data, turn=turn)
 
 
-def shown(event: Display) -> str | None:
+def display_text(event: Display) -> str | None:
     """The words of what a host is to show, if it is made of words."""
     text = event.params.get(_WORDS_OF.get(event.method, ""))
     return text if isinstance(text, str) else None

@@ -51,7 +51,7 @@ class HostSendMessageResult(Frame, frozen=True, tag="host_send_message_result"):
     error: str | None = None
 
 
-LATER: dict[str, type[Frame]] = {
+NEWER_COMMANDS: dict[str, type[Frame]] = {
     str(frame.__struct_config__.tag): frame for frame in (ContinueWithBudget, RemoveMcpServer, GrantPath, RevokePath)
 }
 

@@ -16,11 +16,11 @@ def ready_line(
     extras: dict[str, object] | None = None,
 ) -> bytes:
     """`ready` as an EngineSide would write it, which has to overhear it later. `extras` are the flags that are on."""
-    found = capabilities(version, thinking=thinking, effort_levels=effort_levels, mode=mode, mcp=mcp, extras=extras)
+    offered = capabilities(version, thinking=thinking, effort_levels=effort_levels, mode=mode, mcp=mcp, extras=extras)
     frame: dict[str, object] = {"type": "ready", "version": version}
     if session:
         frame["session_id"] = session
-    line = _render({**frame, "capabilities": found}).encode("utf-8", "replace")
+    line = _render({**frame, "capabilities": offered}).encode("utf-8", "replace")
     return line.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029") + b"\n"
 
 
@@ -43,7 +43,7 @@ def capabilities(
     """
     words = MODE_WORDS[version]
     offered = modes if mode in modes else (*modes, mode)
-    told: dict[str, object] = {
+    values: dict[str, object] = {
         "tool_approval": approval,
         "thinking": thinking,
         "effort": bool(effort_levels),
@@ -52,8 +52,8 @@ def capabilities(
         "current_mode": words.get(mode, mode),
         "mcp": mcp,
     }
-    found = {key: told[key] for key in (ALL_CAPABILITIES if complete else READY_CAPABILITIES[version])}
-    return found | _flags(version, extras or {}) | ({"current_model": model} if model else {})
+    named = {key: values[key] for key in (ALL_CAPABILITIES if complete else READY_CAPABILITIES[version])}
+    return named | _flags(version, extras or {}) | ({"current_model": model} if model else {})
 
 
 def _flags(version: str, extras: dict[str, object]) -> dict[str, object]:

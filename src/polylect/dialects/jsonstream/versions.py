@@ -3,6 +3,9 @@
 VERSIONS = ("0.2.0", "0.1.0")
 """The default first."""
 
+MAX_FRAME = 8 * 1024 * 1024
+"""The longest line in bytes that either end writes. Deployed readers drop longer lines, or end the engine for one."""
+
 TEXT_KEY = {"0.1.0": "input", "0.2.0": "content"}
 """What `message` calls its text. Both are read in both versions; this one is written."""
 

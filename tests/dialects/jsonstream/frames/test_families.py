@@ -9,7 +9,7 @@ from dialects.pair import Pair, env
 from polylect.dialects.jsonstream.dialect import DIALECT
 from polylect.dialects.jsonstream.engine import asks as questions
 from polylect.dialects.jsonstream.engine.codec import EngineSide
-from polylect.dialects.jsonstream.engine.output_lines import Lines
+from polylect.dialects.jsonstream.engine.output_lines import OutputLines
 from polylect.dialects.jsonstream.ready import ready_line
 from polylect.dialects.jsonstream.versions import FAMILIES, FLAGS
 from polylect.vocab.commands import Answer, MalformedCommand, Prompt
@@ -256,14 +256,14 @@ def test_output_is_cut_into_lines_and_the_rest_comes_before_the_result() -> None
 
 
 def test_output_in_the_place_of_earlier_output_forgets_an_unfinished_line() -> None:
-    lines = Lines()
+    lines = OutputLines()
     assert lines.add("c", "10%", replace=False) == []
     assert lines.add("c", "20%\n", replace=True) == ["20%"]
     assert lines.end("c") == []
 
 
 def test_a_line_without_an_end_is_not_kept_for_ever() -> None:
-    lines = Lines()
+    lines = OutputLines()
     said = [line for _ in range(100) for line in lines.add("c", "x" * 10_000, replace=False)]
     assert sum(map(len, said)) + sum(map(len, lines.end("c"))) == 1_000_000
     assert max(map(len, said)) < 100_000

@@ -50,8 +50,8 @@ def approval_required(ask: Ask) -> families.ApprovalRequired:
 
 def _context(ask: Ask) -> str:
     """All that would be done: nobody can agree to what they have not seen, and a description is only a beginning."""
-    told = jsonl.dump(ask.args).decode().rstrip() if ask.name or ask.args else ""
-    whole = f"{ask.name} {told}".strip()
+    args = jsonl.dump(ask.args).decode().rstrip() if ask.name or ask.args else ""
+    whole = f"{ask.name} {args}".strip()
     if len(whole) > MOST_CONTEXT:
         whole = f"{whole[:MOST_CONTEXT]}… [cut: {len(whole) - MOST_CONTEXT} more characters are not shown]"
     return "\n".join(filter(None, (ask.title, whole)))
@@ -90,9 +90,9 @@ def ask_of(frame: shapes.ToolRequest) -> Ask:
     )
 
 
-def _options(found: Any) -> tuple[Option, ...]:
+def _options(value: Any) -> tuple[Option, ...]:
     """A person's choice travels as its label, so the label is the id."""
-    rows = [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+    rows = [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
     labels = [(str(row.get("label") or ""), str(row.get("description") or "")) for row in rows]
     return tuple(Option(label, label, description) for label, description in labels if label)
 
@@ -100,7 +100,7 @@ def _options(found: Any) -> tuple[Option, ...]:
 # Answers, as the engine reads them.
 
 
-class NotAsked(ValueError):
+class UnknownAsk(ValueError):
     """Nobody waits for this answer: it comes too late, a second time, or out of nowhere (A1)."""
 
 
@@ -142,8 +142,8 @@ def _value(text: str, ask: Ask) -> Any:
     ids = {option.label: option.id for option in ask.options}
     if ask.multiple and text not in ids:
         return [ids.get(part, part) for part in text.split(", ")]
-    found = ids.get(text, text)
-    return [found] if ask.multiple else found
+    chosen = ids.get(text, text)
+    return [chosen] if ask.multiple else chosen
 
 
 # Answers, as the host writes them.
@@ -158,7 +158,7 @@ def answer_frame(answer: Answer, ask: Ask) -> shapes.ToolApprove | shapes.ToolDe
         return shapes.ToolDeny(ask.ask, answer.reason or ("" if answer.verdict == "deny" else "cancelled"))
     if ask.kind == "permission":
         return shapes.ToolApprove(ask.ask, scope_of(answer.always, ask))
-    return shapes.ToolApprove(ask.ask, "once", YES.label if ask.kind == "confirm" else _spoken(answer.value, ask))
+    return shapes.ToolApprove(ask.ask, "once", YES.label if ask.kind == "confirm" else _answer_text(answer.value, ask))
 
 
 def scope_of(rule: Rule | None, ask: Ask) -> shapes.Scope:
@@ -174,7 +174,7 @@ def scope_of(rule: Rule | None, ask: Ask) -> shapes.Scope:
             return "once"
 
 
-def _spoken(value: Any, ask: Ask) -> str:
+def _answer_text(value: Any, ask: Ask) -> str:
     labels = {option.id: option.label for option in ask.options}
     chosen = value if isinstance(value, list | tuple) else [value]
     return ", ".join(labels.get(str(one), str(one)) for one in chosen if one is not None)

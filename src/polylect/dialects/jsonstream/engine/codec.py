@@ -3,8 +3,7 @@
 from collections import Counter
 
 from polylect.dialects.base import Env
-from polylect.dialects.jsonstream import events
-from polylect.dialects.jsonstream import newer_commands as later_commands
+from polylect.dialects.jsonstream import events, newer_commands
 from polylect.dialects.jsonstream.commands import COMMANDS
 from polylect.dialects.jsonstream.engine import asks as questions
 from polylect.dialects.jsonstream.engine.encode import EventWriter
@@ -28,7 +27,7 @@ from polylect.vocab.events import Ask, Event, HostCall, Reply, TextDelta
 from polylect.wire import jsonl
 
 _NO_APPROVAL = "no approval waits for this resume_token"
-_READ = COMMANDS | later_commands.COMMANDS
+_READ = COMMANDS | newer_commands.COMMANDS
 
 
 class EngineSide:
@@ -55,10 +54,10 @@ class EngineSide:
         return []
 
     def receive(self, data: bytes) -> list[Command]:
-        return [command for line in self._lines.feed(data) for command in self._hear(line)]
+        return [command for line in self._lines.feed(data) for command in self._receive_line(line)]
 
     def receive_eof(self) -> list[Command]:
-        return [command for line in self._lines.end() for command in self._hear(line)]
+        return [command for line in self._lines.end() for command in self._receive_line(line)]
 
     def send(self, event: Event) -> list[Command]:
         if type(event) is TextDelta:
@@ -87,14 +86,14 @@ class EngineSide:
                 return []
 
     def data_to_send(self) -> bytes:
-        return self._writer.take()
+        return self._writer.data_to_send()
 
     def overhear(self, data: bytes) -> list[Command]:
         for line in self._own_lines.feed(data):
             match read_event(line):
-                case shapes.Ready(capabilities=told) as ready, found:
-                    mode = MODES.get(told.current_mode, told.current_mode)
-                    self._writer.note_abilities(events.abilities_of(found.get("capabilities", {})), mode)
+                case shapes.Ready(capabilities=capabilities) as ready, fields:
+                    mode = MODES.get(capabilities.current_mode, capabilities.current_mode)
+                    self._writer.note_abilities(events.abilities_of(fields.get("capabilities", {})), mode)
                     self._writer.note(ready)
                 case frame, _:
                     self._writer.note(frame)
@@ -102,27 +101,27 @@ class EngineSide:
 
     # What the host says.
 
-    def _hear(self, line: bytes | jsonl.TooLong) -> list[Command]:
+    def _receive_line(self, line: bytes | jsonl.TooLong) -> list[Command]:
         raw = line.start if isinstance(line, jsonl.TooLong) else line
         match read_command(line, self._version):
             case Unknown(kind):
-                self._complain(_unknown(kind, self._version))
+                self._write_error(_unknown(kind, self._version))
                 return [UnknownCommand(kind, raw)]
             case Bad(why, kind, name):
                 return [self._malformed(raw, why, kind, name)]
-            case frame, found:
+            case frame, fields:
                 try:
                     return self._command(frame)
-                except questions.NotAsked as error:
-                    self._writer.refuse(_not_asked(found["type"], str(error)))
+                except questions.UnknownAsk as error:
+                    self._writer.refuse(_unknown_ask(fields["type"], str(error)))
                     return [MalformedCommand(raw, str(error))]
                 except ValueError as error:
-                    return [self._malformed(raw, str(error), found["type"], found.get("name", ""))]
+                    return [self._malformed(raw, str(error), fields["type"], fields.get("name", ""))]
 
     def _command(self, frame: shapes.Frame) -> list[Command]:
         match frame:
             case shapes.Ping():
-                self._writer.say(shapes.Pong())
+                self._writer.write_frame(shapes.Pong())
                 return []
             case shapes.ToolApprove() | shapes.ToolDeny():
                 command: Command = self._answer(frame)
@@ -137,15 +136,15 @@ class EngineSide:
         """Only a call that waits can be answered, and only once (A1)."""
         ask = self._writer.asks.get(frame.call_id)
         if ask is None:
-            raise questions.NotAsked(f"no call with the call_id {frame.call_id[:80]!r} waits for an answer")
+            raise questions.UnknownAsk(f"no call with the call_id {frame.call_id[:80]!r} waits for an answer")
         answer = questions.answer_of(frame, ask, self._env.new_id())
         del self._writer.asks[frame.call_id]
         return answer
 
     def _resume(self, frame: shapes.ApprovalResume) -> Answer:
         ask = self._writer.suspended.get(frame.resume_token)
-        if ask is None and (self._writer.busy or not self._writer.says("approval_required")):
-            raise questions.NotAsked(_NO_APPROVAL)
+        if ask is None and (self._writer.busy or not self._writer.can_write("approval_required")):
+            raise questions.UnknownAsk(_NO_APPROVAL)
         answer = questions.resume_of(frame, self._env.new_id())
         if ask is None:
             self._resumed[answer.ref] = frame
@@ -155,14 +154,14 @@ class EngineSide:
 
     def _malformed(self, raw: bytes, why: str, kind: str, name: str) -> Command:
         if kind:
-            self._complain(f"Invalid {kind} command: {why}")
+            self._write_error(f"Invalid {kind} command: {why}")
         else:
-            self._complain(f'Invalid command: {why}. Send one JSON object with a "type" on each line.')
+            self._write_error(f'Invalid command: {why}. Send one JSON object with a "type" on each line.')
         if kind == "add_mcp_server" and name and SAYS_MCP_FAILED[self._version]:
             self._writer.server_failed(name, why)
         return MalformedCommand(raw, why)
 
-    def _complain(self, message: str) -> None:
+    def _write_error(self, message: str) -> None:
         self._writer.error(shapes.Fault(ERROR_CODES["host"], message))
 
     # What becomes of commands. Only a refusal has a word.
@@ -171,13 +170,13 @@ class EngineSide:
         command, failure = self._commands.pop(event.ref, None), event.failure
         resumed = self._resumed.pop(event.ref, None)
         if command and (answer := self._answer_to(command, failure)):
-            self._writer.say(answer)
+            self._writer.write_frame(answer)
             return
         if failure is None:
             if isinstance(command, Prompt):
                 self._writer.open(command.turn)
             if resumed:
-                self._writer.say(families.ApprovalResumed(resumed.resume_token, resumed.approved))
+                self._writer.write_frame(families.ApprovalResumed(resumed.resume_token, resumed.approved))
             return
         fault = events.fault(failure)
         match command:
@@ -189,16 +188,16 @@ class EngineSide:
                 if SAYS_MCP_FAILED[self._version] or failure.code != "late_server":
                     self._writer.server_failed(server.name, failure.message, explained=True)
             case _ if resumed and failure.code == "unknown_ask":
-                self._writer.refuse(_not_asked("approval_resume", _NO_APPROVAL))
+                self._writer.refuse(_unknown_ask("approval_resume", _NO_APPROVAL))
             case _:
                 self._writer.refuse(fault)
 
     def _answer_to(self, command: Command, failure: Failure | None) -> shapes.Frame | None:
         tools = self._writer.tools.pop(command.name, []) if isinstance(command, ChangeServer) else []
-        return later_commands.answer_to(command, failure, tools)
+        return newer_commands.answer_to(command, failure, tools)
 
 
-def _not_asked(kind: str, why: str) -> shapes.Fault:
+def _unknown_ask(kind: str, why: str) -> shapes.Fault:
     return shapes.Fault(ERROR_CODES["host"], f"Invalid {kind} command: {why}")
 
 

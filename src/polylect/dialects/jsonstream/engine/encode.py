@@ -3,22 +3,33 @@
 A turn is what the wire calls a stream, from `stream_start` to `stream_end`; a step has no word here.
 """
 
+from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from polylect.dialects import line_limit
 from polylect.dialects.jsonstream import events
 from polylect.dialects.jsonstream.engine import asks as questions
-from polylect.dialects.jsonstream.engine.line_writer import Pen, quote
-from polylect.dialects.jsonstream.engine.output_lines import Lines
-from polylect.dialects.jsonstream.engine.subagents import Relay
+from polylect.dialects.jsonstream.engine.output_lines import OutputLines
+from polylect.dialects.jsonstream.engine.subagents import SubagentWriter
 from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames import families
 from polylect.dialects.jsonstream.frames.table import EVENTS
-from polylect.dialects.jsonstream.versions import MODES
-from polylect.vocab.content import Abilities, Failure
+from polylect.dialects.jsonstream.ready import capabilities
+from polylect.dialects.jsonstream.versions import (
+    ERRORS_END_TURNS,
+    FAMILIES,
+    FINISH_REASONS,
+    FLAGS,
+    MAX_FRAME,
+    MODES,
+    NULL_MSG_ID,
+    SAYS_MCP_FAILED,
+    SORTS_MAPS,
+)
+from polylect.vocab.content import Abilities, Failure, Usage
 from polylect.vocab.events import (
     Alive,
     Ask,
@@ -50,6 +61,7 @@ from polylect.vocab.events import (
     TurnEnded,
     TurnStarted,
 )
+from polylect.wire import jsonl
 
 _PIECE = 256 * 1024
 _TEXT = b'{"type":"text_delta","text":'
@@ -57,18 +69,35 @@ _THINKING = b'{"type":"thinking","text":'
 _encode = msgspec.json.Encoder().encode
 
 
-class EventWriter(Pen):
+class EventWriter:
     def __init__(self, version: str, abilities: Abilities | None = None) -> None:
-        super().__init__(version, abilities)
+        self.lost: Counter[str] = Counter()
+        """What this wire has no word for, by the name of the event."""
+        self.asks: dict[str, Ask] = {}
+        """Asks that wait for their answer, by the call id that went over the wire."""
+        self.suspended: dict[str, Ask | None] = {}
+        """Asks that are answered by `approval_resume`, by its token; None once that has come."""
+        self._version = version
+        self._out: list[bytes] = []
+        self._turns: dict[str, bytes] = {}
+        """Turns that were accepted and have not ended, each with the end of its text frames."""
+        self._ended: set[str] = set()
+        self._running: dict[str, str] = {}
+        """Calls that run: their tool's name."""
+        self._ready = False
+        self._session = ""
+        self._abilities = abilities or Abilities()
+        self._mode = "default"
+        self._model = ""
         self.tools: dict[str, list[str]] = {}
         """Those of each server."""
         self._called: dict[str, ToolCalled] = {}
         self._lone_asks: dict[str, tuple[str, str]] = {}
         """Asks without a call, which are calls of their own on the wire: their call id and tool name."""
-        self._relay = Relay(lambda: EventWriter(version, self._abilities))
-        self._inside: set[str] = set()
+        self._subagents = SubagentWriter(lambda: EventWriter(version, self._abilities))
+        self._inner_calls: set[str] = set()
         """Calls of sub-agents that run inside `sub_agent_event`."""
-        self._shown: set[str] = set()
+        self._shown_calls: set[str] = set()
         """Calls of sub-agents that somebody was asked about: they are shown like calls of the turn."""
         self._questions: dict[str, ToolStarted] = {}
         """Calls of `AskUserQuestion` that nobody has answered: hosts know a call that runs only after its request."""
@@ -78,55 +107,103 @@ class EventWriter(Pen):
         """Which of them an ask belongs to."""
         self._declined: dict[str, str] = {}
         """Those that were not answered, and why."""
-        self._chunks = Lines()
+        self._chunks = OutputLines()
         self._compaction = CompactionStarted()
         self._window = 0
 
+    def data_to_send(self) -> bytes:
+        """The bytes written since the last time."""
+        data = b"".join(self._out)
+        self._out.clear()
+        return data
+
+    @property
+    def busy(self) -> bool:
+        """A turn was accepted and has not ended."""
+        return bool(self._turns)
+
+    def can_write(self, kind: str) -> bool:
+        """Whether events of this kind may be written: always, or while a flag is on."""
+        flags = FAMILIES.get(kind, ())
+        return not flags or any(self._abilities.extras.get(flag) for flag in flags if flag in FLAGS[self._version])
+
+    def write_frame(self, frame: shapes.Frame) -> None:
+        self.note(frame)
+        sort: Literal["deterministic"] | None = "deterministic" if SORTS_MAPS[self._version] else None
+        self._out.append(line_limit.line(msgspec.to_builtins(frame, order=sort), MAX_FRAME))
+
+    def note(self, frame: shapes.Frame) -> None:
+        """Our end says this, here or by other means."""
+        match frame:
+            case shapes.Ready(session_id=session) | shapes.OldReady(session_id=session):
+                self._ready = True
+                self._session = session or ""
+            case shapes.StreamStart(msg_id):
+                self.open(msg_id)
+            case shapes.StreamEnd(msg_id) | shapes.OldStreamEnd(msg_id):
+                self._turns.pop(msg_id, None)
+                self._ended.add(msg_id)
+            case shapes.ToolRequest(call_id=call_id):
+                self.asks.setdefault(call_id, questions.ask_of(frame))
+            case shapes.ToolRunning(call_id=call_id, tool_name=name):
+                self._running[call_id] = name
+            case shapes.ToolResult(call_id=call_id) | shapes.ToolCancelled(call_id=call_id):
+                self._running.pop(call_id, None)
+                self.asks.pop(call_id, None)
+            case families.ApprovalRequired(resume_token=token) if token:
+                self.suspended.setdefault(token, questions.suspended_of(frame))
+            case families.ApprovalResumed(token):
+                self.suspended.pop(token, None)
+
+    def note_abilities(self, abilities: Abilities, mode: str) -> None:
+        self._abilities = abilities
+        self._mode = mode
+
     def write(self, event: Event) -> None:
-        if event.agent and self.says("sub_agent_event") and not self._concerns_a_person(event):
-            self._pass_on(event)
+        if event.agent and self.can_write("sub_agent_event") and not self._is_for_host(event):
+            self._forward(event)
             return
-        word = _WORDS.get(type(event))
-        if word is None:
+        handler = _HANDLERS.get(type(event))
+        if handler is None:
             self.lost[type(event).__name__] += 1
         else:
-            word(self, event)
+            handler(self, event)
 
     # Sub-agents.
 
-    def _concerns_a_person(self, event: Event) -> bool:
+    def _is_for_host(self, event: Event) -> bool:
         """An ask is put to the host like any other (A8), and its call is then shown to the end."""
         match event:
             case Ask() | AskClosed() | ToolCalled():
                 return True
             case ToolStarted(call) | ToolOutput(call) | ToolFinished(call):
-                return call in self._shown
+                return call in self._shown_calls
             case _:
                 return False
 
-    def _pass_on(self, event: Event) -> None:
+    def _forward(self, event: Event) -> None:
         match event:
             case ToolStarted(call):
-                self._inside.add(call)
+                self._inner_calls.add(call)
             case ToolFinished(call):
-                self._inside.discard(call)
+                self._inner_calls.discard(call)
                 self._called.pop(call, None)
-        for frame in self._relay.frames(event):
-            self.say(frame)
+        for frame in self._subagents.frames(event):
+            self.write_frame(frame)
 
     # The connection and its settings.
 
-    def _say_ready(self, event: Ready) -> None:
+    def _write_ready(self, event: Ready) -> None:
         if self._ready:
             return
         self.note_abilities(event.abilities, event.mode)
         session, offered = event.session or None, self._capabilities(complete=False)
         if self._version == "0.1.0":
             old = msgspec.convert(offered, shapes.OldCapabilities)
-            self.say(shapes.OldReady(version=self._version, session_id=session, capabilities=old))
+            self.write_frame(shapes.OldReady(version=self._version, session_id=session, capabilities=old))
         else:
             new = msgspec.convert(offered, shapes.Capabilities)
-            self.say(shapes.Ready(version=self._version, session_id=session, capabilities=new))
+            self.write_frame(shapes.Ready(version=self._version, session_id=session, capabilities=new))
 
     def _setting_changed(self, event: SettingChanged) -> None:
         match event.key, event.value:
@@ -143,15 +220,15 @@ class EventWriter(Pen):
                 return
         offered = self._capabilities(complete=True)
         if self._version == "0.1.0":
-            self.say(shapes.OldConfigChanged(msgspec.convert(offered, shapes.OldCapabilities)))
+            self.write_frame(shapes.OldConfigChanged(msgspec.convert(offered, shapes.OldCapabilities)))
         else:
-            self.say(shapes.ConfigChanged(msgspec.convert(offered, shapes.Capabilities)))
+            self.write_frame(shapes.ConfigChanged(msgspec.convert(offered, shapes.Capabilities)))
 
     def _server_changed(self, event: ServerChanged) -> None:
         match event.status:
             case "ready":
                 self.tools[event.name] = list(event.tools)
-                self.say(shapes.McpReady(event.name, self.tools[event.name]))
+                self.write_frame(shapes.McpReady(event.name, self.tools[event.name]))
             case "failed":
                 self.server_failed(event.name, event.reason)
             case _:
@@ -160,13 +237,13 @@ class EventWriter(Pen):
     # A turn.
 
     def _turn_started(self, event: TurnStarted) -> None:
-        self.say(shapes.StreamStart(event.turn))
+        self.write_frame(shapes.StreamStart(event.turn))
 
     def text(self, event: TextDelta) -> None:
         """Nearly all that is ever said, so the plain case is written out: 0.3 us instead of 0.6."""
         text, tail = event.text, self._turns.get(event.turn)
         if tail and not event.agent and len(text) <= _PIECE:
-            self._out.append(_TEXT + (_encode(text) if text.isascii() else quote(text)) + tail)
+            self._out.append(_TEXT + (_encode(text) if text.isascii() else _quote(text)) + tail)
         else:
             self.write(event)
 
@@ -181,7 +258,7 @@ class EventWriter(Pen):
         if tail is None or event.agent:
             self.lost[type(event).__name__] += 1
             return
-        self._out += [head + quote(piece) + tail for piece in line_limit.pieces(event.text, _PIECE)]
+        self._out += [head + _quote(piece) + tail for piece in line_limit.pieces(event.text, _PIECE)]
 
     def _turn_ended(self, event: TurnEnded) -> None:
         if event.turn in self._ended:
@@ -203,22 +280,22 @@ class EventWriter(Pen):
     def _ask(self, event: Ask) -> None:
         if self._suspends(event):
             self.suspended[event.ask] = event
-            self.say(questions.approval_required(event))
-            self.say(families.Suspend("awaiting_approval", event.ask))
+            self.write_frame(questions.approval_required(event))
+            self.write_frame(families.Suspend("awaiting_approval", event.ask))
             return
         if event.call in self._questions:
             self._answering[event.ask] = event.call
-        taken = event.call in self.asks or event.call in self._inside or self._asks_again(event)
+        taken = event.call in self.asks or event.call in self._inner_calls or self._asks_again(event)
         call_id = event.call if event.call and not taken else event.ask
         called = self._called.get(event.call)
         tool = questions.tool_of(event, called)
         if called is None or call_id != event.call:
             self._lone_asks[event.ask] = (call_id, tool.name)
         elif event.agent:
-            self._shown.add(event.call)
+            self._shown_calls.add(event.call)
         self._requested.add(call_id)
         self.asks[call_id] = event  # before it is written (A3)
-        self.say(shapes.ToolRequest(self._turn(event), call_id, tool))
+        self.write_frame(shapes.ToolRequest(self._turn(event), call_id, tool))
 
     def _asks_again(self, event: Ask) -> bool:
         """A question of a call that was asked about before is a request of its own: each is closed by itself."""
@@ -226,14 +303,14 @@ class EventWriter(Pen):
 
     def _suspends(self, event: Ask) -> bool:
         """A running call needs permission for one of its steps."""
-        running = event.call in self._running or event.call in self._inside
-        return running and event.kind == "permission" and self.says("approval_required")
+        running = event.call in self._running or event.call in self._inner_calls
+        return running and event.kind == "permission" and self.can_write("approval_required")
 
     def _ask_closed(self, event: AskClosed) -> None:
         allowed = event.how in ("allowed", "answered")
         if event.ask in self.suspended:
             del self.suspended[event.ask]
-            self.say(families.ApprovalResumed(event.ask, allowed))
+            self.write_frame(families.ApprovalResumed(event.ask, allowed))
         for call_id in [call_id for call_id, ask in self.asks.items() if ask.ask == event.ask]:
             del self.asks[call_id]
         if question := self._answering.pop(event.ask, ""):
@@ -242,13 +319,13 @@ class EventWriter(Pen):
         if not call_id:
             return
         if allowed:
-            self.say(shapes.ToolResult(self._turn(event), call_id, name, "success", event.reason, "text"))
+            self.write_frame(shapes.ToolResult(self._turn(event), call_id, name, "success", event.reason, "text"))
         else:
-            self.say(shapes.ToolCancelled(self._turn(event), call_id, event.reason or event.how))
+            self.write_frame(shapes.ToolCancelled(self._turn(event), call_id, event.reason or event.how))
 
     def _question_closed(self, call: str, answered: bool, reason: str) -> None:
         if answered:
-            self._runs(self._questions.pop(call))
+            self._write_running(self._questions.pop(call))
         else:
             self._declined[call] = reason
 
@@ -256,54 +333,54 @@ class EventWriter(Pen):
         if event.name == questions.QUESTION and not event.agent and event.call not in self._requested:
             self._questions[event.call] = event
         else:
-            self._runs(event)
+            self._write_running(event)
 
-    def _runs(self, event: ToolStarted) -> None:
-        self.say(shapes.ToolRunning(self._turn(event), event.call, event.name))
+    def _write_running(self, event: ToolStarted) -> None:
+        self.write_frame(shapes.ToolRunning(self._turn(event), event.call, event.name))
 
     def _tool_output(self, event: ToolOutput) -> None:
-        if event.call in self._running and self.says("tool_chunk"):
-            self._say_chunks(event, self._chunks.add(event.call, event.text, replace=event.replace))
+        if event.call in self._running and self.can_write("tool_chunk"):
+            self._write_chunks(event, self._chunks.add(event.call, event.text, replace=event.replace))
         else:
             self.lost["ToolOutput"] += 1
 
-    def _say_chunks(self, event: ToolOutput | ToolFinished, lines: list[str]) -> None:
+    def _write_chunks(self, event: ToolOutput | ToolFinished, lines: list[str]) -> None:
         name = self._running.get(event.call, "")
         for line in lines:
-            self.say(families.ToolChunk(self._turn(event), event.call, name, line))
+            self.write_frame(families.ToolChunk(self._turn(event), event.call, name, line))
 
     def _tool_finished(self, event: ToolFinished) -> None:
         self._called.pop(event.call, None)
-        self._shown.discard(event.call)
+        self._shown_calls.discard(event.call)
         self._requested.discard(event.call)
-        self._say_chunks(event, self._chunks.end(event.call))
+        self._write_chunks(event, self._chunks.end(event.call))
         question, declined = self._questions.pop(event.call, None), self._declined.pop(event.call, None)
         if declined is not None:
-            self.say(shapes.ToolCancelled(self._turn(event), event.call, declined))
+            self.write_frame(shapes.ToolCancelled(self._turn(event), event.call, declined))
             return
         if question:
-            self._runs(question)
+            self._write_running(question)
         if event.outcome in ("ok", "error"):
-            self.say(events.result(event, self._turn(event)))
+            self.write_frame(events.result(event, self._turn(event)))
         else:
             reason = event.reason or event.output or event.outcome
-            self.say(shapes.ToolCancelled(self._turn(event), event.call, reason))
+            self.write_frame(shapes.ToolCancelled(self._turn(event), event.call, reason))
 
     # What happens around a turn.
 
     def _alive(self, event: Alive) -> None:
         """L3: a word that no host shows as text."""
         if event.call in self._running:
-            self.say(shapes.ToolRunning(self._turn(event), event.call, self._running[event.call]))
+            self.write_frame(shapes.ToolRunning(self._turn(event), event.call, self._running[event.call]))
         elif event.turn in self._turns:
-            self.say(shapes.Thinking("", event.turn))
+            self.write_frame(shapes.Thinking("", event.turn))
 
     def _notice(self, event: Notice) -> None:
         self._info(event, event.text)
 
     def _display(self, event: Display) -> None:
         """What is only to be read can be told; the rest needs a screen."""
-        if (text := events.shown(event)) is None:
+        if (text := events.display_text(event)) is None:
             self.lost["Display"] += 1
         else:
             self._info(event, text)
@@ -321,8 +398,8 @@ class EventWriter(Pen):
         self.lost["ContextUsed"] += 1
 
     def _compaction_ended(self, event: CompactionEnded) -> None:
-        if event.ok and self.says("compact_offload"):
-            self.say(events.offload(event, self._compaction, self._turn(event), self._window))
+        if event.ok and self.can_write("compact_offload"):
+            self.write_frame(events.offload(event, self._compaction, self._turn(event), self._window))
         else:
             self._info(event, events.compaction_text(event))
 
@@ -330,32 +407,95 @@ class EventWriter(Pen):
         if self._version == "0.1.0":
             self._info(event, f"Budget {event.reason} exceeded: {event.observed} of {event.limit}")
         else:
-            self.say(families.BudgetExceeded(event.reason, event.observed, event.limit))
+            self.write_frame(families.BudgetExceeded(event.reason, event.observed, event.limit))
 
     def _failed(self, event: Failed) -> None:
         self.refuse(events.fault(event.failure), self._turn(event))
 
     def _cost_changed(self, event: CostChanged) -> None:
-        self._if_it_can("session_cost", "CostChanged", lambda: events.cost(event, self._session))
+        self._write_if_supported("session_cost", "CostChanged", lambda: events.cost(event, self._session))
 
     def _extra(self, event: Extra) -> None:
-        self._if_it_can(event.kind, f"Extra {event.kind}", lambda: events.extra(event, self._turn(event)))
+        self._write_if_supported(event.kind, f"Extra {event.kind}", lambda: events.extra(event, self._turn(event)))
 
-    def _if_it_can(self, kind: str, name: str, frame: Callable[[], shapes.Frame]) -> None:
+    def _write_if_supported(self, kind: str, name: str, frame: Callable[[], shapes.Frame]) -> None:
         """Said if this version has the word, its flag is on and nothing is missing in it."""
         try:
-            if kind not in EVENTS[self._version] or not self.says(kind):
+            if kind not in EVENTS[self._version] or not self.can_write(kind):
                 raise ValueError(kind)
-            self.say(frame())
+            self.write_frame(frame())
         except ValueError:
             self.lost[name] += 1
 
-    def _rebuilt(self, event: Event) -> None:
+    def _not_written(self, event: Event) -> None:
         """Not said: the other end finds it out by itself."""
 
+    # What is also said in answer to commands.
 
-_WORDS: dict[type[Event], Callable[[EventWriter, Any], None]] = {
-    Ready: EventWriter._say_ready,
+    def open(self, turn: str) -> None:
+        """From now on there may be frames with this msg_id."""
+        self._turns.setdefault(turn, b',"msg_id":' + _quote(turn) + b"}\n")
+        self._ended.discard(turn)
+
+    def error(self, fault: shapes.Fault, msg_id: str | None = None) -> None:
+        shape = shapes.OldError if NULL_MSG_ID[self._version] else shapes.Error
+        self.write_frame(shape(msg_id=msg_id, error=fault))
+
+    def refuse(self, fault: shapes.Fault, msg_id: str = "") -> None:
+        """Something came to nothing and no turn ends by it, so it must not look as if one did."""
+        if self._turns and ERRORS_END_TURNS[self._version]:
+            self.write_frame(shapes.Info(msg_id, fault.message))
+        else:
+            self.error(fault, msg_id or None)
+
+    def stream_end(self, turn: str, reason: str, usage: Usage) -> None:
+        wire_usage = events.usage(usage)
+        finish = FINISH_REASONS[self._version].get(reason)
+        self.write_frame(
+            shapes.StreamEnd(turn, finish, wire_usage) if finish else shapes.OldStreamEnd(turn, wire_usage)
+        )
+
+    def server_failed(self, name: str, reason: str, *, explained: bool = False) -> None:
+        if SAYS_MCP_FAILED[self._version]:
+            self.write_frame(shapes.McpFailed(name, reason))
+            return
+        if not explained:
+            self.write_frame(shapes.Info("", f"The MCP server {name} could not be used: {reason}"))
+        self.write_frame(shapes.McpReady(name, []))
+
+    # What many events share.
+
+    def _info(self, event: Event, message: str) -> None:
+        self.write_frame(shapes.Info(self._turn(event), message))
+
+    def _turn(self, event: Event) -> str:
+        """Nothing carries the msg_id of a turn that has ended: hosts would take it for a new beginning."""
+        return event.turn if event.turn in self._turns else ""
+
+    def _capabilities(self, *, complete: bool) -> dict[str, object]:
+        return capabilities(
+            self._version,
+            approval=self._abilities.approval,
+            thinking=self._abilities.thinking,
+            effort_levels=self._abilities.effort_levels,
+            modes=self._abilities.modes,
+            mode=self._mode,
+            mcp=self._abilities.mcp,
+            model=self._model if complete else "",
+            extras=self._abilities.extras,
+            complete=complete,
+        )
+
+
+def _quote(text: str) -> bytes:
+    try:
+        return jsonl.armour(_encode(text))
+    except UnicodeEncodeError:  # a lone surrogate
+        return jsonl.dump(text)[:-1]
+
+
+_HANDLERS: dict[type[Event], Callable[[EventWriter, Any], None]] = {
+    Ready: EventWriter._write_ready,
     SettingChanged: EventWriter._setting_changed,
     ServerChanged: EventWriter._server_changed,
     TurnStarted: EventWriter._turn_started,
@@ -379,8 +519,8 @@ _WORDS: dict[type[Event], Callable[[EventWriter, Any], None]] = {
     BudgetExceeded: EventWriter._budget_exceeded,
     Failed: EventWriter._failed,
     Extra: EventWriter._extra,
-    StepStarted: EventWriter._rebuilt,
-    BlockEnded: EventWriter._rebuilt,
-    ReplyEnded: EventWriter._rebuilt,
-    StepEnded: EventWriter._rebuilt,
+    StepStarted: EventWriter._not_written,
+    BlockEnded: EventWriter._not_written,
+    ReplyEnded: EventWriter._not_written,
+    StepEnded: EventWriter._not_written,
 }

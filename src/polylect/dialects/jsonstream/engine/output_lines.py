@@ -4,7 +4,7 @@ _MOST = 64 * 1024
 """A line that is longer than this is not waited for."""
 
 
-class Lines:
+class OutputLines:
     """The last line of each call is kept until it is whole, or the call ends."""
 
     def __init__(self) -> None:

@@ -6,13 +6,13 @@ import msgspec
 
 from polylect.dialects.jsonstream.frames.base import Frame
 from polylect.dialects.jsonstream.frames.table import COMMANDS, EVENTS
-from polylect.dialects.jsonstream.newer_commands import LATER
+from polylect.dialects.jsonstream.newer_commands import NEWER_COMMANDS
 from polylect.dialects.jsonstream.ready import capabilities
 from polylect.dialects.jsonstream.versions import FLAGS, TEXT_KEY, VERSIONS
 from polylect.wire.jsonl import TooLong, parse
 
 _NEWEST = VERSIONS[0]
-_COMMANDS = {**COMMANDS, _NEWEST: COMMANDS[_NEWEST] | LATER}
+_COMMANDS = {**COMMANDS, _NEWEST: COMMANDS[_NEWEST] | NEWER_COMMANDS}
 _NOTHING_OFFERED = capabilities(_NEWEST, approval=False, modes=("default",))
 
 
@@ -26,66 +26,66 @@ class Bad(msgspec.Struct, frozen=True):
 
 class Unknown(msgspec.Struct, frozen=True):
     kind: str
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
 
 
-Heard = tuple[Frame, dict[str, Any]] | Unknown | Bad
+Received = tuple[Frame, dict[str, Any]] | Unknown | Bad
 """A known frame comes with the object it was made of: what the shape has no field for is still in there."""
 
 
-def read_command(line: bytes | TooLong, version: str) -> Heard:
+def read_command(line: bytes | TooLong, version: str) -> Received:
     return _read(line, _COMMANDS[version], TEXT_KEY[version])
 
 
-def read_event(line: bytes | TooLong) -> Heard:
+def read_event(line: bytes | TooLong) -> Received:
     """Of any version: what engines say of their own is not to be trusted (aionrs and wayland send the program's)."""
     return _read(line, EVENTS[_NEWEST], "")
 
 
-def read_inner(found: dict[str, Any]) -> Heard:
+def read_inner(fields: dict[str, Any]) -> Received:
     """An event inside another one."""
-    return _shape(found, EVENTS[_NEWEST], "")
+    return _shape(fields, EVENTS[_NEWEST], "")
 
 
-def _read(line: bytes | TooLong, known: dict[str, type[Frame]], text_key: str) -> Heard:
+def _read(line: bytes | TooLong, known: dict[str, type[Frame]], text_key: str) -> Received:
     if isinstance(line, TooLong):
         return Bad(f"the line is longer than {line.limit} bytes")
     try:
-        found = parse(line)
+        fields = parse(line)
     except ValueError as error:
         return Bad(str(error))
-    return _shape(found, known, text_key)
+    return _shape(fields, known, text_key)
 
 
-def _shape(found: dict[str, Any], known: dict[str, type[Frame]], text_key: str) -> Heard:
-    kind = found.get("type")
+def _shape(fields: dict[str, Any], known: dict[str, type[Frame]], text_key: str) -> Received:
+    kind = fields.get("type")
     if not isinstance(kind, str) or not kind:
         return Bad('the object has no "type" that is a string')
     if kind not in known:
-        return Unknown(kind, found)
+        return Unknown(kind, fields)
     try:
-        return msgspec.convert(_forgive(kind, found, text_key), known[kind]), found
+        return msgspec.convert(_fill_in(kind, fields, text_key), known[kind]), fields
     except RecursionError:
         return Bad("nested too deeply", kind)
     except msgspec.ValidationError as error:
-        return Bad(_plain(error), kind, name if isinstance(name := found.get("name"), str) else "")
+        return Bad(_plain(error), kind, name if isinstance(name := fields.get("name"), str) else "")
 
 
-def _forgive(kind: str, found: dict[str, Any], text_key: str) -> dict[str, Any]:
+def _fill_in(kind: str, fields: dict[str, Any], text_key: str) -> dict[str, Any]:
     """Fill in what the other version calls differently or does not say."""
     match kind:
-        case "message" if text_key not in found:
+        case "message" if text_key not in fields:
             other = "input" if text_key == "content" else "content"
-            return {**found, text_key: found[other]} if other in found else found
+            return {**fields, text_key: fields[other]} if other in fields else fields
         case "stream_end":
-            return {"finish_reason": "", **found}
-        case "ready" | "config_changed" if isinstance(offered := found.get("capabilities", {}), dict):
+            return {"finish_reason": "", **fields}
+        case "ready" | "config_changed" if isinstance(offered := fields.get("capabilities", {}), dict):
             baseline = {key: value for key, value in offered.items() if key not in FLAGS[_NEWEST]}
-            return {"version": "", **found, "capabilities": _NOTHING_OFFERED | baseline}
+            return {"version": "", **fields, "capabilities": _NOTHING_OFFERED | baseline}
         case "info":
-            return {**found, "msg_id": found.get("msg_id") or ""}
+            return {**fields, "msg_id": fields.get("msg_id") or ""}
         case _:
-            return found
+            return fields
 
 
 def _plain(error: msgspec.ValidationError) -> str:

@@ -11,15 +11,14 @@ from msgspec.structs import replace
 
 from polylect.dialects.base import Env
 from polylect.dialects.host_base import ENGINE_GONE, Diagnostics, Refusal, accepted, complete, refused
-from polylect.dialects.jsonstream import newer_commands as later_commands
+from polylect.dialects.jsonstream import newer_commands
 from polylect.dialects.jsonstream.commands import COMMANDS, configure_frames, message_frame, server_frame
 from polylect.dialects.jsonstream.engine import asks as questions
-from polylect.dialects.jsonstream.engine.line_writer import MAX_FRAME
 from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames.read import Bad, Unknown, read_command, read_event
-from polylect.dialects.jsonstream.host import newer_events as later
+from polylect.dialects.jsonstream.host import newer_events
 from polylect.dialects.jsonstream.host.decode import EventReader
-from polylect.dialects.jsonstream.versions import MODE_WORDS, VERSIONS
+from polylect.dialects.jsonstream.versions import MAX_FRAME, MODE_WORDS, VERSIONS
 from polylect.dialects.prompt_queue import PromptQueue
 from polylect.vocab import events as e
 from polylect.vocab.commands import (
@@ -82,21 +81,21 @@ class HostSide:
         return []
 
     def receive(self, data: bytes) -> list[e.Event]:
-        return [event for line in self._lines.feed(data) for event in self._hear(line)]
+        return [event for line in self._lines.feed(data) for event in self._receive_line(line)]
 
     def receive_eof(self) -> list[e.Event]:
-        heard = [event for line in self._lines.end() for event in self._hear(line)]
+        received = [event for line in self._lines.end() for event in self._receive_line(line)]
         turns = [*self._queue.running, *[prompt.turn for prompt in self._queue.drop()]]
         gone = [e.TurnEnded("error", failure=ENGINE_GONE, turn=turn) for turn in turns]
         unanswered = [e.Reply(ref, failure=ENGINE_GONE) for _, ref in self._requests.values()]
-        return [*heard, *self._complete([*self._reader.flush(), *unanswered, *gone]), *self._completer.close()]
+        return [*received, *self._complete([*self._reader.flush(), *unanswered, *gone]), *self._completer.close()]
 
     def send(self, command: Command) -> list[e.Event]:
-        say = _WORDS.get(type(command))
+        handler = _HANDLERS.get(type(command))
         try:
-            if say is None:
+            if handler is None:
                 raise Refusal(f"json-stream has no word for {type(command).__name__}")
-            follows = self._complete(say(self, command))
+            follows = self._complete(handler(self, command))
         except Refusal as refusal:
             return [refused(command, refusal)]
         waits = command.ref in [ref for _, ref in self._requests.values()]
@@ -116,25 +115,25 @@ class HostSide:
 
     # What the engine says.
 
-    def _hear(self, line: bytes | jsonl.TooLong) -> list[e.Event]:
+    def _receive_line(self, line: bytes | jsonl.TooLong) -> list[e.Event]:
         raw = line.start if isinstance(line, jsonl.TooLong) else line
         match read_event(line):
-            case Unknown(kind, found):
-                return self._complete(self._later(kind, found, raw))
+            case Unknown(kind, fields):
+                return self._complete(self._newer_event(kind, fields, raw))
             case Bad(why):
                 return self._complete([self._diagnostics.malformed(raw, why)])
-            case frame, found:
+            case frame, fields:
                 self.outcomes["known"] += 1
-                return self._complete(self._follow(self._reader.read(frame, found)))
+                return self._complete(self._follow(self._reader.read(frame, fields)))
 
-    def _later(self, kind: str, found: dict[str, Any], raw: bytes) -> list[e.Event]:
+    def _newer_event(self, kind: str, fields: dict[str, Any], raw: bytes) -> list[e.Event]:
         """From engines that are newer than the protocol as it was written down."""
         try:
-            meaning = later.meaning(kind, found)
+            events = newer_events.decode(kind, fields)
         except ValueError as error:
             return [self._diagnostics.malformed(raw, str(error))]
-        self.outcomes["unknown" if meaning is None else "known"] += 1
-        return [e.UnknownEvent(kind, raw)] if meaning is None else [self._answered(event) for event in meaning]
+        self.outcomes["unknown" if events is None else "known"] += 1
+        return [e.UnknownEvent(kind, raw)] if events is None else [self._answered(event) for event in events]
 
     def _answered(self, event: e.Event) -> e.Event:
         """The engine's answer to a command goes to whoever sent it."""
@@ -149,7 +148,7 @@ class HostSide:
                 case e.Ready():
                     yield event
                     yield from self._release(self._queue.ready())
-                case e.Failed(failure) if id := self._refused(failure):
+                case e.Failed(failure) if id := self._refused_request(failure):
                     yield e.Reply(self._requests.pop(id)[1], failure=failure)
                 case e.TurnStarted():
                     yield from self._begin(event)
@@ -157,14 +156,14 @@ class HostSide:
                     yield event
                     self._steers.discard(event.turn)
                     yield from self._release(self._queue.ended(event.turn))
-                    yield from self._rest()
+                    yield from self._settle()
                 case e.AgentEnded():
                     yield event
-                    yield from self._rest()
+                    yield from self._settle()
                 case _:
                     yield event
 
-    def _refused(self, failure: Failure) -> str:
+    def _refused_request(self, failure: Failure) -> str:
         """An engine that does not know a command says so by its name, if it says anything."""
         return next((id for id, (word, _) in self._requests.items() if word in failure.message), "")
 
@@ -179,7 +178,7 @@ class HostSide:
             )
         yield from self._release(self._queue.ready())  # a tape may begin after `ready`
 
-    def _rest(self) -> list[e.Event]:
+    def _settle(self) -> list[e.Event]:
         """There is no frame for it that nothing runs and nothing waits."""
         if self._settled or self._queue.running or not self._completer.idle:
             return []
@@ -191,7 +190,7 @@ class HostSide:
 
     # What the host says: written and noted here, or noted because it was said by other means.
 
-    def _say(self, frame: shapes.Frame) -> list[e.Event]:
+    def _write(self, frame: shapes.Frame) -> list[e.Event]:
         self._out.append(_line(frame))
         return self._note(frame)
 
@@ -220,7 +219,7 @@ class HostSide:
         return [_closed(ask, "allowed" if ask.kind == "permission" else "answered")]
 
     def _release(self, prompts: list[Prompt]) -> list[e.Event]:
-        return [event for prompt in prompts for event in self._say(message_frame(prompt, self._version))]
+        return [event for prompt in prompts for event in self._write(message_frame(prompt, self._version))]
 
     # Commands.
 
@@ -254,48 +253,48 @@ class HostSide:
         return [e.TurnEnded("cancelled", turn=prompt.turn) for prompt in dropped]
 
     def _stop(self) -> list[e.Event]:
-        return self._say(shapes.Stop()) if self._queue.running else []
+        return self._write(shapes.Stop()) if self._queue.running else []
 
     def _answer(self, command: Answer) -> list[e.Event]:
         if suspended := self._reader.suspended.get(command.ask):
-            follows = self._say(questions.resume_frame(command, suspended))
+            follows = self._write(questions.resume_frame(command, suspended))
         elif ask := self._reader.asks.get(command.ask):
             if command.args not in (None, ask.args):
                 raise Refusal("json-stream has no word for allowing a call with other arguments")
-            follows = self._say(questions.answer_frame(command, ask))
+            follows = self._write(questions.answer_frame(command, ask))
         else:
             raise Refusal(f"no ask {command.ask!r} waits for an answer", "unknown_ask")
         return [*follows, *self._stop()] if command.interrupt and command.verdict != "allow" else follows
 
     def _configure(self, command: Configure) -> list[e.Event]:
-        return [event for frame in configure_frames(command.settings, self._modes) for event in self._say(frame)]
+        return [event for frame in configure_frames(command.settings, self._modes) for event in self._write(frame)]
 
     def _add_context(self, command: AddContext) -> list[e.Event]:
-        return self._say(shapes.InitHistory(command.text))
+        return self._write(shapes.InitHistory(command.text))
 
     def _add_server(self, command: AddServer) -> list[e.Event]:
-        return self._say(server_frame(command.server))
+        return self._write(server_frame(command.server))
 
     # Commands that came later.
 
     def _grant(self, command: Grant) -> list[e.Event]:
-        return self._request(command, later_commands.grant_frame(command, self._env.new_id()))
+        return self._request(command, newer_commands.grant_frame(command, self._env.new_id()))
 
     def _change_server(self, command: ChangeServer) -> list[e.Event]:
-        return self._request(command, later_commands.removal_frame(command, self._env.new_id()))
+        return self._request(command, newer_commands.removal_frame(command, self._env.new_id()))
 
     def _host_reply(self, command: HostReply) -> list[e.Event]:
-        return self._request(command, later_commands.host_reply_frame(command))
+        return self._request(command, newer_commands.host_reply_frame(command))
 
     def _request(self, command: Command, frame: shapes.Frame) -> list[e.Event]:
         if self._version == "0.1.0":
             raise Refusal(f"json-stream 0.1.0 has no word for {type(command).__name__}")
         if command.ref and (id := getattr(frame, "request_id", "")):
             self._requests[id] = (str(frame.__struct_config__.tag), command.ref)
-        return self._say(frame)
+        return self._write(frame)
 
 
-_WORDS: dict[type[Command], Callable[[HostSide, Any], list[e.Event]]] = {
+_HANDLERS: dict[type[Command], Callable[[HostSide, Any], list[e.Event]]] = {
     Prompt: HostSide._prompt,
     Steer: HostSide._steer,
     Cancel: HostSide._cancel,

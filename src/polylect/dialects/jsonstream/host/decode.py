@@ -7,10 +7,10 @@ from msgspec.structs import replace
 
 from polylect.dialects.jsonstream import events
 from polylect.dialects.jsonstream.engine import asks as questions
-from polylect.dialects.jsonstream.engine.subagents import Lanes
 from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames import families
 from polylect.dialects.jsonstream.frames.table import EXTRAS
+from polylect.dialects.jsonstream.host.subagents import SubagentReader
 from polylect.dialects.jsonstream.versions import MODES
 from polylect.vocab.content import Abilities, Failure
 from polylect.vocab.events import (
@@ -62,7 +62,7 @@ class EventReader:
         self._started: set[str] = set()
         self._lone: set[str] = set()
         """Requests outside any turn: questions without a call."""
-        self._lanes = Lanes(lambda: EventReader(self))
+        self._subagents = SubagentReader(lambda: EventReader(self))
         self._failure: tuple[str, Failure] | None = None
         """An error during a turn: the next frame tells whether it ended the turn."""
         self._cost: CostChanged | None = None
@@ -75,11 +75,11 @@ class EventReader:
         self._mode = ""
         self._model = ""
 
-    def read(self, frame: shapes.Frame, found: dict[str, Any]) -> list[Event]:
+    def read(self, frame: shapes.Frame, fields: dict[str, Any]) -> list[Event]:
         before: list[Event] = []
         if not isinstance(frame, _BETWEEN):
             before = self._take_failure() if isinstance(frame, shapes.Error) else self.flush()
-        return before + _MEANINGS[type(frame)](self, frame, found)
+        return before + _HANDLERS[type(frame)](self, frame, fields)
 
     def flush(self) -> list[Event]:
         """What was held back for the end of a turn, and the turn went on."""
@@ -99,15 +99,15 @@ class EventReader:
 
     # The connection and its settings.
 
-    def _ready(self, frame: shapes.Ready, found: dict[str, Any]) -> list[Event]:
-        self._abilities, self._mode = self._offered(frame, found)
-        extras = self._abilities.extras | {key: found[key] for key in _READY_EXTRAS if key in found}
+    def _ready(self, frame: shapes.Ready, fields: dict[str, Any]) -> list[Event]:
+        self._abilities, self._mode = self._offered(frame, fields)
+        extras = self._abilities.extras | {key: fields[key] for key in _READY_EXTRAS if key in fields}
         abilities, session = replace(self._abilities, extras=extras), frame.session_id or ""
         return [Ready(version=frame.version, mode=self._mode, abilities=abilities, session=session)]
 
-    def _config_changed(self, frame: shapes.ConfigChanged, found: dict[str, Any]) -> list[Event]:
+    def _config_changed(self, frame: shapes.ConfigChanged, fields: dict[str, Any]) -> list[Event]:
         changed: list[Event] = []
-        abilities, mode = self._offered(frame, found)
+        abilities, mode = self._offered(frame, fields)
         if mode != self._mode:
             changed.append(SettingChanged("mode", mode))
         if (model := frame.capabilities.current_model) and model != self._model:
@@ -118,41 +118,41 @@ class EventReader:
         self._abilities, self._mode = abilities, mode
         return changed
 
-    def _offered(self, frame: shapes.Ready | shapes.ConfigChanged, found: dict[str, Any]) -> tuple[Abilities, str]:
+    def _offered(self, frame: shapes.Ready | shapes.ConfigChanged, fields: dict[str, Any]) -> tuple[Abilities, str]:
         mode = frame.capabilities.current_mode
-        return events.abilities_of(found.get("capabilities", {})), MODES.get(mode, mode)
+        return events.abilities_of(fields.get("capabilities", {})), MODES.get(mode, mode)
 
-    def _mcp_ready(self, frame: shapes.McpReady, found: dict[str, Any]) -> list[Event]:
+    def _mcp_ready(self, frame: shapes.McpReady, fields: dict[str, Any]) -> list[Event]:
         return [ServerChanged(frame.name, "ready", tuple(frame.tools))]
 
-    def _mcp_failed(self, frame: shapes.McpFailed, found: dict[str, Any]) -> list[Event]:
+    def _mcp_failed(self, frame: shapes.McpFailed, fields: dict[str, Any]) -> list[Event]:
         return [ServerChanged(frame.name, "failed", reason=frame.reason)]
 
-    def _pong(self, frame: shapes.Pong, found: dict[str, Any]) -> list[Event]:
+    def _pong(self, frame: shapes.Pong, fields: dict[str, Any]) -> list[Event]:
         return []
 
     # A turn.
 
-    def _stream_start(self, frame: shapes.StreamStart, found: dict[str, Any]) -> list[Event]:
+    def _stream_start(self, frame: shapes.StreamStart, fields: dict[str, Any]) -> list[Event]:
         self.turns.add(frame.msg_id)
         self._begun.add(frame.msg_id)
         self._talking = False
         return [TurnStarted(turn=frame.msg_id)]
 
-    def _text_delta(self, frame: shapes.TextDelta, found: dict[str, Any]) -> list[Event]:
+    def _text_delta(self, frame: shapes.TextDelta, fields: dict[str, Any]) -> list[Event]:
         self._talking = True
         return [TextDelta(frame.text, turn=frame.msg_id)]
 
-    def _thinking(self, frame: shapes.Thinking, found: dict[str, Any]) -> list[Event]:
+    def _thinking(self, frame: shapes.Thinking, fields: dict[str, Any]) -> list[Event]:
         """An empty thought is a sign of life."""
         if not frame.text:
             return [Alive(turn=frame.msg_id)]
         self._talking = True
         return [ThinkingDelta(frame.text, turn=frame.msg_id)]
 
-    def _stream_end(self, frame: shapes.StreamEnd, found: dict[str, Any]) -> list[Event]:
+    def _stream_end(self, frame: shapes.StreamEnd, fields: dict[str, Any]) -> list[Event]:
         turn, finish = frame.msg_id, frame.finish_reason
-        failure, spent = self._cause(turn, finish), events.spent(frame, found)
+        failure, usage = self._cause(turn, finish), events.turn_usage(frame, fields)
         reason = _REASONS.get(finish) or ("error" if failure and not finish else self._quiet_end(turn))
         if reason == "error" and failure is None:
             failure = Failure("error", "the engine did not say why the turn failed", "engine")
@@ -161,14 +161,14 @@ class EventReader:
         self._talking = False
         self._calling.clear()
         self._forget(turn)
-        return [*broken, *before, TurnEnded(reason, spent, failure=failure, turn=turn)]
+        return [*broken, *before, TurnEnded(reason, usage, failure=failure, turn=turn)]
 
     def _broken_reply(self, turn: str, failure: Failure | None) -> list[Event]:
         """If it is the model's service that failed, it was asked, though it may have said nothing."""
         if failure is None or failure.owner != "provider" or turn not in self._begun:
             return []
-        asked: list[Event] = [] if self._talking else [StepStarted(turn=turn)]
-        return [*asked, ReplyEnded("error", error=failure.message, turn=turn)]
+        step: list[Event] = [] if self._talking else [StepStarted(turn=turn)]
+        return [*step, ReplyEnded("error", error=failure.message, turn=turn)]
 
     def _cause(self, turn: str, finish: str) -> Failure | None:
         """The error just before the end, if it belongs to this turn: aionrs and wayland send it without an id."""
@@ -192,7 +192,7 @@ class EventReader:
         for waiting in (self.asks, self.suspended):
             for ask in [ask for ask in waiting.values() if ask.turn == turn]:
                 del waiting[ask.ask]
-        self._lanes.clear()
+        self._subagents.clear()
         if not self.turns:
             self._names.clear()
             self._started.clear()
@@ -200,9 +200,9 @@ class EventReader:
 
     # Calls and asks.
 
-    def _tool_request(self, frame: shapes.ToolRequest, found: dict[str, Any]) -> list[Event]:
+    def _tool_request(self, frame: shapes.ToolRequest, fields: dict[str, Any]) -> list[Event]:
         ask, tool = questions.ask_of(frame), frame.tool
-        if isinstance(why := found["tool"].get("escalation"), str):  # later engines say why they ask
+        if isinstance(why := fields["tool"].get("escalation"), str):  # later engines say why they ask
             ask = replace(ask, reason=why)
         self.asks[ask.ask] = ask
         if not frame.msg_id:
@@ -215,7 +215,7 @@ class EventReader:
         category = questions.category(tool.category)
         return [ToolCalled(frame.call_id, tool.name, tool.args, category, tool.description, turn=frame.msg_id), ask]
 
-    def _tool_running(self, frame: shapes.ToolRunning, found: dict[str, Any]) -> list[Event]:
+    def _tool_running(self, frame: shapes.ToolRunning, fields: dict[str, Any]) -> list[Event]:
         """Said again, it is a sign of life."""
         if frame.call_id in self._started:
             return [Alive(frame.call_id, frame.tool_name, turn=frame.msg_id)]
@@ -229,13 +229,13 @@ class EventReader:
         self._calling.add(call)
         self._talking = False
 
-    def _tool_chunk(self, frame: families.ToolChunk, found: dict[str, Any]) -> list[Event]:
+    def _tool_chunk(self, frame: families.ToolChunk, fields: dict[str, Any]) -> list[Event]:
         return [ToolOutput(frame.call_id, f"{frame.chunk}\n", turn=frame.msg_id)]
 
-    def _tool_result(self, frame: shapes.ToolResult, found: dict[str, Any]) -> list[Event]:
+    def _tool_result(self, frame: shapes.ToolResult, fields: dict[str, Any]) -> list[Event]:
         return self._finish(frame.call_id, "allowed", events.finished_of(frame))
 
-    def _tool_cancelled(self, frame: shapes.ToolCancelled, found: dict[str, Any]) -> list[Event]:
+    def _tool_cancelled(self, frame: shapes.ToolCancelled, fields: dict[str, Any]) -> list[Event]:
         """Denied by us; or by the engine's own rules, if it neither asked nor began, and nobody has stopped it."""
         name = self._names.get(frame.call_id, "")
         unheard_of = frame.call_id not in self._names and frame.msg_id not in self.stopped
@@ -260,52 +260,52 @@ class EventReader:
         answered = how == "allowed" and ask.kind != "permission"
         return [AskClosed(ask.ask, "answered" if answered else how, turn=ask.turn)]
 
-    def _approval_required(self, frame: families.ApprovalRequired, found: dict[str, Any]) -> list[Event]:
+    def _approval_required(self, frame: families.ApprovalRequired, fields: dict[str, Any]) -> list[Event]:
         """Without a token of its own it only repeats a `tool_request`."""
         if frame.resume_token in ("", frame.call_id):
             return []
         ask = questions.suspended_of(frame)
-        plan = {"plan": found["plan"]} if "plan" in found else {}
+        plan = {"plan": fields["plan"]} if "plan" in fields else {}
         ask = replace(ask, call=ask.call if self.knows(ask.call) else "", args=plan, turn=next(iter(self._begun), ""))
         self.suspended[ask.ask] = ask
         return [ask]
 
-    def _suspend(self, frame: families.Suspend, found: dict[str, Any]) -> list[Event]:
+    def _suspend(self, frame: families.Suspend, fields: dict[str, Any]) -> list[Event]:
         return []
 
-    def _approval_resumed(self, frame: families.ApprovalResumed, found: dict[str, Any]) -> list[Event]:
+    def _approval_resumed(self, frame: families.ApprovalResumed, fields: dict[str, Any]) -> list[Event]:
         """The echo of our own answer, or somebody else's."""
         ask = self.suspended.pop(frame.resume_token, None)
         return [AskClosed(ask.ask, "allowed" if frame.approved else "denied", turn=ask.turn)] if ask else []
 
-    def _sub_agent_event(self, frame: families.SubAgentEvent, found: dict[str, Any]) -> list[Event]:
-        return self._lanes.read(frame, found, next(iter(self._begun), ""))
+    def _sub_agent_event(self, frame: families.SubAgentEvent, fields: dict[str, Any]) -> list[Event]:
+        return self._subagents.read(frame, fields, next(iter(self._begun), ""))
 
     # What happens around a turn.
 
-    def _error(self, frame: shapes.Error, found: dict[str, Any]) -> list[Event]:
+    def _error(self, frame: shapes.Error, fields: dict[str, Any]) -> list[Event]:
         failure, turn = events.failure_of(frame.error), frame.msg_id or ""
         if not self.turns and not turn:
             return [Failed(failure)]
         self._failure = (turn, failure)
         return []
 
-    def _info(self, frame: shapes.Info, found: dict[str, Any]) -> list[Event]:
+    def _info(self, frame: shapes.Info, fields: dict[str, Any]) -> list[Event]:
         return [Notice(frame.message, turn=frame.msg_id)]
 
-    def _budget_exceeded(self, frame: families.BudgetExceeded, found: dict[str, Any]) -> list[Event]:
+    def _budget_exceeded(self, frame: families.BudgetExceeded, fields: dict[str, Any]) -> list[Event]:
         return [BudgetExceeded(frame.reason, frame.observed, frame.limit)]
 
-    def _session_cost(self, frame: families.SessionCost, found: dict[str, Any]) -> list[Event]:
+    def _session_cost(self, frame: families.SessionCost, fields: dict[str, Any]) -> list[Event]:
         before = self._take_cost()
         self._cost = events.cost_of(frame)
         return before if self._begun and not self._calling else [*before, *self._take_cost()]
 
-    def _extra(self, frame: shapes.Frame, found: dict[str, Any]) -> list[Event]:
-        return [events.extra_of(found)]
+    def _extra(self, frame: shapes.Frame, fields: dict[str, Any]) -> list[Event]:
+        return [events.extra_of(fields)]
 
 
-_MEANINGS: dict[type[shapes.Frame], Callable[[EventReader, Any, dict[str, Any]], list[Event]]] = {
+_HANDLERS: dict[type[shapes.Frame], Callable[[EventReader, Any, dict[str, Any]], list[Event]]] = {
     shapes.Ready: EventReader._ready,
     shapes.ConfigChanged: EventReader._config_changed,
     shapes.McpReady: EventReader._mcp_ready,

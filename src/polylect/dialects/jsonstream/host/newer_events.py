@@ -20,10 +20,10 @@ from polylect.vocab.events import (
     ToolCalled,
 )
 
-Found = dict[str, Any]
+Fields = dict[str, Any]
 
 
-class _Names(msgspec.Struct, frozen=True):
+class _Ids(msgspec.Struct, frozen=True):
     """What these events are matched by. The rest of them is taken as it comes."""
 
     request_id: str = ""
@@ -32,78 +32,78 @@ class _Names(msgspec.Struct, frozen=True):
     msg_id: str = ""
 
 
-def meaning(kind: str, found: Found) -> list[Event] | None:
+def decode(kind: str, fields: Fields) -> list[Event] | None:
     """What it says, or None if nobody knows. Raises ValueError if it cannot be used."""
     if kind in EXTRAS:
-        return [events.extra_of(found)]
-    read = MEANINGS.get(kind)
-    return None if read is None else read(found, msgspec.convert(found, _Names))
+        return [events.extra_of(fields)]
+    read = HANDLERS.get(kind)
+    return None if read is None else read(fields, msgspec.convert(fields, _Ids))
 
 
-def _call_announced(found: Found, names: _Names) -> list[Event]:
+def _call_announced(fields: Fields, ids: _Ids) -> list[Event]:
     """A call that runs without being asked about."""
-    frame = msgspec.convert({**found, "type": "tool_request"}, shapes.ToolRequest)
+    frame = msgspec.convert({**fields, "type": "tool_request"}, shapes.ToolRequest)
     tool, category = frame.tool, questions.category(frame.tool.category)
     return [ToolCalled(frame.call_id, tool.name, tool.args, category, tool.description, turn=frame.msg_id)]
 
 
-def _provider_retry(found: Found, names: _Names) -> list[Event]:
+def _provider_retry(fields: Fields, ids: _Ids) -> list[Event]:
     """With counts from the hosts of 0.1.0 that know it, with a bare reason from wayland."""
-    attempt, most, delay = (_number(found.get(key)) for key in ("attempt", "max_retries", "delay_ms"))
-    why = str(found.get("error") or found.get("failure") or "")
-    return [RetryStarted(attempt, most, delay, why, turn=names.msg_id)]
+    attempt, most, delay = (_number(fields.get(key)) for key in ("attempt", "max_retries", "delay_ms"))
+    why = str(fields.get("error") or fields.get("failure") or "")
+    return [RetryStarted(attempt, most, delay, why, turn=ids.msg_id)]
 
 
 def _number(value: object) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _execution_policy(found: Found, names: _Names) -> list[Event]:
-    return [SettingChanged("execution_policy", _rest(found))]
+def _execution_policy(fields: Fields, ids: _Ids) -> list[Event]:
+    return [SettingChanged("execution_policy", _without(fields))]
 
 
-def _workspace_policy(found: Found, names: _Names) -> list[Event]:
-    return [SettingChanged("workspace_policy", found.get("policy"))]
+def _workspace_policy(fields: Fields, ids: _Ids) -> list[Event]:
+    return [SettingChanged("workspace_policy", fields.get("policy"))]
 
 
-def _render_artifact(found: Found, names: _Names) -> list[Event]:
-    return [Display("artifact", _rest(found, "msg_id"), turn=names.msg_id)]
+def _render_artifact(fields: Fields, ids: _Ids) -> list[Event]:
+    return [Display("artifact", _without(fields, "msg_id"), turn=ids.msg_id)]
 
 
-def _host_send_message_request(found: Found, names: _Names) -> list[Event]:
-    return [HostCall(names.call_id, "send_message", _rest(found, "call_id"))]
+def _host_send_message_request(fields: Fields, ids: _Ids) -> list[Event]:
+    return [HostCall(ids.call_id, "send_message", _without(fields, "call_id"))]
 
 
-def _mcp_removal_result(found: Found, names: _Names) -> list[Event]:
-    outcome = str(found.get("outcome"))
+def _mcp_removal_result(fields: Fields, ids: _Ids) -> list[Event]:
+    outcome = str(fields.get("outcome"))
     if outcome not in ("removed", "already_absent"):
-        failure = Failure(outcome, f"the server {names.name} stays: {outcome}", "engine")
-        return [Reply(names.request_id, failure=failure)]
-    tools = msgspec.convert(found.get("removed_tools", []), tuple[str, ...])
-    return [Reply(names.request_id, _rest(found)), ServerChanged(names.name, "removed", tools)]
+        failure = Failure(outcome, f"the server {ids.name} stays: {outcome}", "engine")
+        return [Reply(ids.request_id, failure=failure)]
+    tools = msgspec.convert(fields.get("removed_tools", []), tuple[str, ...])
+    return [Reply(ids.request_id, _without(fields)), ServerChanged(ids.name, "removed", tools)]
 
 
-def _budget_grant_result(found: Found, names: _Names) -> list[Event]:
-    if found.get("outcome") == "granted":
-        return [Reply(names.request_id, _rest(found))]
-    why = str(found.get("refusal_reason") or "refused")
-    return [Reply(names.request_id, failure=Failure(why, f"the budget was not raised: {why}", "engine"))]
+def _budget_grant_result(fields: Fields, ids: _Ids) -> list[Event]:
+    if fields.get("outcome") == "granted":
+        return [Reply(ids.request_id, _without(fields))]
+    why = str(fields.get("refusal_reason") or "refused")
+    return [Reply(ids.request_id, failure=Failure(why, f"the budget was not raised: {why}", "engine"))]
 
 
-def _answer(found: Found, names: _Names) -> list[Event]:
-    return [Reply(names.request_id, _rest(found))]
+def _answer(fields: Fields, ids: _Ids) -> list[Event]:
+    return [Reply(ids.request_id, _without(fields))]
 
 
-def _no_answer(found: Found, names: _Names) -> list[Event]:
-    why = str(found.get("reason") or "it is not available")
-    return [Reply(names.request_id, failure=Failure("unavailable", why, "engine"))]
+def _no_answer(fields: Fields, ids: _Ids) -> list[Event]:
+    why = str(fields.get("reason") or "it is not available")
+    return [Reply(ids.request_id, failure=Failure("unavailable", why, "engine"))]
 
 
-def _rest(found: Found, *without: str) -> Found:
-    return {key: value for key, value in found.items() if key not in ("type", *without)}
+def _without(fields: Fields, *without: str) -> Fields:
+    return {key: value for key, value in fields.items() if key not in ("type", *without)}
 
 
-MEANINGS: dict[str, Callable[[Found, _Names], list[Event]]] = {
+HANDLERS: dict[str, Callable[[Fields, _Ids], list[Event]]] = {
     "call_announced": _call_announced,
     "provider_retry": _provider_retry,
     "execution_policy": _execution_policy,
