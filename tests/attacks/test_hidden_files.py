@@ -1,4 +1,4 @@
-"""In the mode force nobody is asked, so the file tools do not reach what the sandbox hides from commands.
+"""File tools ask for what the sandbox hides from commands. In the mode force nobody is asked, so they do not reach it.
 
 The engines are real processes whose workspace is the home of a person with an ssh key.
 """
@@ -78,8 +78,33 @@ def test_force_reads_what_the_settings_open(place: Place, sandbox: str, opened: 
     assert SECRET in json.dumps(started(place, READ).until("stream_end"))
 
 
+HIDDEN = {
+    "Read": READ,
+    "Read through a link": ("Read", {"file_path": "link/id_rsa"}),
+    "Write": ("Write", {"file_path": ".ssh/authorized_keys", "content": "mine"}),
+    "Edit": ("Edit", {"file_path": ".ssh/id_rsa", "old_string": "KEY", "new_string": "x"}),
+    "Grep": ("Grep", {"pattern": "KEY", "path": ".ssh"}),
+    "Glob": ("Glob", {"pattern": "*", "path": ".ssh"}),
+}
+
+
 @pytest.mark.parametrize("sandbox", SANDBOXES)
-def test_another_mode_asks_for_what_the_sandbox_hides(place: Place, sandbox: str) -> None:
+@pytest.mark.parametrize("tool", HIDDEN.values(), ids=HIDDEN.keys())
+def test_another_mode_asks_for_what_the_sandbox_hides(
+    place: Place, sandbox: str, tool: tuple[str, dict[str, str]]
+) -> None:
     place.configure(f'[sandbox]\nmode = "{sandbox}"\n')
-    request = started(place, READ, mode="auto_edit").until("tool_request")[-1]
-    assert request["tool"]["name"] == "Read"
+    (place.workspace / "link").symlink_to(".ssh")
+    request = started(place, tool, mode="auto_edit").until("tool_request")[-1]
+    assert request["tool"]["name"] == tool[0]
+
+
+@pytest.mark.parametrize("sandbox", SANDBOXES)
+def test_a_search_of_all_finds_what_lies_beside_it_and_asks_for_nothing(place: Place, sandbox: str) -> None:
+    place.configure(f'[sandbox]\nmode = "{sandbox}"\n')
+    (place.workspace / "notes.txt").write_text("a KEY of mine\n")
+    search = ("Grep", {"pattern": "KEY", "output_mode": "content"})
+    frames = started(place, search, mode="auto_edit").until("stream_end")
+    assert not [frame for frame in frames if frame["type"] == "tool_request"]
+    assert "a KEY of mine" in json.dumps(frames)
+    assert SECRET not in json.dumps(frames)

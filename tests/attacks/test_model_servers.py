@@ -31,8 +31,9 @@ SLACK = 0.75
 
 def chosen(wire: str) -> list[int]:
     names = list(BEHAVIOURS[wire])
-    number = max(1, TRIES * len(names) // sum(map(len, BEHAVIOURS.values())))
-    every = {at * len(names) // number for at in range(min(number, len(names)))}
+    share = TRIES * len(names) // sum(map(len, BEHAVIOURS.values()))
+    number = min(max(1, share), len(names))
+    every = {at * len(names) // number for at in range(number)}
     slow = {at for at, name in enumerate(names) if "drip" in name or "silence" in name or "never" in name}
     every = every if TRIES > 100 else every - slow
     return sorted(every | {names.index(name) for name in MUST if name in names})
