@@ -27,6 +27,7 @@ from polylect.vocab.content import Text, ToolCall
 from polylect.wire import eventstream
 from polylect.wire.http1 import quoted
 from providers.wires import binary
+from wire import aws_messages
 
 _thorough = settings(max_examples=300, deadline=None, derandomize=True, database=None)
 
@@ -83,7 +84,7 @@ def as_botocore_reads(data: bytes) -> list[Any]:
 @_thorough
 @given(messages=st.lists(st.tuples(_headers, st.binary(max_size=2000)), max_size=5))
 def test_botocore_reads_our_frames(messages: list[tuple[dict[str, str], bytes]]) -> None:
-    data = b"".join(eventstream.encode(headers, payload) for headers, payload in messages)
+    data = b"".join(aws_messages.encode(headers, payload) for headers, payload in messages)
     assert [(event.headers, event.payload) for event in as_botocore_reads(data)] == messages
 
 
@@ -119,7 +120,7 @@ def framed(headers: bytes, payload: bytes) -> bytes:
 @_thorough
 @given(at=st.integers(0, 1000), flipped=st.integers(1, 255))
 def test_a_damaged_frame_is_noticed_as_botocore_notices_it(at: int, flipped: int) -> None:
-    message = bytearray(eventstream.encode({":message-type": "event"}, b'{"bytes":"e30="}'))
+    message = bytearray(aws_messages.encode({":message-type": "event"}, b'{"bytes":"e30="}'))
     message[at % len(message)] ^= flipped
     with pytest.raises(aws_eventstream.ParserError):
         as_botocore_reads(bytes(message))

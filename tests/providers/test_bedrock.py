@@ -9,10 +9,10 @@ from polylect.providers.settings import ProviderSettings
 from polylect.vocab.content import Message, Text
 from polylect.vocab.errors import ProviderError
 from polylect.vocab.ports import ModelRequest
-from polylect.wire import eventstream
 from polylect.wire.http1 import quoted
 from providers.loopback import Loopback, reply, run
 from providers.wires import WIRES, binary
+from wire import aws_messages
 
 REQUEST = ModelRequest("a.model", "", [Message("user", (Text("hello"),))])
 
@@ -92,7 +92,7 @@ def test_no_keys_is_an_error_that_says_what_to_set(tmp_path: Path) -> None:
 def test_an_exception_in_the_stream_is_a_fault() -> None:
     async def main() -> ProviderError:
         headers = {":message-type": "exception", ":exception-type": "throttlingException"}
-        thrown = eventstream.encode(headers, b'{"message":"Too many requests"}')
+        thrown = aws_messages.encode(headers, b'{"message":"Too many requests"}')
         answer = reply(binary(WIRES["bedrock"].payloads[0]), thrown, kind="application/vnd.amazon.eventstream")
         async with Loopback([answer]) as server:
             provider = WIRES["bedrock"].open(server.url)

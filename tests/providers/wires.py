@@ -9,8 +9,8 @@ import msgspec
 from polylect.plug import load
 from polylect.providers.settings import ProviderSettings
 from polylect.vocab.ports import Provider
-from polylect.wire import eventstream
 from providers.loopback import Step, reply, sse
+from wire import aws_messages
 
 SECRET = "sk-very-secret-key"
 
@@ -44,7 +44,7 @@ RESPONSES = [
 def binary(payload: str) -> bytes:
     """One event as Bedrock sends it."""
     headers = {":message-type": "event", ":event-type": "chunk", ":content-type": "application/json"}
-    return eventstream.encode(headers, msgspec.json.encode({"bytes": payload.encode(), "p": "abc"}))
+    return aws_messages.encode(headers, msgspec.json.encode({"bytes": payload.encode(), "p": "abc"}))
 
 
 @dataclass

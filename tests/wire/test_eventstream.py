@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polylect.wire.eventstream import Message, Parser, encode
+from polylect.wire.eventstream import Message, Parser
+from wire.aws_messages import encode
 
 MESSAGES = [
     Message({":message-type": "event", ":event-type": "chunk", "ü": "é"}, b"payload"),

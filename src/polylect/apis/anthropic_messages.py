@@ -1,4 +1,13 @@
-"""Anthropic Messages: a request as its body, and the events of its answer as ours."""
+"""Anthropic's Messages API: the body of a request, and the stream of the reply.
+
+`request_body` writes a `ModelRequest`, with prompt caching marks and thinking. `StreamParser` reads the data of
+server-sent events. The providers `anthropic`, `bedrock` and `vertex` use both.
+
+    {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "Hi"}}  ->  TextChunk("Hi")
+    {"type": "content_block_stop"}                                                   ->  BlockDone(Text("Hi"))
+
+What cannot be decoded is the server's fault: `fault` is set, and nothing raises.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from io import StringIO
@@ -38,7 +47,13 @@ _MARK: Json = {"type": "ephemeral"}
 def request_body(
     request: ModelRequest, info: ModelInfo, *, caching: bool = True, encoded: EncodedHistory | None = None
 ) -> Json:
-    """The body of a streaming request. Models with effort levels choose by themselves how much to think."""
+    """The body of a streaming request.
+
+    request   what to send
+    info      the abilities of the model; one with effort levels decides by itself how much to think
+    caching   mark where the vendor may cache the prompt
+    encoded   messages of earlier requests that are encoded already
+    """
     written, messages = encoded.write(request.messages) if encoded else ([], normalize(request.messages))
     said = [item for message in messages for item in encode_message(message)]
     max_tokens = request.max_tokens or info.max_output or MAX_TOKENS
@@ -77,14 +92,16 @@ def _thinking(budget: int, max_tokens: int, *, adaptive: bool) -> Json:
 
 
 def _may_think(messages: Sequence[Message]) -> bool:
-    """A reply whose results are being handed in must have begun with thinking, or thinking is refused."""
+    """Whether thinking may be enabled. With results of calls at the end, the API refuses it unless the reply with
+    those calls began with thinking.
+    """
     if not isinstance(messages[-1].content[0], ToolResult):
         return True
     return any(block["type"].endswith("thinking") for block in _content(messages[-2])[:1])
 
 
 def _mark(body: Json, said: Sequence[Json]) -> None:
-    """Four places may be marked: what stands before a mark need not be read again."""
+    """Mark the ends of what may be cached. The API allows four marks."""
     for shelf in ("system", "tools"):
         if body.get(shelf):
             body[shelf][-1]["cache_control"] = _MARK
@@ -116,7 +133,9 @@ def _part(block: Block) -> list[Json]:
 
 
 def _thought(block: Thinking) -> list[Json]:
-    """Only what this vendor signed goes back to it: others' signatures are JSON, and cut-off thinking has none."""
+    """Thinking that this vendor has signed. Signatures of other vendors are JSON here, and thinking that was cut off
+    has none; both are left out.
+    """
     if block.redacted:
         return [{"type": "redacted_thinking", "data": block.redacted}]
     if block.signature and not block.signature.startswith("{"):
@@ -172,7 +191,7 @@ FAULTS: dict[str, tuple[ProviderFault, bool]] = {
 
 
 class _Delta(Struct):
-    """All kinds of delta in one shape: an unknown kind must not be a fault, and one shape decodes faster."""
+    """All kinds of delta in one type: unknown kinds are ignored, and one type decodes faster than a union."""
 
     type: str = ""
     text: str = ""
@@ -224,7 +243,10 @@ _decode = msgspec.json.Decoder(_Event).decode
 
 
 class StreamParser:
-    """Reads one reply. After each `feed`, look at `fault` (the reply is lost) and `done` (it is complete)."""
+    """Reads one reply.
+
+    After each `feed`, `fault` is set if the reply is lost, and `done` is true if it is complete.
+    """
 
     def __init__(self) -> None:
         self.done = False
@@ -239,7 +261,7 @@ class StreamParser:
         self._model = ""
 
     def feed(self, payloads: Iterable[bytes]) -> list[ModelEvent]:
-        """The data of some events in; what they say out."""
+        """The model events in the data of some server-sent events."""
         events: list[ModelEvent] = []
         for payload in payloads:
             try:
@@ -256,7 +278,7 @@ class StreamParser:
         return events
 
     def end(self) -> list[ModelEvent]:
-        """The stream has ended: complete if the reason was given, though the last event is missing."""
+        """The connection has closed. The reply is complete if a stop reason came, also without `message_stop`."""
         if self.done or self.fault:
             return []
         events: list[ModelEvent] = []

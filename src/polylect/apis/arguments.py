@@ -1,8 +1,8 @@
-"""The arguments of a call, as models write them.
+"""Parses the arguments of a tool call as models write them.
 
-What a model server sends here is judged, copied, logged and encoded on the engine's event loop, so its size is bounded:
-arguments that are longer, deeper or of more values than any model writes are not taken. The call keeps the beginning
-of their text as `UNPARSED`, and the model is told to call again.
+Arguments are checked, copied, logged and encoded on the engine's event loop, so their size is bounded. Arguments that
+are no JSON object, or longer, deeper or with more values than any model writes, are not used: the call keeps the
+beginning of their text as `UNPARSED`, and the model is told to call again. All stream parsers call it.
 """
 
 from typing import Any
@@ -12,17 +12,23 @@ import msgspec
 from polylect.vocab.content import UNPARSED, ToolCall
 
 MOST_TEXT = 8 * 1024 * 1024
-"""Characters of JSON."""
+"""Most characters of JSON."""
 MOST_VALUES = 10_000
 DEEPEST = 100
 _MOST_NAME = 256
-"""Characters of a tool's name; vendors allow 128."""
+"""Most characters of a tool's name; vendors allow 128."""
 _MOST_KEPT = 64 * 1024
-"""Characters of what is not taken."""
+"""Most characters of text that is kept as `UNPARSED`."""
 
 
 def tool_call(call: str, name: str, text: str, whole: Any = None, extra: dict[str, Any] | None = None) -> ToolCall:
-    """`whole` is for servers that send the arguments at once instead of as text."""
+    """The call.
+
+    call, name   its id and the tool; a long name is cut
+    text         the arguments as JSON
+    whole        the arguments as an object, from servers that send no text
+    extra        what the vendor wants back with the call
+    """
     extra, name = extra or {}, name[:_MOST_NAME]
     args = None
     if len(text) <= MOST_TEXT:
@@ -36,7 +42,7 @@ def tool_call(call: str, name: str, text: str, whole: Any = None, extra: dict[st
 
 
 def is_unwieldy(value: Any) -> bool:
-    """Whether it has so many values, or so deep ones, that writing it to a log or a wire might fail or take long."""
+    """Whether a value is so large or so deep that encoding it might fail or take long."""
     level, count = [value], 0
     for _ in range(DEEPEST):
         level = [one for one in level if isinstance(one, dict | list)]

@@ -1,4 +1,8 @@
-"""Bedrock's way of sending Anthropic's events: base64 in JSON in AWS event stream messages."""
+"""Unpacks the stream of Amazon Bedrock: AWS event stream messages with JSON that holds Anthropic's events in base64.
+
+The output has the form of server-sent event data, so `anthropic_messages.StreamParser` reads it. Exceptions of the
+service become Anthropic's `error` events. The provider `bedrock` uses it.
+"""
 
 import msgspec
 from msgspec import Struct
@@ -30,13 +34,13 @@ _chunk = msgspec.json.Decoder(_Chunk).decode
 
 
 class Frames:
-    """Bytes of a body to the payloads of Anthropic's events. Exceptions become Anthropic's `error` events."""
+    """Bytes of a response body to the payloads of Anthropic's events."""
 
     def __init__(self) -> None:
         self._parser = eventstream.Parser()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Raises ValueError for what is not such a stream."""
+        """The payloads that are complete now. Raises ValueError if the bytes are not such a stream."""
         return [payload for message in self._parser.feed(data) if (payload := _payload(message))]
 
     def end(self) -> list[bytes]:

@@ -1,4 +1,9 @@
-"""What was written of a conversation that waits for the results of calls: the next request says it again, and more."""
+"""Keeps the encoded messages of a conversation between two requests of one turn.
+
+After a reply with calls, the next request repeats all messages and adds the results. Encoding a long conversation
+again costs milliseconds each time, so a provider stores its `EncodedHistory` after such a reply and gets it back by
+the messages of the next request. The body is the same with and without it. Memory is bounded by `MOST`.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from operator import is_
@@ -11,36 +16,38 @@ from polylect.apis.history import Normalizer
 from polylect.vocab.content import Message
 
 EncodeMessage = Callable[[Message], Iterable[dict[str, Any]]]
-"""A settled message in a vendor's words. Whatever else depends on the request has to be added to the last three."""
+"""Encodes a normalized message for a vendor. What else depends on the request, such as caching marks, may only be
+added to the last three messages.
+"""
 
 LONGEST = 64 * 1024
-"""A longer message is not kept as written: it is encoded about as fast as it would be copied."""
+"""Bytes. A longer message is not kept: copying it takes about as long as encoding it."""
 MOST = 4 * 1024 * 1024
-"""So many bytes are kept at most. Beyond, messages are written anew each time."""
+"""Bytes that are kept at most. Further messages are encoded each time."""
 _WAITING = 8
 _OPEN = 3
-"""The last settled message can still change, and two of the last three may be marked or looked at."""
+"""So many messages at the end are not kept: the last one can still change, and others may get caching marks."""
 _encode = Encoder().encode
 
 
 class EncodedHistory:
-    """The messages of a conversation in a vendor's words, as far as these are final."""
+    """The encoded messages of one conversation, as far as they cannot change any more."""
 
     def __init__(self, encode_message: EncodeMessage) -> None:
         self._encode_message = encode_message
         self._seen: tuple[Message, ...] = ()
         self._normalizer = Normalizer()
         self._written: list[Raw | Message] = []
-        """Those that are too long to be kept stay messages."""
+        """Encoded messages; one that is too long to be kept stays a message."""
         self._long = False
         self.size = 0
 
     def is_prefix_of(self, messages: Sequence[Message]) -> bool:
-        """Whether these go on from what it has seen. Messages that are only equal may be written differently."""
+        """Whether the messages begin with those seen so far. Compares by identity, which is fast and safe."""
         return len(self._seen) <= len(messages) and all(map(is_, self._seen, messages))
 
     def write(self, messages: Sequence[Message]) -> tuple[list[Any], list[Message]]:
-        """The vendor's words for the beginning, and the settled messages that are to be put into words after it."""
+        """The encoded beginning of a conversation, and the normalized messages after it, not encoded."""
         for message in messages[len(self._seen) :]:
             self._normalizer.add(message)
         self._seen = tuple(messages)
@@ -70,14 +77,14 @@ class EncodedHistory:
 
 
 class EncodedHistories:
-    """Those of conversations whose next request is expected: their models have called tools."""
+    """The encoded histories of conversations whose next request is expected, because the model has called tools."""
 
     def __init__(self, encode_message: EncodeMessage) -> None:
         self._encode_message = encode_message
         self._waiting: list[EncodedHistory] = []
 
     def pop(self, messages: Sequence[Message]) -> EncodedHistory:
-        """The one that these messages go on from, or an empty one."""
+        """Take out the one whose messages these continue; a new one if there is none."""
         for encoded in self._waiting:
             if encoded.is_prefix_of(messages):
                 self._waiting.remove(encoded)
@@ -85,7 +92,7 @@ class EncodedHistories:
         return EncodedHistory(self._encode_message)
 
     def store(self, encoded: EncodedHistory) -> None:
-        """The oldest go when there are too many: of a turn that was stopped nothing more may ever be heard."""
+        """Keep one for the next request. The oldest are dropped: a stopped turn never sends another request."""
         self._waiting.append(encoded)
         while len(self._waiting) > _WAITING or sum(waiting.size for waiting in self._waiting) > MOST:
             del self._waiting[0]

@@ -1,7 +1,7 @@
-"""What can go wrong with any model's stream, whoever sends it.
+"""Faults that the streams of all vendors share.
 
-The parsers of all model wires decode into types. What does not fit them is the server's fault and becomes a
-`ProviderError`: `UNREADABLE` is what decoding hostile input raises, and `Tokens` a count that can be added and stored.
+The stream parsers decode into types. What does not fit them is the server's fault and becomes a `ProviderError`:
+`UNREADABLE` lists what decoding hostile input raises, `Tokens` is a count that can be added and stored.
 """
 
 from typing import Annotated
@@ -12,7 +12,7 @@ from polylect.vocab.errors import ProviderError
 
 UNREADABLE = (MsgspecError, RecursionError)
 Tokens = Annotated[int, Meta(ge=0, le=10**12)]
-"""A negative count would lower what a turn has cost, and one beyond 64 bits cannot be kept."""
+"""A negative count would lower the cost of a turn, and one beyond 64 bits cannot be stored."""
 
 
 def unreadable(error: Exception) -> ProviderError:

@@ -1,4 +1,9 @@
-"""A conversation put into the order that every vendor accepts, whatever happened while it grew."""
+"""Normalizes a conversation into the order that every vendor accepts, whatever happened while it grew (T4).
+
+Stops, crashes, resumed sessions and changes of the model leave calls without results, empty texts and ids that repeat.
+Vendors refuse such requests. `request_body` of each API calls `normalize`; `encoded_history` uses `Normalizer` to do
+the same step by step.
+"""
 
 from collections.abc import Iterable
 from typing import TypeVar
@@ -27,13 +32,13 @@ def normalize(messages: Iterable[Message]) -> list[Message]:
 
 
 class Normalizer:
-    """The same bit by bit. Of what is `settled`, only the last message can still change."""
+    """`normalize`, one message at a time. Of `settled` only the last message can still change."""
 
     def __init__(self) -> None:
         self.settled: list[Message] = []
         self._ids: dict[str, int] = {}
         self._calls: list[tuple[str, ToolCall]] = []
-        """Of the last reply: the id they came with, and what they are now."""
+        """The calls of the last reply: the id each came with, and the call with its new id."""
         self._pending: list[Message] = []
 
     def add(self, message: Message) -> None:
@@ -45,7 +50,7 @@ class Normalizer:
         _add(self.settled, "assistant", _assistant_blocks(message, self._ids, self._calls))
 
     def end(self) -> list[Message]:
-        """What is settled if nothing more comes. More may come all the same."""
+        """The normalized conversation so far. Further messages may be added after it."""
         settled = list(self.settled)
         _add(settled, "user", _user_blocks(self._calls, self._pending))
         if not settled:
@@ -101,7 +106,7 @@ def _add(settled: list[Message], role: str, blocks: Iterable[Block]) -> None:
 
 
 def _unique(call: str, ids: dict[str, int]) -> str:
-    """The id in letters that all vendors take, told apart from the ids before it: small models reuse theirs."""
+    """The id in characters that all vendors accept, unique in the conversation. Small models reuse ids."""
     plain = call.replace("_", "a").replace("-", "a")
     if not (plain.isascii() and plain.isalnum() and len(call) <= _MOST_ID):
         call = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in call)[:_MOST_ID] or "call"

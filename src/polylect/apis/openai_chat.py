@@ -1,4 +1,9 @@
-"""OpenAI Chat Completions, as OpenAI and everyone who copies it streams them."""
+"""OpenAI's Chat Completions API, as OpenAI and the many servers that copy it implement it.
+
+`request_body` writes a `ModelRequest`, `StreamParser` reads the chunks of the reply. Servers differ: some send no ids
+or indexes of calls, arguments as objects, texts as lists, thinking under two names; the parser accepts all of that.
+The provider `openai` uses it.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from io import StringIO
@@ -34,7 +39,11 @@ MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 def request_body(
     request: ModelRequest, *, max_tokens_field: MaxTokensField = "max_tokens", encoded: EncodedHistory | None = None
 ) -> Json:
-    """The body of a streaming request. Most servers want `max_tokens`; OpenAI's own wants the other."""
+    """The body of a streaming request.
+
+    max_tokens_field   `max_completion_tokens` for OpenAI's own server, `max_tokens` for most others
+    encoded            messages of earlier requests that are encoded already
+    """
     written, messages = encoded.write(request.messages) if encoded else ([], normalize(request.messages))
     body: Json = {
         "model": request.model,
@@ -66,7 +75,7 @@ def _tool(tool: ToolSpec) -> Json:
 
 
 def _assistant(message: Message) -> Iterator[Json]:
-    """Thinking stays behind: this wire has no place for it that every server accepts."""
+    """Thinking is left out: no field for it is accepted by all servers."""
     text = "".join(block.text for block in message.content if isinstance(block, Text))
     calls = [_call(block) for block in message.content if isinstance(block, ToolCall)]
     said: Json = {"role": "assistant", "content": text or (None if calls else "(nothing)")}
@@ -82,7 +91,7 @@ def _call(call: ToolCall) -> Json:
 
 
 def _user(message: Message) -> Iterator[Json]:
-    """Results first, one message each; their images can only be said by the user."""
+    """Results first, one message each. Their images follow in a user message: tool messages hold only text."""
     content: list[Json] = []
     for block in message.content:
         if isinstance(block, ToolResult):
@@ -117,7 +126,7 @@ def _part(block: Block) -> list[Json]:
 
 
 def document_text(name: str, media_type: str, text: str) -> str:
-    """A document for a wire that only knows texts."""
+    """A document as text, for an API without documents."""
     return f"[{name}]\n{text}" if text.strip() else f"[{name}: {media_type}, cannot be shown]"
 
 
@@ -179,7 +188,7 @@ class _Chunk(Struct):
 
 
 class _OpenCall:
-    """A call whose arguments are still coming."""
+    """A call whose arguments are incomplete."""
 
     def __init__(self, index: int, call: str) -> None:
         self.index = index
@@ -194,10 +203,13 @@ _decode = msgspec.json.Decoder(_Chunk).decode
 
 
 class StreamParser:
-    """Reads one reply. After each `feed`, look at `fault` (the reply is lost) and `done` (it is complete)."""
+    """Reads one reply.
+
+    After each `feed`, `fault` is set if the reply is lost, and `done` is true if it is complete.
+    """
 
     def __init__(self, new_id: Callable[[], str]) -> None:
-        """`new_id` names calls that the server left without a name."""
+        """`new_id` makes ids for calls that the server sends without one."""
         self.done = False
         self.fault: ProviderError | None = None
         self._new_id = new_id
@@ -232,7 +244,7 @@ class StreamParser:
         return events
 
     def end(self) -> list[ModelEvent]:
-        """The stream has ended: complete if the reason was given."""
+        """The connection has closed. The reply is complete if a finish reason came."""
         if self.done or self.fault:
             return []
         events: list[ModelEvent] = []
@@ -297,7 +309,7 @@ class StreamParser:
             call.whole = function.arguments
 
     def _find(self, delta: _CallDelta) -> _OpenCall | None:
-        """The call a piece belongs to: by index, unless a new id says that the server forgot to count."""
+        """The call that a delta belongs to: by index, unless a new id shows that the server does not count."""
         same = [call for call in self._calls if delta.index is None or call.index == delta.index]
         if not same or (delta.id and delta.id != same[-1].call and delta.function and delta.function.name):
             return None
@@ -318,7 +330,7 @@ class StreamParser:
 
 
 def _texts(parts: list[Any]) -> str:
-    """Mistral says some texts as lists of parts."""
+    """Mistral sends some texts as lists of parts."""
     texts = [part.get("text") for part in parts if isinstance(part, dict)]
     return "".join(text for text in texts if isinstance(text, str))
 

@@ -1,4 +1,4 @@
-"""Errors that OpenAI and its kin put into a stream that began well."""
+"""Errors that OpenAI and compatible servers send inside a stream that began with status 200."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ FAULTS: dict[str, tuple[ProviderFault, bool]] = {
 
 
 def fault_of(error: Any) -> ProviderError:
-    """`error` is an object with a code, a type and a message, or only a sentence."""
+    """The fault. `error` is an object with code, type and message, or only a sentence."""
     if not isinstance(error, dict):
         return ProviderError("server", f"the model's service failed: {error}", retryable=True)
     names = (str(error.get("code") or ""), str(error.get("type") or ""), str(error.get("status") or ""))

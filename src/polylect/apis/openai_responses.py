@@ -1,4 +1,8 @@
-"""OpenAI Responses: the events of an answer as ours."""
+"""OpenAI's Responses API: the body of a request, and the stream of the reply.
+
+Nothing is stored with the vendor (`store: false`): encrypted reasoning comes with a reply and goes back with the next
+request, as the signature of a `Thinking` block. The provider `openai` uses it for models that need it.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from io import StringIO
@@ -33,7 +37,11 @@ Json = dict[str, Any]
 
 
 def request_body(request: ModelRequest, info: ModelInfo, *, encoded: EncodedHistory | None = None) -> Json:
-    """The body of a streaming request that leaves nothing with the vendor: reasoning travels back and forth sealed."""
+    """The body of a streaming request.
+
+    info      the abilities of the model; reasoning is requested if it has effort levels
+    encoded   messages of earlier requests that are encoded already
+    """
     written, messages = encoded.write(request.messages) if encoded else ([], normalize(request.messages))
     body: Json = {"model": request.model, "input": written, "stream": True, "store": False}
     if request.system.strip():
@@ -172,7 +180,10 @@ Events = list[ModelEvent]
 
 
 class StreamParser:
-    """Reads one reply. After each `feed`, look at `fault` (the reply is lost) and `done` (it is complete)."""
+    """Reads one reply.
+
+    After each `feed`, `fault` is set if the reply is lost, and `done` is true if it is complete.
+    """
 
     def __init__(self) -> None:
         self.done = False
@@ -229,7 +240,7 @@ class StreamParser:
         events.append(ThinkingChunk(self._write(event)))
 
     def _thought_part(self, event: _Event, events: Events) -> None:
-        """A summary has parts; a blank line keeps them apart."""
+        """Separates the parts of a summary by a blank line."""
         if event.summary_index:
             event.delta = "\n\n"
             self._thought(event, events)
@@ -277,7 +288,7 @@ class StreamParser:
 
 
 def _seal(item: _Item) -> str:
-    """What the vendor needs back with the reasoning. As JSON, no other vendor takes it for a signature of its own."""
+    """The encrypted reasoning as a signature. As JSON it cannot be mistaken for the signature of another vendor."""
     if not item.encrypted_content:
         return ""
     return msgspec.json.encode({"id": item.id, "encrypted_content": item.encrypted_content}).decode()

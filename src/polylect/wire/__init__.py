@@ -1,1 +1,1 @@
-"""Frames: bytes to frames and back. No I/O."""
+"""Formats of bytes and text without I/O: JSON Lines, server-sent events, HTTP/1.1, AWS event streams, path patterns."""

@@ -1,6 +1,8 @@
 """AWS event streams: binary messages, each with headers, a payload and two checksums.
 
-total length (4) | headers length (4) | crc of these (4) | headers | payload | crc of all before it (4)
+    total length (4) | headers length (4) | crc of these (4) | headers | payload | crc of all before it (4)
+
+`apis/bedrock_stream.py` reads replies with it.
 """
 
 from binascii import crc32
@@ -12,24 +14,24 @@ MAX_MESSAGE = 24 * 1024 * 1024
 _PRELUDE = Layout(">III")
 _CRC = Layout(">I")
 _SIZES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
-"""How long a header's value is, by its type; types 6 (bytes) and 7 (text) say it themselves."""
+"""The length of a header's value by its type. Types 6 (bytes) and 7 (text) begin with their length."""
 
 
 class Message(Struct, frozen=True):
-    """Of the headers only texts are kept: kind, event and exception names are texts."""
+    """One message. Only headers that are text are kept: message, event and exception types are."""
 
     headers: dict[str, str]
     payload: bytes
 
 
 class Parser:
-    """Cuts bytes that arrive in any pieces into messages."""
+    """Splits bytes that arrive in pieces of any size into messages."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> list[Message]:
-        """Raises ValueError for what is not such a stream."""
+        """The messages that are complete now. Raises ValueError if the bytes are not such a stream."""
         self._rest += data
         messages = []
         at = 0
@@ -43,19 +45,6 @@ class Parser:
             at += total
         del self._rest[:at]
         return messages
-
-
-def encode(headers: dict[str, str], payload: bytes) -> bytes:
-    """One message, for servers and tests."""
-    fields = b"".join(_sized(name, 1) + b"\x07" + _sized(value, 2) for name, value in headers.items())
-    sizes = (len(fields) + len(payload) + 16).to_bytes(4, "big") + len(fields).to_bytes(4, "big")
-    message = sizes + _CRC.pack(crc32(sizes)) + fields + payload
-    return message + _CRC.pack(crc32(message))
-
-
-def _sized(text: str, width: int) -> bytes:
-    data = text.encode()
-    return len(data).to_bytes(width, "big") + data
 
 
 def _message(data: bytes, headers: int) -> Message:

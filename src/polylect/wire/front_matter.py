@@ -1,4 +1,10 @@
-"""The fields between two `---` lines at the top of a Markdown file. Of YAML only what such fields use."""
+"""Reads the fields between two `---` lines at the top of a Markdown file: personas, skills, slash commands.
+
+Only the part of YAML that such files use is supported: strings, folded strings and lists of strings. Nothing raises;
+a line that is no field is ignored.
+
+    "---\nname: x\ntools: [Read, Bash]\n---\nText"  ->  ({"name": "x", "tools": "[Read, Bash]"}, "Text")
+"""
 
 from polylect.wire.lazy_regex import pattern
 
@@ -7,7 +13,7 @@ _FOLDED = (">", "|", ">-", "|-", ">+", "|+")
 
 
 def split_front(text: str) -> tuple[dict[str, str], str]:
-    """The fields, and what comes after them. The items of a list are told apart by commas."""
+    """The fields, and the text after them. The items of a list are joined by commas."""
     lines = text.removeprefix("\ufeff").splitlines()
     if not lines or lines[0].rstrip() != "---":
         return {}, text
@@ -26,7 +32,7 @@ def split_front(text: str) -> tuple[dict[str, str], str]:
 
 
 def listed(value: str) -> tuple[str, ...]:
-    """The names in a field: with commas, in brackets, quoted or not."""
+    """The names in a field: separated by commas, with or without brackets and quotes."""
     value = value[1:-1] if value.startswith("[") and value.endswith("]") else value
     names = (_unquoted(name.strip()) for name in value.split(","))
     return tuple(name for name in names if name)

@@ -1,7 +1,7 @@
-"""HTTP/1.1 as a client needs it: a request to bytes, and bytes to one response.
+"""HTTP/1.1 for a client: a request to bytes, and bytes to one response.
 
-A server may be hostile: what a response makes us keep besides its body is bounded, whether it comes in one header, in
-many, in announcements (1xx), in chunk extensions or in trailers. The model client and WebFetch both read through this.
+A server may be hostile, so what a response makes us store besides its body is bounded, whether it comes in one header,
+in many, in 1xx responses, in chunk extensions or in trailers. The model client and WebFetch read through this.
 """
 
 from collections.abc import Mapping
@@ -25,13 +25,13 @@ class Url(Struct, frozen=True):
 
 _PORTS = {"http": 80, "https": 443}
 MAX_HEAD = 256 * 1024
-"""So many bytes in a row may be anything but body: status lines, headers, chunk extensions, trailers."""
+"""Most bytes in a row that are not body: status lines, headers, chunk extensions, trailers."""
 MAX_HEADER = 64 * 1024
 MAX_HEADERS = 1000
 
 
 def parse_url(text: str) -> Url:
-    """Raises ValueError for anything but http and https."""
+    """The parts of an address. Raises ValueError for anything but http and https."""
     scheme, mark, rest = text.strip().partition("://")
     scheme = scheme.lower()
     if not mark or scheme not in _PORTS:
@@ -62,7 +62,7 @@ def _escape(character: str) -> str:
 
 
 def request(method: str, target: str, headers: Mapping[str, str], body: bytes = b"") -> bytes:
-    """Raises ValueError where a header holds what headers cannot."""
+    """The bytes of a request. Raises ValueError for a header with characters that are not printable ASCII."""
     lines = [f"{method} {target} HTTP/1.1"]
     for name, value in headers.items():
         if not value.isascii() or not value.isprintable():
@@ -74,7 +74,13 @@ def request(method: str, target: str, headers: Mapping[str, str], body: bytes = 
 
 
 class Response:
-    """Reads one response. `status` is 0 until its headers are complete; `done` once all of its body was fed."""
+    """Reads one response.
+
+    status     0 until the headers are complete
+    headers    by name in lower case
+    done       true once the whole body was fed
+    reusable   whether the connection can carry another request
+    """
 
     def __init__(self) -> None:
         self.status = 0
@@ -90,7 +96,7 @@ class Response:
         self._parser = httptools.HttpResponseParser(self)
 
     def feed(self, data: bytes) -> bytes:
-        """The piece of the body in this data. Raises ValueError for what is not HTTP, or too much of it."""
+        """The part of the body in this data. Raises ValueError if it is not HTTP or has too many headers."""
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
@@ -105,7 +111,7 @@ class Response:
         return body
 
     def end(self) -> bool:
-        """The peer has closed. True if that is how this response ends."""
+        """The peer has closed the connection. True if the response is complete."""
         if self.status and not self.headers.keys() & {"content-length", "transfer-encoding"}:
             self.done = True
         return self.done

@@ -1,8 +1,8 @@
-"""JSON Lines: one JSON object a line, split on LF and nothing else.
+"""JSON Lines: one JSON object a line, split on LF and nothing else (I1, I2, I3).
 
-A trailing CR, blank lines and a byte order mark are tolerated. A line that is too long is dropped as it arrives, so
-that it costs no memory, and reported once. What is written never holds a raw newline, U+2028 or U+2029, because some
-readers split there.
+A trailing CR, blank lines and a byte order mark are tolerated. A line that is too long is dropped while it arrives, so
+that it needs no memory, and reported once. Written lines never hold a raw newline, U+2028 or U+2029, because some
+readers split there. Dialects, MCP clients and session logs read and write through this module.
 """
 
 import json
@@ -12,21 +12,21 @@ import msgspec
 
 MAX_LINE = 64 * 1024 * 1024
 MAX_DEPTH = 200
-"""Deeper nesting is refused: what came in has to go out again, and every encoder has its limit."""
+"""Deeper nesting is refused: what was read has to be written again, and encoders have limits."""
 _MAX_DIGITS = 4000
-"""Python reads no more than 4300."""
+"""The longest integer. Python itself reads up to 4300 digits."""
 _BOM = b"\xef\xbb\xbf"
 
 
 class TooLong(msgspec.Struct, frozen=True):
-    """Stands where a line was longer than the limit; `start` is how it began."""
+    """Stands for a line longer than `limit` bytes; `start` is its beginning."""
 
     start: bytes
     limit: int
 
 
 class Splitter:
-    """Cuts bytes that arrive in any pieces into lines."""
+    """Splits bytes that arrive in pieces of any size into lines."""
 
     def __init__(self, max_line: int = MAX_LINE) -> None:
         self._max_line = max_line
@@ -45,7 +45,7 @@ class Splitter:
         return lines
 
     def end(self) -> list[bytes | TooLong]:
-        """The peer has closed: a last line without its newline is a line all the same."""
+        """The peer has closed: a last line without a newline counts."""
         lines: list[bytes | TooLong] = []
         self._finish(lines)
         return lines
@@ -77,7 +77,7 @@ class Splitter:
 
 
 def parse(line: bytes) -> dict[str, Any]:
-    """Read a line that must be one JSON object with no key twice. Raises ValueError with a reason for people."""
+    """The JSON object in a line. Raises ValueError with a reason for people, also for a key that appears twice."""
     try:
         value = _decoder.decode(line.decode())
     except UnicodeDecodeError as error:
@@ -94,7 +94,7 @@ def parse(line: bytes) -> dict[str, Any]:
 
 
 def dump(frame: object) -> bytes:
-    """One frame as a line."""
+    """One frame as a line, with its newline. Lone surrogates are replaced."""
     try:
         return armour(_encode(frame)) + b"\n"
     except UnicodeEncodeError:  # a lone surrogate, which UTF-8 cannot say
@@ -102,7 +102,7 @@ def dump(frame: object) -> bytes:
 
 
 def armour(text: bytes) -> bytes:
-    """Escape the two line separators that JSON allows in strings and some readers take for newlines."""
+    """Escape U+2028 and U+2029, which JSON allows in strings and some readers treat as newlines."""
     if b"\xe2\x80" not in text:
         return text
     return text.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")

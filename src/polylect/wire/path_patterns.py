@@ -1,4 +1,4 @@
-"""Turns file patterns into regular expressions that cannot blow up, whoever wrote the pattern and the path.
+"""Turns file patterns into regular expressions whose matching time is bounded, whoever wrote the pattern and the path.
 
 Patterns and paths come from models, projects and hosts, so matching must not backtrack: the work for a path of `n`
 characters and a pattern of `m` is at most in the order of `n * m`. `tools/text/glob_pattern.py` (Glob, the fallback
@@ -25,7 +25,7 @@ FOLDERS = "(?:[^/]*+/)*"
 ANYTHING = (FOLDERS, STAR)
 ONE = "[^/]"
 MOST_LENGTH = 1000
-"""Characters of a pattern. No path that exists needs more, and both factors of the work have to be bounded."""
+"""Most characters of a pattern: both factors of the work have to be bounded."""
 
 
 def check_length(pattern: str) -> None:
@@ -35,12 +35,12 @@ def check_length(pattern: str) -> None:
 
 
 def literal(path: str) -> str:
-    """A path as a pattern that means this path only: its `*`, `?` and backslashes are taken as they are."""
+    """A path as a pattern that matches only this path: `*`, `?` and backslashes are escaped."""
     return re.sub(r"[*?\\]", r"\\\g<0>", path)
 
 
 def expression(tokens: Sequence[str], end: str = r"\Z") -> str:
-    """The source of a regular expression for `match`. `end` is what has to follow, and takes no characters itself."""
+    """The source of a regular expression for `match`. `end` is an assertion about what follows."""
     *groups, last = _split(tokens, FOLDERS)
     parts = []
     for number, group in enumerate(groups):

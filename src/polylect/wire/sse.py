@@ -1,15 +1,16 @@
-"""Server-sent events: bytes in any pieces to the data of each event.
+"""Server-sent events: bytes in pieces of any size to the data of each event.
 
-The names, ids and retry times of events are left out: every model wire repeats what matters inside the data.
+Names, ids and retry times of events are ignored: every model API repeats what matters inside the data. The model
+client reads replies through it.
 """
 
 MAX_EVENT = 16 * 1024 * 1024
-"""Beyond the longest reply of any model. The bytes of an event that does not end are kept until then."""
+"""Bytes of one event at most: more than the longest reply of any model."""
 _BOM = b"\xef\xbb\xbf"
 
 
 class Parser:
-    """Reads one stream. CR, LF and CRLF all end a line; comments and unknown fields are skipped."""
+    """Reads one stream. CR, LF and CRLF end a line; comments and unknown fields are skipped."""
 
     def __init__(self, max_event: int = MAX_EVENT) -> None:
         self._max_event = max_event
@@ -17,7 +18,7 @@ class Parser:
         self._size = 0
         self._after_cr = False
         self._ends_line = False
-        """Whether what is kept ends with a newline."""
+        """Whether the buffered bytes end with a newline."""
         self._first = True
 
     def feed(self, data: bytes) -> list[bytes]:
@@ -37,7 +38,7 @@ class Parser:
         return _data_of(blocks)
 
     def end(self) -> list[bytes]:
-        """The peer has closed: a last event counts if its lines are whole, though the blank line is missing."""
+        """The peer has closed: a last event counts if its lines are complete, also without the blank line."""
         rest = b"".join(self._rest)
         self._forget()
         return _data_of([rest.removesuffix(b"\n")]) if rest.endswith(b"\n") else []
