@@ -1,4 +1,10 @@
-"""One agent: a model, its tools, its conversation and its rights. Its events form one lane."""
+"""One agent: its model, tools, conversation, rights and budget.
+
+There is one main agent, and one more for each sub-agent that runs. All events of an agent carry its `id`; the main
+agent's is empty. A sub-agent shares the open questions, rules, hooks and budget of its parent, and never has more
+rights than it (A8). `app/serving/assembly.py` builds the main agent, `subagents/spawn.py` the others; turns, calls and
+commands work on it.
+"""
 
 import os
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
@@ -31,7 +37,10 @@ from polylect.vocab.ports import Library, Models, Processes, Provider, Servers, 
 
 
 class Agent(Struct, kw_only=True, eq=False, dict=True):
-    """What a turn works with. `emit` says an event; `room` waits until the host has read enough of them."""
+    """Everything that a turn works with.
+
+    `emit` sends an event to the host. `room` waits until the host has read enough of what was sent.
+    """
 
     settings: Settings
     provider: Provider
@@ -82,7 +91,7 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         self.use_session(self.session)
 
     def use_session(self, session: Session) -> None:
-        """Go on in this conversation; nothing that was known of another one stays."""
+        """Continue in this session, and reset everything that belonged to the one before."""
         self.session = session
         self.compactor = Compactor(
             lambda: self.provider,
@@ -108,7 +117,7 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         )
 
     def _own_rules(self) -> Rulebook:
-        """Those of the configuration. What earlier processes put aside for the model it may still read."""
+        """The rules of the configuration, plus read access to long outputs that earlier processes stored."""
         settings = self.settings
         texts = {"deny": settings.deny, "ask": settings.ask, "allow": settings.allow}
         rules = Rulebook(rules_in(texts, settings.workspace, _home()))
@@ -117,47 +126,48 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         return rules
 
     def read_rules(self, texts: Any) -> list[Rule]:
-        """As a host writes them. Raises BadRule."""
+        """Parse permission rules in the form a host sends them. Raises BadRule."""
         return rules_in(texts, self.settings.workspace, _home())
 
     def take_command_notice(self) -> str:
-        """The notice, the first time that this agent or one of its sub-agents runs a command; then nothing."""
+        """The notice for the first command that this agent or a sub-agent runs; empty at every later call."""
         if self.parent:
             return self.parent.take_command_notice()
         notice, self.command_notice = self.command_notice, ""
         return notice
 
     def reading_fault(self, path: str, *, chosen: bool = False) -> str:
-        """Why the file at this resolved path is not told to the model: by a rule (see reading_rules.py), or because the
-        sandbox hides it from commands."""
+        """Why rules forbid to show the file at this resolved path to the model; see reading_rules.py."""
         if not chosen and self.worker.hides(path, self.roots("info")):
             return "the sandbox hides it"
         return reading_fault(self.rules, path, chosen=chosen)
 
     def usable(self) -> dict[str, Tool]:
-        """The tools there are in the mode at hand."""
+        """The tools that exist in the current mode, by name."""
         mode = self.mode
         return {name: tool for name, tool in self.tools.items() if mode in getattr(tool, "modes", (mode,))}
 
     def tool(self, name: str) -> Tool | None:
-        """The tool of this name, if there is one in the mode at hand."""
+        """The tool of this name, or None if there is none in the current mode."""
         tool, mode = self.tools.get(name), self.mode
         return tool if tool is not None and mode in getattr(tool, "modes", (mode,)) else None
 
     def abilities(self) -> Abilities:
-        """What is offered with the model in use."""
+        """What the host may use, given the current model."""
         info = self.provider.info(self.settings.model)
         features = {"thinking": info.thinking, "effort_levels": info.effort_levels, "images": info.images}
         return replace(self.offered, **features, extras={**self.offered.extras, "cost_attribution": info.priced})
 
     def roots(self, category: Category) -> list[str]:
-        """Where tools of this category may go without asking first: real paths, as they were when they were granted.
-        They are not resolved again, because a command may have put a link there."""
+        """Folders that tools of this category may access without asking: real paths, resolved when they were granted.
+
+        They are not resolved again, because a command may have put a link there.
+        """
         granted = [rule.value for rule in self.rules if opens(rule, category)]
         return [*self._folders, *granted]
 
     def specs(self) -> list[ToolSpec]:
-        """Those that the model is told of from the start."""
+        """The tools that are described to the model from the start; deferred ones are left out."""
         return [tool.spec for tool in self.usable().values() if not getattr(tool, "deferred", False)]
 
     def system(self) -> str:
@@ -165,21 +175,24 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         return system_prompt(settings.workspace, settings.system_prompt, self.session.contexts, self.reading_fault)
 
     def prompt_tokens(self) -> tuple[int, int]:
-        """Tokens of instructions and of tools, by their length."""
+        """Estimated tokens of the system prompt and of the tool descriptions."""
         return len(self.system()) // 4, len(msgspec.json.encode(self.specs())) // 4
 
     @property
     def top(self) -> "Agent":
-        """The main one."""
+        """The main agent."""
         return self.parent.top if self.parent else self
 
     @property
     def mode(self) -> Mode:
-        """The main one's, also if that has changed since this one was started (A8)."""
+        """The mode of the main agent. A change of it also applies to sub-agents that already run (A8)."""
         return self.top.settings.mode
 
     def voice(self, turn: str) -> Callable[[Event], None]:
-        """Says new-made events of a turn in this agent's lane, filling in both."""
+        """Returns a function that emits new events with the turn and this agent's id filled in.
+
+        A detached agent emits outside of any turn, because it may outlive the turn that started it.
+        """
 
         turn = "" if self.detached else turn
 
@@ -191,7 +204,7 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         return say
 
     def scene(self, turn: str = "") -> Scene:
-        """Where the user's own code is asked about a turn, or about the session."""
+        """The context in which hooks are called for a turn or, without one, for the session."""
         return EngineScene(
             session=self.session.id,
             turn=turn,
@@ -207,7 +220,7 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         return await self.asks.ask(whole, say, question.timeout_ms / 1000 or self.settings.approval_timeout)
 
     def charge(self, reply: Message, request: str) -> None:
-        """A reply's price is a price of this turn, and of the turn of whoever asked for it."""
+        """Charges the cost of a reply to this agent's turn and to every parent's. A request is counted once."""
         if reply.usage is not None and not self.session.counted(request):
             if self.turn_meter:
                 self.turn_meter.spend(reply.usage)

@@ -1,6 +1,9 @@
-"""The engine: takes commands, says events.
+"""The engine's entry point: dispatches commands to handlers and owns what outlives a turn.
 
-`handle` never waits: whatever runs, an answer, a cancel or a question gets through.
+`handle` takes a command and returns at once, so that answers, cancels and queries are served while anything else runs
+(L4). Every command with a `ref` gets exactly one `Reply` (L2). A handler returns None for success, a `Failure`, or
+`LATER` if it replies itself when its work is done. Handlers that are more than a few lines live in `commands/`.
+`app/serving/serve.py` feeds commands in and passes `output` for the events.
 """
 
 import os
@@ -64,7 +67,10 @@ _UNFINISHED = (
 
 
 class Engine:
-    """One conversation. Must be made and used inside a running event loop."""
+    """One conversation with one host. Must be made and used inside a running event loop.
+
+    `make_agent` builds the main agent around the engine's own `emit`. `output` receives every event.
+    """
 
     def __init__(self, make_agent: Callable[[Callable[[Event], None]], Agent], output: Callable[[Event], None]) -> None:
         heartbeat = Heartbeat(output)
@@ -112,6 +118,7 @@ class Engine:
     # From outside.
 
     def handle(self, command: Command) -> None:
+        """Carry out one command. Never waits; the reply is emitted now or when the work is done."""
         if self.held is not None and type(command) not in _AT_ONCE:
             return self.held.append(command)
         if self.held and isinstance(command, Cancel):  # what was said before it is stopped too, once it is there
@@ -133,7 +140,7 @@ class Engine:
         self.turns.next()
 
     def hold(self, command: Command) -> None:
-        """Until the host has read more: answers to it would have nowhere to go (T8)."""
+        """Queue this command and all later ones until the host has read more of the output (T8)."""
         self.held = [command]
         self.background.start(self._held_for_room(self.held))
 
@@ -143,26 +150,26 @@ class Engine:
             self.release()
 
     def release(self) -> None:
-        """What they were held for is there."""
+        """Handle the commands that were held."""
         held, self.held = self.held or [], None
         for command in () if self._closing else held:
             self.handle(command)
 
     def input_closed(self, *, stop: bool) -> None:
-        """Nobody will say more. What was accepted is finished unless `stop`; what would have to be asked is denied."""
+        """The host sends no more commands. Open and later questions are denied; with `stop` all work is cancelled."""
         self.agent.asks.nobody_listens()
         self.agent.host_calls.nobody_listens()
         if stop:
             self._stop()
 
     async def settled(self) -> None:
-        """Returns once nothing runs and nothing waits, in the background neither."""
+        """Returns once no turn runs or waits and no background work is left."""
         await self.turns.settled()
         while await self.running_agents.finished() or await self.shell.finished() or await self.background.finished():
             await self.turns.settled()
 
     async def close(self) -> None:
-        """Stop everything and let go of everything."""
+        """Stop everything and close every resource."""
         self._closing = True
         self._stop()
         await self.running_agents.finished()
@@ -185,20 +192,20 @@ class Engine:
         self.agent.session.store.close()
 
     def _stop(self) -> None:
-        """For good, in the background too."""
+        """Cancel all turns and all background work for good."""
         self.compact_queue.drop()
         self.turns.end()
         self.running_agents.cancel_background()
         self.shell.cancel()
 
     def _report(self, text: str) -> bool:
-        """What a background agent has to say starts a turn that nobody asked for. Whether it could be kept."""
+        """Start a turn with the report of a background agent. Returns whether the report could be stored."""
         stored = self._add_turn(f"agent-{self.agent.new_id()}", text)
         self.turns.next()
         return stored
 
     def _remind(self, ended: TurnEnded) -> None:
-        """A model that ends before its own list does is told so, a few times."""
+        """Start another turn if the model ended with unfinished items on its todo list, a few times at most."""
         todos = self.agent.todos
         left = [item.text for item in todos if item.status != "completed"]
         self._reminded = self._reminded if ended.turn.startswith(_REMINDER) else 0
@@ -259,7 +266,7 @@ class Engine:
         return None
 
     def _read(self, command: Prompt | Steer) -> Message | Failure:
-        """What the model will see of it, or why it cannot be taken."""
+        """The message for the model with all attachments read, or why the prompt is refused."""
         try:
             fault = partial(self.agent.reading_fault, chosen=True)
             content = attachments.blocks(command.text, command.attachments, self.settings.workspace, fault)
@@ -296,7 +303,7 @@ class Engine:
         return None if self.agent.asks.answer(command) else resume_approval.resume(self, command)
 
     def _known_agents(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """The host may describe agents; the rest of the settings is left."""
+        """Adds agents that the host describes; returns the other settings."""
         if isinstance(agents := settings.get("agents"), dict):
             try:
                 self.personas |= described_by(agents)
@@ -306,6 +313,7 @@ class Engine:
         return {key: value for key, value in settings.items() if key != "agents"}
 
     def configure(self, command: Configure) -> Failure | None:
+        """Apply settings and rules from the host, all or none of them."""
         settings = dict(command.settings)
         try:
             rules = self.agent.read_rules(settings.pop("rules")) if "rules" in settings else self.agent.rules.configured
@@ -325,7 +333,7 @@ class Engine:
         return LATER
 
     def _leave_plan(self) -> None:
-        """The answer to a plan may have named another mode."""
+        """Leave plan mode, unless the answer to the plan has already set another mode."""
         if self.settings.mode == "plan":
             self.configure(Configure({"mode": "default"}))
 
@@ -359,7 +367,7 @@ class Engine:
         return Failure("mcp", f"there is no MCP server {command.name!r}", "host")
 
     def opened(self) -> Servers | None:
-        """The SDK behind them is heavy: nothing of it is loaded before there is a server."""
+        """The MCP servers, loaded at first use because the SDK behind them is slow to import."""
         if self.servers is None and self.agent.open_servers:
             self.servers = self.agent.open_servers()
         return self.servers
@@ -388,7 +396,7 @@ class Engine:
 
 
 def _places(workspace: str) -> tuple[str, ...]:
-    """Where agents and commands are described: by the user, then by the project."""
+    """Folders that may define agents and slash commands: the user's home, then the workspace."""
     return (os.path.expanduser("~"), workspace)
 
 

@@ -1,4 +1,9 @@
-"""Saying events, and a sign of life when there has been nothing to say for a while."""
+"""Emits `Alive` events while a turn runs and nothing else is emitted.
+
+Some hosts give up a turn that is silent (AionUi after 15 seconds), so the engine promises a frame at least every
+`heartbeat` seconds (L3). Every event of the engine passes through `emit`, which notes that something was sent;
+`TurnQueue` runs `beat` beside each turn.
+"""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -10,17 +15,22 @@ _QUIET = (ToolOutput, ArgsDelta, ContextUsed)
 
 
 class Heartbeat:
+    """Passes events on to `output` and watches for silence."""
+
     def __init__(self, output: Callable[[Event], None]) -> None:
         self.output = output
         self._emitted = 0
 
     def emit(self, event: Event) -> None:
+        """Send one event."""
         if not event.agent and not isinstance(event, _QUIET):
             self._emitted += 1
         self.output(event)
 
     async def beat(self, turn: str, most: float, running: Mapping[str, str]) -> None:
-        """While a turn runs, a host hears something at least every `most` seconds. Zero is no promise."""
+        """Emit `Alive` whenever a turn has been silent for half of `most` seconds. Zero turns it off. Runs until
+        cancelled.
+        """
         while most:
             before = self._emitted
             await asyncio.sleep(most / 2)

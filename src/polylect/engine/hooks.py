@@ -1,4 +1,8 @@
-"""Where the user's own code is asked, and what stands in its place if there is none."""
+"""The hooks of an engine without extensions, and the scene in which hooks are called.
+
+`vocab/hooks.py` defines the protocol `Hooks`: user code that may judge prompts, calls and turn ends. `NoHooks` is its
+empty form; `extensions/` and `host_hooks.py` have the real ones.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 

@@ -1,4 +1,8 @@
-"""What the engine asks the host's own program to do: callbacks, servers and tools inside it."""
+"""Requests from the engine to the host: running a host tool, calling a host hook, messages of in-host MCP servers.
+
+Each call gets exactly one result: the host's answer, a failure, a timeout, or the error that the host is gone. If the
+waiting task is cancelled, the host is told with `HostCallEnded`.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -20,7 +24,7 @@ def _unheard(partial: Any) -> None:
 
 
 class HostCalls:
-    """Calls under way by id. Each comes back exactly once: answered, failed, too late, or because nobody is there."""
+    """The open calls by id."""
 
     def __init__(self, new_id: Callable[[], str]) -> None:
         self._new_id = new_id
@@ -37,7 +41,11 @@ class HostCalls:
         timeout: float = 0.0,
         on_partial: Callable[[Any], None] = _unheard,
     ) -> Any:
-        """The host's result. Raises HostFault. If nobody waits for it any more, the host is told."""
+        """Call the host and return its result.
+
+        `method` and `params` say what is asked; `say` emits the event; `timeout` is in seconds, zero for none;
+        `on_partial` receives partial results. Raises HostFault if the host refuses, is gone or is too slow.
+        """
         if self._gone:
             raise HostFault(GONE)
         call = f"host-{self._new_id()}"
@@ -61,7 +69,7 @@ class HostCalls:
         return reply.result
 
     def reply(self, reply: HostReply) -> bool:
-        """False if nobody asked that, or it is answered already."""
+        """Deliver an answer. False if no call of this id is open."""
         answer = self._open.get(reply.call)
         if answer is None or answer.done():
             return False
@@ -72,7 +80,7 @@ class HostCalls:
         return True
 
     def nobody_listens(self) -> None:
-        """Nothing will be answered any more: those that wait fail now, later ones at once."""
+        """The host is gone: open calls fail now, later ones at once."""
         self._gone = True
         for call, answer in self._open.items():
             if not answer.done():

@@ -1,4 +1,9 @@
-"""Callbacks in the host's own program, asked after the user's own code."""
+"""Hooks that run inside the host's own program.
+
+A host that offers hooks in its hello gets a `HostCall` for each event that it subscribed to, in the shape of Claude
+Code's hook input. The user's own hooks (`extensions/`) run first, and the host is not asked about what they deny. Where
+several answers come, the strictest counts. `commands/host_capabilities.py` installs it.
+"""
 
 import asyncio
 import re
@@ -33,7 +38,7 @@ _ANYTHING = re.compile(".*", re.DOTALL)
 
 
 class Callbacks(Struct, frozen=True):
-    """Those of one row. `matcher` is a pattern for the tool's name, or for what else the moment is about."""
+    """One row of the host's table. `matcher` is a regular expression for the tool's name or the event's subject."""
 
     ids: tuple[str, ...]
     matcher: str | None = None
@@ -50,7 +55,7 @@ Table = Mapping[str, Sequence[Callbacks]]
 
 
 def read_table(rows_by_event: Any) -> Table:
-    """Raises ValueError."""
+    """Parse the host's table of hooks by event. Raises ValueError."""
     try:
         table = msgspec.convert(rows_by_event or {}, dict[str, tuple[Callbacks, ...]])
         for row in (row for rows in table.values() for row in rows):
@@ -61,7 +66,7 @@ def read_table(rows_by_event: Any) -> Table:
 
 
 class HostHooks:
-    """The `Hooks` of an engine whose host has some. What the user's own code denies, the host does not hear of."""
+    """The `Hooks` of an engine whose host has hooks: asks the user's hooks first, then the host's."""
 
     def __init__(self, agent: Agent) -> None:
         self.table: Table = {}
@@ -156,7 +161,7 @@ class HostHooks:
     # Asking.
 
     def _called(self, call: ToolCall) -> list[str]:
-        """The names that a matcher may mean by it."""
+        """The names of a tool that a matcher may use."""
         return [call.name, getattr(self._agent.tools.get(call.name), "long_name", call.name)]
 
     def _at(self, event: str, about: Sequence[str]) -> Iterator[tuple[str, Callbacks]]:
@@ -167,7 +172,7 @@ class HostHooks:
     async def _consult(
         self, event: str, scene: Scene, hook_input: dict[str, Any], about: Sequence[str] = ("",), call: str = ""
     ) -> Opinion:
-        """All at the same time; the strictest counts."""
+        """Ask all matching callbacks at the same time and combine their opinions; the strictest counts."""
         hook_input = hook_words.common(event, scene, self._agent.session.store.file) | hook_input
         pending = [
             self._ask(event, scene, row, {"callback": id, "input": hook_input, "call": call})

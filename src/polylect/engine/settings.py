@@ -1,4 +1,8 @@
-"""What can be set about an engine, and what it is if nobody sets it."""
+"""All settings of an engine with their defaults.
+
+`app/startup` fills them from files, the environment and the command line; `commands/configure.py` checks the changes
+that a host makes while the engine runs. The value is frozen: a change makes a new one.
+"""
 
 from typing import Any, Literal
 
@@ -13,7 +17,7 @@ MODES: tuple[Mode, ...] = ("default", "auto_edit", "force", "plan", "dont_ask")
 
 
 class Settings(Struct, frozen=True):
-    """Zero means no limit. Times are in seconds."""
+    """The settings of one engine. Zero means no limit. Times are in seconds."""
 
     workspace: str
     model: str = ""

@@ -1,9 +1,10 @@
-"""What every model call and tool call took: one record for each step, made of what is said anyway.
+"""Records what each model request and tool call took, from the events that are emitted anyway.
 
-    Step    a model call, and the calls of tools that came of it
-    Whole   a turn, when it has ended
+    StepRecord    one model request and the tool calls that followed from it
+    TurnRecord    one turn, made when it has ended
 
-The host is told of steps as `trace_event`; whoever else wants them gets the records.
+With the setting `structured_traces` the host gets each step as a `trace_event`; OpenTelemetry (`app/serving/otel.py`)
+gets all records. The engine puts a `Tracer` between itself and the output only if one of them is on.
 """
 
 import time
@@ -32,7 +33,7 @@ _SUMMARY = 200
 
 
 class CallRecord(Struct, frozen=True):
-    """A call of a tool. Times are in nanoseconds since 1970."""
+    """One tool call. Times are in nanoseconds since 1970."""
 
     call: str
     name: str
@@ -44,7 +45,7 @@ class CallRecord(Struct, frozen=True):
 
 
 class StepRecord(Struct, frozen=True):
-    """`number` counts the model calls of this engine; `ended` is when the model had stopped talking."""
+    """One model request. `number` counts those of this engine; `ended` is the time of the reply's last chunk."""
 
     number: int
     turn: str
@@ -57,6 +58,8 @@ class StepRecord(Struct, frozen=True):
 
 
 class TurnRecord(Struct, frozen=True):
+    """One turn."""
+
     turn: str
     reason: str
     usage: Usage
@@ -68,7 +71,7 @@ Record = StepRecord | TurnRecord
 
 
 class _Open(Struct):
-    """A step under way."""
+    """A step that has not ended."""
 
     began: int
     called: dict[str, tuple[ToolCalled, int]] = field(default_factory=dict)
@@ -78,7 +81,11 @@ class _Open(Struct):
 
 
 class Tracer:
-    """Passes every event on, and makes records of what it hears."""
+    """Passes every event on to `output`, and makes records.
+
+    `provider` names the provider in use. With `emit_traces`, steps are also emitted as events. `record` receives
+    records.
+    """
 
     def __init__(
         self,
@@ -141,7 +148,7 @@ class Tracer:
 
 
 def trace_event(step: StepRecord) -> dict[str, Any]:
-    """As hosts of wayland-core know it. A price that is not known is said to be none (T6)."""
+    """A step in the form that wayland-core defines. An unknown price is zero with `cost_priced` false (T6)."""
     usage = step.reply.usage
     read = usage.input + usage.cache_read + usage.cache_write
     return {

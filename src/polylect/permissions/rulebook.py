@@ -1,4 +1,8 @@
-"""The standing rules of one conversation: those it began with, and those that are added, expire or are taken back."""
+"""The permission rules of one conversation.
+
+They come from three places: the configuration when the engine starts, the host's settings, and grants during the
+session, which may expire or be revoked. Iterating gives all rules that hold now; `gate.py` judges calls by them.
+"""
 
 import os
 import time

@@ -1,8 +1,9 @@
-"""Which commands would a shell run, if it were given this line? Every one of them, also inside substitutions.
+"""Parses a shell command line: which commands would it run, and which files would redirections write?
 
-    found = read("git log | head > out")     commands: git log, head; writes: out
+    read("git log | head > out")    ->    commands: git log, head; writes: out
 
-Raises NotUnderstood rather than guess. Functions, arrays and the like are not understood: whoever wants them is asked.
+Commands inside substitutions, loops and conditions count too. What bash might read differently is not guessed: it
+raises NotUnderstood, and the user is asked. `command_rules.py` calls it.
 """
 
 import re

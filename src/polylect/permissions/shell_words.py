@@ -1,6 +1,7 @@
-"""Words of a command line: quoting, expansions and here-documents, read as bash reads them or not at all.
+"""Reads the words of a command line: quoting, expansions and here-documents.
 
-What bash and we might read differently is not understood. That is never an error: somebody is asked.
+The lower half of `shell_parser.py`. It reads a construct exactly as bash does or raises NotUnderstood; that is no
+error, the user is asked then.
 """
 
 import re
@@ -32,24 +33,24 @@ _GLOB = pattern(r"[*?\[{]")
 
 
 class NotUnderstood(Exception):
-    """The text says what it was that could not be understood."""
+    """The line cannot be parsed with certainty. The text says why."""
 
 
 class Word(Struct, frozen=True):
-    """`literal` is false where the shell makes something else of it: a variable, a pattern, a substitution."""
+    """One word. `literal` is false if the shell expands it: a variable, a pattern, a substitution."""
 
     text: str
     literal: bool = True
 
 
 class Simple(Struct, frozen=True):
-    """One program or builtin with its arguments, wherever in the line it stands."""
+    """One program or builtin with its arguments, at any depth of the line."""
 
     words: tuple[Word, ...]
 
 
 class ParsedLine:
-    """What a command line holds, in all its depths."""
+    """The content of a command line, at all depths."""
 
     def __init__(self) -> None:
         self.commands: list[Simple] = []
@@ -66,7 +67,7 @@ class ParsedLine:
 
 
 class Words:
-    """A place in a text, and how to read on from there. `commands_until` is the grammar's part."""
+    """A position in a text, and methods to read on from there. The subclass in shell_parser.py has the grammar."""
 
     def __init__(self, text: str, parsed: ParsedLine, depth: int = 0) -> None:
         if len(text) > MOST or depth > DEEPEST:
@@ -93,7 +94,7 @@ class Words:
         return False
 
     def skip_blanks(self) -> None:
-        """To the next token: past blanks, a comment, and a newline that is escaped where it can join nothing."""
+        """Go to the next token: past blanks, comments, and an escaped newline that joins no words."""
         while self.at < len(self.text):
             if self.text[self.at] in " \t":
                 self.at += 1
@@ -106,7 +107,7 @@ class Words:
                 return
 
     def word(self) -> Word | None:
-        """The word that begins here; None if something else does."""
+        """The word at this position; None if there is something else."""
         parts: list[Word] = []
         while self.at < len(self.text):
             char = self.text[self.at]
@@ -177,7 +178,7 @@ class Words:
         return Word(escaped if escaped and escaped in '$`"\\' else "\\" + escaped)
 
     def _continue_line(self) -> None:
-        """Only after a blank: elsewhere the newline could be in the middle of `$(` or `&&`."""
+        """An escaped newline is accepted only after a blank: elsewhere it could split `$(` or `&&`."""
         if self.at and self.text[self.at - 1] not in " \t\n":
             raise NotUnderstood("a word goes on in the next line")
         self._check_newline("\n")
@@ -208,7 +209,7 @@ class Words:
         return Word(text, literal=False)
 
     def _substitution(self, size: int) -> Word:
-        """`$(...)`, `<(...)` or `>(...)`: its commands count like all others."""
+        """`$(...)`, `<(...)` or `>(...)`: its commands are added to the line's."""
         self._check_newline("\n")
         begin = self.at
         self.at += size
@@ -260,7 +261,7 @@ class Words:
             self.nested(body).expansions()
 
     def expansions(self) -> None:
-        """All of a text in which only `$`, backticks and backslashes mean something."""
+        """Read a text in which only `$`, backticks and backslashes have a meaning."""
         while self.at < len(self.text):
             self.parsed.count_step()
             if self.looking_at("\\"):

@@ -1,4 +1,4 @@
-"""Sessions on disk: the append-only log, replaying it, repairing it, finding sessions, other formats.
+"""Sessions on disk: the append-only log, replaying and repairing it, listing sessions, other formats.
 
-Imports nothing of the engine. The engine sees it through the ports `Store` and `Library`.
+Imports nothing of the engine. The engine uses it through the ports `Store` and `Library` (`vocab/ports.py`).
 """

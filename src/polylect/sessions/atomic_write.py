@@ -1,4 +1,7 @@
-"""Files that are written whole or not at all."""
+"""Writes a file so that a crash leaves either the old content or the new one, never a mixture.
+
+Used for exports; logs are append-only and do not need it.
+"""
 
 import os
 from collections.abc import Iterable
@@ -6,7 +9,10 @@ from contextlib import suppress
 
 
 def write(path: str, pieces: Iterable[bytes], mode: int | None = None) -> None:
-    """What was there stays until all of this is on disk. Without a mode, that of any new file."""
+    """Replace the file at `path` by these pieces. `mode` is for the new file; None for the default.
+
+    Raises OSError with the name of the file; then the old content is still there.
+    """
     draft = os.path.join(os.path.dirname(path), f".polylect-{os.urandom(6).hex()}.tmp")
     try:
         with open(draft, "xb") as file:

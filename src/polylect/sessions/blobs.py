@@ -1,7 +1,8 @@
-"""Pictures, and what files were, beside a log: each is named by the hash of its content, so that none is kept twice.
+"""Images and checkpointed files beside a log, each named by the hash of its content.
 
-It is on disk before the line that names it. A crash between the two leaves a file that nobody names; the next
-process that opens the session removes it.
+The log holds only the name, so equal content is stored once. A blob is on disk before the line that names it. A crash
+between the two leaves a blob without a name in the log; the next process that opens the session removes it. A fork
+reads the blobs of the sessions it came from.
 """
 
 import base64
@@ -19,22 +20,22 @@ _DRAFT = ".draft"
 
 
 class Blobs:
-    """The blobs of a session: in its own folder, which is the first, or in those of the sessions it came from."""
+    """The blobs of a session. `folders` are its own blob folder first, then those of the sessions it came from."""
 
     def __init__(self, folders: Sequence[str]) -> None:
         self._folders = folders
         self._unsynced: list[str] = []
 
     def store_images(self, message: Message) -> Message:
-        """The message as the log holds it: with names instead of pictures. Raises OSError."""
+        """The message for the log: images are stored as blobs and replaced by their names. Raises OSError."""
         return _mapped(message, self._stored_image)
 
     def fill(self, message: Message) -> Message:
-        """The message as the model sees it. A picture that is gone stays empty."""
+        """The message with its images loaded. An image whose blob is missing stays empty."""
         return _mapped(message, self._filled_image)
 
     def put(self, data: bytes) -> str:
-        """Keep these bytes, and say under which name. Raises OSError."""
+        """Store these bytes and return their name. Raises OSError."""
         blob = blob_name(data)
         paths = self._paths(blob)
         if not any(_size(path) == len(data) for path in paths):
@@ -43,7 +44,7 @@ class Blobs:
         return blob
 
     def find(self, blob: str) -> bytes | None:
-        """None if it is gone."""
+        """The bytes of a blob, or None if it is missing."""
         for path in self._paths(blob):
             try:
                 with open(path, "rb") as file:
@@ -53,7 +54,7 @@ class Blobs:
         return None
 
     def sync(self) -> None:
-        """Make everything kept so far outlive a power cut."""
+        """Flush all new blobs to disk, so that they survive a power cut."""
         while self._unsynced:
             file = os.open(self._unsynced.pop(), os.O_RDONLY | os.O_CLOEXEC)
             try:
@@ -62,7 +63,7 @@ class Blobs:
                 os.close(file)
 
     def sweep(self, entries: Iterable[Entry]) -> list[str]:
-        """Remove our own blobs that these entries do not name. Returns what was removed."""
+        """Remove our own blobs that these entries do not name. Returns their paths."""
         folder = self._folders[0]
         names = _names(folder)
         known = named(entries) if names else set()
@@ -93,6 +94,7 @@ class Blobs:
 
 
 def images(message: Message) -> list[Image]:
+    """All images of a message, those of tool results included."""
     result: list[Image] = []
     for block in message.content:
         if isinstance(block, Image):
@@ -103,7 +105,7 @@ def images(message: Message) -> list[Image]:
 
 
 def named(entries: Iterable[Entry]) -> set[str]:
-    """The blobs that these entries name."""
+    """The names of all blobs that these entries refer to."""
     blobs: set[str] = set()
     for entry in entries:
         match entry.body:
@@ -115,13 +117,14 @@ def named(entries: Iterable[Entry]) -> set[str]:
 
 
 def blob_name(data: bytes) -> str:
+    """The name of these bytes."""
     from hashlib import sha256  # OpenSSL: 3 ms and 2 MiB, and only for pictures and checkpoints
 
     return _PREFIX + sha256(data).hexdigest()
 
 
 def _mapped(message: Message, change: Callable[[Image], Image]) -> Message:
-    """The very same message, if there is no picture in it."""
+    """The message with each image changed; the same object if it has none."""
     if not images(message):
         return message
     return replace(message, content=tuple(_mapped_block(block, change) for block in message.content))
@@ -138,7 +141,7 @@ def _mapped_block(block: Block, change: Callable[[Image], Image]) -> Block:
 
 
 def _write(path: str, data: bytes) -> None:
-    """Whole or not at all."""
+    """Write the file completely or not at all."""
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     draft = path + _DRAFT
     try:

@@ -1,7 +1,7 @@
-"""Which sessions there are: `polylect sessions`, and the question `sessions` of hosts.
+"""Lists sessions: for `polylect sessions`, and for the query `sessions` of hosts.
 
-There is no index. Of each log only the outline is decoded: which entries there are, in which order, who spoke. That is
-enough to count the messages as `sessions/replay.py` does, which reads all of a log; a test holds the two together.
+There is no index to keep in step. Of each log only an outline is decoded: the kinds of entries, their order and roles.
+That is enough to count messages as `replay.py` does with the whole log; a test compares the two.
 """
 
 import os
@@ -21,7 +21,7 @@ _WORDS = 80
 
 
 class SessionSummary(Struct, frozen=True, omit_defaults=True):
-    """A session at a glance. `active` is when it was last written, in milliseconds since 1970."""
+    """One session in a list. `active` is the time of the last write, in milliseconds since 1970."""
 
     session: str
     workspace: str
@@ -36,19 +36,19 @@ class SessionSummary(Struct, frozen=True, omit_defaults=True):
 
 
 def listing(root: str, workspace: str = "") -> list[SessionSummary]:
-    """All sessions, or those of a workspace; the most recently active first."""
+    """All sessions, or those of one workspace, the most recently active first."""
     summaries = (summarise(root, name) for name in names(root) if not workspace or _workspace(root, name) == workspace)
     return sorted((session for session in summaries if session), key=lambda session: -session.active)
 
 
 def strange(root: str) -> list[str]:
-    """What stands where a log should be, and is none that could be looked into."""
+    """Paths where a log should be but something else than a file is."""
     logs = (os.path.join(root, name, "log.jsonl") for name in sorted(names(root)))
     return [path for path in logs if folder.is_not_a_file(path)]
 
 
 def summarise(root: str, session: str) -> SessionSummary | None:
-    """None if nothing was ever said in it."""
+    """The summary of one session; None if nothing was ever said in it."""
     path = folder.path_of(root, session)
     try:
         file = log.opened(os.path.join(path, "log.jsonl"))
@@ -69,12 +69,12 @@ def summarise(root: str, session: str) -> SessionSummary | None:
 
 
 def forks(root: str, session: str) -> list[str]:
-    """The sessions that were forked from this one."""
+    """The ids of the sessions that were forked from this one."""
     return [name for name in names(root) if (opened := _opened(root, name)) and opened.parent == session]
 
 
 class _Block(Struct):
-    """One of a message's blocks, which is only counted."""
+    """A block of a message; only their number matters."""
 
 
 class _Message(Struct, frozen=True):
@@ -90,7 +90,7 @@ class _Body(Struct):
 
 
 class _Outline(Struct):
-    """An entry, without what was said in it but for the person's first words."""
+    """An entry without its content, except for the first words of the user."""
 
     id: str
     parent: str
@@ -102,7 +102,7 @@ _decode = msgspec.json.Decoder(_Outline).decode
 
 
 class _LogOutline:
-    """What can be said of a log without understanding all of it."""
+    """What can be read from a log without decoding all of it."""
 
     def __init__(self, lines: log.Lines) -> None:
         self.outlines: list[_Outline] = []
@@ -122,7 +122,7 @@ class _LogOutline:
 
 
 def _taken_over(path: str, outlines: Sequence[_Outline]) -> list[_Outline]:
-    """What a fork has from the sessions it came from; as much of it as is still there."""
+    """The entries that a fork shares with the sessions it came from, as far as these still exist."""
     before: list[_Outline] = []
     seen = {path}
     while outlines and (parent := outlines[0].body.parent):
@@ -141,7 +141,7 @@ def _taken_over(path: str, outlines: Sequence[_Outline]) -> list[_Outline]:
 
 
 def _conversation(outlines: Sequence[_Outline]) -> tuple[int, str]:
-    """How many messages it has, and the person's first words in it. A prompt counts once its turn has come."""
+    """The number of messages, and the first words of the user. A prompt counts once its turn has started."""
     messages, first = 0, ""
     waiting: dict[str, _Outline] = {}
     for outline in current(outlines):
@@ -181,7 +181,7 @@ def _body(line: bytes, kind: type[Kind]) -> Kind | None:
 
 
 def names(root: str) -> Iterator[str]:
-    """Names that can be sessions: what begins with a dot is being deleted."""
+    """Names below `root` that can be session ids. Names with a leading dot are sessions being deleted."""
     try:
         entries = os.listdir(root)
     except FileNotFoundError:

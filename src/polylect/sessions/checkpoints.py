@@ -1,7 +1,8 @@
-"""What files were before calls changed them, and putting them back.
+"""Checkpoints: the content of files before calls change them, and restoring it.
 
-A path is the real one that was judged when the call was. Files are read, replaced and deleted by the `Worker`, which
-follows no link on the way: a folder that was swapped for a link since is refused. The session keeps the contents.
+Before a call changes files, `turn/calls.py` saves them here; the command `Rewind` restores them. Paths are the real
+paths that were judged with the call. The `Worker` reads and writes the files and follows no link on the way, so a
+folder that was replaced by a link since then is refused.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,24 +16,24 @@ from polylect.vocab.ports import FileState, Store, Worker
 
 @runtime_checkable
 class BlobStore(Protocol):
-    """A store that also keeps files."""
+    """A store that can also keep the content of files."""
 
     def put_blob(self, data: bytes) -> str:
-        """Under which name."""
+        """Store these bytes and return their name."""
         ...
 
     def get_blob(self, blob: str) -> bytes | None: ...
 
 
 class Checkpoints:
-    """The files of one session, each as it was before it was first changed after a message."""
+    """The checkpointed files of one session: each as it was before its first change after a message."""
 
     def __init__(self, store: Store, worker: Worker) -> None:
         self._store = store
         self._worker = worker
 
     async def keep(self, turn: str, paths: Iterable[str]) -> None:
-        """Before these are changed. Raises ToolError, so that nothing is changed that could not be put back."""
+        """Save these files before they are changed. Raises ToolError, so that the change does not happen."""
         if not isinstance(self._store, BlobStore):
             return
         for path in paths:
@@ -51,7 +52,10 @@ class Checkpoints:
                 raise _unkept(path, error) from error
 
     async def rewind(self, to: str, *, dry_run: bool) -> Rewound:
-        """Put every file back to what it was before this message. Raises SessionError."""
+        """Restore every file to its content before this message; with `dry_run` only say which.
+
+        `to` is the id of a turn or of an entry. Raises SessionError.
+        """
         changed: list[tuple[str, FileState | None]] = []
         come = go = 0
         for saved in _after(to, self._store.entries):
@@ -95,7 +99,7 @@ def _why(error: Exception) -> str:
 
 
 def _kept_already(path: str, entries: Sequence[Entry]) -> bool:
-    """Since the last message: what came between has changed it."""
+    """Whether this file was saved since the last message."""
     for entry in reversed(entries):
         match entry.body:
             case FileKept(path=saved_path) if saved_path == path:
@@ -106,7 +110,7 @@ def _kept_already(path: str, entries: Sequence[Entry]) -> bool:
 
 
 def _after(to: str, entries: Sequence[Entry]) -> list[FileKept]:
-    """For each file the first state since that message, which is named by its turn or its entry."""
+    """For each file its first saved state after this message."""
     numbers = [number for number, entry in enumerate(entries) if _is_message(entry) and to in _names(entry)]
     if not numbers:
         raise SessionError(f"{to!r} is not a message of the person's in this session")

@@ -1,12 +1,13 @@
-"""Where sessions live on disk: finding, making and locking a session's folder.
+"""Where sessions live on disk: finding, creating and locking the folder of a session.
 
     <home>/sessions/<id>/log.jsonl   the conversation, append-only
                          workspace   the folder it is about
                          lock        held by the one process that writes
                          spill/      output too long for the model
-                         blobs/      pictures, named by their hash
+                         blobs/      images and checkpointed files, named by their hash
 
-This runs before `ready`, so it imports next to nothing.
+Only one process may write to a session; the lock enforces it. Start-up uses this module before `ready`, so it imports
+almost nothing.
 """
 
 import fcntl
@@ -26,11 +27,11 @@ _FIRST = 64 * 1024
 
 
 class FolderError(Exception):
-    """The session cannot be had; the text says why and what to do."""
+    """The session cannot be used. The text says why and what to do."""
 
 
 class Folder:
-    """A session's folder, locked for this process until `close`."""
+    """The folder of a session, locked for this process until `close`."""
 
     def __init__(self, path: str, lock: int) -> None:
         self.path = path
@@ -42,7 +43,7 @@ class Folder:
         return os.path.join(self.path, "log.jsonl")
 
     def close(self, *, discard: bool = False) -> None:
-        """Let go of the lock; with `discard`, remove a folder in which nothing was ever said."""
+        """Release the lock; with `discard`, remove a folder in which nothing was ever said."""
         if discard:
             for name in ("log.jsonl", "workspace", "lock"):
                 _remove(os.path.join(self.path, name))
@@ -55,6 +56,7 @@ class Folder:
 
 
 def sessions_root(env: dict[str, str]) -> str:
+    """The folder of all sessions: POLYLECT_HOME, or the XDG state folder."""
     home = env.get("POLYLECT_HOME")
     if not home:
         state = env.get("XDG_STATE_HOME") or os.path.join(env.get("HOME") or os.path.expanduser("~"), ".local", "state")
@@ -67,7 +69,7 @@ def new_id() -> str:
 
 
 def create(root: str, session: str, workspace: str) -> Folder:
-    """A folder for a new session. An id that is in use is refused."""
+    """Create and lock the folder of a new session. Raises FolderError, also if the id is in use."""
     path = path_of(root, session)
     folder = None
     while folder is None:  # whoever had it before may be removing it just now
@@ -94,7 +96,7 @@ def create(root: str, session: str, workspace: str) -> Folder:
 
 
 def known(root: str, session: str, workspace: str) -> str:
-    """The id of a session that exists; `latest` is the most recently active one of this workspace."""
+    """The id of an existing session; `latest` is the most recently active one of this workspace. Raises FolderError."""
     if session == "latest":
         session = _latest(root, workspace)
     log = os.path.join(path_of(root, session), "log.jsonl")
@@ -106,7 +108,7 @@ def known(root: str, session: str, workspace: str) -> str:
 
 
 def resume(root: str, session: str, workspace: str) -> Folder:
-    """The folder of a session that exists, for this process alone."""
+    """Lock the folder of an existing session. Raises FolderError."""
     session = known(root, session, workspace)
     folder = _lock(path_of(root, session))
     if folder is None:
@@ -120,9 +122,9 @@ def resume(root: str, session: str, workspace: str) -> Folder:
 
 
 def look(root: str, session: str) -> None:
-    """Refuse what could not be gone on with, as far as the first lines of its log and of those it came from tell.
+    """Raise FolderError if the session cannot be resumed, as far as the first lines of the logs show.
 
-    Only a log whose first line is damaged is read to its end: whether any of it can be.
+    Only a log with a damaged first line is read to its end.
     """
     message = f"Session '{session}' cannot be gone on with"
     opened, seen = _opened(path_of(root, session)), {session}
@@ -142,7 +144,7 @@ def look(root: str, session: str) -> None:
 
 
 def weight(root: str, session: str) -> int:
-    """Bytes that have to be read to go on with it: its log, and those of the sessions it came from."""
+    """Bytes to read for resuming a session: its log and those of the sessions it came from."""
     total, seen = 0, {""}
     while session not in seen:
         seen.add(session)
@@ -156,7 +158,7 @@ def weight(root: str, session: str) -> int:
 
 
 def look_at(path: str) -> None:
-    """The same where a session is named by its file, which may be another program's."""
+    """Like `look`, for a session that is named by a path, which may be another program's file."""
     place = path if os.path.isdir(path) else os.path.dirname(path)
     log = os.path.join(place, "log.jsonl")
     if path in (place, log) and os.path.isfile(log):
@@ -178,7 +180,7 @@ def parent_gone(parent: str) -> str:
 
 
 class _JsonDefaults:
-    """How JSON is read: as it is by default. (The type that is written down for this has more fields.)"""
+    """The options of the JSON scanner of the standard library, with their default values."""
 
     strict = True
     object_hook = object_pairs_hook = None
@@ -186,7 +188,7 @@ class _JsonDefaults:
 
 
 def _opened(path: str) -> dict[str, object]:
-    """What a log begins with; nothing if that is damaged."""
+    """The body of the log's first entry; empty if it is damaged."""
     entry = _value(_beginning(os.path.join(path, "log.jsonl")).partition(b"\n")[0])
     body = entry.get("body") if isinstance(entry, dict) else None
     return body if isinstance(body, dict) and body.get("type") == "opened" else {}
@@ -209,6 +211,7 @@ def _value(line: bytes) -> object:
 
 
 def path_of(root: str, session: str) -> str:
+    """The folder of a session. Raises FolderError for an id that could lead elsewhere."""
     if not session or len(session) > _MAX_ID or not _SAFE.issuperset(session) or session.startswith("."):
         raise FolderError(
             f"bad session id {session!r}: use 1 to {_MAX_ID} letters, digits, '-', '_' or '.', not starting with '.'"
@@ -217,7 +220,7 @@ def path_of(root: str, session: str) -> str:
 
 
 def _lock(path: str) -> Folder | None:
-    """None if the folder was removed while we took hold of it."""
+    """Lock the folder; None if it was removed meanwhile."""
     lock = os.path.join(path, "lock")
     if os.path.islink(path):
         raise FolderError(f"the session folder {path} is a link; sessions are kept where they are")

@@ -1,4 +1,7 @@
-"""Where sessions are kept: going on in another one, taking one over, reading one out."""
+"""The sessions of one sessions folder: creating, resuming, forking, listing, importing and exporting them.
+
+`FileLibrary` is the engine's port `Library`. It turns errors of folders and files into SessionError.
+"""
 
 import logging
 import os
@@ -142,7 +145,7 @@ class FileLibrary:
 
 
 def write_out(root: str, path: str, pieces: Iterable[bytes]) -> None:
-    """What was read out of a session goes to a file that is no session's: all of it, or what was there stays."""
+    """Write an export to a file outside of all sessions, atomically. Raises SessionError or OSError."""
     place = os.path.realpath(path)
     if place.startswith(os.path.realpath(root) + os.sep) or _ours(place, root):
         raise SessionError(f"{path}: what is there belongs to a session")
@@ -156,7 +159,10 @@ def write_out(root: str, path: str, pieces: Iterable[bytes]) -> None:
 
 
 def fork_place(session: str, entries: Sequence[Entry], at: str) -> tuple[str, str]:
-    """The session, which may be one that this came from, and its entry after which a fork goes its own way."""
+    """Where a fork branches off: the session, which may be an ancestor, and the id of its last shared entry.
+
+    `at` is the id of the message that the fork leaves out; empty for the end. Raises SessionError.
+    """
     end = len(entries)
     if at:
         replay = Replay(entries)
@@ -174,7 +180,7 @@ def fork_place(session: str, entries: Sequence[Entry], at: str) -> tuple[str, st
 
 
 def _ours(path: str, root: str) -> str:
-    """The folder of a session of ours: that folder, or the log in it. Empty for anything else."""
+    """The session folder that this path names, by itself or by its log; empty if it names none."""
     path = os.path.realpath(path)
     place = path if os.path.isdir(path) else os.path.dirname(path)
     file = os.path.join(place, "log.jsonl")

@@ -1,4 +1,9 @@
-"""Reading a session's log: what each line of it is, however it was left behind."""
+"""Reads a session's log: one entry a line, whatever state a crash left it in.
+
+A line that cannot be decoded is reported as a fault and does not end the reading. Entries of a later version are
+recognised by their outline and are left alone. `store.py` opens logs with it, `repair.py` and `catalogue.py` inspect
+them.
+"""
 
 import errno
 import gc
@@ -22,7 +27,7 @@ _decode: Callable[[bytes], Entry] = msgspec.json.Decoder(Entry).decode
 
 
 class _UnknownEntry(Struct):
-    """An entry by its outline."""
+    """An entry of a kind that this version does not know."""
 
     id: str
     parent: str
@@ -34,7 +39,7 @@ _decode_foreign = msgspec.json.Decoder(_UnknownEntry).decode
 
 
 class Fault(Struct, frozen=True):
-    """A line that cannot be used. What is `foreign` is an entry all the same: somebody else can read it."""
+    """A line that cannot be used. A `foreign` one is an entry that a later version can read."""
 
     line: int
     kind: Literal["damaged", "foreign"]
@@ -42,7 +47,7 @@ class Fault(Struct, frozen=True):
 
 
 class Log(Struct, frozen=True):
-    """What a log holds. `size` is where its last whole line ends; `torn` is what stands after that."""
+    """The content of a log. `size` is where its last complete line ends; `torn` is what follows it."""
 
     entries: list[Entry]
     faults: list[Fault]
@@ -57,7 +62,7 @@ class Log(Struct, frozen=True):
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Nothing of a log that is read is garbage, and looking for it takes a quarter of the time."""
+    """Pause garbage collection: reading a log makes no garbage, and looking for it takes a quarter of the time."""
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -69,7 +74,7 @@ def gc_paused() -> Iterator[None]:
 
 @gc_paused()
 def read(file: int) -> Log:
-    """Reads an open file from its start; its position does not matter and is not moved."""
+    """Read an open file from its start, without moving its position."""
     lines = Lines(pieces(file))
     entries: list[Entry] = []
     faults: list[Fault] = []
@@ -87,7 +92,7 @@ def read(file: int) -> Log:
 
 
 def opened(path: str) -> int:
-    """Raises OSError also for what is no file: a pipe would keep us waiting for good."""
+    """Open a log for reading. Raises OSError, also if it is no regular file: a pipe would block."""
     if is_not_a_file(path):
         raise OSError(errno.EINVAL, "it is no file", path)
     return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -102,7 +107,7 @@ def read_path(path: str) -> Log:
 
 
 def unusable(session_log: Log) -> str:
-    """Why nothing may be added to it; empty if that is in order."""
+    """Why nothing may be appended to this log; empty if it may."""
     if session_log.version > VERSION:
         return written_later(session_log.version)
     if not session_log.entries and (session_log.faults or not _may_begin(session_log.torn)):
@@ -113,7 +118,7 @@ def unusable(session_log: Log) -> str:
 
 
 def _may_begin(torn: bytes) -> bool:
-    """Whether this is how the first line of a log looks when it was cut off: then nothing was acknowledged.
+    """Whether these bytes are the start of a first line that was cut off, so that nothing was acknowledged.
 
     A power cut may leave zeros where something was to be written.
     """
@@ -122,7 +127,7 @@ def _may_begin(torn: bytes) -> bool:
 
 
 def ancestry(path: str, opened: Entry | None) -> tuple[list[Entry], list[str]]:
-    """What a session took over when it was forked, and the folders of the sessions it came from, the nearest first."""
+    """The entries that a fork shares with earlier sessions, and their folders, nearest first. Raises SessionError."""
     before: list[Entry] = []
     folders: list[str] = []
     while opened and isinstance(opened.body, Opened) and opened.body.parent:
@@ -143,7 +148,7 @@ def ancestry(path: str, opened: Entry | None) -> tuple[list[Entry], list[str]]:
 
 
 def entry_of(line: bytes) -> Entry | _UnknownEntry | None:
-    """The entry; the outline of one that only a later version understands; or None if it is neither."""
+    """The entry in this line, the outline of one of a later version, or None."""
     try:
         return _decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -155,15 +160,16 @@ def entry_of(line: bytes) -> Entry | _UnknownEntry | None:
 
 
 def _version(entry: _UnknownEntry | None) -> int:
-    """Even an `opened` whose shape has changed says its version."""
+    """The version in an `opened` entry whose shape is unknown."""
     version = entry.body.get("version") if entry and entry.body.get("type") == "opened" else None
     return version if isinstance(version, int) else 0
 
 
 class Lines:
-    """Whole lines out of pieces of any size. In the end `size` says where they ended, and `rest` is what was left.
+    """Splits chunks of any size into complete lines.
 
-    A line that is too long comes as its beginning.
+    Afterwards `size` is where they ended and `rest` is what followed. Of a line that is too long only the beginning
+    comes.
     """
 
     def __init__(self, pieces: Iterable[bytes], max_line: int = MAX_LINE) -> None:

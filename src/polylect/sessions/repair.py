@@ -1,6 +1,6 @@
-"""Mending a session whose files were damaged, and removing one. Both want the session for themselves.
+"""Repairs damaged sessions and deletes sessions, for `polylect sessions repair` and `delete`.
 
-Nothing is lost by mending: a log that has to be written anew stays beside the new one as it was.
+Both need the session's lock. Repairing loses nothing: the old log stays beside the new one.
 """
 
 import json
@@ -24,7 +24,7 @@ _raw_decode = json.JSONDecoder(strict=False).raw_decode
 
 
 def repair(place: Folder) -> list[str]:
-    """What was wrong and what was done about it, line by line. Raises SessionError if it is not ours to mend."""
+    """Repair a session and return one text for each finding. Raises SessionError if a later version wrote it."""
     session_log = log.read_path(place.log)
     if session_log.version > VERSION:
         raise SessionError(log.unusable(session_log))
@@ -49,7 +49,7 @@ def repair(place: Folder) -> list[str]:
 
 
 def _rewrite(path: str, damaged: list[int]) -> Iterator[str]:
-    """Write the log anew without what cannot be read; the old one stays as it was."""
+    """Write the log again without what cannot be read, and keep the old one as a backup."""
     backup = _free(path + ".before-repair")
     draft = path + ".draft"
     try:
@@ -82,7 +82,7 @@ def _mended(path: str, draft: str, damaged: list[int]) -> Iterator[str]:
 
 
 def salvage(line: bytes) -> Iterator[bytes]:
-    """The entries that can still be made out in a damaged line: bad bytes are replaced, glued lines told apart."""
+    """The entries that can be recovered from a damaged line: bad bytes are replaced, joined lines are split."""
     text = line.replace(b"\0", b"").decode("utf-8", "replace")
     at = text.find("{")
     while at >= 0:
@@ -97,7 +97,7 @@ def salvage(line: bytes) -> Iterator[bytes]:
 
 
 def delete(place: Folder) -> None:
-    """Gone at once for everybody; what a crash leaves of it begins with a dot and is removed by `tidy`."""
+    """Delete a session at once. What a crash leaves of it is removed by `remove_deleted`."""
     root, name = os.path.split(place.path)
     doomed = os.path.join(root, f"{_DELETED}{name}-{os.getpid()}")
     os.rename(place.path, doomed)
@@ -106,7 +106,7 @@ def delete(place: Folder) -> None:
 
 
 def remove_deleted(root: str) -> list[str]:
-    """Remove what interrupted deletions left. Returns what was removed."""
+    """Remove what interrupted deletions left. Returns the paths."""
     names = os.listdir(root) if os.path.isdir(root) else []
     doomed = [os.path.join(root, name) for name in names if name.startswith(_DELETED)]
     for path in doomed:

@@ -1,4 +1,10 @@
-"""What a log says: its entries folded into the conversation they tell of. Pure."""
+"""Replays a log: folds its entries into the conversation they describe. Pure.
+
+    Said("t1", user) TurnOpened("t1") Said(assistant) Said(tool)   ->   messages: user, assistant, tool
+
+The result is a conversation that every vendor accepts up to its last message, whatever the log has lost: results that
+are missing are made up (T4). A log may branch; only the branch of the last entry is the conversation.
+"""
 
 import re
 from collections.abc import Sequence, Set
@@ -29,7 +35,7 @@ CUT_OFF = "This call was cut off before it finished. Its effects are unknown: lo
 
 
 class Replay:
-    """A conversation read back. History is valid for every vendor up to its last message, whatever the log has lost."""
+    """The conversation of a log."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self.messages: list[Message] = []
@@ -56,7 +62,7 @@ class Replay:
             self._take_branch(entries, {entry.id for entry in line})
 
     def _take_branch(self, entries: Sequence[Entry], line: Set[str]) -> None:
-        """What was left behind is no part of the conversation, but it had its price, and its calls had their ids."""
+        """Entries of abandoned branches count only for cost and for call ids that were used."""
         for entry in entries:
             match entry.body:
                 case _ if entry.id in line:
@@ -115,13 +121,13 @@ class Replay:
         self._owed = owed
 
     def fork_points(self) -> list[ForkPoint]:
-        """What the person said: a fork there goes on without it."""
+        """The messages of the person; a fork at one goes on without it."""
         messages = zip(self.messages, self.marks, strict=True)
         said = ((entry, words(message)) for message, entry in messages if entry and is_said(entry, message))
         return [ForkPoint(entry.id, text) for entry, text in said if text.strip()]
 
     def items(self) -> list[Item]:
-        """The conversation as the model sees it, each message with its place in the log."""
+        """The conversation as the model sees it, each message with its entry."""
         first_kept = self.compactions[-1][1].kept if self.compactions else 0
         items = [_summary(self.compacted)] if self.compacted and self.compactions[-1][1].summary else []
         at, last = 0, ""
@@ -144,8 +150,10 @@ One = TypeVar("One", bound=Placed)
 
 
 def current(entries: Sequence[One]) -> Sequence[One]:
-    """Those that the conversation goes through: all of them, unless one names as its parent an earlier one than the one
-    before it. A parent that nobody knows was a line that is damaged now."""
+    """The entries of the current branch: all of them, unless one names an earlier parent than its predecessor.
+
+    An unknown parent was a line that is damaged now.
+    """
     if all(entry.parent == before.id for before, entry in pairwise(entries)):
         return entries
     places = {entry.id: number for number, entry in enumerate(entries)}
@@ -157,7 +165,7 @@ def current(entries: Sequence[One]) -> Sequence[One]:
 
 
 def _is_valid(key: str, value: object) -> bool:
-    """A line can be whole and yet be changed by hand."""
+    """Whether a stored setting has the right shape; a line may have been edited by hand."""
     if key == SUSPENDED:
         return suspension.is_valid(value)
     texts = list(value.values()) if isinstance(value, dict) else [None]
@@ -165,7 +173,7 @@ def _is_valid(key: str, value: object) -> bool:
 
 
 def is_said(entry: Entry, message: Message) -> bool:
-    """By the person, and not only of what a command of theirs printed."""
+    """Whether the person said it, rather than ran it as a command."""
     return message.role == "user" and not isinstance(entry.body, ShellRan)
 
 
@@ -185,7 +193,7 @@ def _summary(entry: Entry) -> Item:
 
 
 def shell_message(result: ShellResult) -> Message:
-    """What the model is told of a command of the person's own."""
+    """The message that tells the model of a command the person ran."""
     fence = "`" * max(3, longest_run(result.output) + 1)
     output = result.output.rstrip("\n")
     parts = [f"I ran this command myself: {result.command}"]
@@ -200,18 +208,18 @@ def shell_message(result: ShellResult) -> Message:
 
 
 def longest_run(text: str) -> int:
-    """Of backticks: what stands in a fence must not end it."""
+    """The longest run of backticks, so that a fence around the text can be longer."""
     return max(map(len, re.findall("`+", text)), default=0)
 
 
 def missing_results(messages: Sequence[Message]) -> Message | None:
-    """Every vendor wants a result for every call; a crash may have come between the two."""
+    """The results that a crash left out, as errors; None if every call has one."""
     calls = owed(messages)
     return Message("tool", tuple(map(cut_off, calls))) if calls else None
 
 
 def owed(messages: Sequence[Message]) -> list[ToolCall]:
-    """Calls that have no result yet."""
+    """The calls that have no result yet."""
     return _calls(messages[-1]) if messages else []
 
 

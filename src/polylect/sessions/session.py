@@ -1,4 +1,8 @@
-"""The conversation so far: what was said, what it cost, and how it is read back from a log."""
+"""The conversation of one session: in memory, and in the store.
+
+Every change is written to the store first, so memory and log never differ (T1). The engine reads history, cost and
+settings from here; `replay.py` rebuilds them when a session is opened.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +22,7 @@ SUMMARY = "The conversation so far was longer than fits. This is what matters of
 
 
 class Session:
-    """History in memory and in the store, kept in step: nothing is in one and not in the other."""
+    """One conversation. `store` is where it is written; its entries are replayed at the start."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -51,13 +55,13 @@ class Session:
     # Writing.
 
     def accept(self, turn: str, message: Message) -> None:
-        """A prompt is taken: on disk before anybody is told."""
+        """Store a prompt before it is acknowledged (T1). It becomes part of the conversation when its turn starts."""
         self.expire_suspended()
         self.store.append(Said(message, turn))
         self._waiting[turn] = message
 
     def begin(self, turn: str) -> Message:
-        """A prompt's turn has come."""
+        """The turn of a prompt starts: its message joins the conversation."""
         self.complete_results()  # the disk was full when results came
         self.store.append(TurnOpened(turn))
         message = self._waiting.pop(turn)
@@ -65,22 +69,23 @@ class Session:
         return message
 
     def amend(self, turn: str, text: str, contexts: Sequence[str] = ()) -> None:
-        """A prompt whose turn has not come is put in other words, and added to. What came with it stays."""
+        """Replace the text of a waiting prompt, and add contexts to it. Attachments stay."""
         message = self._waiting[turn]
         rest = message.content[1:] if isinstance(message.content[0], Text) else message.content
         self.accept(turn, Message("user", (Text(text), *rest, *map(Text, contexts))))
 
     def withdraw(self, turn: str) -> Message:
-        """A prompt leaves for another session before its turn has come."""
+        """Remove a waiting prompt, for another session, and return its message."""
         message = self._waiting[turn]
         self.cancel(turn)
         return message
 
     def cancel(self, turn: str) -> None:
-        """A prompt is cancelled before its turn came: it never becomes part of the conversation."""
+        """Cancel a waiting prompt: it never becomes part of the conversation."""
         self.end(turn, "cancelled", Usage())
 
     def add_messages(self, turn: str, *messages: Message, request: str = "") -> None:
+        """Add messages to the conversation. `request` is the id of the model request, for counting its cost."""
         request = self._unique_request(request)
         said = [message for message in messages if message.content or (message.usage and message.usage.tokens)]
         if said:
@@ -89,6 +94,7 @@ class Session:
             self._remember(message, request)
 
     def end(self, turn: str, reason: str, usage: Usage) -> None:
+        """Store the end of a turn."""
         self._waiting.pop(turn, None)  # stopped before it could begin
         self.store.append(TurnClosed(turn, reason, usage))
 
@@ -97,7 +103,7 @@ class Session:
         self.contexts.append(text)
 
     def add_shell_result(self, result: ShellResult) -> None:
-        """A command of the person's own has ended; the model will hear of it with the next prompt."""
+        """Add the result of a command that the person ran."""
         self.expire_suspended()
         self.store.append(ShellRan(result))
         self.messages.append(shell_message(result))
@@ -111,33 +117,33 @@ class Session:
         self.settings |= settings
 
     def set_background_agent(self, lane: str, name: str) -> None:
-        """An agent works in the background; without a name, it has reported."""
+        """Note that an agent runs in the background; an empty name removes it."""
         known = {**self.settings.get(AT_WORK, {}), lane: name}
         self.configure({AT_WORK: {lane: name for lane, name in known.items() if name}})
 
     def take_lost_agents(self) -> tuple[str, ...]:
-        """The names of agents that will never report, once."""
+        """The names of background agents that an earlier process lost; empty at the next call."""
         names, self.lost_agents = self.lost_agents, ()
         if names:
             self.configure({AT_WORK: self.settings.get(AT_WORK, {})})
         return names
 
     def take_suspended(self, call: str) -> dict[str, Suspension]:
-        """The answer has come that this call waited for: whatever waited goes on now, and may not do so again."""
+        """Use the suspended call that was answered. Returns all suspended calls; the answer is stored as used."""
         suspended = self.settings[SUSPENDED]
         self.configure({SUSPENDED: {id: suspended[id] for id in suspended if id != call}})
         waiting, self.suspended = self.suspended, {}
         return waiting
 
     def expire_suspended(self) -> None:
-        """The conversation goes on without the answer that calls still wait for."""
+        """Answers to suspended calls no longer count, because the conversation goes on."""
         if self.suspended:
             self.complete_results()
             self.suspended = {}
             self.configure({SUSPENDED: {}})
 
     def complete_results(self) -> None:
-        """Every call has a result: if it was cut off, that."""
+        """Add the results that are missing, if any, so that every call has one (T4)."""
         if results := missing_results(self.messages):
             self.add_messages("", self._as_far_as_known(results))
 

@@ -1,4 +1,8 @@
-"""Long outputs beside a log. The model is told where they are; one that it was never told of is removed."""
+"""Files with outputs that are too long for the model, beside the log.
+
+The model gets the path and may read the file. A file whose path is not in the log is removed, because no one can know
+of it: when the session is closed, or when it is opened again after a crash.
+"""
 
 import os
 from collections.abc import Callable, Iterable
@@ -11,7 +15,7 @@ _FOLDER, _END = "/spill/", ".txt"
 
 
 class Spills:
-    """The folder of one session's long outputs."""
+    """The long outputs of one session."""
 
     def __init__(self, folder: str, new_id: Callable[[], str]) -> None:
         self._folder = folder
@@ -20,6 +24,7 @@ class Spills:
         """Made by this process, and not yet in the log."""
 
     def write(self, text: str) -> str:
+        """Write an output to a new file and return its path."""
         name = self._new_id() + _END
         path = os.path.join(self._folder, name)
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
@@ -29,11 +34,12 @@ class Spills:
         return path
 
     def mark_logged(self, body: Body) -> None:
+        """Note the files that an entry of the log names, so that they stay."""
         if self._unlogged:
             self._unlogged -= _named(body)
 
     def sweep(self, entries: Iterable[Entry]) -> list[str]:
-        """Remove what these entries do not name. Returns what was removed."""
+        """Remove the files that these entries do not name. Returns their paths."""
         names = set(self._names())
         for entry in entries if names else ():
             names -= _named(entry.body)
@@ -59,7 +65,7 @@ class Spills:
 
 
 def spill_folders(store: Store) -> list[str]:
-    """Where the long outputs of a session are, and of those that it was forked from: folders that exist."""
+    """The existing folders of long outputs of a session and of the sessions it was forked from."""
     if not store.file:
         return []
     own = os.path.dirname(store.file)
@@ -69,7 +75,7 @@ def spill_folders(store: Store) -> list[str]:
 
 
 def _named(body: Body) -> set[str]:
-    """By their last part: the folder may have been moved since."""
+    """The file names in an entry; without the folder, which may have been moved."""
     parts = (part for text in _texts(body) if _FOLDER in text for part in text.split(_FOLDER)[1:])
     return {part.partition(_END)[0] + _END for part in parts}
 

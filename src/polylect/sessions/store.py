@@ -1,4 +1,8 @@
-"""A session's log on disk: append-only JSON Lines, and what a crash left of it put in order."""
+"""The stores of a session: a log on disk, or memory only.
+
+Both implement the port `Store`. The log is append-only JSON Lines. A write is complete or taken back, and what a crash
+left of the last line is removed when the log is opened, because it was never acknowledged.
+"""
 
 import logging
 import os
@@ -23,9 +27,9 @@ _log = logging.getLogger(__name__)
 
 
 class FileStore:
-    """The log of a locked folder. Nothing is written before the first thing is said.
+    """The log of a locked folder. The file stays empty until the first message.
 
-    `parent` is where a new session comes from, in words of the host's own; what was said there is no part of it.
+    `cwd` is the workspace. `parent` is a host's own name for the session this one continues; nothing is shared with it.
     """
 
     def __init__(self, folder: Folder, *, cwd: str, new_id: Callable[[], str], parent: str = "") -> None:
@@ -67,7 +71,7 @@ class FileStore:
                 _log.warning("session %s was about %s and goes on in %s", self.session, cwd, self._cwd)
 
     def _mend(self, session_log: log.Log) -> None:
-        """What stands after the last whole line was never acknowledged, unless only its newline is missing."""
+        """Remove an incomplete last line; it was never acknowledged. If only its newline is missing, add that."""
         if isinstance(last := log.entry_of(session_log.torn), Entry):
             self._write(b"\n")
             session_log.entries.append(last)
@@ -81,7 +85,7 @@ class FileStore:
         self.append_at([(now, body) for body in bodies])
 
     def append_at(self, bodies: Sequence[tuple[int, Body]]) -> None:
-        """Each with its time, in milliseconds since 1970: for what was said elsewhere."""
+        """Append bodies with their times, in milliseconds since 1970: for imports."""
         self._look()
         if not self._last and bodies:
             bodies = [*((bodies[0][0], body) for body in self._opening()), *bodies]
@@ -101,7 +105,7 @@ class FileStore:
             yield Configured({PARENT: self._parent})
 
     def fork(self, parent: str, entry: str) -> None:
-        """Begin as a branch: everything up to this entry of another session, read from there."""
+        """Start as a fork: everything up to this entry of another session is read from there. Raises SessionError."""
         assert not self._last, "a session is forked before anything is said in it"
         opened = Entry(self._new_id(), entry, _now(), Opened(self.session, self._cwd, parent=parent))
         log.ancestry(self._folder.path, opened)
@@ -109,10 +113,7 @@ class FileStore:
         self._load()
 
     def go_back(self, entry: str) -> None:
-        """What is appended from now on follows this entry. What came after it stays in the log, as a branch.
-
-        Prompts that waited then had their turns there.
-        """
+        """Append after this earlier entry from now on. What came after it stays in the log as a branch."""
         self._last = entry
         self.append(Configured({}))
         self.append(*(TurnClosed(turn, "cancelled") for turn in Replay(self.entries).waiting))
@@ -127,13 +128,13 @@ class FileStore:
         return body if message is body.message else replace(body, message=message)
 
     def _look(self) -> None:
-        """What is written to a file without a name is lost, and the system does not say so."""
+        """Raise SessionError if the log was deleted: the system would accept writes and lose them."""
         if not os.fstat(self._file).st_nlink:
             message = f"the session log {self._folder.log} was deleted, so nothing more can be kept in it"
             raise SessionError(f"{message}. Go on in another session")
 
     def _write(self, data: bytes) -> None:
-        """All of it or none of it: what a full disk left half written is taken back."""
+        """Write all of it or nothing: what a full disk left is truncated."""
         before = os.fstat(self._file).st_size
         try:
             written = 0
@@ -157,11 +158,11 @@ class FileStore:
         return self._folder.log
 
     def fill(self, message: Message) -> Message:
-        """The message with its pictures in it."""
+        """The message with its images loaded."""
         return self._blobs.fill(message)
 
     def put_blob(self, data: bytes) -> str:
-        """Bytes by the name of their hash."""
+        """Store bytes beside the log and return their name. Raises StorageError."""
         self._look()
         try:
             return self._blobs.put(data)
@@ -194,10 +195,9 @@ def _now() -> int:
 
 
 class MemoryStore:
-    """A session that nobody keeps.
+    """A session that is not kept.
 
-    Long outputs go below `folder`, or to where the system has such files; those of a session that is part of another
-    one go `beside` that, and end with it.
+    Long outputs go below `folder`, or to a temporary folder. Those of a sub-agent go to the store `beside`.
     """
 
     file = ""

@@ -1,4 +1,8 @@
-"""What a call that begins to wait for a person leaves in the log: the answer may come after a restart. Pure."""
+"""What a script stores in the log while it waits for an approval. Pure.
+
+The answer may come after a restart (`engine/commands/resume_approval.py`). Only digests of the question and of its
+token are stored, so that somebody who can read the log cannot answer.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ SUSPENDED = "suspended"
 
 
 class Suspension(Struct, frozen=True):
-    """Of the token only a digest is kept: who can read the log cannot answer."""
+    """A call that waits. `token` and `question` are digests."""
 
     model_text: str = field(name="told")
     """What the model is told if no answer comes."""
@@ -34,17 +38,18 @@ class Suspension(Struct, frozen=True):
 
 
 class Given(Struct, frozen=True):
-    """An answer that came before its question was put again."""
+    """An answer that arrived before its question was asked again."""
 
     answer: Answer
     suspension: Suspension
 
     def answers(self, ask: Ask) -> bool:
-        """A no counts whatever is asked by now."""
+        """Whether it answers this question. A denial does, whatever is asked by now."""
         return self.answer.verdict != "allow" or question_in(ask) == self.suspension.question
 
 
 def question_in(ask: Ask) -> str:
+    """A digest of what a question asks."""
     fields = (ask.name, ask.category, ask.args, ask.title, ask.reason)
     return digest(jsonl.dump(msgspec.to_builtins(fields, order="sorted")).decode())
 
@@ -56,16 +61,17 @@ def digest(text: str) -> str:
 
 
 def suspensions_in(setting: dict[str, Any]) -> dict[str, Suspension]:
-    """Those that can go on."""
+    """The suspended calls that can go on, by call id."""
     return {call: msgspec.convert(value, Suspension) for call, value in setting.items() if isinstance(value, dict)}
 
 
 def model_texts(setting: dict[str, Any]) -> dict[str, str]:
-    """What the model is to be told of each."""
+    """What the model is told of each suspended call if no answer comes."""
     return {call: value["told"] if isinstance(value, dict) else value for call, value in setting.items()}
 
 
 def is_valid(setting: object) -> bool:
+    """Whether a stored setting has the right shape."""
     try:
         msgspec.convert(setting, dict[str, str | Suspension])
     except msgspec.ValidationError:

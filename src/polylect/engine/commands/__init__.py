@@ -1,1 +1,1 @@
-"""What the engine does for each command of a host that is not a prompt."""
+"""Handlers of commands that are more than a few lines, one module a group. `engine.py` dispatches to them."""

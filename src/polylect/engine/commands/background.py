@@ -1,4 +1,8 @@
-"""Commands whose answer takes time, and what is answered when our own code breaks."""
+"""Commands that are answered later, and the failures that unexpected exceptions become.
+
+A handler that returns `LATER` has accepted the command and emits its one `Reply` itself. An exception in our own code
+becomes a `Failure` as well, so that the host never waits in vain (L2).
+"""
 
 import asyncio
 import logging
@@ -15,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 def fault(error: Exception) -> Failure:
-    """What nobody has foreseen. Whoever asked is told, and the next command is taken."""
+    """Log an unexpected exception and make a failure of it for whoever asked."""
     _log.error("a command failed", exc_info=error)
     if isinstance(error, OSError):
         return Failure("storage", f"the system refused it: {error}", "user")
@@ -24,12 +28,13 @@ def fault(error: Exception) -> Failure:
 
 
 def session_failure(error: SessionError) -> Failure:
-    """A disk that refuses to be written is for a person to mend; all else about sessions is ours."""
+    """A failure of storage belongs to the user, who can mend the disk; all other session errors are the engine's."""
     stored = isinstance(error, StorageError)
     return Failure("storage" if stored else "session", str(error), "user" if stored else "engine")
 
 
 def attempted(take: Callable[P, Failure | None], *args: P.args, **kwargs: P.kwargs) -> Failure | None:
+    """Call a handler; an exception becomes its failure."""
     try:
         return take(*args, **kwargs)
     except Exception as error:  # noqa: BLE001  (a command is answered, whatever our own code does)
@@ -37,7 +42,7 @@ def attempted(take: Callable[P, Failure | None], *args: P.args, **kwargs: P.kwar
 
 
 class BackgroundTasks:
-    """Work that nothing waits for, and that is answered for when it is done."""
+    """Work that no turn waits for, such as exports and slow queries. Each task replies for itself."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[None]] = set()
@@ -50,13 +55,14 @@ class BackgroundTasks:
         task.add_done_callback(self._running.discard)
 
     async def finished(self) -> bool:
-        """Waits for all of it. False if there was nothing to wait for."""
+        """Wait for all of it. False if nothing was running."""
         running = set(self._running)
         if running:
             await asyncio.wait(running)
         return bool(running)
 
     async def close(self) -> None:
+        """Cancel all of it and wait for its end."""
         await asyncio.sleep(0)  # its first step: work that never began could not say that it has ended
         for task in self._running:
             task.cancel()

@@ -1,4 +1,8 @@
-"""Compactions by hand: each is alone, and they come one after another."""
+"""The command `Compact`: summarise the conversation because somebody asked for it.
+
+A compaction runs alone. It stops the running turn, waits for other exclusive work, and several of them run one after
+another. Automatic compaction is in `turn/compaction.py`.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +19,14 @@ if TYPE_CHECKING:
 
 
 class CompactQueue:
-    """Turns may be stopped for one, the next ones too; whatever else has to be alone is waited for."""
+    """Compactions that were asked for and wait."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._waiting: deque[Compact] = deque()
 
     def submit(self, command: Compact) -> Failure | None:
+        """Start a compaction, queue it, or refuse it if the host does not want to stop a turn."""
         turns = self._engine.turns
         if not turns.busy:
             return self._begin(command)
@@ -35,7 +40,7 @@ class CompactQueue:
         return LATER
 
     def drop(self) -> None:
-        """End what waits."""
+        """Cancel those that wait."""
         waiting, self._waiting = self._waiting, deque()
         for command in waiting:
             self._engine.reply(command, failure=Failure("cancelled", CANCELLED, "host"))

@@ -1,4 +1,8 @@
-"""Changing settings while the engine runs: checked as a whole, applied as a whole."""
+"""Checks changes of settings that a host asks for.
+
+`configured` is pure: it returns new `Settings`, or raises BadSetting with a message for the host. `settings_changes.py`
+decides when the result applies.
+"""
 
 from typing import Any
 
@@ -33,13 +37,13 @@ _KNOWN = (
 
 
 class BadSetting(Exception):
-    """The text names the setting, its value and what would be right."""
+    """A setting is unknown or its value is wrong. The text names it and says what would be right."""
 
     code = "bad_setting"
 
 
 def configured(settings: Settings, changes: dict[str, Any], info: ModelInfo) -> Settings:
-    """The settings with these changes. Raises BadSetting, and then nothing has changed."""
+    """The settings with these changes. `info` describes the model they are for. Raises BadSetting."""
     for key in changes:
         if key not in _KNOWN:
             raise BadSetting(f"there is no setting {key!r}; settings are {', '.join(_KNOWN)}")

@@ -1,4 +1,9 @@
-"""What the host can do for the engine, and what it is told of the engine in return."""
+"""What the host can do for the engine, and what the host is told of the engine in return.
+
+A host's `Hello` may offer tools, MCP servers, hooks and URI schemes; they are added to the agent. From then on the host
+receives a `SettingChanged` whenever the lists of tools, agents, skills, slash commands or servers change. Hosts that
+never say hello are told nothing.
+"""
 
 from __future__ import annotations
 
@@ -116,13 +121,13 @@ class HostCapabilities:
         return early
 
     def tell_cost(self) -> None:
-        """What the session has cost before this host had anything to do with it."""
+        """Emit the cost of the session before this host was connected."""
         session = self._engine.agent.session
         if self.greeted and session.ledger:
             self._engine.emit(CostChanged(session.usage, tuple(session.ledger)))
 
     def renew(self) -> None:
-        """Tell a host that has said hello what it does not know yet."""
+        """Emit what has changed since the last time, if the host has said hello."""
         self._changed.set()
         if self._last_sent is None:
             return
@@ -157,7 +162,7 @@ class HostCapabilities:
         return agent.hooks
 
     def _add_tools(self, offered: tuple[HostTool, ...] | UnsetType) -> str:
-        """Why they cannot be taken, if they cannot."""
+        """Replace the host's tools. Returns why that is not possible, or nothing."""
         if offered is UNSET:
             return ""
         agent = self._engine.agent
@@ -185,11 +190,11 @@ class HostCapabilities:
             servers.add(server)
 
     def _connecting(self) -> bool:
-        """A server inside the host is not decided yet."""
+        """Whether a server inside the host is still starting."""
         return any(one.transport == "host" and one.status == "connecting" for one in self._status())
 
     async def _answer(self, command: Hello) -> None:
-        """A host that has servers takes it that their tools are there once it is answered."""
+        """Reply to the hello once the host's own servers are up: hosts expect their tools to be there then."""
         try:
             async with asyncio.timeout(SERVERS_BOUND):
                 while self._connecting():
@@ -213,7 +218,7 @@ class HostCapabilities:
 
 
 def _misnamed(offered: HostOffer) -> str:
-    """What is wrong with a name, if anything: a model's service refuses all that comes with a tool it cannot name."""
+    """What is wrong with a name, if anything. Model services refuse a whole request with a bad tool name."""
     tools = [tool.name for tool in offered.tools or ()]
     for name in tools:
         if not _TOOL.fullmatch(name):

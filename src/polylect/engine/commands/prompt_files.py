@@ -1,4 +1,4 @@
-"""Slash commands that a project or a user has written: Markdown files whose text becomes the prompt.
+"""Slash commands from Markdown files: the text of the file becomes the prompt.
 
     ---
     description: Looks for mistakes in a file.
@@ -6,9 +6,10 @@
     ---
     Review $ARGUMENTS and tell what is wrong.
 
-They are looked for in `.polylect/commands` and `.claude/commands` of the workspace and of the user's home. A project
-may come from anybody: its file that leads out of the project is not read, and takes the place of the user's own only
-where the workspace is trusted. Nor is a file read that the rules keep from being read.
+Files are searched in `.polylect/commands` and `.claude/commands` of the user's home and of the workspace. A project may
+come from anybody. So a file of the project that links out of it is not read, and it replaces a command of the user only
+if the workspace is trusted. Files that the rules forbid to read are skipped. `slash.py` calls it; `personas.py` uses
+the same search for agents.
 """
 
 import os
@@ -31,18 +32,23 @@ T = TypeVar("T")
 
 
 class PromptFile(Struct, frozen=True):
+    """One slash command."""
+
     name: str
     text: str
     description: str = ""
     hint: str = ""
 
     def filled(self, words: str) -> str:
+        """The prompt with the arguments in place of `$ARGUMENTS`, or after the text if it has no such place."""
         if _WORDS in self.text:
             return self.text.replace(_WORDS, words)
         return f"{self.text}\n\nArguments: {words}" if words else self.text
 
 
 class MarkdownFile(Struct, frozen=True):
+    """A Markdown file that was found."""
+
     name: str
     text: str
     own: bool
@@ -56,14 +62,14 @@ def no_fault(path: str) -> str:
 def find_prompt_files(
     places: Sequence[str], *, trusted: bool = False, fault: Fault = no_fault
 ) -> dict[str, PromptFile]:
-    """All that are in these places, the project's last. One without a word is none."""
+    """The slash commands in these places by name, the project's place last. Empty files are skipped."""
     files = markdown_in(places, _FOLDERS, _LARGEST, fault)
     parsed = ((file.name, parse(file.name, file.text), file.own) for file in files)
     return strongest((row for row in parsed if row[1].text), trusted=trusted)
 
 
 def strongest(files: Iterable[tuple[str, T, bool]], *, trusted: bool) -> dict[str, T]:
-    """By name, later ones first; but a project's only takes the place of the user's own where it is trusted."""
+    """One value for each name. Later ones win, but a project's wins over the user's only if it is `trusted`."""
     strongest_by_name: dict[str, T] = {}
     own: set[str] = set()
     for name, value, is_own in files:
@@ -77,7 +83,7 @@ def strongest(files: Iterable[tuple[str, T, bool]], *, trusted: bool) -> dict[st
 def markdown_in(
     places: Sequence[str], folders: Sequence[str], largest: int, fault: Fault = no_fault
 ) -> Iterator[MarkdownFile]:
-    """The Markdown files in these folders of each place. The last place is the project's, if it is not the only one."""
+    """The Markdown files in these folders of each place. The last of several places is the project."""
     project = places[-1] if places[-1] not in places[:-1] else ""
     for place, folder in ((place, os.path.join(place, name)) for place in places for name in folders):
         bound = os.path.realpath(place) if place == project else "/"
@@ -105,6 +111,6 @@ def _read(path: str, bound: str, largest: int, fault: Fault) -> str:
 
 
 def parse(name: str, text: str) -> PromptFile:
-    """Without front matter, all of it is the prompt."""
+    """Split front matter from text. Without front matter all of it is the prompt."""
     fields, body = split_front(text) if "\n---" in text else ({}, text)
     return PromptFile(name, body.strip(), fields.get("description", ""), fields.get("argument-hint", ""))

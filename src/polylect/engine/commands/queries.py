@@ -1,4 +1,8 @@
-"""Questions that change nothing, and their answers; vocab/answers.py has a table of both."""
+"""Queries: questions of the host that change nothing.
+
+`QUERIES` maps each name to a function; `vocab/answers.py` has a table of the names and answers. A query that takes long
+runs in the background, so that commands are served meanwhile (L4).
+"""
 
 from __future__ import annotations
 
@@ -39,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class Refused(Exception):
-    """A question that cannot be answered."""
+    """A query that cannot be answered."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
@@ -50,7 +54,7 @@ Args = Mapping[str, Any]
 
 
 def answer(engine: Engine, command: Query) -> None:
-    """Answered at once, or what takes time when it is done; in either case once the host has room for it."""
+    """Answer a query now, or in the background if it takes long; if the host reads too slowly, once it has read."""
     if engine.agent.full():
         return engine.hold(command)
     answer = QUERIES.get(command.what)
@@ -88,7 +92,7 @@ def _why_not(error: Exception) -> Failure:
 
 
 def _state(engine: Engine, args: Args) -> State:
-    """What was set for after the turn at hand counts as set."""
+    """The state of the engine. Changes of settings that wait for the end of a turn count as made."""
     (settings, provider), session = engine.changes.planned, engine.agent.session
     return State(
         session=session.id,
@@ -112,7 +116,7 @@ def _state(engine: Engine, args: Args) -> State:
 
 
 def _card(engine: Engine, provider: str, name: str) -> ModelCard | None:
-    """What is known of a model, also if nobody lists it."""
+    """What is known of a model, whether or not it is listed."""
     if not name:
         return None
     listed = [card for card in _models(engine, {}) if (card.provider, card.name) == (provider, name)]
@@ -165,7 +169,7 @@ def _queue(engine: Engine, args: Args) -> Queue:
 
 
 def _context(engine: Engine, args: Args) -> ContextReport:
-    """Parts by their length; the whole as the service told it, where it has."""
+    """How full the model's window is: parts are estimated, the total is as the provider reported it."""
     agent = engine.agent
     system, tools = agent.prompt_tokens()
     parts = (
@@ -188,7 +192,7 @@ def _sessions(engine: Engine, args: Args) -> tuple[SessionCard, ...]:
 
 
 async def _export(engine: Engine, args: Args) -> Exported:
-    """Long conversations take seconds: control is heard meanwhile (L4)."""
+    """Runs in a thread, one at a time: long conversations take seconds (L4)."""
     library, store = _library(engine), engine.agent.session.store
     async with engine.background.threads:
         return Exported(await run_in_thread(library.export, store, str(args.get("path") or "")))
@@ -216,7 +220,7 @@ def _agents(engine: Engine, args: Args) -> tuple[AgentCard, ...]:
 
 
 def _personas(engine: Engine, args: Args) -> tuple[CommandCard, ...]:
-    """Agents that can be sent to work, and what each is for."""
+    """Agents that can be started, and what each is for."""
     described = [CommandCard(one.name, one.description) for one in engine.personas.values()]
     return (CommandCard(GENERAL, "For work that no other agent is made for."), *described)
 

@@ -1,4 +1,9 @@
-"""A turn that waited for a person when the engine ended goes on when the answer comes."""
+"""Continues a turn that waited for an approval when the engine ended.
+
+A script (`tools/script.py`) stores what it waits for. When a later process receives the answer to that question, the
+turn goes on: the waiting call uses the answer, and every other open call of that step is reported as cut off. An answer
+counts once; that it was used is on disk before anything runs.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +37,7 @@ _UNKNOWN = Failure("unknown_ask", "nothing is waiting for this answer: unknown, 
 
 
 def resume(engine: Engine, answer: Answer) -> Failure | None:
-    """On disk before anything is done: an answer counts once, whatever happens then."""
+    """Continue the suspended turn that this answer belongs to, or say why not."""
     agent, session = engine.agent, engine.agent.session
     if not session.suspended:
         return _UNKNOWN
@@ -63,7 +68,7 @@ def _now() -> int:
 
 
 class ResumedTurn(Turn):
-    """The rest of a turn. What it used before counts."""
+    """The rest of a suspended turn. What it used before the restart counts towards its limits."""
 
     def __init__(self, agent: Agent, waiting: dict[str, Suspension], call: str, answer: Answer) -> None:
         super().__init__(agent, waiting[call].turn)
@@ -71,7 +76,7 @@ class ResumedTurn(Turn):
         self._early_answers = {call: Given(answer, waiting[call])}
 
     def _begin(self) -> None:
-        """Its prompt has had its place in the conversation since it first began."""
+        """Restore the steps and the usage; the prompt is already part of the conversation."""
         for entry in reversed(self._agent.session.store.entries):
             match entry.body:
                 case TurnOpened(turn) if turn == self.id:
@@ -87,7 +92,7 @@ class ResumedTurn(Turn):
         return await super()._converse()
 
     async def _finish_step(self) -> None:
-        """The calls of the reply that the engine ended in: those that waited go on, all others were cut off."""
+        """Finish the calls of the interrupted step: suspended ones go on, all others were cut off."""
         session = self._agent.session
         try:  # a power cut must not take back that the answer was used
             await run_in_thread(session.store.sync)
@@ -105,7 +110,7 @@ class ResumedTurn(Turn):
 
 
 class _RemainingCalls(Calls):
-    """What is left to do of a step's calls."""
+    """The calls of an interrupted step."""
 
     def __init__(
         self, agent: Agent, turn: str, meter: Meter, suspended: dict[str, Suspension], early_answers: dict[str, Given]

@@ -1,4 +1,8 @@
-"""Changing settings while the engine runs: at once where that can be, else when the turn at hand has ended."""
+"""Applies changes of settings: at once where that is safe, otherwise at the end of the running turn.
+
+Mode, name and queue settings apply at once. Model, provider and thinking must not change under a turn, so they wait. A
+change is checked as a whole against everything that still waits before any part of it is applied.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -29,7 +33,7 @@ class UnknownModel(BadSetting):
 
 
 class SettingsChanges:
-    """What the settings are, and what they will be. `idle` waits until nobody in the background uses a provider."""
+    """The current and the pending settings. `idle` waits until no background agent uses a provider."""
 
     def __init__(self, agent: Agent, turns: TurnQueue, idle: Callable[[], Awaitable[object]]) -> None:
         self._agent = agent
@@ -41,13 +45,14 @@ class SettingsChanges:
 
     @property
     def planned(self) -> tuple[Settings, str]:
-        """The settings and the provider once everything that waits has been applied."""
+        """The settings and the provider's name after all pending changes."""
         return self._plan(self._pending)
 
     def change(self, changes: dict[str, Any], *, quiet: bool = False) -> Cycled | None:
-        """Apply these now or later. Raises BadSetting or SessionError, and then nothing has changed.
+        """Apply changes now or after the turn. Returns the new value of a `cycle`.
 
-        What has to wait is told, unless `quiet`.
+        The host gets a notice of what has to wait, unless `quiet`. Raises BadSetting or SessionError; then nothing has
+        changed.
         """
         if "cycle" in changes:
             return self._cycle(str(changes["cycle"]))
@@ -65,7 +70,7 @@ class SettingsChanges:
         return None
 
     def apply(self, changes: dict[str, Any]) -> None:
-        """At once, whatever runs and whatever waits. Raises like `change`."""
+        """Apply changes now, whatever runs. Raises like `change`."""
         agent, changes = self._agent, self._resolved(changes, self._agent.provider.name)
         settings, name = self._plan([changes])
         provider = self._opened(name)
@@ -114,7 +119,7 @@ class SettingsChanges:
     # Names and models.
 
     def _resolved(self, changes: dict[str, Any], here: str) -> dict[str, Any]:
-        """With the name trimmed, and with the provider of a model where that is another one."""
+        """The changes with the name trimmed, and with the provider of a model that another provider has."""
         if isinstance(name := changes.get("name"), str):
             changes = {**changes, "name": name.strip()}
             if not name.strip():
@@ -129,7 +134,7 @@ class SettingsChanges:
         return {**changes, **self._resolve_model(model, here)}
 
     def _resolve_model(self, model: str, here: str) -> dict[str, str]:
-        """A model by its name, or by its provider's and its own; any other is for the provider in use to know."""
+        """Split `provider/model`. A plain name is left to the provider in use."""
         provider, slash, name = model.partition("/")
         if self._card(here, model) or not slash:
             return {}
@@ -156,7 +161,7 @@ class SettingsChanges:
             raise UnknownModel(str(error.args[0] if error.args else error)) from None
 
     def _close_when_idle(self, provider: Provider) -> None:
-        """Closed as soon as no agent in the background speaks with it any more."""
+        """Close a provider once no background agent uses it."""
 
         async def leave() -> None:
             await self._idle()
@@ -178,7 +183,7 @@ class SettingsChanges:
     # One after the other.
 
     def _cycle(self, what: str) -> Cycled | None:
-        """Go on to the next; none if there is only one."""
+        """Change to the next model or thinking level; None if there is only one."""
         settings, provider = self.planned
         match what:
             case "thinking":
@@ -200,7 +205,7 @@ class SettingsChanges:
 
 
 def _after(one: T, many: Sequence[T]) -> T | None:
-    """The next in turn; the first if this is none of them."""
+    """The item after this one, from the start again after the last; the first if this is not one of them."""
     if one in many:
         return many[(many.index(one) + 1) % len(many)]
     return many[0] if many else None

@@ -1,7 +1,7 @@
-"""Slash commands: those that every engine has, prompts from files, and prompts of MCP servers.
+"""Slash commands in prompts: built-in ones, Markdown files, and prompts of MCP servers.
 
-A command of the engine's own is answered without a model; the others stand for a prompt. What is none of them is left
-as it is.
+A built-in command is carried out and answered without a model. The others are replaced by the prompt they stand for.
+Text that names no command goes to the model unchanged. `turn/loop.py` calls `expand` for every prompt of a person.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Builtin(Struct, frozen=True):
 
 
 class SlashCommands:
-    """The commands of one engine. `places` are where prompts are kept, the stronger last."""
+    """The slash commands of one engine. `places` are searched for command files; later ones win."""
 
     def __init__(self, engine: Engine, places: tuple[str, ...]) -> None:
         self._engine = engine
@@ -57,7 +57,7 @@ class SlashCommands:
         return [*builtin, *files, *(servers.commands() if servers else ())]
 
     async def expand(self, prompt: Heard, emit: Emit) -> Heard:
-        """A prompt that may be a command: carried out, put in other words, or as it was."""
+        """Carry out or expand a prompt that is a slash command; any other prompt is returned as it is."""
         match = _COMMAND.fullmatch(prompt.text.strip())
         if prompt.refused or prompt.answer is not None or match is None:
             return prompt
@@ -106,7 +106,7 @@ async def _compact(engine: Engine, words: str, emit: Emit) -> str:
 
 
 async def _clear(engine: Engine, words: str, emit: Emit) -> str:
-    """A host that cannot be told of another session would come back to the old one, so there it stays the same one."""
+    """Start a new conversation. For a host without hello, which cannot follow a change, the session stays the same."""
     if not engine.capabilities.greeted:
         engine.agent.compactor.clear()
         return "A new conversation begins."
@@ -151,7 +151,7 @@ async def _mode(engine: Engine, words: str, emit: Emit) -> str:
 
 
 def _configured(engine: Engine, key: str, value: str) -> str:
-    """Why it cannot be; empty if it is done, or will be when this turn has ended."""
+    """Change a setting. Returns why it cannot be changed, or nothing."""
     try:
         engine.changes.change({key: value}, quiet=True)
     except (BadSetting, SessionError) as error:

@@ -1,4 +1,9 @@
-"""Going on in another session, and going back to what files were."""
+"""Opens another session in a running engine, and rewinds files to an earlier state.
+
+`OpenSession` starts, resumes or forks a session. The new session is opened first; only then is the running turn stopped
+and the old session closed, so that a failure changes nothing. Commands that arrive meanwhile are held (`Engine.held`).
+Long logs are read in a thread, so that the host is served meanwhile (L4).
+"""
 
 from __future__ import annotations
 
@@ -30,8 +35,7 @@ T = TypeVar("T")
 
 
 def open_session(engine: Engine, command: OpenSession, *, keep: bool = False) -> Failure | None:
-    """What runs is stopped once the other session is there, and what waits is dropped, or with `keep` goes along; until
-    then nothing changes."""
+    """Switch to another session. With `keep` the waiting prompts move along; otherwise they are dropped."""
     if problem := _problem(engine, command):
         return problem
     if _is_long(engine, command):
@@ -54,13 +58,13 @@ def _switch(engine: Engine, command: OpenSession, session: Session, *, keep: boo
 
 
 def _is_long(engine: Engine, command: OpenSession) -> bool:
-    """As far as the library can tell before it opens one."""
+    """Whether reading the logs takes long, as far as the library can tell before it opens them."""
     weigh: Callable[[str], int] = getattr(engine.agent.library, "weight", lambda target: 0)
     return command.how != "new" and weigh(command.target or engine.agent.session.id) > LONG
 
 
 async def _read_and_switch(engine: Engine, command: OpenSession, *, keep: bool) -> None:
-    """In a thread: whoever speaks is heard while a long log is read (L4), and what runs goes on."""
+    """Read the session in a thread, then switch (L4)."""
     reading = asyncio.create_task(run_in_thread(_session, engine, command))
     try:
         session = await asyncio.shield(reading)
@@ -75,7 +79,7 @@ async def _read_and_switch(engine: Engine, command: OpenSession, *, keep: bool) 
 
 
 def _close_unused(engine: Engine, read: asyncio.Task[Session]) -> None:
-    """Nobody goes on in it any more."""
+    """Close a session that was read although the engine is ending."""
     if not read.cancelled() and not read.exception() and read.result() is not engine.agent.session:
         read.result().store.close()
 
@@ -94,7 +98,7 @@ def _problem(engine: Engine, command: OpenSession) -> Failure | None:
 
 
 def _session(engine: Engine, command: OpenSession) -> Session:
-    """Raises SessionError, and then nothing has changed."""
+    """Open the session. Raises SessionError; then nothing has changed."""
     agent = engine.agent
     if agent.library is None:
         return Session(MemoryStore("", agent.new_id()))
@@ -127,7 +131,7 @@ def _opened(library: Library, command: OpenSession, current: Store | None) -> St
 
 
 def _names_session(engine: Engine, store: Store, target: str) -> bool:
-    """A session's id, its log or its folder; or the latest, if that is this one."""
+    """Whether `target` is this session: by id, log, folder, or as the latest one."""
     workspace, library = engine.settings.workspace, engine.agent.library
     if target == "latest" and library:
         return next((card.id for card in library.sessions(workspace)), "") == store.session
@@ -136,7 +140,7 @@ def _names_session(engine: Engine, store: Store, target: str) -> bool:
 
 
 def _real(workspace: str, path: str) -> str:
-    """Paths are about the workspace, whatever folder the process was started in and whether that is still there."""
+    """The real path, relative to the workspace and not to the folder of the process."""
     return os.path.realpath(os.path.join(workspace, os.path.expanduser(path)))
 
 
@@ -183,7 +187,7 @@ async def _entered(engine: Engine, command: OpenSession, session: Session, waiti
 
 
 async def _uncancelled(work: Coroutine[None, None, T]) -> T:
-    """To its end, whoever stops what runs: half of it would be worse than either."""
+    """Run this work to its end, even if the waiting task is cancelled."""
     task = asyncio.create_task(work)
     while not task.done():
         with suppress(asyncio.CancelledError):
@@ -192,7 +196,7 @@ async def _uncancelled(work: Coroutine[None, None, T]) -> T:
 
 
 def _forked_prompt(old: Session, command: OpenSession) -> str:
-    """The words of the message before which a fork goes its own way."""
+    """The text of the message at which a fork branches off."""
     if command.how != "fork" or not command.at:
         return ""
     points = Replay(old.store.entries).fork_points()
@@ -200,7 +204,7 @@ def _forked_prompt(old: Session, command: OpenSession) -> str:
 
 
 def restore(engine: Engine) -> None:
-    """The model that the session was held with, if it can still be had."""
+    """Set the model and thinking level that the session was used with, if they still exist."""
     agent = engine.agent
     info = agent.provider.info(agent.settings.model)
     now = {"model": f"{agent.provider.name}/{info.name}", "thinking": thinking.current(agent.settings, info)}

@@ -1,4 +1,9 @@
-"""Commands of the user's own: run beside any turn, told to the model with the next prompt."""
+"""Runs shell commands that the user starts, beside any turn.
+
+The command is not asked about, because the user typed it. Its output becomes part of the conversation, so
+that the model sees it with the next prompt; during a turn it is added after the turn, never between a call and its
+result.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +44,7 @@ Done = Callable[[ShellResult | ToolError | OSError], None]
 
 
 def run_shell(engine: Engine, command: RunShell) -> Failure | None:
-    """Answered when it has ended; nothing waits for it, and it waits for nothing."""
+    """Start a command. The reply comes when it has ended."""
     if not command.command.strip():
         return Failure("empty_command", "there is no command to run", "host")
 
@@ -65,26 +70,26 @@ def _keep(engine: Engine, result: ShellResult) -> None:
 
 
 class UserShell:
-    """What the user has started and has not ended. Several commands may run at once."""
+    """The user's commands that are running; several may run at once."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self._running: dict[asyncio.Task[None], str] = {}
 
     def run(self, command: str, name: str, done: Done) -> None:
-        """`done` hears once what came of it, or why it could not be run."""
+        """Start a command. `done` is called once, with its result or the error that prevented it."""
         task = asyncio.create_task(self._run(command, done))
         self._running[task] = name
         task.add_done_callback(self._running.pop)
 
     def cancel(self, name: str = "") -> None:
-        """Stop one, or all. Stopping what has stopped is nothing."""
+        """Stop one command, or all of them. Unknown names are ignored."""
         for task in [task for task, known in self._running.items() if name in ("", known)]:
             if not task.cancelling():  # after its first step: one that never began could not say that it has ended
                 asyncio.get_running_loop().call_soon(task.cancel)
 
     async def finished(self) -> bool:
-        """Waits for all of them. False if there was nothing to wait for."""
+        """Wait for all of them. False if none was running."""
         running = set(self._running)
         if running:
             await asyncio.wait(running)
@@ -110,14 +115,17 @@ class UserShell:
         done(output.result(command, end, agent.asks.scrub))
 
     def _spill(self) -> str:
-        """The model may read what it is told of."""
+        """A file for long output, which the model may read."""
         path = self._agent.session.store.spill("")
         self._agent.rules.add(Rule("path", os.path.dirname(path), write=False))
         return path
 
 
 class CommandOutput:
-    """What a command has printed, both streams as they came: its end at hand, all of it in a file once that is more."""
+    """The output of one command, both streams in order of arrival.
+
+    Keeps the end in memory; once the output is long, all of it goes to a file.
+    """
 
     def __init__(self, spill: Callable[[], str]) -> None:
         self._spill = spill
@@ -143,7 +151,7 @@ class CommandOutput:
                 self._file.close()
 
     def result(self, command: str, end: Exit | None, scrub: Callable[[str], str]) -> ShellResult:
-        """Without an end it was cancelled."""
+        """The result of the command. Without an `end` it was cancelled. `scrub` removes secrets from the text."""
         return ShellResult(
             command,
             output=scrub(_last(self._tail) if self._is_long else self._tail),

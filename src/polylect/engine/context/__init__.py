@@ -1,1 +1,1 @@
-"""What the model is told beside the conversation: system prompt, instructions of the project, attached files."""
+"""What the model receives beside the conversation: system prompt, project instructions, attached files."""

@@ -1,6 +1,8 @@
-"""Files and pictures that come with a prompt: read, or refused before anything is stored.
+"""Reads the files and images that come with a prompt.
 
-A file that a rule denies to Read is refused as well. The file that was judged is the one that is opened.
+A prompt is refused as a whole, before anything is stored, if one of its attachments cannot be used (T7). Files that a
+rule denies to Read are refused too. The path is resolved once, and the file that was judged is the file that is opened.
+`engine.py` calls `blocks` for prompts and steers.
 """
 
 import base64
@@ -18,13 +20,13 @@ _IMAGE_NAMES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 
 
 class AttachmentError(Exception):
-    """An attachment cannot be taken; the text names it and says why."""
+    """An attachment cannot be used. The text names it and says why."""
 
 
 def blocks(text: str, attachments: Sequence[Attachment], workspace: str, fault: Fault = no_fault) -> tuple[Block, ...]:
-    """A prompt's words and what came with them, as the model will see them.
+    """The content of a user message: the text, then the attachments as blocks.
 
-    `fault` says why a file must not be told to the model. Raises AttachmentError.
+    `fault` returns why a resolved path must not be read, or nothing. Raises AttachmentError.
     """
     content: list[Block] = [Text(text)] if text else []
     for attachment in attachments:
@@ -57,7 +59,7 @@ def _read(path: str, workspace: str, fault: Fault) -> Block:
 
 
 def _checked_image(image: Image) -> Image:
-    """A picture that the host sent along, as what it is: the vendor would refuse anything else."""
+    """An image that the host sent, with the media type of its content: vendors refuse a wrong one."""
     if not image.media_type.startswith("image/"):
         raise AttachmentError(
             f"an attached image has the media type {image.media_type!r}, which is not that of an image"
@@ -74,7 +76,7 @@ def _checked_image(image: Image) -> Image:
 
 
 def _content(path: str, full: str, fault: Fault) -> tuple[bytes, int]:
-    """At most as much as an image may have, and the true size. Never waits on a pipe or a device."""
+    """At most as many bytes as an image may have, and the file's size. Never blocks on a pipe or a device."""
     try:
         real = os.path.realpath(full)
         if why := fault(real):
@@ -88,7 +90,7 @@ def _content(path: str, full: str, fault: Fault) -> tuple[bytes, int]:
 
 
 def _image_type(path: str, data: bytes) -> str:
-    """The type by content, whatever the name says."""
+    """The media type by content, whatever the file's name says; empty if it is no image."""
     media_type = _picture_type(f"the attached image {path}", data)
     if not media_type and path.lower().endswith(_IMAGE_NAMES):
         raise AttachmentError(f"the attached file {path} is not an image of a kind that can be used")
@@ -96,7 +98,7 @@ def _image_type(path: str, data: bytes) -> str:
 
 
 def _picture_type(what: str, data: bytes) -> str:
-    """Empty if it is no picture. What is not whole is refused, because the vendor would refuse it."""
+    """The media type, or nothing if it is no image. Truncated images are refused, as vendors refuse them."""
     if len(data) > MOST_IMAGE and images.kind_of(data):
         raise AttachmentError(f"{what} is larger than {MOST_IMAGE} bytes; make it smaller")
     try:

@@ -1,4 +1,8 @@
-"""Pictures as bytes: which kind they are, whether they are whole, and whether they are too large to look at."""
+"""Recognises images by their bytes, and refuses those that vendors would refuse.
+
+Pure. A single truncated or oversized image makes a vendor reject the whole request, so images of prompts
+(`attachments.py`) and of host tools (`tools/host_tools.py`) are checked here first.
+"""
 
 from collections.abc import Callable
 
@@ -7,11 +11,11 @@ MOST_PIXELS = 8000
 
 
 class BadPicture(Exception):
-    """The text says what is wrong, after the picture's name."""
+    """The image cannot be used. The text says why and is meant to follow the image's name."""
 
 
 def kind_of(data: bytes) -> str:
-    """The media type, or nothing if it is no picture."""
+    """The media type, or nothing if these bytes are no image."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if data.startswith(b"\xff\xd8\xff"):
@@ -22,7 +26,7 @@ def kind_of(data: bytes) -> str:
 
 
 def check(data: bytes) -> str:
-    """Like `kind_of`, and raises BadPicture for one that is cut off or too large."""
+    """Like `kind_of`, and raises BadPicture for an image that is truncated or too large."""
     kind = kind_of(data)
     if not kind:
         return ""
@@ -35,7 +39,7 @@ def check(data: bytes) -> str:
 
 
 def _jpeg_size(data: bytes) -> tuple[int, int]:
-    """From the first frame header; segments before it are passed over by their length."""
+    """Width and height from the first frame header."""
     index = 2
     while index + 9 <= len(data) and data[index] == 0xFF:
         marker, length = data[index + 1], int.from_bytes(data[index + 2 : index + 4])

@@ -1,9 +1,9 @@
-"""What people and projects want every agent to know: AGENTS.md and CLAUDE.md, and what they include with `@path`.
+"""Collects the instruction files that every agent gets: AGENTS.md and CLAUDE.md, and what they include with `@path`.
 
-First the person's own (`polylect/AGENTS.md` in the configuration folder, `~/.claude/CLAUDE.md`), then the project's,
-from the repository's root down to the workspace. A project may come from anybody: it can include its own files only,
-no link leads out of it, and hidden files are left alone. What the rules deny to Read is not told either. The file that
-was judged is the one that is opened.
+The user's own come first (`polylect/AGENTS.md` in the configuration folder, `~/.claude/CLAUDE.md`), then the project's,
+from the root of the repository down to the workspace. A project may come from anybody. So its files can include only
+files of the project, no link leads out of it, and hidden files are left out. Files that the rules deny to Read are left
+out too. The file that was judged is the file that is opened. `prompt.py` puts the result into the system prompt.
 """
 
 import os
@@ -27,7 +27,7 @@ _FENCE = pattern(r"\s*(```|~~~)")
 
 
 class Instruction(Struct, frozen=True):
-    """A file that is told to the model, or why it is not."""
+    """A file for the model, or with `fault` the reason why it is left out."""
 
     path: str
     text: str = ""
@@ -36,7 +36,11 @@ class Instruction(Struct, frozen=True):
 
 
 def instructions(workspace: str, env: Mapping[str, str], fault: Fault = no_fault) -> list[Instruction]:
-    """In the order they are told. Files that are not there are not mentioned; `fault` says why one must not be told."""
+    """All instruction files in order.
+
+    `env` has HOME and XDG_CONFIG_HOME. `fault` returns why a resolved path must not be read, or nothing. Files that do
+    not exist are not listed.
+    """
     reading = _Reading(os.path.realpath(env.get("HOME") or os.path.expanduser("~")), fault)
     settings = env.get("XDG_CONFIG_HOME") or ""
     settings = settings if os.path.isabs(settings) else os.path.join(reading.home, ".config")
@@ -58,7 +62,7 @@ class _Reading:
         self._left = MOST_OF_ALL
 
     def add_file(self, path: str, *, root: str, whose: str = "this project", depth: int = 0) -> None:
-        """A file and what it includes; `root` is where it has to lie, if anywhere."""
+        """Add a file and what it includes. If there is a `root`, the file has to be below it."""
         if not os.path.lexists(path):
             return
         real = os.path.realpath(path)
@@ -87,7 +91,7 @@ def _obstacle(path: str, real: str, root: str, depth: int) -> str:
 
 
 def _read(path: str) -> str | None:
-    """The text of a plain file, cut where it is too long."""
+    """The text of a plain file, cut if it is too long; None if it cannot be read."""
     try:
         text = read_resolved(path, MOST * 4).decode("utf-8", "replace").strip()
     except OSError:
@@ -96,7 +100,7 @@ def _read(path: str) -> str | None:
 
 
 def _includes(text: str) -> Iterator[str]:
-    """Paths after an @, except in code."""
+    """The paths after an `@`, except in code."""
     fence = ""
     for line in text.splitlines():
         if mark := _FENCE.match(line):

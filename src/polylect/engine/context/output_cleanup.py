@@ -1,4 +1,9 @@
-"""Less of what a command prints, for the model: what a terminal would have wiped away, and what says nothing."""
+"""Output cleanup: shortens what commands print before it becomes the result of a call.
+
+Removes what a terminal would have overwritten and what carries no information, to save tokens. The level is the setting
+`output_cleanup`; json-stream hosts set it as `compaction` with `set_config`. Pure; `turn/calls.py` calls it for
+results of commands.
+"""
 
 from itertools import groupby
 from typing import Literal

@@ -1,4 +1,7 @@
-"""What the model is told before the conversation: who it is, where it works, what the project says of itself."""
+"""Builds the system prompt: who the agent is, where it works, and the instructions of user and project.
+
+`Agent.system` calls it for every model request, so that changes of instruction files take effect at once.
+"""
 
 import os
 import platform
@@ -23,7 +26,11 @@ Work this way:
 
 
 def system_prompt(workspace: str, custom: str, contexts: Sequence[str], fault: Fault = no_fault) -> str:
-    """`fault` says why a file must not be told to the model."""
+    """The system prompt.
+
+    `custom` is text of the host or the settings, `contexts` what was added to the session, `fault` returns why a file
+    must not be read.
+    """
     parts = [_WHO, _where(workspace), *_instructions(workspace, fault)]
     if custom:
         parts.append(custom)

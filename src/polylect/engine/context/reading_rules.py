@@ -1,8 +1,8 @@
-"""Whether the rules let a file be told to the model where no call asks for it.
+"""Whether the permission rules allow to show a file to the model without a call of Read.
 
-AGENTS.md and what it includes, command files, agents, skills and attached files reach the model without a Read. They
-pass the same rules: what `Read(path)` denies is not told. Where a rule wants to be asked first there is nobody to ask,
-so that is not told either; an attached file was chosen by a person, and only a denial stands against it.
+AGENTS.md and what it includes, command files, agents, skills and attached files reach the model without a call. The
+same rules apply to them: what `Read(path)` denies is not shown. Where a rule says `ask` nobody can be asked, so the
+file is not shown either. A file that a person attached is held back by a denial only.
 """
 
 from collections.abc import Iterable
@@ -12,9 +12,9 @@ from polylect.vocab.content import Rule
 
 
 def reading_fault(rules: Iterable[Rule], path: str, *, chosen: bool = False) -> str:
-    """Why this file is not told; empty if no rule is against it.
+    """Why this file must not be shown to the model; empty if no rule forbids it.
 
-    `path` is absolute and without links. `chosen` says that a person has named the file.
+    `path` is absolute and without links. `chosen` says that a person named the file.
     """
     effects = ("deny",) if chosen else ("deny", "ask")
     for rule in rules:

@@ -1,4 +1,8 @@
-"""One agent a call, by the name and arguments that some hosts and models know it by."""
+"""The tool `Agent`: starts one sub-agent a call.
+
+It has the name and arguments of Claude Code's tool, for hosts and models that know that one. It is used instead of
+`Spawn` if the setting `one_agent` is on, and maps its arguments to those of `Spawn`.
+"""
 
 from typing import Any
 

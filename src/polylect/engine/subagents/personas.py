@@ -1,4 +1,4 @@
-"""Named agents that a project or a user describes: Markdown files with a few lines of front matter.
+"""Personas: agents that a user, a project or a host describes.
 
     ---
     name: reviewer
@@ -8,8 +8,8 @@
     ---
     You review changes. ...
 
-They are looked for in `.polylect/agents` and `.claude/agents` of the workspace and of the user's home. One of a project
-that is not trusted chooses no model, and does not take the place of the user's own.
+Files are searched in `.polylect/agents` and `.claude/agents` of the user's home and of the workspace. A persona of a
+workspace that is not trusted cannot choose a model and does not replace one of the user's.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ GENERAL = "general-purpose"
 
 
 class Persona(Struct, frozen=True):
-    """`tools` narrows what it may use; empty means all of its parent's."""
+    """A description of an agent. `tools` restricts its tools; empty means all tools of its parent."""
 
     name: str
     description: str = ""
@@ -39,12 +39,12 @@ class Persona(Struct, frozen=True):
     model: str = ""
 
     def allows(self, *names: str) -> bool:
-        """May it use the tool that has these names? A server's tool has two."""
+        """Whether it may use a tool with one of these names. A tool of an MCP server has two."""
         return not self.tools or any(name in self.tools for name in names)
 
 
 def find_personas(places: Sequence[str], *, trusted: bool = False, fault: Fault = no_fault) -> dict[str, Persona]:
-    """All that are described in these places, the project's last."""
+    """The personas in these places by name, the project's place last."""
     read = ((parse(file.text), file.own) for file in markdown_in(places, _FOLDERS, _LARGEST, fault))
     personas = (
         (persona.name, persona if own or trusted else replace(persona, model=""), own)
@@ -55,7 +55,7 @@ def find_personas(places: Sequence[str], *, trusted: bool = False, fault: Fault 
 
 
 def parse(text: str) -> Persona | None:
-    """None if it does not say who it is."""
+    """A persona from the text of a file; None if it has no name."""
     fields, body = split_front(text)
     if not fields.get("name") or "\n---" not in text:
         return None
@@ -71,7 +71,9 @@ def parse(text: str) -> Persona | None:
 
 
 def described_by(host: Mapping[str, Any]) -> dict[str, Persona]:
-    """Those that a host describes: `{"reviewer": {"description": ..., "prompt": ..., "tools": [...], "model": ...}}`.
+    """Personas that a host describes.
+
+        {"reviewer": {"description": ..., "prompt": ..., "tools": [...], "model": ...}}
 
     Raises ValueError with what is wrong.
     """

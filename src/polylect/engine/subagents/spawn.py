@@ -1,7 +1,8 @@
-"""Sub-agents: a call that hands tasks to agents of their own, and what they may do.
+"""Sub-agents: the tool `Spawn`, which starts agents for tasks, and the list of agents that run.
 
-A child has its own conversation and its own limits, and its parent's model, tools and rights, never more. What it
-says is heard in its own lane; what it has to ask goes to the parent's host.
+A sub-agent has its own conversation and limits. It has its parent's model, tools and rights, never more (A8). Its
+events carry its own agent id, and its questions go to the parent's host. Agents in the foreground run inside the call;
+agents in the background outlive the turn, and their report starts a new turn.
 """
 
 import asyncio
@@ -41,18 +42,22 @@ nothing of this conversation, so its prompt has to say all it needs to know, and
 
 
 class Task(Struct, frozen=True, forbid_unknown_fields=True):
+    """One task as the model writes it. `agent` names a persona."""
+
     name: str
     prompt: str
     agent: str = ""
 
 
 class Tasks(Struct, frozen=True, forbid_unknown_fields=True):
+    """The arguments of the tool."""
+
     tasks: tuple[Task, ...]
     background: bool = False
 
 
 class RunningAgents:
-    """All agents at work below the main one, however deep."""
+    """All sub-agents that run, at any depth."""
 
     def __init__(self) -> None:
         self._working: dict[str, asyncio.Task[None]] = {}
@@ -62,6 +67,7 @@ class RunningAgents:
         self.closed = False
 
     def start(self, card: AgentCard, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        """Run an agent in a task of its own and list it until it has ended."""
         task = asyncio.create_task(work)
         self._working[card.id] = task
         self._cards[task] = card
@@ -73,14 +79,14 @@ class RunningAgents:
         return task
 
     def cancel(self, agent_id: str) -> bool:
-        """End one, or with no name all. False if there is no such agent."""
+        """Cancel one agent, or all of them if the id is empty. False if there is no such agent."""
         tasks = [task for name, task in self._working.items() if agent_id in ("", name)]
         for task in tasks:  # after its first step: a task that never began could not say that it has ended
             asyncio.get_running_loop().call_soon(_cancel, task)
         return bool(tasks) or not agent_id
 
     def full(self, more: int, *, background: bool) -> str:
-        """Why so many more cannot start now; empty if they can."""
+        """Why so many more agents cannot start now; empty if they can."""
         working, hidden = len(self._working), len(self._background)
         if background and hidden + more > MOST_IN_BACKGROUND:
             return f"{hidden} agents work in the background; at most {MOST_IN_BACKGROUND} may. Wait for their reports."
@@ -90,36 +96,36 @@ class RunningAgents:
 
     @property
     def busy(self) -> bool:
-        """Something works in the background."""
+        """Whether an agent runs in the background."""
         return bool(self._background)
 
     async def finished(self) -> bool:
-        """Waits for what works in the background. False if there was nothing to wait for."""
+        """Wait for the agents in the background. False if there was none."""
         working = set(self._background)
         if working:
             await asyncio.wait(working)
         return bool(working)
 
     def cancel_background(self) -> None:
-        """End what works in the background; nobody listens to what it has to say any more."""
+        """Cancel all agents in the background and discard their reports."""
         self.closed = True
         for task in self._background:
             asyncio.get_running_loop().call_soon(_cancel, task)
 
     async def cancel_and_wait(self) -> None:
-        """The same, to its end; others may be started afterwards."""
+        """Cancel all agents in the background and wait for their end. New ones may start afterwards."""
         self.cancel_background()
         await self.finished()
         self.closed = False
 
     @property
     def cards(self) -> tuple[AgentCard, ...]:
-        """Who is at work."""
+        """The agents that run."""
         return tuple(self._cards.values())
 
 
 class Spawn:
-    """The tool. `report` takes what a background agent has to say after the turn that started it, if it can."""
+    """The tool. `report` starts a turn with the text of a background agent, and returns False if that failed."""
 
     name = "Spawn"
     category: Category = "exec"
@@ -143,7 +149,7 @@ class Spawn:
         return ToolSpec(self.name, self.described(_TEXT), _SCHEMA)
 
     def described(self, text: str) -> str:
-        """With the named agents there are, which a host may add to."""
+        """The tool's description with the list of personas, to which a host may add."""
         personas = sorted(self._personas.items())
         named = "\n".join(f"- {name}: {persona.description}" for name, persona in personas)
         return f"{text}\n\nNamed agents:\n{named}" if named else text

@@ -1,1 +1,1 @@
-"""Tools that need the engine itself: leaving plan mode, scripts of calls, tools that the host runs."""
+"""Tools that need the engine itself: scripts of calls, the end of plan mode, tools of the host."""

@@ -1,4 +1,8 @@
-"""A tool that the host runs itself."""
+"""Tools that run in the host's program.
+
+A host offers them in its hello. A call becomes a `HostCall` event, and the host's reply becomes the result. Results may
+be text or content blocks as MCP has them; anything else is shown as JSON.
+"""
 
 import base64
 from collections.abc import Callable, Mapping
@@ -17,7 +21,7 @@ from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
 
 
 class HostTool(Struct, frozen=True):
-    """As the host offers it. `parameters` is the JSON Schema of its arguments."""
+    """A tool as the host describes it. `parameters` is the JSON Schema of its arguments."""
 
     name: str
     description: str = ""
@@ -25,7 +29,7 @@ class HostTool(Struct, frozen=True):
 
 
 class RemoteTool:
-    """What it touches cannot be known, so it is asked for like a server's."""
+    """The engine's side of a host tool. Its effects are unknown, so it is asked about like an MCP tool."""
 
     category: Category = "mcp"
     origin: Origin = "host"
@@ -43,7 +47,7 @@ class RemoteTool:
         return ()
 
     def misfit(self, args: dict[str, Any]) -> str:
-        """What is wrong with the arguments. The engine asks before it runs the tool."""
+        """What is wrong with the arguments; the engine checks before it runs the tool."""
         return misfit(args, self.spec.schema)
 
     async def run(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
@@ -56,7 +60,7 @@ class RemoteTool:
 
 
 def _shower(context: ToolContext) -> Callable[[Any], None]:
-    """Hosts tell all they have so far, again and again: what is new is shown."""
+    """Hosts send the whole output so far with each partial result; this passes on what is new."""
     shown = ""
 
     def show(part: Any) -> None:
@@ -69,7 +73,7 @@ def _shower(context: ToolContext) -> Callable[[Any], None]:
 
 
 def returned(result: Any) -> ToolReturn:
-    """What a host gives back: text, or an object with content as MCP has it. Anything else is shown as it is."""
+    """The host's result as a ToolReturn."""
     match result:
         case None:
             return ToolReturn("")
@@ -99,7 +103,7 @@ def _part(part: Any) -> str | Image:
 
 
 def _picture(data: str) -> str | Image:
-    """One bad picture would make a whole request fail."""
+    """An image, or a note in its place: one bad image would make a whole model request fail."""
     try:
         kind = check(base64.b64decode(data, validate=True))
     except (ValueError, BadPicture):

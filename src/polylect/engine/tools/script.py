@@ -1,7 +1,8 @@
-"""Script: several calls in one, with places where a person has to agree before it goes on.
+"""The tool `Script`: several tool calls in one, with steps that wait for an approval.
 
-A script has no rights of its own. Every step is judged, asked for, shown to the user's hooks and counted like a call
-of the model's; a step that has to be asked for suspends the script until the answer comes.
+A script has no rights of its own. Each step is judged, asked about, passed to hooks and counted like a call of the
+model. While a step waits for an approval, the state of the script is stored in the session, so that
+`commands/resume_approval.py` can go on after a restart without running finished steps again.
 """
 
 import asyncio
@@ -33,6 +34,8 @@ approval_required waits until the person agrees. You get a line for each step: [
 
 
 class Step(Struct, frozen=True, forbid_unknown_fields=True):
+    """One step as the model writes it."""
+
     id: str
     tool: str
     input: dict[str, Any]
@@ -40,14 +43,16 @@ class Step(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Steps(Struct, frozen=True, forbid_unknown_fields=True):
+    """The arguments of the tool."""
+
     steps: tuple[Step, ...]
     max_output_lines: int = 200
 
 
 class Script:
-    """The tool. Knows no agent: whoever calls it, its steps are calls of that one.
+    """The tool. Its steps are calls of the agent that calls it.
 
-    Made of a call that waited when the engine ended, it goes on there, and what `early_answer` is the answer.
+    `waiting` is the stored state of a script to go on with, and `early_answer` the answer to its question.
     """
 
     name = "Script"
@@ -81,7 +86,7 @@ class Script:
 
 
 class _Run:
-    """One script under way."""
+    """One run of a script."""
 
     def __init__(
         self,
@@ -135,7 +140,7 @@ class _Run:
         return [line for step, result in self._results for line in _line(step, result.output).split("\n")]
 
     def _shown(self, lines: list[str]) -> str:
-        """The beginning and the end, if it is longer than the model wants; the whole is in a file then."""
+        """The lines, without the middle if there are more than the model wants; then all of them are in a file."""
         most = max(2, self._request.max_output_lines)
         if len(lines) <= most:
             return "\n".join(lines)
@@ -181,7 +186,7 @@ class _Run:
         )
 
     def _so_far(self) -> str:
-        """What the model will be told if the engine ends while this step waits."""
+        """What the model is told if the engine ends while this step waits and no answer comes."""
         done = len(self._results)
         status = "waited for a person's answer when the engine ended, and was not run."
         waiting = _line(self._request.steps[done], status)

@@ -1,1 +1,1 @@
-"""One turn, from a prompt to `TurnEnded`: the loop, the model's reply, its calls, what is asked of the person."""
+"""One turn from its prompt to its end. `loop.py` is the turn; the other modules are its parts."""

@@ -1,4 +1,8 @@
-"""Questions that wait for a person."""
+"""Open questions to the host, such as approvals.
+
+Each question is closed exactly once: answered, timed out, cancelled, or denied because the host is gone (A1, A2). It is
+registered before it is emitted, so that a quick answer finds it (A3). Only a clear yes allows anything.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -11,7 +15,7 @@ NOBODY = "nobody is there to ask: the host has closed its end"
 
 
 class Asks:
-    """Open questions by id. Each is closed exactly once, whatever happens."""
+    """The open questions by id, shared by an agent and its sub-agents."""
 
     def __init__(self) -> None:
         self._open: dict[str, asyncio.Future[Answer]] = {}
@@ -21,7 +25,7 @@ class Asks:
         """Every ask id of this process: none of them may ever reach the model."""
 
     async def ask(self, ask: Ask, emit: Callable[[Event], None], timeout: float) -> Answer:
-        """Put a question and wait. Anything but a clear yes comes back as a no."""
+        """Ask the host and wait for the answer. A timeout becomes a denial; zero seconds means no limit."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._open[ask.ask] = answer  # before it is written: the answer may be quick
         self._questions[ask.ask] = ask
@@ -46,21 +50,22 @@ class Asks:
         return reply
 
     def answer(self, answer: Answer) -> bool:
-        """False if nobody asked that, or it was answered already."""
+        """Deliver an answer. False if no such question is open."""
         return self._resolve(answer.ask, answer)
 
     def stop(self, turn: str) -> None:
-        """The turn is being stopped: its questions no longer wait for anything, and a late answer is told so."""
+        """Close the questions of a turn that is being cancelled, so that late answers are refused."""
         for ask in [ask for ask, question in self._questions.items() if question.turn == turn]:
             self._open.pop(ask, None)
 
     def nobody_listens(self) -> None:
-        """From now on every question is answered with no, those that wait included."""
+        """The host is gone: deny all open and all later questions."""
         self._nobody = True
         for ask in list(self._open):
             self._resolve(ask, Answer(ask, "deny", reason=NOBODY))
 
     def scrub(self, text: str) -> str:
+        """Remove question ids from a text for the model, which could otherwise forge an answer (A6)."""
         if "ask-" in text:
             for token in self.tokens:
                 text = text.replace(token, "[removed]")

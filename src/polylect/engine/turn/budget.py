@@ -1,4 +1,7 @@
-"""What a session may cost, and what it has cost so far."""
+"""Caps on cost, tokens, time and processes, and what has been used of them.
+
+There is a meter for the session and one for each turn. `loop.py` checks both before each model request.
+"""
 
 import asyncio
 
@@ -9,7 +12,7 @@ from polylect.vocab.events import BudgetExceeded
 
 
 class Budget(Struct, frozen=True):
-    """Caps; zero is none. Names follow the configuration's `[budget]`."""
+    """The caps; zero means none. The names are those of the configuration's `[budget]`."""
 
     max_cost_usd: float = 0.0
     max_tokens_in: int = 0
@@ -21,9 +24,9 @@ class Budget(Struct, frozen=True):
 
 
 class Meter:
-    """What has been spent, by a session or by a turn of it.
+    """What a session or a turn has used.
 
-    `dollars` is the part of it whose price is known: one call without a price must not lift the cap for all others.
+    `dollars` is the part with a known price, so that one request without a price does not lift the cap for all others.
     """
 
     def __init__(self, budget: Budget, usage: Usage, dollars: float = 0.0) -> None:
@@ -41,7 +44,7 @@ class Meter:
         self.dollars += usage.cost or 0.0
 
     def exceeded(self) -> BudgetExceeded | None:
-        """The first cap that has been passed."""
+        """The first cap that is exceeded, or None."""
         usage, budget = self.usage, self.budget
         seen = usage.input + usage.cache_read + usage.cache_write
         rows = (
@@ -58,12 +61,12 @@ class Meter:
         return None
 
     def used_up(self) -> str:
-        """Why nothing more can be asked of a model; empty if it can."""
+        """Why no more model requests are possible; empty if they are."""
         passed = self.exceeded()
         return f"the budget {passed.reason} of {passed.limit} is used up ({passed.observed})" if passed else ""
 
     def grant(self, *, tokens: int, cost: float) -> None:
-        """More of what there is a cap for."""
+        """Raise the caps that exist."""
         budget = self.budget
         self.budget = Budget(
             max_cost_usd=budget.max_cost_usd and budget.max_cost_usd + cost,

@@ -1,7 +1,8 @@
-"""Keeping a conversation inside the model's window: its beginning becomes a summary, its end stays as it is.
+"""Compaction: replaces the beginning of a long conversation by a summary, so that it fits the model's window.
 
-Nothing is thrown away: the log keeps every message, only what the model is sent gets shorter. Nothing is cleared by
-count or by age either, only when the window is nearly full.
+The log keeps every message; only what is sent to the model gets shorter. Compaction runs when the window is nearly
+full, when a provider reports an overflow, or by command (`commands/compact.py`). The end of the conversation stays as
+it is, and the cut never separates a call from its result.
 """
 
 import asyncio
@@ -38,11 +39,14 @@ no preamble.\
 
 
 class Declined(PolylectError):
-    """The user's own code wants the conversation left as it is."""
+    """A hook refused the compaction."""
 
 
 class Compactor:
-    """Watches how full the window is, and makes room."""
+    """Measures how full the window is, and compacts.
+
+    `consult` asks the hooks, `charge` counts the cost of a summary, `prompt_tokens` estimates instructions and tools.
+    """
 
     def __init__(
         self,
@@ -71,7 +75,7 @@ class Compactor:
         """Tokens of the messages from here to there, by their length: nothing is measured twice."""
 
     def record_usage(self, usage: Usage, emit: Emit) -> None:
-        """A reply's usage is the best measure there is."""
+        """Note the usage that a provider reported; it is more exact than an estimate."""
         if usage.tokens:
             self._known, self._known_at = usage.tokens, len(self._session.messages)
             self._reported_overhead = max(0, usage.tokens - self._conversation_tokens())
@@ -83,14 +87,14 @@ class Compactor:
         return self._prompt_tokens() if self._reported_overhead is None else self._reported_overhead
 
     def used(self) -> int:
-        """Tokens in the context now: as told, plus an estimate for what has come since."""
+        """Tokens in the context: as last reported, plus an estimate of what was added since."""
         session = self._session
         if self._known and self._known_at > session.visible_from:
             return self._known + sum(map(estimate, session.messages[self._known_at :]))
         return self._overhead + self._conversation_tokens()
 
     def _conversation_tokens(self) -> int:
-        """Tokens of the conversation as the model sees it, by its length."""
+        """Estimated tokens of the conversation as the model sees it."""
         session = self._session
         if self._sum_from != session.visible_from:
             self._sum, self._sum_from, self._sum_to = 0, session.visible_from, session.visible_from
@@ -99,7 +103,7 @@ class Compactor:
         return self._sum + sum(map(estimate, session.opening))
 
     async def make_room(self, emit: Emit) -> bool:
-        """Compact if the window is nearly full, unless that has failed too often. Whether it was tried."""
+        """Compact if the window is nearly full, unless that has failed too often. Returns whether it was tried."""
         enabled = self._settings().auto_compaction and self._failures < MOST_FAILURES
         full = enabled and self._is_full()
         if full:
@@ -107,7 +111,7 @@ class Compactor:
         return full
 
     def _is_full(self) -> bool:
-        """A reply has to fit too, but one that may be as long as the window leaves nothing to reply to."""
+        """Whether a reply might not fit any more. The reserve for it is at most half of the window."""
         settings, window = self._settings(), self._window()
         reserve = max(min(settings.max_tokens, window // 2), int(window * (1 - settings.compact_at)))
         return bool(window) and self.used() > window - reserve
@@ -120,9 +124,9 @@ class Compactor:
         *,
         keep: bool = True,
     ) -> bool:
-        """Replace the beginning by a summary, or, unless there is an end to `keep`, all but what was said last.
+        """Replace the beginning by a summary; without `keep`, everything but the last message.
 
-        False if that was not possible: then nothing has changed.
+        Returns False if that was not possible; then nothing has changed.
         """
         session, before, first_kept = self._session, self.used(), self._cut(keep=keep)
         if first_kept <= session.visible_from:
@@ -156,12 +160,12 @@ class Compactor:
         return self._work is not None
 
     def cancel(self) -> None:
-        """Leave the conversation as it is; a turn that wanted to make room goes on without."""
+        """Cancel a running compaction. A turn that needed it goes on without."""
         if self._work is not None:
             self._work.cancel()
 
     def clear(self) -> None:
-        """From here on the model knows nothing of what was said before; the log keeps it."""
+        """Hide everything so far from the model; the log keeps it."""
         self._session.compact("", len(self._session.messages), self.used())
         self._failures = self._known = self._known_at = 0
 
@@ -183,7 +187,7 @@ class Compactor:
         return await self._summarise(messages, "\n".join(filter(None, (instructions, opinion.context))))
 
     async def _summarise(self, messages: Sequence[Message], instructions: str) -> str:
-        """Of as much as fits: where the window is not known, or smaller than was told, less and less is sent."""
+        """Ask the model for a summary, of less and less text while the provider reports an overflow."""
         earlier = f"Summary of what came before:\n{self._session.summary}\n\n" if self._session.visible_from else ""
         transcript = earlier + "\n\n".join(map(_as_text, messages))
         limit = min(len(transcript), 2 * (self._window() or 200_000))  # characters: half the window at four a token

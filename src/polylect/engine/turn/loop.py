@@ -1,13 +1,16 @@
-"""A turn: from a prompt to its end.
+"""One turn of one agent: from a prompt to its end.
 
-TurnStarted
-  StepStarted                     ask the model
-    TextDelta ... BlockEnded        it talks
-    ToolCalled ...                  it wants things done
-  ReplyEnded
-    Ask / ToolStarted / ToolFinished   they are asked for and done
-  StepEnded                       and again, until it wants nothing more
-TurnEnded                         always, exactly once
+    TurnStarted
+      StepStarted                          the model is asked
+        TextDelta ... BlockEnded           its reply is streamed
+        ToolCalled ...                     it requests calls
+      ReplyEnded
+        Ask / ToolStarted / ToolFinished   the calls are approved and run
+      StepEnded                            another step follows while there were calls
+    TurnEnded                              always, exactly once (L1)
+
+`Turn.run` never raises; it returns the `TurnEnded`, which `turns.py` emits for the main agent after it is on disk and
+`subagents/spawn.py` uses for a sub-agent. When `run` returns, every step, call and question is closed.
 """
 
 import asyncio
@@ -51,7 +54,7 @@ _log = logging.getLogger(__name__)
 
 
 class RuleBroken(Exception):
-    """The reply is stopped where it broke rules of the user's."""
+    """The reply broke stream rules of the user and was stopped there."""
 
     def __init__(self, rules: Sequence[StreamRule]) -> None:
         super().__init__(f"stopped by the rule {rules[0].name}")
@@ -59,11 +62,14 @@ class RuleBroken(Exception):
 
 
 class RetryCancelled(PolylectError):
-    """Nobody waits for another attempt: what went wrong with the last one stands."""
+    """The pause before another attempt was cancelled. The text is the error of the last attempt."""
 
 
 class Turn:
-    """One prompt's turn of one agent."""
+    """The turn of one prompt. Without a prompt it only continues the conversation.
+
+    `cause` is `engine` for a turn that no person asked for.
+    """
 
     def __init__(
         self,
@@ -89,7 +95,7 @@ class Turn:
         self._form = open_form(agent)
 
     async def run(self) -> TurnEnded:
-        """Whatever happens, the one terminal event comes back, and by then everything in between is closed."""
+        """Run the turn to its end, whatever happens, and return its terminal event."""
         try:
             self._start()
             if (over := await self._prepare_prompt()) is not None:
@@ -115,7 +121,7 @@ class Turn:
             self._emit(TurnStarted(self._cause))
 
     async def _prepare_prompt(self) -> Reason | None:
-        """The user's own code hears a person's prompt first. If it was a command, or is refused, the turn is over."""
+        """Pass a person's prompt to hooks and slash commands. Returns a reason if that ended the turn."""
         agent, prompt = self._agent, self._prompt
         if prompt is None or self._cause == "engine":
             return None
@@ -133,7 +139,7 @@ class Turn:
         return None
 
     async def _wait_for_servers(self) -> None:
-        """A prompt that only adds to the conversation needs no tools."""
+        """Wait for MCP servers that are starting, unless the prompt needs no reply."""
         if self._agent.wait_for_servers and (self._prompt is None or self._prompt.query):
             await self._agent.wait_for_servers()
 
@@ -143,6 +149,7 @@ class Turn:
         self._emit(UserMessage(_words(message), self._cause, self._prompt.attachments if self._prompt else ()))
 
     def _report_lost_agents(self) -> None:
+        """Tell host and model of background agents that ended with an earlier process."""
         if names := self._agent.session.take_lost_agents():
             message = f"Agents that were at work in the background when the engine ended are gone: {', '.join(names)}."
             self._emit(Notice(message, "warning"))
@@ -178,7 +185,7 @@ class Turn:
             return _REASONS.get(reply.stop, "error")
 
     def _has_more_to_do(self, reply: StreamedReply) -> bool:
-        """It waits for the results of calls, or has not given the answer that the turn is about."""
+        """Whether there are results of calls to send, or a structured answer is still missing."""
         form = self._form
         if form is None:
             return bool(reply.calls)
@@ -188,14 +195,14 @@ class Turn:
         return not form.answered and reply.stop in ("end", "calls")
 
     def _remind(self, rules: Sequence[StreamRule]) -> None:
-        """The model is told which rules it broke before it is asked again."""
+        """Tell the model which stream rules it broke, before it is asked again."""
         self._reminders += 1
         self._emit(Extra("ttsr_triggered", {"rules": [_rule_row(rule) for rule in rules]}))
         for rule in rules:
             self._add(rule.text)
 
     async def _hooks_want_more(self, reply: StreamedReply) -> bool:
-        """The user's own code may not be content yet with what the model is content with."""
+        """Whether a hook sends the model back although it has finished; a few times at most."""
         if reply.stop != "end" or self._sent_back == MOST_REMINDERS:
             return False
         hooks, scene = self._agent.hooks, self._agent.scene(self.id)
@@ -206,14 +213,14 @@ class Turn:
         return bool(why)
 
     def _add(self, text: str) -> None:
-        """Words for the model that nobody typed."""
+        """Add a message for the model that no person wrote."""
         self._agent.session.add_messages("", Message("user", (Text(text),)))
         self._emit(UserMessage(text, "engine"))
 
     async def _step_that_fits(self) -> StreamedReply | None:
-        """Make room before the window is full; if the service says that it is full already, make room and ask again.
+        """Run a step; compact the conversation first if the window is nearly full, or when it overflows.
 
-        Where that is not enough, nothing is kept but what was said last. None if it took what was left of the budget.
+        If that is not enough, only the last message is kept. Returns None if compaction used up the budget.
         """
         compactor = self._agent.compactor
         if await compactor.make_room(self._emit) and self._out_of_budget():
@@ -230,7 +237,7 @@ class Turn:
         return await self._step()
 
     async def _step(self) -> StreamedReply:
-        """One reply and the calls it asked for. What was said and done is stored, even if it broke off."""
+        """One model request and its calls. What was received and done is stored, even if the step breaks off."""
         calls = Calls(self._agent, self.id, self._meter)
         reply = StreamedReply(self._emit, calls.announce, self._agent.session.calls)
         self._steps += 1
@@ -248,7 +255,7 @@ class Turn:
         return reply
 
     async def _receive_reply(self, reply: StreamedReply) -> None:
-        """To the end of the reply, or to where it breaks off."""
+        """Receive the reply to its end or to where it breaks off."""
         watch = self._agent.hooks.watch() if self._reminders < MOST_REMINDERS else None
         try:
             async with aclosing(self._agent.provider.stream(self._request())) as stream:
@@ -272,7 +279,7 @@ class Turn:
             raise
 
     async def _close(self, calls: Calls, *, stored: bool) -> None:
-        """Every call gets its end, and a stored call its stored result."""
+        """Close every call, and store its result if the call was stored."""
         results = Message("tool", await calls.close())
         try:
             if stored:
@@ -283,7 +290,7 @@ class Turn:
     async def _next(
         self, stream: AsyncGenerator[Sequence[ModelEvent], None], retrying: Retrying | None
     ) -> Sequence[ModelEvent]:
-        """A provider cuts a silent stream itself, and may try again after a pause; this is for one that does not."""
+        """The next batch of model events. The timeout is for providers that do not cut silent streams themselves."""
         limit, pause = self._agent.settings.stream_timeout * 4, retrying.delay_ms / 1000 if retrying else 0.0
         try:
             async with asyncio.timeout(limit + pause if limit else None) as patience:
@@ -299,7 +306,7 @@ class Turn:
             self._pause = None
 
     def cancel_retry(self) -> None:
-        """If it waits for another attempt, it ends with what led to that."""
+        """If the turn waits for another attempt, end it with the error of the last one."""
         if self._pause and not self._given_up:
             self._given_up = True
             self._pause.reschedule(0)
@@ -327,7 +334,7 @@ class Turn:
             self._emit_to_main(CostChanged(agent.top.session.known_usage))
 
     def _deliver(self, when: When) -> None:
-        """What the host wants to add: now, or, when the turn would end, what was meant for then."""
+        """Add the steers that wait for this moment to the conversation."""
         agent, settings = self._agent, self._agent.settings
         queued = agent.steers.next(when, settings.steering_mode if when == "soon" else settings.follow_up_mode)
         for id, steer in queued:
@@ -345,7 +352,7 @@ class Turn:
         return True
 
     def _out_of_budget(self) -> bool:
-        """The session's caps and this turn's. Told once as such, and every time as a reason for the end."""
+        """Whether a cap of the session or the turn is exceeded. `BudgetExceeded` is emitted once for each meter."""
         for meter in (self._agent.meter, self._meter):
             if (passed := meter.exceeded()) is None:
                 continue
@@ -357,12 +364,12 @@ class Turn:
         return False
 
     def _emit_to_main(self, event: Event) -> None:
-        """In the main lane: what concerns the whole turn or session."""
+        """Emit an event of the main agent: for what concerns the whole turn or session."""
         self._agent.top.voice("" if self._agent.detached else self.id)(event)
 
 
 def _rule_row(rule: StreamRule) -> dict[str, str]:
-    """As the one wire that has a word for it wants it."""
+    """A rule in the form of omp's frame `ttsr_triggered`, the only one that reports broken rules."""
     return {"name": rule.name, "path": rule.path, "content": rule.text, "condition": rule.pattern}
 
 

@@ -1,4 +1,8 @@
-"""One reply of the model, as it comes in: chunks become events at once and a message at the end."""
+"""Turns the chunks of a model's reply into events, and into a message at the end.
+
+`loop.py` feeds it the events of a provider. Every chunk is emitted at once. Ids of calls are made unique in the
+conversation, because some local model servers reuse them and hosts and vendors tell calls apart by id alone.
+"""
 
 from collections.abc import Callable
 from io import StringIO
@@ -33,7 +37,10 @@ RETRY_CANCELLED = "Retry cancelled"
 
 
 class StreamedReply:
-    """Grows with `add`; closed by the model's last event or by `break_off`."""
+    """One reply while it is received. Add events with `add`; it ends with the last one or by `break_off`.
+
+    `announce` is called for each complete call; `used` holds the call ids of the conversation.
+    """
 
     def __init__(
         self,
@@ -63,11 +70,12 @@ class StreamedReply:
         return [block for block in self._content if isinstance(block, ToolCall)]
 
     def message(self, provider: str) -> Message:
-        """What goes into history. Empty texts are left out: vendors refuse them."""
+        """The message for the history. Empty texts are left out, because vendors refuse them."""
         content = tuple(block for block in self._content if block != Text(""))
         return Message("assistant", content, self.stop, self.usage, self.model, provider)
 
     def add(self, event: ModelEvent) -> None:
+        """Process one event of the provider."""
         if type(event) is TextChunk and not self._attempt:  # by far the most frequent, and it matters
             self._open.write(event.text)
             self._emit(TextDelta(event.text))
@@ -99,9 +107,9 @@ class StreamedReply:
                 self._end("calls" if self.calls and stop == "end" else stop)
 
     def break_off(self, stop: Stop, why: str, *, given_up: bool = False) -> None:
-        """Nothing more will come: keep what was said so far. A reply that was complete stays as it is.
+        """End the reply early and keep what was received. A complete reply stays as it is.
 
-        `given_up` means that somebody did not want to wait any longer.
+        `given_up` means that somebody cancelled the wait for another attempt.
         """
         if self.ended:
             return
@@ -131,7 +139,7 @@ class StreamedReply:
         self._thinking = False
 
     def _unique(self, call: str) -> str:
-        """Hosts and vendors tell calls apart by id alone, for the whole conversation."""
+        """An id that no other call of the conversation has."""
         if call not in self._renamed:
             base = call[:_MOST_ID]
             id, count = base, self._copies.get(base, 1)

@@ -1,4 +1,8 @@
-"""Messages that wait to join a turn: soon, after the calls under way, or last, before it would end."""
+"""Messages that wait to join a running turn.
+
+A steer with `when="soon"` is delivered after the calls that run, one with `when="last"` when the turn would end. Each
+is delivered once or reported as dropped. It is stored in the session when it arrives, so that it survives a restart.
+"""
 
 from collections.abc import Callable
 from typing import Literal
@@ -12,10 +16,7 @@ STEER = "steer-"
 
 
 class SteerQueue:
-    """Two queues. Each message is delivered once or dropped visibly; until then it can be seen to wait.
-
-    The session has it by its id from when it was taken, so that it outlives the engine.
-    """
+    """The messages that wait, by id."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, Steer] = {}
@@ -29,10 +30,11 @@ class SteerQueue:
         self._waiting[id] = steer
 
     def texts(self, when: When) -> tuple[str, ...]:
+        """The texts that wait for this moment."""
         return tuple(steer.text for steer in self._waiting.values() if steer.when == when)
 
     def next(self, when: When, mode: QueueMode) -> list[tuple[str, Steer]]:
-        """The first of a queue, or all of it. They wait until they have been delivered."""
+        """The first message for this moment, or all of them. They wait until `delivered` is called."""
         queued = [(id, steer) for id, steer in self._waiting.items() if steer.when == when]
         return queued if mode == "all" else queued[:1]
 
@@ -40,7 +42,7 @@ class SteerQueue:
         del self._waiting[id]
 
     def drop(self, *, keep: bool) -> list[str]:
-        """Let go of what waits, but with `keep` not of what may wait while no turn runs. Which ones were dropped."""
+        """Remove all messages, or with `keep` only those that must not wait for another turn. Returns their ids."""
         dropped = [id for id, steer in self._waiting.items() if not (keep and steer.idle == "keep")]
         for id in dropped:
             del self._waiting[id]

@@ -1,4 +1,8 @@
-"""An answer that has to fit a JSON Schema: the model gives it by calling a tool, and is sent back until it fits."""
+"""Answers that have to match a JSON Schema (the setting `json_schema`).
+
+The model answers by calling the tool `StructuredOutput`. An answer that does not match is sent back, a few times. Only
+the main agent's turns have the tool.
+"""
 
 from typing import Any
 
@@ -19,18 +23,18 @@ _TAKEN = "The answer is taken."
 
 
 class NoAnswer(PolylectError):
-    """The model gave none that fits."""
+    """The model gave no answer that matches."""
 
 
 def fault_in_schema(schema: Any) -> str:
-    """Why no answer can be held to this schema, in one line; empty if one can."""
+    """Why this schema cannot be used, in one line; empty if it can."""
     if isinstance(schema, dict) and schema.get("type", "object") != "object":
         return f"the answer has to be an object, not of the type {schema['type']!r}"
     return json_schema.fault_in(schema)
 
 
 class StructuredOutput:
-    """The tool of one turn. `given` once there is a `value` that fits."""
+    """The tool of one turn. `answered` is true once there is a `value` that matches."""
 
     name = NAME
     category: Category = "info"
@@ -58,12 +62,13 @@ class StructuredOutput:
         return ToolReturn(_TAKEN)
 
     def remind(self) -> str:
-        """What a model is told that would end without it. Raises NoAnswer once that was too often."""
+        """The text for a model that ends without an answer. Raises NoAnswer after too many attempts."""
         self.tries += 1
         self.check()
         return _REMINDER
 
     def check(self) -> None:
+        """Raises NoAnswer after too many attempts."""
         if not self.answered and self.tries >= MOST_TRIES:
             raise NoAnswer(f"no answer that fits the schema after {self.tries} attempts")
 
@@ -72,7 +77,7 @@ class StructuredOutput:
 
 
 def open_form(agent: Agent) -> StructuredOutput | None:
-    """The tool for the turn that begins, if its answer has to have a form. Agents at work for it report in words."""
+    """Add the tool for the turn that begins if its answer needs a form, and remove that of the last turn."""
     if agent.parent is not None:
         return None
     schema, before = agent.settings.json_schema, agent.tools.pop(NAME, None)

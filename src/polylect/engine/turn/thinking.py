@@ -1,4 +1,7 @@
-"""How hard a model thinks, in words: what it offers, what is set, and what a word comes to."""
+"""Thinking levels: which ones a model offers, which one is set, and the settings behind each.
+
+Hosts name levels (`off`, `low`, `high`); providers take a token budget, an effort, or both. Pure.
+"""
 
 from typing import Any
 
@@ -12,14 +15,14 @@ _NONE = "none"
 
 
 def levels(info: ModelInfo) -> tuple[str, ...]:
-    """What the model offers, from `off` upwards; nothing if it does not think."""
+    """The levels that the model offers, from `off` upwards; empty if it cannot think."""
     known = info.effort_levels or (tuple(_BUDGETS)[:-1] if info.thinking else ())
     offered = tuple(level for level in LEVELS if level in known)
     return ("off", *offered) if offered else ()
 
 
 def nearest(level: str, info: ModelInfo) -> str:
-    """The highest level offered that is no higher than this one, else the lowest; empty if the model does not think."""
+    """The highest offered level that is not above this one, else the lowest; empty if the model cannot think."""
     offered = levels(info)
     if level == "off" or not offered:
         return offered[0] if offered else ""
@@ -28,7 +31,7 @@ def nearest(level: str, info: ModelInfo) -> str:
 
 
 def chosen(level: str, info: ModelInfo) -> dict[str, Any]:
-    """The settings that a level comes to. Both are set, so that it also means something to the next model."""
+    """The settings for a level: budget and effort, so that it also applies to the next model."""
     level_offered = nearest(level, info)
     if level_offered in ("", "off"):
         return {"thinking": 0, "effort": _NONE if _NONE in info.effort_levels else ""}
@@ -36,14 +39,14 @@ def chosen(level: str, info: ModelInfo) -> dict[str, Any]:
 
 
 def effort(settings: Settings, info: ModelInfo) -> str:
-    """The effort to ask this model for: as set, or the nearest that it knows."""
+    """The effort to request from this model: as set, or the nearest that it offers."""
     if settings.effort in info.effort_levels or settings.effort not in LEVELS:
         return settings.effort if settings.effort in info.effort_levels else ""
     return nearest(settings.effort, info) if info.effort_levels else ""
 
 
 def current(settings: Settings, info: ModelInfo) -> str:
-    """How hard the model thinks as things are set: one of its levels, or empty if it has none."""
+    """The level that the settings amount to for this model; empty if it has none."""
     if not levels(info) or (info.thinking and not settings.thinking):
         return "off" if levels(info) else ""
     if (level := effort(settings, info)) in LEVELS:

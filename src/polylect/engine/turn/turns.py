@@ -1,4 +1,9 @@
-"""One turn after another: prompts that wait, the one that runs, and how each of them ends."""
+"""The queue of turns: prompts that wait, the turn that runs, and the end of each.
+
+Prompts that arrive while a turn runs wait here (T2). Every prompt that was added ends with exactly one `TurnEnded`
+(L1), whatever happens to it; it is emitted after the turn is on disk. Exclusive work, such as a change of session, runs
+in place of a turn. `engine.py` adds prompts and calls `next`.
+"""
 
 import asyncio
 import logging
@@ -23,7 +28,10 @@ _log = logging.getLogger(__name__)
 
 
 class TurnQueue:
-    """Every prompt that is added ends exactly once, whatever happens to it."""
+    """Runs one turn after another.
+
+    `on_end` is called for every turn that ran, before the next one starts. `at_work` says whether other work is left.
+    """
 
     def __init__(
         self, agent: Agent, heartbeat: Heartbeat, *, on_end: Callable[[TurnEnded], None], at_work: Callable[[], bool]
@@ -62,7 +70,7 @@ class TurnQueue:
 
     @property
     def engaged(self) -> bool:
-        """Whether a turn runs and goes on, or another one is next."""
+        """Whether a turn runs that is not being stopped, or another one waits."""
         return bool(self._waiting or (self.running and not self._stopping))
 
     @property
@@ -71,16 +79,17 @@ class TurnQueue:
 
     @property
     def queue(self) -> Queue:
-        """What waits: prompts by their turns, messages for a turn by their words."""
+        """What waits: prompts by their turn ids, steers by their texts."""
         steers = self._agent.steers
         return Queue(tuple(prompt.turn for prompt in self._waiting), steers.texts("soon"), steers.texts("last"))
 
     @property
     def ids(self) -> set[str]:
-        """Turns that have not ended."""
+        """The ids of turns that have not ended."""
         return {self.running, *(prompt.turn for prompt in (*self._waiting, *self._dropped))} - {""}
 
     def add(self, prompt: Prompt, cause: Literal["prompt", "engine"] = "prompt") -> None:
+        """Queue a prompt. One with `busy="interrupt"` stops the running turn and is next."""
         self._mark_unsettled()
         if cause == "engine":
             self._engine_turns.add(prompt.turn)
@@ -92,7 +101,7 @@ class TurnQueue:
             self._waiting.append(prompt)
 
     def stop(self, *, keep: bool) -> None:
-        """End what runs; prompts that wait are next. Messages that were meant for it wait on if they are to `keep`."""
+        """Cancel what runs; waiting prompts are next. Without `keep`, steers for the turn are dropped."""
         if not keep:
             self.drop_steers(keep=False)
         if self._work is not None and not self._stopping:
@@ -105,18 +114,19 @@ class TurnQueue:
                 asyncio.get_running_loop().call_soon(self._work.cancel)
 
     def end(self) -> None:
-        """For good. Messages that would wait for another turn are not dropped: the session keeps them."""
+        """Cancel everything for good. Steers that may wait for another turn stay in the session."""
         self.drop()
         self.drop_steers(keep=True)
         self.stop(keep=True)
         self.next()
 
     def cancel_retry(self) -> None:
+        """Cancel the pause before another attempt of the running model request."""
         if self._turn is not None:
             self._turn.cancel_retry()
 
     def drop(self, turn: str = "", *, queued: bool = True) -> None:
-        """End what waits: one turn, or all. Without `queued` only what did not mean to wait, but to be next."""
+        """Cancel waiting prompts: one turn or all. Without `queued`, only those that wanted to be next."""
         remaining: deque[Prompt] = deque()
         for prompt in self._waiting:
             meant = turn in ("", prompt.turn) and (queued or prompt.busy != "queue")
@@ -124,23 +134,23 @@ class TurnQueue:
         self._waiting = remaining
 
     def take_waiting(self) -> list[Prompt]:
-        """What waits, to be added again."""
+        """Remove and return the waiting prompts, to be added again."""
         waiting, self._waiting = list(self._waiting), deque()
         return waiting
 
     def after_current(self, act: Callable[[], None]) -> None:
-        """Do this once what runs has ended, before the next turn begins."""
+        """Call this once what runs has ended, before the next turn starts."""
         self._after_current.append(act)
 
     def run_exclusive(self, work: Coroutine[None, None, None]) -> None:
-        """Work of another kind that has to be alone: turns wait for it, and `stop` ends it."""
+        """Run other work in place of a turn: turns wait for it, and `stop` cancels it."""
         self._mark_unsettled()
         self.end_dropped()
         self._work = asyncio.create_task(work)
         self._watcher = asyncio.create_task(self._finish_exclusive(self._work))
 
     def stop_and_run_exclusive(self, work: Coroutine[None, None, None]) -> None:
-        """The same, as soon as what runs has been stopped."""
+        """Stop what runs, then run this work in place of a turn."""
         if self.busy:
             self.after_current(lambda: self.stop_and_run_exclusive(work))
             self.stop(keep=False)
@@ -156,7 +166,7 @@ class TurnQueue:
         await self._settled.wait()
 
     def next(self) -> None:
-        """Start what waits, if nothing runs."""
+        """Start the next turn if nothing runs; emit `Settled` if there is none."""
         if self.busy:
             return self._emit_queue()
         self.end_dropped()
@@ -172,7 +182,7 @@ class TurnQueue:
                 self._emit(Settled())
 
     def resume(self, turn: Turn) -> None:
-        """Go on with one that began in an earlier process. Nothing else may run."""
+        """Run a turn that began in an earlier process. Nothing else may run."""
         self._mark_unsettled()
         self._run(turn)
 
@@ -184,14 +194,14 @@ class TurnQueue:
         self._watcher = asyncio.create_task(self._finish_turn(turn.id, work))
 
     def _emit_queue(self) -> None:
-        """What waits, if that has changed."""
+        """Emit what waits, if it has changed."""
         waiting = QueueChanged(*structs.astuple(self.queue))
         if waiting != self._last_queue:
             self._last_queue = waiting
             self._emit(waiting)
 
     async def _finish_turn(self, turn: str, work: asyncio.Task[TurnEnded]) -> None:
-        """Never cancelled itself: whatever becomes of the work, the turn ends here, once, and the next one begins."""
+        """Wait for the turn's task, save the end and emit it, then start the next. Never cancelled itself."""
         agent = self._agent
         beating = asyncio.create_task(self._heartbeat.beat(turn, agent.settings.heartbeat, agent.running))
         await asyncio.wait([work])
@@ -222,7 +232,7 @@ class TurnQueue:
         self.next()
 
     async def _save_end(self, ended: TurnEnded) -> None:
-        """On disk, whatever a power cut does, before the host hears that the turn has ended."""
+        """Write the end of the turn to disk before the host is told of it."""
         session = self._agent.session
         try:
             session.end(ended.turn, ended.reason, ended.usage)
@@ -233,7 +243,7 @@ class TurnQueue:
         self._emit(CostChanged(session.usage, tuple(session.ledger), turn=ended.turn))
 
     def drop_steers(self, *, keep: bool) -> None:
-        """With `keep`, only those that do not want to wait for another turn."""
+        """Drop waiting steers; with `keep`, only those that must not wait for another turn."""
         dropped = self._agent.steers.drop(keep=keep)
         for id in dropped:
             with suppress(SessionError):
@@ -244,7 +254,7 @@ class TurnQueue:
             self._emit_queue()
 
     def keep_undelivered_steers(self) -> None:
-        """No turn will come here any more. What was to wait for one was said, so it stays said."""
+        """The engine ends: steers that still wait stay in the conversation without an answer."""
         left = self._agent.steers.drop(keep=False)
         for id in left:
             with suppress(SessionError):
@@ -255,6 +265,7 @@ class TurnQueue:
             self._emit_queue()
 
     def end_dropped(self) -> None:
+        """Emit the end of the prompts that were dropped."""
         for prompt in self._dropped:
             with suppress(SessionError):
                 self._agent.session.cancel(prompt.turn)
@@ -263,7 +274,7 @@ class TurnQueue:
         self._dropped.clear()
 
     def _cancelled_before_start(self, turn: str) -> TurnEnded:
-        """The end of a turn that had no beginning; but where another one of this id has ended, it needs one."""
+        """The end of a turn that never started. An id that was used before needs a start first."""
         if turn in self._ended_ids:
             self._emit(TurnStarted(turn=turn))
         return TurnEnded("cancelled", turn=turn)

@@ -1,1 +1,5 @@
-"""Other shapes of a conversation: for people, and for programs whose users come or go. Pure: bytes in, bytes out."""
+"""Exports and imports of conversations. Pure: bytes in, bytes out.
+
+For people: `html_page.py`, `markdown.py`. For programs: `json_document.py`, and the session files of omp and Claude
+Code, which can also be imported. `conversation.py` has what all of them share.
+"""

@@ -1,7 +1,7 @@
-"""Claude Code's transcripts: lines that name their parents, one for each block of a reply.
+"""Transcripts of Claude Code: lines that name their parents, one for each block of a reply.
 
-The format is not documented; this is what 2.1 writes and reads. Results of calls made together hang on their calls side
-by side, so that the way from the leaf to the root passes only one of them: they are looked up by their call.
+The format is not documented; this is what version 2.1 writes and reads. Results of parallel calls are siblings, so the
+path from the leaf to the root has only one of them; the others are found by the id of their call.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""A conversation on its way out of a log, and on its way in."""
+"""What all formats share: a conversation to export, and the builder for one that is imported."""
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -15,11 +15,11 @@ Timed = tuple[int, Message | Compacted]
 
 
 class WrongFormat(Exception):
-    """The file is not what it was taken for; the text says why."""
+    """The file is not in this format. The text says why."""
 
 
 class Conversation(Struct, frozen=True):
-    """What a session tells. `fill` puts pictures back into a message."""
+    """A session to export. `replay` is its content, `fill` loads the images of a message."""
 
     session: str
     cwd: str
@@ -46,12 +46,12 @@ class Conversation(Struct, frozen=True):
         return total
 
     def steps(self) -> Iterator[Timed]:
-        """What was said, in order, with every call answered, and where the beginning was put into a summary."""
+        """Messages and compactions in order, with a result for every call."""
         for at, step in self.steps_and_commands():
             yield at, shell_message(step.result) if isinstance(step, ShellRan) else step
 
     def steps_and_commands(self) -> Iterator[tuple[int, Message | Compacted | ShellRan]]:
-        """The same for those who tell the person's own commands apart."""
+        """The same with the person's own commands as such."""
         at = self.at
         compactions = list(self.replay.compactions)
         for number, (message, mark) in enumerate(zip(self.replay.messages, self.replay.marks, strict=True)):
@@ -66,7 +66,7 @@ class Conversation(Struct, frozen=True):
 
 
 class Imported(Struct, frozen=True):
-    """A conversation from elsewhere, as entries of a log, and what was left behind."""
+    """An imported conversation as bodies of log entries, and notes on what was left out."""
 
     cwd: str
     bodies: list[tuple[int, Body]]
@@ -74,7 +74,7 @@ class Imported(Struct, frozen=True):
 
 
 class Importer:
-    """Puts a conversation together so that it is valid: each call is followed by its results, in order."""
+    """Builds a valid conversation: each call is followed by its results, in order (T4)."""
 
     def __init__(self) -> None:
         self.cwd = ""
@@ -87,7 +87,7 @@ class Importer:
 
     @property
     def next(self) -> int:
-        """The number of the message that comes after the results that are still owed."""
+        """The number of the next message, after results that are still missing."""
         return self.messages + bool(self._calls)
 
     def user(self, *blocks: Block) -> None:
@@ -108,7 +108,7 @@ class Importer:
             self._calls = [block for block in message.content if isinstance(block, ToolCall)]
 
     def result(self, result: ToolResult) -> None:
-        """One that answers none of the last calls is dropped when they are answered."""
+        """A result for one of the last calls; it is dropped if it belongs to none of them."""
         self._results[result.call] = result
 
     def compacted(self, summary: str, first_kept: int, before: int) -> None:
@@ -119,6 +119,7 @@ class Importer:
         self._bodies.append((self.at, Configured(settings)))
 
     def done(self) -> Imported:
+        """The conversation. Raises WrongFormat if it has no messages."""
         self._answer()
         if not self.messages:
             raise WrongFormat("there is no message in it")
@@ -136,11 +137,12 @@ class Importer:
 
 
 def iso(at: int) -> str:
+    """Milliseconds since 1970 as an ISO 8601 time."""
     return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def milliseconds(text: str) -> int:
-    """0 for what is not a time."""
+    """The reverse of `iso`; 0 for a text that is no time."""
     try:
         return int(datetime.fromisoformat(text).timestamp() * 1000)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Session files of other programs: whose one is, and what it says."""
+"""Imports session files of other programs: detects the format by trying each."""
 
 import base64
 import codecs
@@ -9,7 +9,7 @@ from polylect.sessions.formats.conversation import Imported, WrongFormat
 
 
 def read(path: str) -> Imported:
-    """Raises WrongFormat with what is missing for either, and OSError."""
+    """Import the file. Raises WrongFormat with the reasons for each format, and OSError."""
     with open(path, "rb") as file:
         lines = file.read().removeprefix(codecs.BOM_UTF8).split(b"\n")
     refusals: list[str] = []
@@ -25,7 +25,7 @@ def read(path: str) -> Imported:
 
 
 class _Blobs:
-    """omp keeps large pictures in a folder beside all its sessions."""
+    """Loads large images, which omp stores in a folder beside all its sessions."""
 
     def __init__(self, path: str) -> None:
         agent = os.environ.get("PI_CODING_AGENT_DIR") or os.path.expanduser("~/.omp/agent")

@@ -1,6 +1,6 @@
-"""A conversation as one web page that needs nothing else: calls folded, diffs in colour, light or dark.
+"""Exports a conversation as one self-contained web page: folded calls, coloured diffs, light and dark.
 
-Whatever was said is text here and never markup: it is escaped before anything else happens to it.
+Everything that was said is escaped first, so that no text of a conversation becomes markup.
 """
 
 import re

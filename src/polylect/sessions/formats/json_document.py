@@ -1,4 +1,4 @@
-"""A conversation as one JSON document, for programs of one's own."""
+"""Exports a conversation as one JSON document, for other programs."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""A conversation as Markdown."""
+"""Exports a conversation as Markdown, for `polylect sessions show` and `export`."""
 
 from collections.abc import Iterator
 

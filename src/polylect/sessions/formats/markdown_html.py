@@ -1,8 +1,8 @@
-"""The Markdown that agents write, as HTML for the exported page (`page.py`).
+"""Converts the Markdown that agents write to HTML, for the exported page (`html_page.py`).
 
-Paragraphs, headings, lists, tables, block quotes, code, bold and links become elements; everything else stays text.
-The text is a stranger's: it is escaped before it gets into an element, and an address is taken only if it begins with
-http, https or mailto, so that no link can run a script.
+Paragraphs, headings, lists, tables, block quotes, code, bold and links become elements; everything else stays text. The
+text is not trusted: it is escaped before it gets into an element, and only http, https and mailto addresses become
+links, so that no link can run a script.
 """
 
 import re

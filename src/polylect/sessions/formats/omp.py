@@ -1,4 +1,7 @@
-"""omp's session files, version 3: a header and a tree of entries, of which the last one is the leaf."""
+"""Session files of omp, version 3: a header and a tree of entries; the last entry is the leaf.
+
+Imports the branch of the leaf, and exports a conversation as one branch.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

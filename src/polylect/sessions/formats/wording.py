@@ -1,4 +1,4 @@
-"""What is said about a conversation and its calls, in words that every page uses."""
+"""Headings and labels that the Markdown and the HTML export share."""
 
 from typing import Any
 
