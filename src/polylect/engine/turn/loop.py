@@ -9,8 +9,8 @@
       StepEnded                            another step follows while there were calls
     TurnEnded                              always, exactly once (L1)
 
-`Turn.run` never raises; it returns the `TurnEnded`, which `turns.py` emits for the main agent after it is on disk and
-`subagents/spawn.py` uses for a sub-agent. When `run` returns, every step, call and question is closed.
+`Turn.run` never raises. It returns the `TurnEnded`: `turns.py` emits both ends of a turn of the main agent, and
+`subagents/spawn.py` reports those of a sub-agent. When `run` returns, every step, call and question is closed.
 """
 
 import asyncio
@@ -38,7 +38,6 @@ from polylect.vocab.events import (
     StepEnded,
     StepStarted,
     TurnEnded,
-    TurnStarted,
     UserMessage,
 )
 from polylect.vocab.hooks import StreamRule
@@ -82,7 +81,7 @@ class Turn:
         self.id = id
         self._agent = agent
         self._prompt = prompt
-        self._cause = cause
+        self.cause = cause
         self._emit = agent.voice(id)
         self._meter = (agent.parent and agent.turn_meter) or Meter(agent.settings.turn_budget, Usage())
         agent.turn_meter = self._meter
@@ -97,7 +96,6 @@ class Turn:
     async def run(self) -> TurnEnded:
         """Run the turn to its end, whatever happens, and return its terminal event."""
         try:
-            self._start()
             if (over := await self._prepare_prompt()) is not None:
                 return self._ended(over)
             await self._wait_for_servers()
@@ -116,14 +114,10 @@ class Turn:
         spent, self._agent.spent = self._agent.spent, Usage()  # what agents still use counts for the next turn
         return TurnEnded(reason, spent, self._steps, failure, turn=self.id, agent=self._agent.id)
 
-    def _start(self) -> None:
-        if self._agent.parent is None:
-            self._emit(TurnStarted(self._cause))
-
     async def _prepare_prompt(self) -> Reason | None:
         """Pass a person's prompt to hooks and slash commands. Returns a reason if that ended the turn."""
         agent, prompt = self._agent, self._prompt
-        if prompt is None or self._cause == "engine":
+        if prompt is None or self.cause == "engine":
             return None
         for context in await agent.hooks.opened():
             agent.session.add_context(context)
@@ -146,7 +140,7 @@ class Turn:
     def _begin(self) -> None:
         self._report_lost_agents()
         message = self._agent.session.begin(self.id)
-        self._emit(UserMessage(_words(message), self._cause, self._prompt.attachments if self._prompt else ()))
+        self._emit(UserMessage(_words(message), self.cause, self._prompt.attachments if self._prompt else ()))
 
     def _report_lost_agents(self) -> None:
         """Tell host and model of background agents that ended with an earlier process."""

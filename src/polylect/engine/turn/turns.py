@@ -1,8 +1,9 @@
-"""The queue of turns: prompts that wait, the turn that runs, and the end of each.
+"""The queue of turns: prompts that wait, the turn that runs, and the start and end of each.
 
-Prompts that arrive while a turn runs wait here (T2). Every prompt that was added ends with exactly one `TurnEnded`
-(L1), whatever happens to it; it is emitted after the turn is on disk. Exclusive work, such as a change of session, runs
-in place of a turn. `engine.py` adds prompts and calls `next`.
+Prompts that arrive while a turn runs wait here (T2). `TurnStarted` and `TurnEnded` of the main agent are emitted only
+here. Every prompt that was added ends with exactly one `TurnEnded` (L1), whatever happens to it, and only after the
+turn is on disk. Exclusive work, such as a change of session, runs in place of a turn. `engine.py` adds prompts and
+calls `next`.
 """
 
 import asyncio
@@ -190,8 +191,13 @@ class TurnQueue:
         self.running = turn.id
         self._emit_queue()
         self._turn = turn
-        self._work = work = asyncio.create_task(turn.run())
+        self._work = work = asyncio.create_task(self._start_turn(turn))
         self._watcher = asyncio.create_task(self._finish_turn(turn.id, work))
+
+    async def _start_turn(self, turn: Turn) -> TurnEnded:
+        """Emit the start of the turn and run it. A task that is cancelled before its first step emits nothing."""
+        self._emit(TurnStarted(turn.cause, turn=turn.id))
+        return await turn.run()
 
     def _emit_queue(self) -> None:
         """Emit what waits, if it has changed."""
