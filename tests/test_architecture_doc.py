@@ -8,6 +8,8 @@ from test_layers import ROW, SRC
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = ("architecture.md", "glossary.md")
 FOLDERS = {path.name for path in SRC.iterdir() if path.is_dir() and path.name != "__pycache__"}
+ENDS = {"frames", "engine", "host"}
+"""Folders that every dialect has."""
 
 
 def test_every_path_on_the_pages_exists() -> None:
@@ -17,10 +19,6 @@ def test_every_path_on_the_pages_exists() -> None:
         roots = (SRC, SRC.parents[1])
         assert [path for path in paths if not any((root / path).exists() for root in roots) and "/" in path[:-1]] == []
         assert {path.rstrip("/") for path in paths if path.endswith("/") and "/" not in path[:-1]} <= FOLDERS | ENDS
-
-
-ENDS = {"frames", "engine", "host"}
-"""Folders that every dialect has."""
 
 
 def test_the_page_has_a_row_for_every_package() -> None:
