@@ -225,7 +225,28 @@ PLACES = (
         ".snowsql/config",
         ".config/configstore/firebase-tools.json",
     ),
+    *(".dockercfg", ".msmtprc", ".fetchmailrc", ".subversion/auth", ".ollama/id_ed25519", ".copilot/config.json"),
+    *(
+        ".qwen/oauth_creds.json",
+        ".gradle/gradle.properties",
+        ".nuget/NuGet/NuGet.Config",
+        ".sentryclirc",
+        ".cf/config.json",
+    ),
+    *(
+        ".aliyun/config.json",
+        ".step/secrets",
+        ".config/ngrok/ngrok.yml",
+        ".config/JetBrains/x",
+        ".config/tea/config.yml",
+    ),
     *(".electrum/wallet", ".mozilla/key4.db", ".zsh_history", ".authinfo", ".pypirc", ".gnupg/key", ".aws/credentials"),
+)
+
+
+NAMING = (
+    *("GOOGLE_APPLICATION_CREDENTIALS", "PIP_CONFIG_FILE", "npm_config_userconfig", "CLAUDE_CONFIG_DIR", "CODEX_HOME"),
+    *("TF_CLI_CONFIG_FILE", "POETRY_CONFIG_DIR"),
 )
 
 
@@ -233,10 +254,35 @@ PLACES = (
 def test_the_usual_places_of_credentials_cannot_be_read(yard: Yard) -> None:
     for place in PLACES:
         yard.secret(yard.home / place)
-    named = yard.secret(yard.folder / "named.json")
-    yard.env["GOOGLE_APPLICATION_CREDENTIALS"] = str(named)
-    read = "; ".join(f"cat '{path}' 2>/dev/null && echo '{path}'" for path in (*(yard.home / p for p in PLACES), named))
-    assert yard.run(read) == [""]
+    for name in NAMING:
+        yard.env[name] = str(yard.secret(yard.folder / f"{name}.json"))
+    yard.env["KRB5CCNAME"] = f"FILE:{yard.secret(yard.folder / 'krb5cc')}"
+    assert yard.run(LOOK) == [""]
+
+
+@everywhere
+def test_the_usual_places_stay_hidden_where_variables_name_others(yard: Yard) -> None:
+    for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "CARGO_HOME"):
+        yard.env[name] = str(yard.folder / name)
+    for place in PLACES:
+        yard.secret(yard.home / place)
+    yard.secret(yard.folder / "XDG_CONFIG_HOME" / "gh" / "hosts.yml")
+    assert yard.run(LOOK) == [""]
+
+
+@everywhere
+def test_what_links_of_hidden_places_lead_to_is_hidden(yard: Yard) -> None:
+    """A workspace of settings that the home has links to. A program that a link leads to can still be run."""
+    yard.workspace = yard.home / "dotfiles"
+    yard.secret(yard.workspace / "p" / "ssh" / "id")
+    (yard.home / ".ssh").symlink_to("dotfiles/p/ssh")
+    yard.secret(yard.workspace / "awscreds")
+    (yard.home / ".aws").mkdir()
+    (yard.home / ".aws" / "credentials").symlink_to("../dotfiles/awscreds")
+    (yard.home / ".aws" / "sh").symlink_to("/bin/sh")
+    printed = yard.run(f"mv p p2; mv p/ssh p/ssh2; {LOOK}", f"rm ../.ssh; {LOOK}", "/bin/sh -c 'echo runs'")
+    assert SECRET not in "".join(printed[:2])
+    assert printed[2] == "runs\n"
 
 
 # What is writable stays where it was granted.

@@ -66,13 +66,15 @@ class HiddenPlaces:
         spared = [_absolute(path[1:], env) for path in settings if path.startswith("!")]
         self._spared = {form for path in spared if path for form in (path, os.path.realpath(path))}
         named = [path for name in VARIABLES for path in _paths_in(env.get(name, ""))]
-        usual = [_absolute(path, env) for path in (*KEYS_AND_TOKENS, *SERVICES, *named)]
+        usual = [form for path in (*KEYS_AND_TOKENS, *SERVICES, *named) for form in _forms(path, env)]
         own = [_absolute(path, env) for path in settings if not path.startswith("!")]
         self.names = _once([path for path in usual if path not in self._spared] + own)
         """Absolute paths, whether there is something or not, with their links."""
         self._sockets: list[str] | None = None
         self._ever: dict[str, None] = {}
-        self._at_start = _once(map(os.path.realpath, self.names))
+        self._home = expand("~", env)
+        places = _once(map(os.path.realpath, self.names))
+        self._at_start = _once((*places, *self._linked(places, ())))
 
     def all(self) -> list[str]:
         """The real paths of all places, whether there is something now or not."""
@@ -87,8 +89,43 @@ class HiddenPlaces:
         sockets = [path for path in (*self._sockets, *known_sockets()) if is_usable_socket(path)]
         strange = [path for path in sockets if not is_below_any(path, (*roots, *self._spared))]
         places = _once(os.path.realpath(path) for path in (*filter(_is_ours_to_read, self.names), *strange))
+        places += self._linked(places, roots)
         self._ever |= dict.fromkeys(path for path in places if path not in self._spared)
         return [path for path in self._ever if os.path.lexists(path) and is_real(path)]
+
+    def _linked(self, places: Iterable[str], roots: Sequence[str]) -> list[str]:
+        """Where links in hidden folders of the home lead, one level deep: some keep `~/.aws/credentials` elsewhere. Of
+        targets outside of the home only those count that nobody else may read: others are programs and the like."""
+        home = self._home.rstrip("/") + "/"
+        links = [link for place in places if place.startswith(home) for link in _links_in(place)]
+        targets = _once(os.path.realpath(link) for link in links)
+        return [
+            path
+            for path in targets
+            if (path.startswith(home) or _is_private(path)) and not any(is_below_any(root, (path,)) for root in roots)
+        ]
+
+
+def _forms(path: str, env: Mapping[str, str]) -> Iterator[str]:
+    """A place, and where it would be if its variable were not set: programs may have put something there before."""
+    yield _absolute(path, env)
+    name, slash, rest = path.partition("/")
+    if name.startswith("$") and name[1:] in _DEFAULTS:
+        yield _absolute(_DEFAULTS[name[1:]] + slash + rest, env)
+
+
+def _links_in(folder: str) -> list[str]:
+    try:
+        return [entry.path for entry in os.scandir(folder) if entry.is_symlink()]
+    except OSError:
+        return []
+
+
+def _is_private(path: str) -> bool:
+    try:
+        return not os.stat(path).st_mode & 0o077
+    except OSError:
+        return False
 
 
 def _is_ours_to_read(path: str) -> bool:

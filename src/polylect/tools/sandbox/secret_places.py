@@ -25,6 +25,8 @@ KEYS_AND_TOKENS = (
     *("~/.composer/auth.json", "$XDG_CONFIG_HOME/composer/auth.json", "$XDG_CONFIG_HOME/pypoetry/auth.toml"),
     *("$XDG_DATA_HOME/uv/credentials", "$XDG_CONFIG_HOME/dart/pub-credentials.json"),
     *("~/.docker/config.json", "$XDG_CONFIG_HOME/containers/auth.json"),
+    *("~/.dockercfg", "~/.subversion", "~/.gradle/gradle.properties", "~/.nuget/NuGet", "$XDG_CONFIG_HOME/tea"),
+    *("~/.sentryclirc", "~/.cf", "~/.aliyun", "~/.step", "$XDG_CONFIG_HOME/ngrok"),
     # Databases.
     *("~/.pgpass", "~/.my.cnf", "~/.mylogin.cnf"),
     # Agents and editors, ourselves among them: settings, sessions and what was typed in `polylect chat`.
@@ -32,7 +34,8 @@ KEYS_AND_TOKENS = (
     *("~/.claude.json", "~/.claude/.credentials.json", "~/.codex", "~/.gemini", "~/.omp/agent/auth.json"),
     *("~/.pi/agent/auth.json", "$XDG_DATA_HOME/opencode/auth.json", "$XDG_CONFIG_HOME/github-copilot"),
     *("$XDG_CONFIG_HOME/goose/secrets.yaml", "$XDG_CONFIG_HOME/Code/User/globalStorage"),
-    "$XDG_CONFIG_HOME/Cursor/User/globalStorage",
+    *("$XDG_CONFIG_HOME/Cursor/User/globalStorage", "$XDG_CONFIG_HOME/JetBrains", "~/.ollama", "~/.copilot", "~/.qwen"),
+    *("~/.msmtprc", "~/.fetchmailrc"),
     # Browsers, mail, messengers, wallets.
     *("~/.mozilla", "~/.thunderbird", "~/.var/app", "~/snap/firefox", "~/snap/chromium", "~/snap/thunderbird"),
     *("$XDG_CONFIG_HOME/google-chrome", "$XDG_CONFIG_HOME/chromium", "$XDG_CONFIG_HOME/BraveSoftware"),
@@ -65,6 +68,15 @@ VARIABLES = (
     *("KUBECONFIG", "NETRC", "PGPASSFILE", "NPM_CONFIG_USERCONFIG", "DOCKER_CONFIG", "CLOUDSDK_CONFIG", "GNUPGHOME"),
     *("AZURE_CONFIG_DIR", "GH_CONFIG_DIR", "ANSIBLE_VAULT_PASSWORD_FILE", "RCLONE_CONFIG", "BOTO_CONFIG"),
     *("SOPS_AGE_KEY_FILE", "XAUTHORITY", "ICEAUTHORITY", "PASSWORD_STORE_DIR", "HISTFILE"),
+    *(
+        "KRB5CCNAME",
+        "PIP_CONFIG_FILE",
+        "npm_config_userconfig",
+        "CLAUDE_CONFIG_DIR",
+        "CODEX_HOME",
+        "TF_CLI_CONFIG_FILE",
+    ),
+    "POETRY_CONFIG_DIR",
     # Sockets of agents, container services, terminals and editors that can be told to run something.
     *("SSH_AUTH_SOCK", "GPG_AGENT_INFO", "DOCKER_HOST", "CONTAINER_HOST", "DBUS_SESSION_BUS_ADDRESS"),
     *("DBUS_SYSTEM_BUS_ADDRESS", "TMUX", "NVIM", "NVIM_LISTEN_ADDRESS", "KITTY_LISTEN_ON", "ALACRITTY_SOCKET"),
