@@ -1,4 +1,8 @@
-"""Commands between the wire and the vocabulary, where no state is needed."""
+"""Translates commands between frames of the wire and the vocabulary, in both directions and without state.
+
+The first half reads frames for the engine's end and raises ValueError with a text for people. The second half makes
+frames for the host's end and raises `Refusal` for what the wire cannot carry.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Literal

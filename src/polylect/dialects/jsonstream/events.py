@@ -1,4 +1,7 @@
-"""Events between the wire and the vocabulary, where no state is needed."""
+"""Translates parts of events between frames of the wire and the vocabulary, in both directions and without state.
+
+Functions whose name ends in `_of` read frames for the host's end; the others make frames for the engine's end.
+"""
 
 from typing import Any, Literal
 

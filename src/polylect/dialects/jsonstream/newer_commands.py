@@ -1,6 +1,7 @@
-"""Commands that came after the protocol was written down, and the answers to them: 0.2.0 only.
+"""Commands that wayland-core added to 0.2.0 after the protocol was documented: their frames, results and translation.
 
-They are closed: a field that nobody knows makes a bad command of them. Who never sends one never hears an answer.
+Their frames are closed: an unknown field makes the command malformed. Only a host that sends one of
+them gets a result frame.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,8 @@
-"""What differs between 0.1.0 (aionrs) and 0.2.0 (wayland-core), as data. Imports nothing: it is read before `ready`."""
+"""The differences between 0.1.0 (aionrs) and 0.2.0 (wayland-core) as tables.
+
+Imports nothing, because it is read before `ready` is written. The code of both ends asks these tables, and
+compares version numbers only where a version has frames of its own.
+"""
 
 VERSIONS = ("0.2.0", "0.1.0")
 """The default first."""

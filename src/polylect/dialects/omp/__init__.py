@@ -1,4 +1,8 @@
-"""omp rpc: the wire of `omp --mode rpc` (13, 18) and of pi. `plug.load("dialects", "omp").DIALECT`."""
+"""omp rpc: the wire of `omp --mode rpc` (13, 18) and of pi, as `plug.load("dialects", "omp").DIALECT`.
+
+`frames/` has the structs of the wire, `engine/` the end that polylect serves to hosts of omp, `host/` the end with
+which the SDK drives omp, pi or polylect itself. The parts are imported only when `DIALECT` is asked for.
+"""
 
 
 def __getattr__(name: str) -> object:

@@ -1,4 +1,7 @@
-"""The dialect as others find it: `plug.load("dialects", "omp").DIALECT`."""
+"""The description of the omp dialect that `plug.load("dialects", "omp")` finds.
+
+Each end is imported only when it is made: an engine never needs the host's end, nor a host the engine's.
+"""
 
 from typing import Any
 

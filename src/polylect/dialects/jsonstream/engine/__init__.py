@@ -1,1 +1,4 @@
-"""The engine's end of this wire: bytes to commands (`decode`), events to bytes (`encode`); `codec` joins them."""
+"""The engine's end of the json-stream wire, used when polylect serves a host of aionrs or wayland-core.
+
+`codec` is the interface, `encode` turns events into lines, `asks` translates asks and answers for both ends.
+"""

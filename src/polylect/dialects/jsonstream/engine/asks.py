@@ -1,5 +1,9 @@
-"""Asks as `tool_request`, and their answers. A permission is asked for its own call; any other question is a call of
-`AskUserQuestion`, whose `tool_approve.answer` is what the person chose or wrote."""
+"""Translates asks to `tool_request` frames and answers from `tool_approve`, and the reverse for the host's end.
+
+A permission is requested for its own call. Any other question is a call of `AskUserQuestion`, whose answer is the text
+in `tool_approve.answer`: the label of an option, or what the person wrote. A permission that comes up while a call runs
+is an `approval_required` with a token, where the host supports it. Anything but a clear yes is a no.
+"""
 
 from typing import Any
 

@@ -1,4 +1,9 @@
-"""The engine's end: bytes to commands, events to bytes."""
+"""The engine's end of the json-stream wire: lines of a host to commands, events to lines.
+
+The wire has no replies: a command that succeeds is answered by its effects, one that fails by an `error` or `info`. An
+answer is accepted only for an ask that waits, and only once. Asks and host calls that a json-stream host cannot handle
+are refused at once, because the engine would wait for ever. Serving code makes one `EngineSide` a connection.
+"""
 
 from collections import Counter
 
@@ -31,6 +36,8 @@ _READ = COMMANDS | newer_commands.COMMANDS
 
 
 class EngineSide:
+    """The engine's end of one connection. `version` is 0.1.0 or 0.2.0; `max_line` the longest line that is read."""
+
     def __init__(self, env: Env, *, version: str = VERSIONS[0], max_line: int = jsonl.MAX_LINE) -> None:
         self._env = env
         self._version = version
@@ -45,10 +52,10 @@ class EngineSide:
 
     @property
     def lost(self) -> Counter[str]:
-        """What this wire had no word for, by the name of the event."""
+        """How many events the wire had no frame for, by the name of the event."""
         return self._writer.lost
 
-    # The hinge.
+    # The interface of a codec.
 
     def start(self) -> list[Command]:
         return []
@@ -72,7 +79,7 @@ class EngineSide:
         return []
 
     def _cannot_ask(self, event: Event) -> list[Command]:
-        """What nobody would ever answer is refused at once: else the engine would wait for ever (L1)."""
+        """The refusal of an ask or call that the host cannot answer, else the engine would wait for ever (L1)."""
         match event:
             case HostCall(call=call, method=method):
                 return [
@@ -99,7 +106,7 @@ class EngineSide:
                     self._writer.note(frame)
         return []
 
-    # What the host says.
+    # Lines of the host.
 
     def _receive_line(self, line: bytes | jsonl.TooLong) -> list[Command]:
         raw = line.start if isinstance(line, jsonl.TooLong) else line
@@ -164,7 +171,7 @@ class EngineSide:
     def _write_error(self, message: str) -> None:
         self._writer.error(shapes.Fault(ERROR_CODES["host"], message))
 
-    # What becomes of commands. Only a refusal has a word.
+    # Replies of the engine. Only refusals and a few results have a frame.
 
     def _reply(self, event: Reply) -> None:
         command, failure = self._commands.pop(event.ref, None), event.failure

@@ -1,4 +1,4 @@
-"""Output of running calls, cut into lines for `tool_chunk`."""
+"""Cuts the output of running calls into whole lines, because a `tool_chunk` carries one line without its end."""
 
 _MOST = 64 * 1024
 """A line that is longer than this is not waited for."""

@@ -1,1 +1,4 @@
-"""The frames of this wire as structs, by direction, and the table of their names."""
+"""The frames of the json-stream wire as structs: `base` (both versions), `families` (0.2.0 with a capability).
+
+`table` lists them by name and version; `read` turns lines into frames. `schemas/` is generated from these structs.
+"""

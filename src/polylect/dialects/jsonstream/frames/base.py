@@ -1,7 +1,7 @@
-"""The wire's words. A struct's fields stand in the order of the wire; what may be left out has a default.
+"""The frames of the baseline, in both versions. Fields stand in the order of the wire; optional ones have a default.
 
-Where the two versions differ there are two structs, the one of 0.1.0 called `Old...`. Readers forgive more than these
-shapes allow: see `reading.py`. What only 0.2.0 says beside its baseline is in `families.py`; `frames.py` lists all.
+Where the two versions differ there are two structs, the one of 0.1.0 called `Old...`. `read.py` accepts more than these
+structs allow. Frames that only 0.2.0 has beside its baseline are in `families.py`; `table.py` lists all.
 """
 
 from typing import Annotated, Any

@@ -1,6 +1,6 @@
-"""The wire's words that are said only if a capability is on (0.2.0), and those that are always on beside the baseline.
+"""Frames of 0.2.0 that are written only while a capability is on, and a few that are always on beside the baseline.
 
-Inside, most of them are an `Extra` of the same kind: nobody else has them.
+In the vocabulary most of them are an `Extra` of the same kind, because no other wire has them.
 """
 
 from typing import Annotated, Any

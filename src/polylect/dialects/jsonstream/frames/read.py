@@ -1,4 +1,8 @@
-"""Lines into shapes, for both ends: what comes out is a frame, or the reason why it is none."""
+"""Turns lines into frames for both ends, or into the reason why a line is no frame.
+
+Never raises. Fields that one version names differently or leaves out are filled in. A frame comes with the object that
+it was made of, so that fields without a place in the struct can still be read.
+"""
 
 from typing import Any
 

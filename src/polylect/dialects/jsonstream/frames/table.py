@@ -1,4 +1,4 @@
-"""Which frames each version has, by name."""
+"""The frames of each version by name. Both ends read with these tables, and `schemas/` is generated from them."""
 
 from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames import families

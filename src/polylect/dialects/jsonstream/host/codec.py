@@ -1,5 +1,7 @@
-"""The host's end: bytes to events, commands to bytes.
+"""The host's end of the json-stream wire: lines to events, commands to lines.
 
+Prompts wait in a queue while a turn runs, because aionrs and wayland-core drop a prompt that comes too early. The wire
+has no replies, so a command is answered as soon as it is written, except for those that have a result frame.
 The four rules of a decoder in a host: generic JSON first; a line is known, unknown or malformed; unknown fields are
 ignored; what an engine says it can do is never a reason to refuse what it does.
 """
@@ -75,7 +77,7 @@ class HostSide:
         self._diagnostics = Diagnostics(env.now)
         self.outcomes = self._diagnostics.outcomes
 
-    # The hinge.
+    # The interface of a codec.
 
     def start(self) -> list[e.Event]:
         return []
@@ -113,7 +115,7 @@ class HostSide:
         frames = [read_command(line, self._version) for line in self._own_lines.feed(data)]
         return [event for frame in frames if isinstance(frame, tuple) for event in self._complete(self._note(frame[0]))]
 
-    # What the engine says.
+    # Lines of the engine.
 
     def _receive_line(self, line: bytes | jsonl.TooLong) -> list[e.Event]:
         raw = line.start if isinstance(line, jsonl.TooLong) else line
@@ -127,7 +129,7 @@ class HostSide:
                 return self._complete(self._follow(self._reader.read(frame, fields)))
 
     def _newer_event(self, kind: str, fields: dict[str, Any], raw: bytes) -> list[e.Event]:
-        """From engines that are newer than the protocol as it was written down."""
+        """Events of engines that are newer than the documented protocol."""
         try:
             events = newer_events.decode(kind, fields)
         except ValueError as error:
@@ -142,7 +144,7 @@ class HostSide:
         return replace(event, ref=self._requests.pop(event.ref)[1])
 
     def _follow(self, events: list[e.Event]) -> Iterator[e.Event]:
-        """A prompt comes back as what was said in its turn, and the next one goes out when its time has come."""
+        """Pass events on; add the `UserMessage` of a prompt, and send the prompts whose time has come."""
         for event in events:
             match event:
                 case e.Ready():
@@ -179,7 +181,7 @@ class HostSide:
         yield from self._release(self._queue.ready())  # a tape may begin after `ready`
 
     def _settle(self) -> list[e.Event]:
-        """There is no frame for it that nothing runs and nothing waits."""
+        """`Settled` when nothing runs and nothing waits, for which the wire has no frame."""
         if self._settled or self._queue.running or not self._completer.idle:
             return []
         self._settled = True
@@ -188,7 +190,7 @@ class HostSide:
     def _complete(self, events: Iterable[e.Event]) -> list[e.Event]:
         return complete(self._completer, events)
 
-    # What the host says: written and noted here, or noted because it was said by other means.
+    # Frames of the host: written and noted here, or only noted because they were sent by other means.
 
     def _write(self, frame: shapes.Frame) -> list[e.Event]:
         self._out.append(_line(frame))
@@ -230,13 +232,13 @@ class HostSide:
         return [*stopped, *self._release(self._queue.add(prompt))]
 
     def _steer(self, command: Steer) -> list[e.Event]:
-        """There is no joining a running turn here: it becomes the next one."""
+        """The wire cannot add to a running turn: the steer becomes the next turn."""
         turn = f"steer-{self._env.new_id()}"
         self._steers.add(turn)
         return self._prompt(Prompt(turn, command.text, command.attachments))
 
     def _cancel(self, command: Cancel) -> list[e.Event]:
-        """Nothing is said to an idle engine: some take `stop` for the end of the process."""
+        """No `stop` goes to an idle engine, because some end their process on it."""
         if command.what == "steers":
             return self._drop_steers()
         if command.what not in ("turn", "prompt"):
@@ -313,7 +315,7 @@ def _closed(ask: e.Ask, how: Literal["allowed", "denied", "answered"], reason: s
 
 
 def _line(frame: shapes.Frame) -> bytes:
-    """What a host says is never shortened."""
+    """The frame as a line. Raises Refusal if it is too long: what a host sends is never shortened."""
     line = jsonl.dump(frame)
     if len(line) > MAX_FRAME:
         raise Refusal(_TOO_LONG, "too_long")

@@ -1,4 +1,9 @@
-"""Frames to events, as they mean it; the Completer makes them grammatical. Keeps what the wire says only once."""
+"""Turns frames of an engine into events. `_HANDLERS` says which method reads which frame.
+
+The events are those that the frame itself means; the `Completer` of the codec adds what the wire does not have, such as
+steps. The reader keeps what the wire says only once, and holds an `error` and a cost back until the next frame shows
+whether the turn ended by it. Used by `codec`, and by `subagents` for inner frames.
+"""
 
 from collections.abc import Callable
 from typing import Any, Literal
@@ -64,9 +69,9 @@ class EventReader:
         """Requests outside any turn: questions without a call."""
         self._subagents = SubagentReader(lambda: EventReader(self))
         self._failure: tuple[str, Failure] | None = None
-        """An error during a turn: the next frame tells whether it ended the turn."""
+        """An error during a turn: the next frame shows whether it ended the turn."""
         self._cost: CostChanged | None = None
-        """Told before the end of a turn, and perhaps with it: the next frame tells."""
+        """A cost that may belong to the end of the turn: the next frame shows."""
         self._talking = False
         """The model has said something since it was last asked."""
         self._calling: set[str] = set()
@@ -82,11 +87,11 @@ class EventReader:
         return before + _HANDLERS[type(frame)](self, frame, fields)
 
     def flush(self) -> list[Event]:
-        """What was held back for the end of a turn, and the turn went on."""
+        """What was held back for the end of a turn that went on."""
         return [*self._take_failure(), *self._take_cost()]
 
     def _take_failure(self) -> list[Event]:
-        """It has ended nothing."""
+        """The error that was held back and ended no turn."""
         held, self._failure = self._failure, None
         return [Failed(held[1], turn=held[0])] if held else []
 
@@ -216,7 +221,7 @@ class EventReader:
         return [ToolCalled(frame.call_id, tool.name, tool.args, category, tool.description, turn=frame.msg_id), ask]
 
     def _tool_running(self, frame: shapes.ToolRunning, fields: dict[str, Any]) -> list[Event]:
-        """Said again, it is a sign of life."""
+        """A second `tool_running` of a call is a sign of life."""
         if frame.call_id in self._started:
             return [Alive(frame.call_id, frame.tool_name, turn=frame.msg_id)]
         self._started.add(frame.call_id)

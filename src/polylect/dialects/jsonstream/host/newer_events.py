@@ -1,4 +1,7 @@
-"""Events that came after the protocol was written down: read, never said. What is in no table here stays unknown."""
+"""Reads events that engines added after the protocol was documented. They are never written.
+
+An event that is in no table here stays an `UnknownEvent`.
+"""
 
 from collections.abc import Callable
 from typing import Any

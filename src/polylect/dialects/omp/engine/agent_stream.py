@@ -1,8 +1,11 @@
-"""One agent's events as the wire's runs and turns.
+"""Turns the events of one agent into the runs, turns and messages of the wire.
 
-A turn of ours is a run there (`agent_start` to `agent_end`), or several if the model's service is asked again: a failed
-attempt ends its run, with the failure as a message. A step is a turn there (`turn_start` to `turn_end`); what people
-say before it comes right after its start.
+The words differ. A turn of ours is a run there (`agent_start` to `agent_end`), or several if the model's service is
+asked again: a failed attempt ends its run, with the failure as a message. A step of ours is a turn there (`turn_start`
+to `turn_end`). What people say before a step comes right after its `turn_start`.
+
+The main agent has an `AgentStream`, and so has each sub-agent. Frames of running calls wait until the reply that
+made the calls has ended: `message_end` comes before `tool_execution_start`. Used by `encode` and `subagents`.
 """
 
 from collections.abc import Callable
@@ -38,7 +41,7 @@ ToolEvent = ToolStarted | ToolOutput | ToolFinished
 
 
 class AgentStream:
-    """With `runs` off, as for sub-agents, others say when it begins and ends."""
+    """Writes the frames of one agent. `runs=False` leaves out `agent_start` and `agent_end`, as for sub-agents."""
 
     def __init__(
         self,
@@ -57,15 +60,15 @@ class AgentStream:
         self._runs = runs
         self._running = False
         self._messages: list[m.Message] = []
-        """Of this run."""
+        """The messages of this run, which `agent_end` repeats."""
         self._waiting: list[m.Message] = []
-        """What people said for the next step."""
+        """Messages of people that are written with the next step."""
         self._step = False
         self._open_message: MessageStream | None = None
         self._assistant: m.AssistantMessage | None = None
         self._results: list[m.ToolResultMessage] = []
         self._held_tool_events: list[ToolEvent] = []
-        """What calls did while the model still talked: told when it has ended."""
+        """Events of calls that came before the reply ended, written after its `message_end`."""
         self._given_up: RetryEnded | None = None
 
     # What is held back.
@@ -75,7 +78,7 @@ class AgentStream:
         return min((wait for wait in waits if wait is not None), default=None)
 
     def flush(self) -> None:
-        """What may go by now, goes."""
+        """Write the updates whose time has come."""
         if self._open_message and self._open_message.due() == 0:
             self._open_message.flush()
         self.executions.flush()
@@ -100,7 +103,7 @@ class AgentStream:
             self._write_given_up()
 
     def _lacks_an_end(self, event: TurnEnded) -> bool:
-        """An error is told by a message, and so is a stop where the model would have spoken next."""
+        """Whether an assistant message has to be added: for an error, or a stop where the model's reply was next."""
         if not self._running:
             return False
         silent = self._step and self._assistant is None
@@ -214,7 +217,7 @@ class AgentStream:
         self.line_writer.write(shapes.AutoRetryStart(event.attempt, event.most, event.delay_ms, event.error))
 
     def retry_ended(self, event: RetryEnded) -> None:
-        """That it was all in vain is told after the last attempt's own end."""
+        """A failure is written after the end of the last attempt."""
         if event.ok:
             self.step_started()
             self.line_writer.write(shapes.AutoRetryEnd(True, event.attempt))
@@ -228,5 +231,5 @@ class AgentStream:
 
 
 def _was_cancelled(retry: RetryEnded, reply: ReplyEnded) -> bool:
-    """There was no further attempt, so there is none to tell of."""
+    """Whether the retry was cancelled while it waited, so that there was no further attempt."""
     return reply.stop == "cancelled" or retry.error == CANCELLED

@@ -1,4 +1,10 @@
-"""The engine's end: bytes to commands, events to bytes."""
+"""The engine's end of the omp wire: lines of a host to commands, events to lines.
+
+Each command of the wire has one `response`, which is written when our engine has replied. A response waits longer where
+omp does it so: `abort` is answered when the turn has ended, `compact` when the compaction has. Commands that concern
+only this end (`negotiate_protocol`, `set_event_filter`) are answered here. Serving code makes one `EngineSide` a
+connection.
+"""
 
 from collections import Counter
 from typing import Any
@@ -53,7 +59,11 @@ class _Request(Struct, frozen=True):
 
 
 class EngineSide:
-    """`slim` leaves `message` and `partial` out of updates; `provider` and `api` are whose words messages hold."""
+    """The engine's end of one connection.
+
+    `version` is 13, 18 or pi; `max_line` the longest line that is read. `slim` leaves `message` and `partial` out of
+    updates. `provider`, `api` and `model` are what assistant messages name until the engine says otherwise.
+    """
 
     def __init__(
         self,
@@ -76,7 +86,7 @@ class EngineSide:
         self._turns: dict[str, Any] = {}
         """Turns that were asked for or have begun, and have not ended: the id of the prompt."""
         self._stopped: set[str] = set()
-        """Those of them that the host has stopped: what it says now it says as if they had ended."""
+        """Those of them that the host has stopped: its next commands are treated as if they had ended."""
         self._held: list[tuple[_Request, Response]] = []
         """Answers that wait for the end of a turn."""
         self._compacting: _Request | None = None
@@ -84,10 +94,10 @@ class EngineSide:
 
     @property
     def lost(self) -> Counter[str]:
-        """What this wire had no word for, by the name of the event."""
+        """How many events the wire had no frame for, by the name of the event."""
         return self._writer.line_writer.lost
 
-    # The hinge.
+    # The interface of a codec.
 
     def start(self) -> list[Command]:
         return []
@@ -99,7 +109,7 @@ class EngineSide:
         return [command for line in self._lines.end() for command in self._receive_line(line)]
 
     def send(self, event: Event) -> list[Command]:
-        if type(event) is TextDelta and not event.agent:  # nearly all that is ever said
+        if type(event) is TextDelta and not event.agent:  # the most frequent event by far
             self._writer.main.text(event)
             return []
         match event:
@@ -134,7 +144,7 @@ class EngineSide:
                 self._writer.note_ready()
         return []
 
-    # What the host says.
+    # Lines of the host.
 
     def _receive_line(self, line: bytes | jsonl.TooLong) -> list[Command]:
         raw = line.start if isinstance(line, jsonl.TooLong) else line
@@ -175,7 +185,7 @@ class EngineSide:
                 return [self._to_command(received, frame, ref)]
 
     def _answer_locally(self, received: Received) -> None:
-        """What concerns this end only."""
+        """Answer a command that concerns only this end of the connection."""
         match received.frame:
             case r.NegotiateProtocol(version) if version != 1:
                 self._refuse(received.kind, received.id, "this engine speaks protocol version 1 only")
@@ -220,7 +230,7 @@ class EngineSide:
         free = isinstance(id, str) and id and id not in self._turns
         return id if free else self._env.new_id()
 
-    # What becomes of it.
+    # Replies of the engine, as responses.
 
     def _reply(self, event: Reply) -> list[Command]:
         request = self._requests.pop(event.ref, None)
@@ -270,7 +280,7 @@ class EngineSide:
         self._forget_turn(event.turn)
 
     def _forget_turn(self, turn: str) -> None:
-        """It has ended, or never was: what waited for that is answered."""
+        """The turn has ended or was refused: write the responses that waited for that."""
         self._turns.pop(turn, None)
         self._stopped.discard(turn)
         held, self._held = self._held, []
@@ -292,7 +302,7 @@ class EngineSide:
                 self._end_compaction(None)
 
     def _end_compaction(self, event: CompactionEnded | None) -> None:
-        """Something else goes on now: if there was no end of it, there never was a beginning."""
+        """Answer the `compact` that waits. Without an event the engine has gone on and never compacted."""
         request, self._compacting = self._compacting, None
         self._writer.compact_requested = False
         if request is None:

@@ -1,4 +1,8 @@
-"""What a host asks for, in our words, where no state is needed."""
+"""Turns commands of the wire into commands of the vocabulary, where that needs no state.
+
+`COMMANDS` has one function for each type of frame. Commands that depend on what runs are in `codec`. The last part
+turns the results of work that the host was asked to do into `HostReply`.
+"""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,9 @@
-"""Questions to a person as dialogs of an extension, and what came back. A permission is a choice of three."""
+"""Turns asks into dialogs of the wire's extension UI, and the host's responses into answers.
+
+omp has no frame for permissions, so a permission is a `select` with three options ("Allow once", "Allow always",
+"Deny"). Anything but a clear yes is a no: a response with an unknown label or a missing value denies or cancels.
+Used by `host_ui` to ask and by `codec` to read the response.
+"""
 
 from typing import Literal
 

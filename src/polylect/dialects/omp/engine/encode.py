@@ -1,4 +1,9 @@
-"""Events to frames: which word of ours is which of the wire's."""
+"""Turns events into frames. The tables `_HANDLERS` and `_AGENT_EVENTS` say which function writes which event.
+
+What an agent does (text, calls, steps) goes to its `AgentStream`; what concerns the host whichever agent it comes from
+(asks, notices) goes to `HostUI`; the rest is written here. Events that the wire has no frame for are counted in `lost`,
+so that nothing is dropped in silence. Called by `codec.EngineSide.send`.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -52,7 +57,7 @@ from polylect.vocab.events import (
 
 _STATUS = {"cancelled": "aborted", "error": "error"}
 _STOPPED = "Compaction cancelled"
-"""What a compaction says that was not let finish."""
+"""The error of a compaction that was cancelled."""
 _EXTRAS = (
     "ttsr_triggered", "retry_fallback_applied", "retry_fallback_succeeded", "extension_error", "irc_message",
     "goal_updated", "advisor_cost_changed", "advisor_yielded", "config_warnings_changed",
@@ -60,12 +65,14 @@ _EXTRAS = (
 
 
 class EventWriter:
+    """Writes all events of one connection. `slim` leaves the message so far out of updates."""
+
     def __init__(self, env: Env, author: MessageAuthor, *, slim: bool) -> None:
         self.line_writer = LineWriter(LIMITS[author.version])
         self.author = author
         self.ui = HostUI(self.line_writer, env, author.version)
         self.compact_requested = False
-        """Whether a command asks for it: then its response tells all, and there are no events."""
+        """Whether a command asked for the compaction: then omp writes its response and no events."""
         self._ready = False
         self._turns: dict[str, str] = {}
         """Turns that have begun, and why."""
@@ -82,7 +89,7 @@ class EventWriter:
     def version(self) -> str:
         return self.author.version
 
-    # Out.
+    # Output.
 
     def data_to_send(self) -> bytes:
         self.main.flush()
@@ -105,7 +112,7 @@ class EventWriter:
             self.line_writer.lost[kind.__name__] += 1
 
     def note_ready(self) -> None:
-        """It was said by other means."""
+        """`ready` was written by the start-up code."""
         self._ready = True
 
     # The connection and its settings.
@@ -122,7 +129,7 @@ class EventWriter:
         self.author = MessageAuthor(who.api, who.provider, name, who.version)
 
     def _setting_changed(self, event: SettingChanged) -> None:
-        """Later hosts hear of it; the others ask."""
+        """Only omp 18 has frames for it; hosts of the other versions ask for the state."""
         frame: shapes.Frame
         match event.key, event.value:
             case "model", str(name):
@@ -224,7 +231,7 @@ class EventWriter:
         todos = [
             shapes.Todo(item.id or str(number), item.text, item.status) for number, item in enumerate(event.items, 1)
         ]
-        self._reminders += not event.turn  # between turns it is the engine that speaks of it
+        self._reminders += not event.turn  # between turns it is a reminder of the engine
         self.line_writer.write(
             shapes.TodoReminder(todos, max(1, self._reminders), 3) if todos else shapes.TodoAutoClear()
         )
@@ -276,10 +283,10 @@ _AGENT_EVENTS: dict[type[Event], Callable[[AgentStream, Any], None]] = {
     RetryStarted: AgentStream.retry_started,
     RetryEnded: AgentStream.retry_ended,
 }
-"""What an agent does, the main one or another."""
+"""Events that go to the stream of their agent."""
 
 _HOST_EVENTS = {AskClosed, HostCallEnded, Display, Notice, Failed, Extra}
-"""What is the host's business whichever agent says it. All else of a sub-agent travels inside another frame."""
+"""Events that concern the host whichever agent they come from. Others of a sub-agent go into `subagent_event`."""
 
 _HANDLERS: dict[type[Event], Callable[[EventWriter, Any], None]] = {
     Ready: EventWriter._write_ready,

@@ -1,4 +1,8 @@
-"""What concerns the host's own program or the person before it: dialogs, things to show, work only a host can do."""
+"""Writes what the host itself has to do: show a dialog, show a text, run a tool or read a URI.
+
+Keeps the asks and host calls that wait for a response, by the id that went over the wire. An ask is stored before its
+frame is written, so that no answer can come too early. Called by `encode` and `codec`.
+"""
 
 from typing import Any
 
@@ -14,6 +18,8 @@ _DISPLAY_METHODS = ("notify", "setStatus", "setWidget", "setTitle", "set_editor_
 
 
 class HostUI:
+    """Dialogs, displays and host calls of one connection."""
+
     def __init__(self, line_writer: LineWriter, env: Env, version: str) -> None:
         self.asks: dict[str, Ask] = {}
         """Dialogs that wait for their answer, by the id that went over the wire."""
@@ -26,7 +32,7 @@ class HostUI:
     # Questions.
 
     def ask(self, event: Ask) -> bool:
-        """False if this wire cannot ask it."""
+        """Write the dialog of an ask. Returns False if the wire has none for it."""
         id = event.ask if event.ask not in self.asks else self._env.new_id()
         frame = dialogs.dialog(event, id)
         if frame:
@@ -35,7 +41,7 @@ class HostUI:
         return frame is not None
 
     def ask_closed(self, event: AskClosed) -> None:
-        """A dialog that nobody has answered is taken off the screen."""
+        """Tell the host to close a dialog that nobody has answered."""
         for id in [id for id, ask in self.asks.items() if ask.ask == event.ask]:
             del self.asks[id]
             self._line_writer.write(shapes.ExtensionUIRequest(self._env.new_id(), "cancel", target_id=id))
@@ -43,7 +49,7 @@ class HostUI:
     # Work.
 
     def host_call(self, event: HostCall) -> bool:
-        """False if this wire cannot ask for it."""
+        """Write the request of a host call. Returns False if the wire has none for it."""
         params: dict[str, Any] = event.params if isinstance(event.params, dict) else {}
         match event.method:
             case "tool":

@@ -1,4 +1,8 @@
-"""Frames to lines, and how often a frame that repeats all that came before it may be said."""
+"""Turns frames into lines of limited length, and limits how often large frames are repeated.
+
+An update of a message repeats the whole message so far. `Throttle` spaces such updates out, so that the output stays
+proportional to the text. `LineWriter` also leaves out events that a host has not subscribed to (`set_event_filter`).
+"""
 
 from collections import Counter
 from collections.abc import Callable
@@ -19,14 +23,14 @@ _ALWAYS = (Ready, Response, ExtensionUIRequest)
 
 
 class Throttle:
-    """When the next update may go. The first may go at once."""
+    """Says when the next update of a block may be written. The first may be written at once."""
 
     def __init__(self, now: Callable[[], int]) -> None:
         self._now = now
         self._next = 0
 
     def due(self) -> int:
-        """In so many milliseconds."""
+        """Milliseconds until the next update may be written."""
         return max(0, self._next - self._now())
 
     def record(self, size: int) -> None:
@@ -37,16 +41,18 @@ class Throttle:
 
 
 class LineWriter:
+    """Collects lines of at most `limit` bytes."""
+
     def __init__(self, limit: int) -> None:
         self.lost: Counter[str] = Counter()
-        """What this wire has no word for, by the name of the event."""
+        """How many events the wire had no frame for, by the name of the event."""
         self.subscribed: frozenset[str] | None = None
-        """Events that the host wants to hear, if it does not want all."""
+        """The types of events that the host wants; None for all."""
         self.limit = limit
         self._out: list[bytes] = []
 
     def data_to_send(self) -> bytes:
-        """The bytes written since the last time."""
+        """The bytes written since the last call."""
         data = b"".join(self._out)
         self._out.clear()
         return data
@@ -56,12 +62,12 @@ class LineWriter:
             self._out.append(line_limit.line(frame, self.limit))
 
     def write_fields(self, kind: str, fields: dict[str, Any]) -> None:
-        """A frame of this type that has no shape, or not always the same."""
+        """Write a frame of this type that has no struct."""
         frame = {"type": kind} | {key: value for key, value in fields.items() if key != "type"}
         self.write_line(kind, line_limit.line(frame, self.limit))
 
     def write_line(self, kind: str, line: bytes) -> int:
-        """A line of this type that was made elsewhere; its size."""
+        """Write a line that was encoded by the caller. Returns its size."""
         if self._is_subscribed(kind):
             self._out.append(line)
         return len(line)

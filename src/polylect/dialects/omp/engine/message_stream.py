@@ -1,7 +1,8 @@
-"""A reply as it grows: `message_start`, updates that hold all of it so far, `message_end`.
+"""Writes one reply of the model as it grows: `message_start`, `message_update` with all of it so far, `message_end`.
 
-An update repeats the message twice (`message` and `partial`), so deltas of one block are gathered and go out together
-when its pace allows, at the latest with the block's end. The first delta of a block goes at once.
+An update repeats the message twice (`message` and `partial`). Deltas of one block are therefore collected and written
+together when the throttle allows, at the latest with the end of the block. The first delta of a block is written at
+once. `slim` leaves both copies out. Used by `agent_stream`.
 """
 
 from collections.abc import Callable
@@ -19,6 +20,8 @@ _UPDATE = "message_update"
 
 
 class MessageStream:
+    """One reply of the model. Making it writes `message_start`; `finish` writes `message_end`."""
+
     def __init__(self, line_writer: LineWriter, author: MessageAuthor, now: Callable[[], int], *, slim: bool) -> None:
         self._line_writer = line_writer
         self._author = author
@@ -27,7 +30,7 @@ class MessageStream:
         self._throttle = Throttle(now)
         self._blocks: list[m.ReplyBlock] = []
         self._kind = ""
-        """What the open block is: text, thinking, toolcall, or nothing."""
+        """The kind of the open block: text, thinking, toolcall, or empty if none is open."""
         self._call: tuple[str, str] = ("", "")
         self._sent: list[str] = []
         self._pending: list[str] = []
@@ -36,7 +39,7 @@ class MessageStream:
     # While it grows.
 
     def delta(self, kind: str, text: str, call: str = "", name: str = "") -> None:
-        """The deltas of a block come in a row: what follows on another block has ended it."""
+        """Add to the open block. A delta of another block ends the open one."""
         if (kind, (call, name)) != (self._kind, self._call):
             self._open(kind, call, name)
         self._pending.append(text)
@@ -44,7 +47,7 @@ class MessageStream:
             self.flush()
 
     def due(self) -> int | None:
-        """In how many milliseconds something that is held back has to go."""
+        """Milliseconds until text that is held back has to be written; None if there is none."""
         return self._throttle.due() if self._pending else None
 
     def flush(self) -> None:
@@ -72,7 +75,7 @@ class MessageStream:
                 self._blocks.append(wire_block)
 
     def called(self, call: m.ToolCall) -> bool:
-        """A call is told once, by its block or by itself."""
+        """Write the block of a call, unless its block was written already."""
         if any(isinstance(block, m.ToolCall) and block.id == call.id for block in self._blocks):
             return False
         self._end_call(call.id, call.name, call)
@@ -116,7 +119,7 @@ class MessageStream:
         self._update(kind, fields, index)
 
     def _close(self) -> None:
-        """A block that nobody ended ends here. Of a call that broke off nothing is kept: it will never be made."""
+        """End the open block. A call that broke off is dropped, because it will never be made."""
         self.flush()
         block = self._block()
         if isinstance(block, m.Text | m.Thinking):
@@ -124,7 +127,7 @@ class MessageStream:
         self._kind, self._call = "", ("", "")
 
     def _block(self) -> m.ReplyBlock | None:
-        """The open block as it stands. Arguments are told when they are complete: until then they are no object."""
+        """The open block so far. Arguments are empty until they are complete, because half of them is no object."""
         match self._kind:
             case "text":
                 return m.Text("".join(self._sent))
@@ -140,7 +143,7 @@ class MessageStream:
         return self._author.message([*self._blocks, block] if block else [*self._blocks], self._at)
 
     def _update(self, kind: str, fields: dict[str, object], index: int = -1) -> int:
-        """The message is encoded once and stands there twice; in a line that would be too long, once or shortened."""
+        """Encode the message once and write it twice; once, or shortened, where the line would be too long."""
         where = len(self._blocks) if index < 0 else index
         event = line_limit.line({"type": kind, "contentIndex": where, **fields}, self._line_writer.limit // 2)
         head = b'{"type":"message_update","assistantMessageEvent":' + event[:-2]
@@ -158,7 +161,7 @@ class MessageStream:
 
 
 def join_surrogates(text: str) -> str:
-    """Text that UTF-8 can say: halves of a pair that came in two deltas are one character here."""
+    """The text with surrogate pairs joined that came in two deltas, and lone surrogates replaced."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,7 @@
-"""Our values as the wire's objects: blocks, messages, models."""
+"""Turns values of the vocabulary into objects of the wire: blocks, messages, usage, models.
+
+Pure functions without state. `MessageAuthor` holds what every assistant message repeats: API, provider and model.
+"""
 
 from collections.abc import Iterable, Iterator
 
@@ -47,11 +50,11 @@ _PROVIDER_APIS = {
     "vertex": "anthropic-messages",
     "openai": "openai-completions",
 }
-"""What a provider speaks if nobody has said; the others have an API of their own."""
+"""The API of a provider where it is not configured; other providers have an API of their own."""
 
 
 class MessageAuthor(Struct, frozen=True):
-    """Whose words an assistant's message holds."""
+    """The API, provider and model that assistant messages name, and the version of the wire."""
 
     api: str = ""
     provider: str = ""
@@ -68,7 +71,7 @@ class MessageAuthor(Struct, frozen=True):
         error: str = "",
         request: str = "",
     ) -> m.AssistantMessage:
-        """Without a `stop` it is not finished: the wire has a placeholder for that."""
+        """An assistant message. Without a `stop` it is unfinished, for which the wire has a placeholder."""
         why = ABORTED[self.version] if stop == "cancelled" else error or _ERROR_TEXTS.get(stop, "")
         return m.AssistantMessage(
             content=content,
@@ -83,15 +86,15 @@ class MessageAuthor(Struct, frozen=True):
         )
 
     def with_model(self, model: str) -> "MessageAuthor":
-        """With the model that a service says has answered. A dated form of the one it was asked for is that one: hosts
-        look for the name that they chose."""
+        """The author with the model that answered. A dated form of the requested model counts as that model, because
+        hosts look for the name that they chose."""
         if not model or _is_dated(model, self.model):
             return self
         return MessageAuthor(self.api, self.provider, model, self.version)
 
 
 def _is_dated(model: str, name: str) -> bool:
-    """Whether this is the model of that name, with the day it was made or without."""
+    """Whether `model` is `name`, or `name` with a date of eight digits."""
     if not name or not model.startswith(name):
         return False
     rest = model[len(name) :]
@@ -104,7 +107,7 @@ def api_name(api: str) -> str:
 
 
 def usage_object(usage: Usage) -> m.Usage:
-    """Dollars are known only as a whole; what is not known is nothing here, since hosts add it up."""
+    """Usage as the wire has it. Only the total cost is known; an unknown cost is 0, because hosts add it up."""
     return m.Usage(
         usage.input,
         usage.output,
@@ -119,7 +122,7 @@ def usage_object(usage: Usage) -> m.Usage:
 
 
 def reply_block(block: Block) -> m.ReplyBlock | None:
-    """A block of a reply, if the wire has a word for it."""
+    """A block of a reply; None if the wire has none for it."""
     match block:
         case Text(text):
             return m.Text(text)
@@ -134,12 +137,12 @@ def reply_block(block: Block) -> m.ReplyBlock | None:
 
 
 def text_and_images(text: str, images: Iterable[Image] = ()) -> list[m.ContentBlock]:
-    """What people and tools say: always a text first."""
+    """Content of prompts and results: always a text first, then images."""
     return [m.Text(text), *(m.Image(image.data, image.media_type) for image in images)]
 
 
 def prompt_content(text: str, attachments: Iterable[Attachment]) -> list[m.ContentBlock]:
-    """A prompt: what the wire cannot attach is named in its place."""
+    """Content of a prompt. Attachments other than images are named in a text."""
     attached = list(attachments)
     references = [m.Text(name) for name in map(_reference, attached) if name]
     return [*text_and_images(text, (one for one in attached if isinstance(one, Image))), *references]
@@ -165,7 +168,7 @@ def conversation(items: Iterable[Item], author: MessageAuthor) -> list[m.Message
 
 
 def item_messages(item: Item, author: MessageAuthor) -> Iterator[m.Message]:
-    """An item of ours can hold the results of several calls, each of which is a message there."""
+    """The messages of one item. Results of several calls in one item are one message each."""
     message, at = item.message, item.at
     if item.kind == "summary":
         yield m.CompactionSummary(_text(message), item.before, at)

@@ -1,4 +1,8 @@
-"""What the engine replies, as the `data` of a response: one small function for each command that has some."""
+"""Turns the engine's replies into the `data` of responses.
+
+There is one small function for each command whose response has data; `DATA` lists them by the type of the command's
+frame. Each takes the request and the reply's data and returns what is encoded. Called by `codec`.
+"""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -29,7 +33,7 @@ _PAGE, _MOST = 100, 256
 
 
 class BadRequest(ValueError):
-    """The question cannot be answered; `code` is for programs."""
+    """Raised when a request cannot be answered; `code` is the error code of the response."""
 
     def __init__(self, message: str, code: str = "") -> None:
         super().__init__(message)
@@ -37,7 +41,7 @@ class BadRequest(ValueError):
 
 
 class ReplyContext(Struct, frozen=True):
-    """A request that is about to be answered, and whose words messages hold."""
+    """The request that is answered, and the author of assistant messages."""
 
     frame: Any
     author: MessageAuthor
@@ -244,7 +248,7 @@ DATA: dict[type[r.Request], Callable[[ReplyContext, Any], Any]] = {
     r.SetFastMode: lambda context, data: {"enabled": context.frame.enabled, "active": context.frame.enabled},
     r.Login: lambda context, data: {"providerId": context.frame.provider_id},
 }
-"""A command that is not here is answered without data."""
+"""By the type of the command's frame. Other commands are answered without data."""
 
 ALWAYS_WITH_DATA = (
     r.CycleModel,
@@ -256,4 +260,4 @@ ALWAYS_WITH_DATA = (
     r.SetFastMode,
     r.Login,
 )
-"""Commands that have data even if the engine only says yes."""
+"""Commands whose response has data even if the engine's reply has none."""

@@ -1,4 +1,9 @@
-"""Sub-agents: each has a lane of its own, whose frames travel inside `subagent_event`."""
+"""Writes what sub-agents do: `subagent_lifecycle`, `subagent_progress` and `subagent_event`.
+
+Each sub-agent has an `AgentStream` of its own, whose lines are put inside `subagent_event` frames. The host chooses by
+`set_subagent_subscription` how much it gets: nothing, progress, or all events. Hosts that know none of these frames see
+the progress as updates of the call that started the sub-agent. Called by `encode`.
+"""
 
 from collections.abc import Callable
 

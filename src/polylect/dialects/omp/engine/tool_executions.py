@@ -1,4 +1,8 @@
-"""Calls that run: `tool_execution_start`, updates with the output so far, `tool_execution_end` and its message."""
+"""Writes running calls: `tool_execution_start`, updates with the output so far, `tool_execution_end` and its message.
+
+Updates repeat the last part of the output and are throttled. A call that never ran (denied, skipped) gets a start and
+an end all the same. Used by `agent_stream`.
+"""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,1 +1,4 @@
-"""The frames of this wire as structs, by direction, and the table of their names."""
+"""The frames of the omp wire as structs: `commands` (of a host), `events` (of an engine), `messages` (their parts).
+
+`table` lists all by name; `read` turns lines of a host into frames. `schemas/` is generated from these structs.
+"""

@@ -1,4 +1,8 @@
-"""Lines from a host into shapes: what comes out is a frame, or the reason why it is none."""
+"""Turns lines of a host into command frames, or into the reason why a line is none.
+
+Never raises. Nulls count as missing fields, because some hosts write them so. Used by both ends: the engine's to read
+commands, the host's to note what it has sent by other means.
+"""
 
 from typing import Any
 

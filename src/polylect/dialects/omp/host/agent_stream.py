@@ -1,4 +1,8 @@
-"""What one agent says: its steps, messages and calls. The main agent has a lane, and so has each sub-agent."""
+"""Turns the frames of one agent into events: its steps, messages and calls.
+
+The main agent has an `AgentStream`, and so has each sub-agent. The wire tells some things twice (a call in its block,
+at its start and in its result); each becomes one event here. Used by `decode` and `subagents`.
+"""
 
 from collections.abc import Callable
 from typing import Any, Literal, TypedDict

@@ -1,4 +1,7 @@
-"""The data of responses as the answers of our vocabulary. Whatever an engine leaves out is empty."""
+"""Turns the data of responses into answers of the vocabulary (`State`, `Stats`, `ModelCard` and others).
+
+What an engine leaves out is empty. A field of the wrong type raises ValueError, which `replies` turns into a failure.
+"""
 
 from collections.abc import Callable
 from typing import Any

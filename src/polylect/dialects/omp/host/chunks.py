@@ -1,4 +1,7 @@
-"""Frames that omp 18 cuts into pieces (`rpc_chunk`), put together again."""
+"""Joins frames that omp 18 cuts into pieces (`rpc_chunk`), which it does under protocol version 2.
+
+The pieces of one frame come in order with nothing between them. Anything else is an error of the engine.
+"""
 
 import binascii
 from base64 import b64decode

@@ -1,7 +1,9 @@
-"""The host's end: bytes to events, commands to bytes. Drives omp 13, omp 18, pi and our own engine side.
+"""The host's end of the omp wire: lines to events, commands to lines. Drives omp 13, omp 18, pi and our engine side.
 
-The id of a prompt is its turn. The codec asks for the state by itself: to learn the session and the model, and where an
-engine does not say whether a turn is over.
+The id of a prompt is the id of its turn. Prompts wait in a queue while a turn runs. The codec asks for the state
+(`get_state`) by itself: to learn the session and the model, and where an engine does not say whether a turn is over.
+Every command with a ref gets one `Reply`: from the engine's response, or a refusal if the wire has no frame for it.
+The SDK makes one `HostSide` a connection.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -31,7 +33,7 @@ from polylect.wire import jsonl
 
 _UPDATE = b'{"type":"message_update"'
 _PARTIAL_ANSWERS = {"cost": host_answers.ledger, "context": host_answers.context}
-"""Questions whose answer is a part of another's."""
+"""Queries whose answer is a part of the response to another command."""
 
 
 class _Delta(msgspec.Struct):
@@ -47,6 +49,8 @@ _quick = msgspec.json.Decoder(_Update)
 
 
 class HostSide:
+    """The host's end of one connection. `version` is 13, 18 or pi; `max_line` the longest line that is read."""
+
     def __init__(self, env: Env, *, version: str = VERSIONS[0], max_line: int = jsonl.MAX_LINE) -> None:
         self._env = env
         self._version = version
@@ -57,7 +61,7 @@ class HostSide:
         self._queue = PromptQueue()
         self._internal_requests = 0
         self._context: list[str] = []
-        """What is to be said before the next prompt."""
+        """Texts of `AddContext`, sent before the text of the next prompt."""
         self._lines = jsonl.Splitter(max_line)
         self._own_lines = jsonl.Splitter(max_line)
         self._chunks = Chunks(max_line)
@@ -67,10 +71,10 @@ class HostSide:
         self._diagnostics = Diagnostics(env.now)
         self.outcomes = self._diagnostics.outcomes
 
-    # The hinge.
+    # The interface of a codec.
 
     def start(self) -> list[e.Event]:
-        """pi says nothing until it is asked."""
+        """pi writes no `ready`, so the state is asked for instead."""
         if self._version == "pi":
             self._ask_state()
         return []
@@ -109,7 +113,7 @@ class HostSide:
     def to_log(self) -> list[str]:
         return self._diagnostics.to_log()
 
-    # What the engine says.
+    # Lines of the engine.
 
     def _receive_line(self, line: bytes | jsonl.TooLong) -> list[e.Event]:
         late = self._complete(self._reader.dialogs.overdue())
@@ -119,7 +123,7 @@ class HostSide:
         return [*late, *(self._complete(delta) if delta else self._decode(line))]
 
     def _plain_delta(self, line: bytes) -> list[e.Event]:
-        """Deltas carry the whole message so far, twice: it is not even looked at."""
+        """Read a delta without decoding the message so far, which every delta repeats twice."""
         if not line.startswith(_UPDATE) or not self._runs.turn:
             return []
         try:
@@ -188,7 +192,7 @@ class HostSide:
         state = host_answers.state(data)
         settings = self._reader.settings(data, whole=True)
         ready: list[e.Event] = []
-        if not self._ready:  # which says these two
+        if not self._ready:  # `Ready` has these two
             ready = [e.Ready(model=state.model, session=state.session)]
             settings = [change for change in settings if change.key not in ("model", "session")]
         busy = state.busy or state.compacting
@@ -199,7 +203,7 @@ class HostSide:
         return [*ready, *settings, *ended, *([e.Settled()] if idle else [])]
 
     def _follow(self, events: Iterable[e.Event]) -> Iterator[e.Event]:
-        """What an event means for the prompts that wait."""
+        """Pass events on, and send the prompts whose time has come."""
         for event in events:
             match event:
                 case e.Ready():
@@ -238,7 +242,7 @@ class HostSide:
         self._write(replace(frame, id=id), id, pending, read)
 
     def _internal_id(self) -> str:
-        """Not from `Env`: what turns are called must not depend on how often we ask for something ourselves."""
+        """Not from `Env`, so that the ids of turns do not depend on how often the codec asks for the state."""
         self._internal_requests += 1
         return f"own-{self._internal_requests}"
 
@@ -307,7 +311,7 @@ class HostSide:
     def _request_all(
         self, command: c.Command, frames: list[requests.Request], read: Read | None = None
     ) -> list[e.Event]:
-        """Answered once all of them are."""
+        """Send frames for a command, which is answered when all their responses have come."""
         if not frames:
             return accepted(command)
         pending = PendingCommand(ref=command.ref, session=command.session, left=len(frames))
@@ -339,7 +343,7 @@ class HostSide:
         return accepted(command)
 
     def _interrupt(self, prompt: c.Prompt) -> list[e.Event]:
-        """pi cannot stop and go on in one word."""
+        """pi has no `abort_and_prompt`: there the prompt waits for the end of the turn that is stopped."""
         if self._version == "pi":
             self._queue.add(prompt)
             self._request(requests.Abort(), PendingCommand())
@@ -368,7 +372,7 @@ class HostSide:
                 raise Refusal(f"omp has no word for cancelling a {command.what}")
 
     def _cancel_turn(self, command: c.Cancel) -> list[e.Event]:
-        """`abort` is answered once the turn has ended. What waits here was never said."""
+        """`abort` is answered when the turn has ended. Prompts that still wait here end at once."""
         whole = command.what == "turn"
         dropped = self._queue.drop(command.target) if command.target or (command.queued == "drop" or not whole) else []
         ended: list[e.Event] = [e.TurnEnded("cancelled", turn=prompt.turn) for prompt in dropped]

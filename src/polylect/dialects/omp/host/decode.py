@@ -1,4 +1,8 @@
-"""Frames to events, as they mean it; the Completer makes them grammatical. Responses are the host side's business."""
+"""Turns frames of an engine into events. `_HANDLERS` says which method reads which frame.
+
+The events are those that the frame itself means; the `Completer` of the codec adds what the engine left out. Responses
+are read by `replies`. Raises ValueError for a field that makes no sense, which the codec reports as a malformed event.
+"""
 
 from collections.abc import Callable
 from typing import Any, Literal
@@ -28,7 +32,7 @@ _OWNERS: dict[str, Owner] = {
 _CAUSES: dict[str, Cause] = {"overflow": "overflow", "manual": "manual", "idle": "idle"}
 _STATUSES: dict[str, Literal["in_progress", "completed"]] = {"in_progress": "in_progress", "completed": "completed"}
 _BEGINNINGS = ("turn_start", "message_update", "tool_execution_start")
-"""What shows that a run is under way, to somebody who came late."""
+"""Frames that show that a run is under way, to a host that connected after its start."""
 _SETTINGS = {"session": "sessionId", "thinking": "thinkingLevel", "name": "sessionName"}
 
 
@@ -64,7 +68,7 @@ class EventReader:
     # Runs.
 
     def _begun(self, kind: str, frame: Fields) -> list[e.Event]:
-        """A turn whose beginning nobody here has heard."""
+        """The start of a turn whose `agent_start` did not come."""
         replies = kind == "message_start" and table(frame, "message").get("role") == "assistant"
         return self._agent_start(frame) if not self.runs.turn and (replies or kind in _BEGINNINGS) else []
 
@@ -84,7 +88,7 @@ class EventReader:
         return events
 
     def _agent_end(self, frame: Fields) -> list[e.Event]:
-        """How it ended is said only by the last reply; if the loop itself broke, that is in here alone."""
+        """The last reply says how the run ended. If the loop itself failed, only this frame has that reply."""
         replies = [message for message in rows(frame, "messages") if message.get("role") == "assistant"]
         last = self.main.last or (replies[-1] if replies else {})
         terminal = frame.get("isTerminal")
@@ -166,7 +170,7 @@ class EventReader:
         return [e.Notice(text(frame, "message") or text(frame, "text"), level, turn=self.runs.turn)]
 
     def _extension_error(self, frame: Fields) -> list[e.Event]:
-        """Where a path should be, ours say whose fault it was."""
+        """polylect puts the owner of the failure where omp has the path of an extension."""
         owner = _OWNERS.get(text(frame, "extensionPath"), "engine")
         return [e.Failed(Failure(text(frame, "event") or "extension", text(frame, "error"), owner))]
 
@@ -216,14 +220,14 @@ class EventReader:
     # Settings.
 
     def _changed(self, key: str, value: str, *, whole: bool = False) -> list[e.SettingChanged]:
-        """Nothing said is no news, unless everything was."""
+        """A change of this setting. Empty values are ignored in partial updates; in a whole state they clear it."""
         if self._settings.get(key, "") == value or not (value or whole):
             return []
         self._settings[key] = value
         return [e.SettingChanged(key, value)]
 
     def settings(self, frame: Fields, *, whole: bool = False) -> list[e.SettingChanged]:
-        """Those that are new."""
+        """The settings in this object that have changed."""
         model = frame.get("model")
         if isinstance(model, dict):
             self.provider = text(model, "provider") or self.provider
@@ -234,7 +238,7 @@ class EventReader:
         return events
 
     def _model_changed(self, frame: Fields) -> list[e.Event]:
-        """omp itself does not say to which."""
+        """omp itself does not name the new model; then the state has to be asked for."""
         self.needs_state = "model" not in frame
         return [*self.settings(frame)]
 

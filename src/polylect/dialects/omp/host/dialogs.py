@@ -1,4 +1,8 @@
-"""Dialogs of extensions as asks, and the rest of the extension UI as things to show."""
+"""Turns requests of the wire's extension UI into asks, and the rest of it into `Display` events.
+
+Keeps the asks that nobody has answered. omp gives a dialog up after its timeout without a frame, so the deadline is
+kept here and the ask is closed when the next line comes. Used by `decode` and `codec`.
+"""
 
 from collections.abc import Callable
 from typing import Literal

@@ -1,4 +1,7 @@
-"""What a host says, as frames. Nothing here needs to know what runs."""
+"""Turns commands of the vocabulary into command frames, where that needs no state.
+
+Raises `Refusal` for what this version of the wire has no frame for. Called by the handlers of `codec`.
+"""
 
 from collections.abc import Callable
 from typing import Any

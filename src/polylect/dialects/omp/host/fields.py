@@ -1,4 +1,7 @@
-"""Fields of what an engine said: what is missing is empty, what is of the wrong kind is a ValueError for people."""
+"""Reads fields of an untyped JSON object: a missing field is empty, one of the wrong type raises ValueError.
+
+Frames of an engine are read this way and not into structs: only the fields that we use are checked.
+"""
 
 from typing import Any
 

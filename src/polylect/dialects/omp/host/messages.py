@@ -1,4 +1,4 @@
-"""The wire's messages as a host reads them: blocks, words, usage, and the items of a conversation."""
+"""Turns messages of the wire into content of the vocabulary: blocks, text, usage, and the items of a conversation."""
 
 from typing import Any
 

@@ -1,4 +1,9 @@
-"""Responses: whose they are, what they mean, and when a command of ours is answered."""
+"""Matches responses with the commands that were sent, and makes the `Reply` to each command.
+
+One command of ours may need several frames; it is answered when all their responses have come. Responses without an id
+are matched by their command's name: omp 13 sends failures so. What the codec has to do next (ask for something, send a
+prompt again) is left in lists that it empties after every response.
+"""
 
 from collections import Counter
 from typing import Any
@@ -20,10 +25,10 @@ _SETTINGS = (
     requests.SetModel, requests.CycleModel, requests.SetThinkingLevel, requests.CycleThinkingLevel,
     requests.SetSessionName,
 )  # fmt: skip
-"""What became of these is told by the state: levels are clamped without a word."""
+"""After these the state is asked for: omp clamps levels without saying so."""
 
 _BUSY = "Agent is already processing"
-"""How omp refuses a prompt while a run lasts, which may be longer than it says."""
+"""How omp refuses a prompt while a run lasts, which may be longer than its `agent_end`."""
 _MOST_EARLY = 5
 
 
@@ -54,7 +59,7 @@ class Replies:
         self.state: Fields | None = None
         """A state that the engine has just told."""
         self.to_request: list[tuple[requests.Request, PendingCommand]] = []
-        """What has to be asked before a command is answered."""
+        """Requests that have to be sent before a command is answered."""
         self.too_early: list[str] = []
         """Prompts that were held back, and came too early all the same."""
         self._early: Counter[str] = Counter()
@@ -121,7 +126,7 @@ class Replies:
         return reply
 
     def _refuse(self, turn: str, pending: PendingCommand, failure: Failure) -> list[e.Event]:
-        """Somebody waits for the answer, or was told that the prompt waits and now hears its end."""
+        """A prompt was refused: fail its command, or end its turn if the command was answered already."""
         self._runs.drop(turn)
         self._refused.add(turn)
         if not pending.ref:
@@ -162,7 +167,7 @@ class Replies:
     def _meaning(
         self, frame: requests.Request, pending: PendingCommand, data: Fields, failure: Failure | None
     ) -> list[e.Event]:
-        """What follows for everybody else from a command of ours."""
+        """What the result of a command means beside its reply."""
         match frame:
             case requests.GetState() if not failure:
                 self.state = data
@@ -179,13 +184,13 @@ class Replies:
         return []
 
     def _opened(self, pending: PendingCommand, data: Fields) -> list[e.Event]:
-        """A run that was cut off by it ends without a word. Which session it is has to be asked for."""
+        """A run that was cut off ends without a frame. The state is asked for, because it names the session."""
         pending.left += 1
         self.to_request.append((requests.GetState(), pending))
         return [] if flag(data, "cancelled") else self._runs.finish()
 
     def _compacted(self, data: Fields, failure: Failure | None) -> list[e.Event]:
-        """Engines stop what runs before they compact, without a word, and most say nothing about this either."""
+        """Engines stop what runs before they compact, and most write no frames about either."""
         if failure:
             self._runs.doubt()
             return []

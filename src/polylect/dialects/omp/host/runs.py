@@ -1,9 +1,9 @@
-"""Which turn runs and when it is over.
+"""Decides which turn runs and when it is over.
 
 A turn is one or more runs (`agent_start` to `agent_end`): after a run the engine may try again, compact and go on, or
-follow a reminder. So the end of a run is only a candidate for the end of the turn. It becomes that by a word of the
-engine (`prompt_result`, `session_settled`, `isTerminal`) or, since omp 13 and pi have none, by a state that says that
-nothing runs; `unsure` means that somebody should ask for the state.
+follow a reminder. So the end of a run is only a candidate for the end of the turn. The turn ends when the engine says
+so (`prompt_result`, `session_settled`, `isTerminal`). omp 13 and pi have no such frame; there it ends when a state says
+that nothing runs. `unsure` tells the codec to ask for the state.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,7 @@
-"""Sub-agents: their beginning, progress and end, and what each says, in a lane of its own."""
+"""Turns the `subagent_*` frames into events: start, progress and end of each sub-agent, and what it does.
+
+Each sub-agent has an `AgentStream` of its own, which reads the frames inside `subagent_event`. Used by `decode`.
+"""
 
 from collections.abc import Callable
 
