@@ -11,7 +11,6 @@ from typing import Any, get_args
 
 from msgspec import Struct
 
-import polylect
 from conversations import READY, SMALL, called, step, text
 from dialects.pair import ENDS, Pair
 from polylect.dialects.base import Dialect
@@ -246,7 +245,7 @@ def missing() -> set[str]:
 
 
 def file_of(dialect: Dialect) -> Path:
-    return Path(polylect.__file__).parent / "dialects" / dialect.name / "unsaid.py"
+    return Path(__file__).parent / dialect.name / "unsaid.py"
 
 
 def source(dialect: Dialect) -> str:

@@ -100,7 +100,7 @@ class Engine(NamedTuple):
         """What its wire cannot say, as the dialect itself lists it."""
         known = KNOWN[self.name]
         version = self.version or known.version or plug.load("dialects", known.dialect).DIALECT.versions[0]
-        listed: tuple[str, ...] = import_module(f"polylect.dialects.{known.dialect}.unsaid").UNSAID[version]
+        listed: tuple[str, ...] = import_module(f"dialects.{known.dialect}.unsaid").UNSAID[version]
         return listed
 
 

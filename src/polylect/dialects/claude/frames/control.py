@@ -1,6 +1,9 @@
-"""The control protocol: requests and answers that both sides may send, in one envelope.
+"""Shapes of the control protocol: requests and responses that both sides send, in one envelope.
 
-A `request_id` is the asker's own; the answer repeats it inside `response`.
+The sender of a request chooses its `request_id`; the response repeats it.
+
+    {"type": "control_request", "request_id": "r1", "request": {"subtype": "interrupt"}}
+    {"type": "control_response", "response": {"subtype": "success", "request_id": "r1"}}
 """
 
 # ruff: noqa: N815  (the wire has names in both styles)

@@ -1,4 +1,7 @@
-"""The wire's words around a turn: `system` frames of every subtype but init, and the rarer types."""
+"""Shapes of the frames around a turn: `system` frames of every subtype but `init`, and the rarer types.
+
+The engine's end writes them; the host's end reads the same frames leniently (`lenient`). `table` lists all.
+"""
 
 # ruff: noqa: N815  (the wire has names in both styles)
 from typing import Annotated, Any, Literal

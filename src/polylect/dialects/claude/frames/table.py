@@ -1,4 +1,7 @@
-"""Every frame of the wire by direction and name: its `type`, or `system/` and its subtype."""
+"""All frames of the wire by direction and name: the `type`, or `system/` and the subtype.
+
+`dialect` publishes it, and the JSON schemas in `schemas/` are generated from it.
+"""
 
 from msgspec import Struct
 

@@ -1,7 +1,8 @@
-"""The wire's words in a turn, both directions. What may be left out has a default; a field without one is always there.
+"""Shapes of the frames of a turn, in both directions.
 
-`notices.py` has what is said around a turn, `control.py` the control protocol, and `frames.py` lists all. Readers
-forgive more than these shapes allow.
+A field that may be left out has a default; a field without one is always written. `notices` has the frames around a
+turn, `control` the control protocol, and `table` lists all, for the schemas in `schemas/`. These shapes describe what
+polylect writes; readers accept more.
 """
 
 # ruff: noqa: N815  (the wire has names in both styles)
