@@ -425,6 +425,24 @@ def test_no_disk_can_be_read_past_its_files(yard: Yard) -> None:
     assert yard.run("; ".join(f"head -c 1 {disk} 2>/dev/null | wc -c" for disk in disks)) == ["0\n" * len(disks)]
 
 
+# Keys in the kernel.
+
+READ_KEY = """
+import ctypes
+libc = ctypes.CDLL(None)
+key = libc.syscall(250, 10, -3, b"user", b"polylect-test", 0)  # keyctl: search the session keyring
+text = ctypes.create_string_buffer(100)
+print(libc.syscall(250, 11, key, text, ctypes.c_size_t(100)), text.value)
+"""
+
+
+@everywhere
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers of the system calls are those of x86_64")
+def test_keys_of_the_session_keyring_cannot_be_read(yard: Yard) -> None:
+    (yard.workspace / "key.py").write_text(READ_KEY)
+    assert SECRET not in yard.run(("add key", "polylect-test"), f"{yard.python} -S key.py")[0]
+
+
 # Settings of the kernel.
 
 OPEN_FOR_WRITING = """

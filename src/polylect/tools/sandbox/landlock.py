@@ -26,6 +26,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 _SYSCALLS = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
 """The architecture as seccomp knows it, and the number of socket(2) there."""
 _OPENAT2, _FROM_HERE, _NO_LINKS = 437, -100, 4
+_KEYCTL, _JOIN_SESSION_KEYRING = {"x86_64": 250, "aarch64": 219}, 1
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _IO_URING_SETUP = 425
 _X32 = 0x4000_0000
@@ -53,6 +54,7 @@ def can_cut_network() -> bool:
 def confine(fence: Fence) -> None:
     """Raises OSError, and then nothing must be run."""
     abi = version()
+    _leave_session_keyring()
     if fence.only_scope:
         if abi >= SCOPES:
             _restrict(_ruleset(abi, 0))
@@ -80,6 +82,13 @@ def _restrict(ruleset: int) -> None:
         _check(_LIBC.syscall(_RESTRICT_SELF, ruleset, 0))
     finally:
         os.close(ruleset)
+
+
+def _leave_session_keyring() -> None:
+    """Start a new one: keys that the person's programs put into the kernel's session keyring are not for commands."""
+    number = _KEYCTL.get(os.uname().machine, 0)
+    if number and _LIBC.syscall(number, _JOIN_SESSION_KEYRING, None) < 0 and ctypes.get_errno() == errno.EDQUOT:
+        raise OSError(errno.EDQUOT, "too many keys")  # every other error means that there are no keyrings
 
 
 def _drop_capabilities() -> None:
