@@ -54,6 +54,13 @@ CALLS = ("tool", "deny")
 IN_PLACE_OF_AN_ASK = "it has no approval: what the model wants is done"
 DIFFERENCES = [
     Difference(JSON_STREAM, CALLS, "~ReplyEnded", "nothing marks it, and after a call another may be told of"),
+    Difference(
+        ("polylect json-stream",),
+        (),
+        "+CostChanged",
+        "costs are told after each request, so that caps hold",
+        always=False,
+    ),
     Difference(("claude",), CALLS, "~ReplyEnded", "it may ask while the model still talks", always=False),
     Difference(OMP, CALLS, "+BlockEnded ToolCall", "the arguments of a call have an end of their own"),
     Difference(("polylect omp",), ("settings",), "+SettingChanged", "how much it thinks is part of the state it tells"),
