@@ -3,7 +3,7 @@
 import pytest
 
 from polylect.engine.settings import MODES
-from polylect.permissions.gate import Wanted, verdict
+from polylect.permissions.gate import ProposedCall, verdict
 from polylect.permissions.rules import written
 from polylect.vocab.content import Category, Mode, Rule
 
@@ -20,8 +20,8 @@ def decided(
     category: Category | None = None,
     command: str = "",
 ) -> str:
-    wanted = Wanted(name, category or TOOLS[name], {"command": command}, (outside,) if outside else ())
-    return verdict(wanted, mode, ALLOW_LIST, rules).decision
+    proposed = ProposedCall(name, category or TOOLS[name], {"command": command}, (outside,) if outside else ())
+    return verdict(proposed, mode, ALLOW_LIST, rules).decision
 
 
 RUNS: dict[tuple[Mode, str], set[str]] = {
@@ -50,12 +50,14 @@ def test_A7_P2_a_mode_lets_run_what_the_table_says_and_outside_the_workspace_eve
 
 
 def test_the_reason_says_what_a_person_has_to_know() -> None:
-    assert verdict(Wanted("Bash", "exec", {}), "default", (), ()).why == "exec calls are asked for in mode default"
-    outside = Wanted("Read", "info", {}, ("/w/a", OUTSIDE))
+    assert (
+        verdict(ProposedCall("Bash", "exec", {}), "default", (), ()).why == "exec calls are asked for in mode default"
+    )
+    outside = ProposedCall("Read", "info", {}, ("/w/a", OUTSIDE))
     assert verdict(outside, "default", ("Read",), [Rule("path", "/w")]).why == (
         "it touches /etc/passwd, which is outside the workspace"
     )
-    command = Wanted("Bash", "exec", {"command": "git log > out"})
+    command = ProposedCall("Bash", "exec", {"command": "git log > out"})
     assert verdict(command, "default", (), [Rule("prefix", "git log")]).why == (
         "exec calls are asked for in mode default: it writes to out"
     )
@@ -63,7 +65,7 @@ def test_the_reason_says_what_a_person_has_to_know() -> None:
         "exec calls are asked for in mode dont_ask, and the mode dont_ask denies what would be asked for"
     )
     assert "nothing can be changed or run" in verdict(command, "plan", ("Bash",), ()).why
-    assert verdict(Wanted("Bash", "exec", {"command": "ls"}), "default", (), [Rule("tool", "Bash")]).why == (
+    assert verdict(ProposedCall("Bash", "exec", {"command": "ls"}), "default", (), [Rule("tool", "Bash")]).why == (
         "the rule Bash allows it"
     )
 
@@ -152,8 +154,8 @@ def test_A4_a_prefix_speaks_of_shell_commands_only_and_a_denied_one_allows_nothi
 )
 def test_a_deny_rule_wins_over_every_mode_and_every_other_rule(mode: Mode, rule: Rule) -> None:
     allowing = (Rule("category", "exec"), Rule("tool", "Bash"), Rule("prefix", "rm"), Rule("path", "/"))
-    wanted = Wanted("Bash", "exec", {"command": "rm x"}, (), ("/etc/passwd",))
-    judged = verdict(wanted, mode, ("Bash",), [*allowing, rule])
+    proposed = ProposedCall("Bash", "exec", {"command": "rm x"}, (), ("/etc/passwd",))
+    judged = verdict(proposed, mode, ("Bash",), [*allowing, rule])
     assert judged.decision == "deny"
     assert judged.why == f"the rule {written(rule)} denies it"
 
@@ -168,9 +170,9 @@ def test_an_ask_rule_wins_over_whatever_allows(mode: Mode) -> None:
 
 def test_a_rule_for_one_tool_says_nothing_about_another() -> None:
     rule = Rule("prefix", "ls", tool="Bash")
-    assert verdict(Wanted("Shell", "exec", {"command": "ls"}), "default", (), [rule]).decision == "ask"
+    assert verdict(ProposedCall("Shell", "exec", {"command": "ls"}), "default", (), [rule]).decision == "ask"
     denied = Rule("prefix", "ls", effect="deny", tool="Bash")
-    assert verdict(Wanted("Shell", "exec", {"command": "ls"}), "force", (), [denied]).decision == "allow"
+    assert verdict(ProposedCall("Shell", "exec", {"command": "ls"}), "force", (), [denied]).decision == "allow"
 
 
 @pytest.mark.parametrize(
@@ -196,26 +198,26 @@ def test_P2_a_path_rule_opens_what_lies_below_it(rule: Rule, path: str, reads: b
 
 
 def test_P2_every_path_that_is_touched_has_to_be_open() -> None:
-    wanted = Wanted("Read", "info", {}, ("/data/a", OUTSIDE))
-    assert verdict(wanted, "auto_edit", (), [Rule("path", "/data")]).decision == "ask"
-    assert verdict(wanted, "auto_edit", (), [Rule("path", "/data"), Rule("path", "/etc")]).decision == "allow"
+    proposed = ProposedCall("Read", "info", {}, ("/data/a", OUTSIDE))
+    assert verdict(proposed, "auto_edit", (), [Rule("path", "/data")]).decision == "ask"
+    assert verdict(proposed, "auto_edit", (), [Rule("path", "/data"), Rule("path", "/etc")]).decision == "allow"
 
 
 def test_a_question_to_the_person_needs_no_permission_to_be_asked_in_any_mode() -> None:
-    question = Wanted("AskUserQuestion", "info", {"question": "Which?"})
+    question = ProposedCall("AskUserQuestion", "info", {"question": "Which?"})
     for mode in MODES:
         assert verdict(question, mode, (), ()).decision == "allow"
 
 
 @pytest.mark.parametrize("mode", ["default", "auto_edit"])
 def test_P2_a_change_of_what_decides_what_runs_later_is_always_asked_for(mode: Mode) -> None:
-    hook = Wanted("Write", "edit", {}, touched=("/w/.git/hooks/x",), guarded=("/w/.git/hooks/x",))
+    hook = ProposedCall("Write", "edit", {}, touched=("/w/.git/hooks/x",), guarded=("/w/.git/hooks/x",))
     judged = verdict(hook, mode, ["Write"], [Rule("category", "edit")])
     assert (judged.decision, judged.why) == ("ask", "it changes /w/.git/hooks/x, which decides what runs later")
 
 
 def test_A4_a_path_that_was_always_allowed_for_writing_is_not_asked_for_again() -> None:
-    edit = Wanted("Write", "edit", {}, ("/else/a",), ("/else/a",))
+    edit = ProposedCall("Write", "edit", {}, ("/else/a",), ("/else/a",))
     assert verdict(edit, "default", [], [Rule("path", "/else", write=True)]).decision == "allow"
     assert verdict(edit, "default", [], [Rule("path", "/else", write=False)]).decision == "ask"
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polylect.permissions.command_rules import _catches, _runs_others, commands_in, prefix_words, why_not
-from polylect.permissions.gate import Wanted, verdict
+from polylect.permissions.gate import ProposedCall, verdict
 from polylect.permissions.rulebook import MOST_RULES, fault_in, rules_in
 from polylect.permissions.rules import MOST_PATH, BadRule, Effect, covers, parse
 from polylect.permissions.shell_words import MOST, MOST_STEPS, Simple, Word
@@ -24,9 +24,11 @@ def judged(text: str, effect: Effect, *, command: str = "", path: str = "", time
     """The decision in mode force (default for what allows), and how long it took with so many rules."""
     rules = [rule for _ in range(times) for rule in parse(text, effect, "/w", "/h")]
     touched = (path,) if path else ()
-    wanted = Wanted("Bash" if command else "Read", "exec" if command else "info", {"command": command}, (), touched)
+    proposed = ProposedCall(
+        "Bash" if command else "Read", "exec" if command else "info", {"command": command}, (), touched
+    )
     begin = time.monotonic()
-    decision = verdict(wanted, "default" if effect == "allow" else "force", (), rules).decision
+    decision = verdict(proposed, "default" if effect == "allow" else "force", (), rules).decision
     return decision, time.monotonic() - begin
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from polylect.permissions.gate import Wanted, verdict
+from polylect.permissions.gate import ProposedCall, verdict
 from polylect.permissions.rulebook import Rulebook, fault_in
 from polylect.permissions.rules import BadRule, Effect, parse, split, written
 from polylect.vocab.content import Category, Rule
@@ -19,8 +19,8 @@ def decided(texts: str, name: str, effect: Effect = "allow", path: str = "", mcp
     touched = (path,) if path else ()
     outside = () if path.startswith("/w/") else touched
     category = CATEGORIES.get(name, "mcp")
-    wanted = Wanted(name, category, dict(args), outside, touched, mcp)
-    return verdict(wanted, "default" if effect == "allow" else "force", (), rules).decision
+    proposed = ProposedCall(name, category, dict(args), outside, touched, mcp)
+    return verdict(proposed, "default" if effect == "allow" else "force", (), rules).decision
 
 
 @pytest.mark.parametrize(
@@ -142,8 +142,8 @@ def test_a_denied_link_is_denied_where_it_leads(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(real)
     for text in ("Read(link)", "Read(link/**)", "Read(link/*.key)"):
         rules = parse(text, "deny", os.path.realpath(tmp_path), "/home/me")
-        wanted = Wanted("Read", "info", {}, (), (f"{os.path.realpath(real)}/a.key",))
-        assert verdict(wanted, "force", (), rules).decision == "deny"
+        proposed = ProposedCall("Read", "info", {}, (), (f"{os.path.realpath(real)}/a.key",))
+        assert verdict(proposed, "force", (), rules).decision == "deny"
         assert all("real" not in rule.value for rule in parse(text, "allow", str(tmp_path), "/home/me"))
 
 

@@ -71,6 +71,8 @@ async def open_engine(
     own_code = Extensions(own, custody, **code) if extensions or hooks else None
 
     def make_agent(emit: Say) -> Agent:
+        if "compaction" in settings:  # its old name
+            settings["output_cleanup"] = settings.pop("compaction")
         known = Settings(workspace=os.path.realpath(workspace), **settings)
         agent = Agent(
             settings=known,

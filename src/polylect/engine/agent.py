@@ -85,7 +85,7 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         """Takes a prompt that may be a slash command."""
         self.wait_for_servers: Callable[[], Awaitable[None]] | None = None
         """Awaited before the first request of a turn; only the main agent has it."""
-        self.steers = SteerQueue()
+        self.steer_queue = SteerQueue()
         self.running: dict[str, str] = {}
         """Calls that run now: id to the tool's name."""
         self.use_session(self.session)
@@ -188,7 +188,7 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         """The mode of the main agent. A change of it also applies to sub-agents that already run (A8)."""
         return self.top.settings.mode
 
-    def voice(self, turn: str) -> Callable[[Event], None]:
+    def emitter(self, turn: str) -> Callable[[Event], None]:
         """Returns a function that emits new events with the turn and this agent's id filled in.
 
         A detached agent emits outside of any turn, because it may outlive the turn that started it.
@@ -211,7 +211,7 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
             agent=self.id,
             workspace=self.settings.workspace,
             mode=self.mode,
-            voice=self.voice(turn),
+            emitter=self.emitter(turn),
             put=self._ask_host,
         )
 

@@ -262,7 +262,7 @@ class Engine:
             self.agent.session.accept(id, said)
         except SessionError as error:
             return session_failure(error)
-        self.agent.steers.add(id, command)
+        self.agent.steer_queue.add(id, command)
         return None
 
     def _read(self, command: Prompt | Steer) -> Message | Failure:

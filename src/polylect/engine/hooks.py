@@ -24,14 +24,14 @@ class EngineScene(Struct, kw_only=True):
     agent: str
     workspace: str
     mode: str
-    voice: Callable[[Event], None]
+    emitter: Callable[[Event], None]
     put: Callable[[Ask, Callable[[Event], None]], Awaitable[Answer]]
 
     def say(self, event: Event) -> None:
-        self.voice(event)
+        self.emitter(event)
 
     async def ask(self, question: Ask) -> Answer:
-        return await self.put(question, self.voice)
+        return await self.put(question, self.emitter)
 
 
 class NoHooks:

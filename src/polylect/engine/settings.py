@@ -61,8 +61,8 @@ class Settings(Struct, frozen=True):
     """Whether the host is told of every model call what it took; see traces.py."""
     compact_at: float = 0.85
     """How full the model's window may get before the conversation's beginning becomes a summary."""
-    compaction: Level = "off"
-    """How much of what commands print the model is spared; see tidy.py."""
+    output_cleanup: Level = "off"
+    """How much is removed from what commands print before the model gets it; see context/output_cleanup.py."""
     auto_compaction: bool = True
     """Whether that is done without being asked for."""
     auto_retry: bool = True

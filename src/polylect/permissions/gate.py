@@ -1,6 +1,8 @@
-"""May this call run? A pure verdict from the mode, the standing rules and what the call would touch.
+"""Decides whether a call may run: allow, ask or deny.
 
-Deny rules win over everything, also over the mode `force`. Ask rules win over whatever allows.
+A pure function of the mode, the rules and what the call would touch. Deny rules win over everything, also over the mode
+`force`. Ask rules win over whatever allows. `turn/calls.py` asks before every call; the order of the checks is
+documented in docs/safety.md.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,10 +30,11 @@ _FREE = {
 }
 
 
-class Wanted(Struct, frozen=True):
-    """A call as the gate sees it. `outside` are the paths it would touch beyond the workspace and granted folders.
+class ProposedCall(Struct, frozen=True):
+    """A call as the gate sees it.
 
-    `hidden` are those that the sandbox hides from commands, wherever they are; none of them is in `outside`.
+    `outside` are the paths it would touch beyond the workspace and granted folders. `hidden` are those that the sandbox
+    hides from commands, wherever they are; none of them is in `outside`.
     """
 
     name: str
@@ -55,17 +58,18 @@ class Wanted(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """What to do, and why in words a host can show."""
+    """The decision, and the reason in words that a host can show."""
 
     decision: Literal["allow", "ask", "deny"]
     why: str
 
 
-def verdict(call: Wanted, mode: Mode, allow_list: Sequence[str], rules: Iterable[Rule]) -> Verdict:
+def verdict(call: ProposedCall, mode: Mode, allow_list: Sequence[str], rules: Iterable[Rule]) -> Verdict:
+    """Judge a call. `allow_list` names built-in tools that need no approval; `rules` are all that hold now."""
     by_effect: dict[str, list[Rule]] = {"deny": [], "ask": [], "allow": []}
     for rule in rules:
         by_effect[rule.effect].append(rule)
-    judged = _stopped(call, mode, by_effect) or _let_run(call, mode, allow_list, by_effect["allow"])
+    judged = _objection(call, mode, by_effect) or _permission(call, mode, allow_list, by_effect["allow"])
     if judged.decision == "ask" and mode == "dont_ask":
         return Verdict("deny", f"{judged.why}, and the mode dont_ask denies what would be asked for")
     return judged
@@ -74,16 +78,16 @@ def verdict(call: Wanted, mode: Mode, allow_list: Sequence[str], rules: Iterable
 # What stands against it.
 
 
-def _stopped(call: Wanted, mode: Mode, rules: dict[str, list[Rule]]) -> Verdict | None:
-    found = [(rule, _speaks_of(rule, call)) for rule in (*rules["deny"], *rules["ask"])]
-    denying = [rule for rule, caught in found if caught and rule.effect == "deny"]
+def _objection(call: ProposedCall, mode: Mode, rules: dict[str, list[Rule]]) -> Verdict | None:
+    matches = [(rule, _applies_to(rule, call)) for rule in (*rules["deny"], *rules["ask"])]
+    denying = [rule for rule, caught in matches if caught and rule.effect == "deny"]
     if denying:
         return Verdict("deny", f"the rule {written(denying[0])} denies it")
     if call.name == EXIT_PLAN:
         return Verdict("ask", "whether a plan is carried out is for a person to decide")
     if mode == "plan" and call.category not in _MODE_ALLOWS[mode]:
         return Verdict("deny", "the mode is plan: files can be read, nothing can be changed or run")
-    for rule, caught in found:
+    for rule, caught in matches:
         if caught:
             return Verdict("ask", f"the rule {written(rule)} wants it to be asked for")
         if caught is None:
@@ -91,8 +95,8 @@ def _stopped(call: Wanted, mode: Mode, rules: dict[str, list[Rule]]) -> Verdict 
     return None
 
 
-def _speaks_of(rule: Rule, call: Wanted) -> bool | None:
-    """None if that cannot be told."""
+def _applies_to(rule: Rule, call: ProposedCall) -> bool | None:
+    """Whether a rule is about this call; None if that cannot be decided."""
     match rule.kind:
         case "category":
             return rule.value == call.category
@@ -109,8 +113,8 @@ def _speaks_of(rule: Rule, call: Wanted) -> bool | None:
             return command_rules.catches(rule, call.command)
 
 
-def _names(rule: Rule, call: Wanted) -> bool:
-    """To allow a server's tool, a rule has to name it in full; to narrow its rights, the model's name will do too."""
+def _names(rule: Rule, call: ProposedCall) -> bool:
+    """Whether a tool rule names this call. To allow a server's tool it has to use the full name."""
     in_full = names_tool(rule.value, call.long_name or call.name)
     return in_full or (rule.effect != "allow" and names_tool(rule.value, call.name))
 
@@ -118,7 +122,7 @@ def _names(rule: Rule, call: Wanted) -> bool:
 # What speaks for it.
 
 
-def _let_run(call: Wanted, mode: Mode, allow_list: Sequence[str], rules: Sequence[Rule]) -> Verdict:
+def _permission(call: ProposedCall, mode: Mode, allow_list: Sequence[str], rules: Sequence[Rule]) -> Verdict:
     hidden = _unopened(call.hidden, call, rules)
     if mode == "force":
         return _forced(hidden)
@@ -151,28 +155,28 @@ def _forced(hidden: Sequence[str]) -> Verdict:
     return Verdict("deny", f"the sandbox hides {hidden[0]}, and the mode force asks nobody: {remedy}")
 
 
-def _unopened(paths: Sequence[str], call: Wanted, rules: Sequence[Rule]) -> list[str]:
+def _unopened(paths: Sequence[str], call: ProposedCall, rules: Sequence[Rule]) -> list[str]:
     """Those of the paths that no rule opens to this call."""
     return [path for path in paths if not any(_opens_to(rule, path, call) for rule in rules)]
 
 
-def _by_command(call: Wanted, mode: Mode, rules: Sequence[Rule]) -> Verdict:
-    asked = f"{call.category} calls are asked for in mode {mode}"
+def _by_command(call: ProposedCall, mode: Mode, rules: Sequence[Rule]) -> Verdict:
+    default_reason = f"{call.category} calls are asked for in mode {mode}"
     # A rule that names no tool was made for the engine's own shell.
     tools = ("", call.name) if call.origin == "builtin" else (call.name,)
     rules = [rule for rule in rules if rule.kind in ("prefix", "command") and rule.tool in tools]
     if call.command is None or not rules:
-        return Verdict("ask", asked)
+        return Verdict("ask", default_reason)
     why = command_rules.why_not(call.command, command_rules.commands_in(call.command), rules)
-    return Verdict("ask", f"{asked}: {why}") if why else Verdict("allow", "rules allow every command in it")
+    return Verdict("ask", f"{default_reason}: {why}") if why else Verdict("allow", "rules allow every command in it")
 
 
-def _permits(rule: Rule, call: Wanted) -> bool:
-    return rule.kind in ("category", "tool", "domain") and _speaks_of(rule, call) is True
+def _permits(rule: Rule, call: ProposedCall) -> bool:
+    return rule.kind in ("category", "tool", "domain") and _applies_to(rule, call) is True
 
 
-def _grants(rule: Rule, path: str, call: Wanted) -> bool:
-    """A path with a tool says what may be done there; without one, that it may be read, and changed if it says so."""
+def _grants(rule: Rule, path: str, call: ProposedCall) -> bool:
+    """Whether a path rule allows the call there. Without a tool it allows to read, and to edit with `write`."""
     if rule.kind != "path" or not covers(rule, path):
         return False
     if rule.tool:
@@ -180,11 +184,11 @@ def _grants(rule: Rule, path: str, call: Wanted) -> bool:
     return call.category == "info" or (call.category == "edit" and rule.write)
 
 
-def _opens_to(rule: Rule, path: str, call: Wanted) -> bool:
+def _opens_to(rule: Rule, path: str, call: ProposedCall) -> bool:
     return _grants(rule, path, call) or (opens(rule, call.category) and covers(rule, path))
 
 
 def opens(rule: Rule, category: Category) -> bool:
-    """Is this a folder or file that calls of this category may touch?"""
+    """Whether this rule opens a folder or file to calls of this category."""
     named = rule.kind == "path" and rule.effect == "allow" and rule.value.startswith("/")
     return named and not rule.tool and (rule.write or category == "info")

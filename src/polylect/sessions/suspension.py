@@ -37,7 +37,7 @@ class Suspension(Struct, frozen=True):
     """The results of the steps before the one that waits."""
 
 
-class Given(Struct, frozen=True):
+class EarlyAnswer(Struct, frozen=True):
     """An answer that arrived before its question was asked again."""
 
     answer: Answer

@@ -244,3 +244,11 @@ def shown(data: dict[str, Any]) -> set[str]:
     named = {section: data.pop(section) for section in config._TABLES}
     tables = {f"{section}.{name}" for section, rows in named.items() for row in rows.values() for name in row}
     return {*(key for key, _ in config.flatten("", data)), *tables, *hooks}
+
+
+def test_an_old_name_of_a_setting_works_and_is_noted(place: Files) -> None:
+    place.own.write_text('[compact]\ncompaction = "safe"')
+    assert place.load()["output_cleanup"] == "safe"
+    assert [note.partition(": ")[2] for note in place.notes] == [
+        "compact.compaction is now called compact.output_cleanup"
+    ]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from doubles import Run, converse
-from polylect.engine.context.output_cleanup import LEVELS, Level, tidy
+from polylect.engine.context.output_cleanup import LEVELS, Level, clean_output
 from polylect.providers.scripted import Scripted
 from polylect.vocab.commands import Configure, Prompt
 from polylect.vocab.content import ToolResult
@@ -28,15 +28,15 @@ from polylect.vocab.ports import ToolContext, ToolReturn
     ],
 )
 def test_each_level_leaves_out_what_says_nothing(text: str, safe: str, full: str) -> None:
-    assert (tidy(text, "off"), tidy(text, "safe"), tidy(text, "full")) == (text, safe, full)
+    assert (clean_output(text, "off"), clean_output(text, "safe"), clean_output(text, "full")) == (text, safe, full)
 
 
 @given(text=st.text(alphabet="ab \t\r\n\x1b[m0"), level=st.sampled_from(LEVELS))
 def test_it_never_grows_by_much_and_safe_twice_is_safe_once(text: str, level: Level) -> None:
-    once = tidy(text, level)
+    once = clean_output(text, level)
     assert len(once) <= max(2 * len(text), 100) + 30 * text.count("\n")
     if level != "full":
-        assert tidy(once, level) == once or "\x1b" in once
+        assert clean_output(once, level) == once or "\x1b" in once
 
 
 class Loud(Run):

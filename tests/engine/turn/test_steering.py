@@ -86,8 +86,8 @@ def test_a_message_for_a_turn_that_has_not_begun_follows_its_prompt_and_a_follow
 def test_one_message_is_delivered_at_a_time_or_all_of_its_queue(
     modes: dict[str, str], expected: str, tmp_path: Path
 ) -> None:
-    steers = [later("a"), later("b"), later("x", "last"), later("y", "last")]
-    assert " ".join(words(converse(tmp_path, ANSWERS, [*steers, HELLO], **modes))) == expected
+    steer_queue = [later("a"), later("b"), later("x", "last"), later("y", "last")]
+    assert " ".join(words(converse(tmp_path, ANSWERS, [*steer_queue, HELLO], **modes))) == expected
 
 
 def test_a_queue_mode_changes_at_once_also_while_a_turn_runs(tmp_path: Path) -> None:
@@ -95,8 +95,8 @@ def test_a_queue_mode_changes_at_once_also_while_a_turn_runs(tmp_path: Path) -> 
         return Configure({"steering_mode": "all"}, ref="mode") if isinstance(event, ToolStarted) else None
 
     model = Scripted.from_values({"reply": [{"when": {"prompt": "a"}, "say": [{"call": "Echo"}]}, {"text": "ok"}]})
-    steers = [later("a"), later("b"), later("c")]
-    talk = converse(tmp_path, model, [*steers, HELLO], Slow("Echo"), host=host)
+    steer_queue = [later("a"), later("b"), later("c")]
+    talk = converse(tmp_path, model, [*steer_queue, HELLO], Slow("Echo"), host=host)
     assert words(talk) == ["Hello", "a", "?", "b", "c", "?"]
     assert talk.of(Notice) == []
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from polylect.host.asking import Ask, Verdict
-from polylect.permissions.gate import Wanted, verdict
+from polylect.permissions.gate import ProposedCall, verdict
 from polylect.permissions.rulebook import fault_in
 from polylect.permissions.rules import parse
 from polylect.vocab.content import Category, Rule
@@ -42,10 +42,10 @@ def by_rules(allow: Sequence[str], deny: Sequence[str], cwd: str) -> Callable[[A
     return judge
 
 
-def _wanted(ask: Ask, cwd: str) -> Wanted:
+def _wanted(ask: Ask, cwd: str) -> ProposedCall:
     name = _NAMES.get(ask.name, ask.name)
     told = [ask.args[key] for key in _PATHS if isinstance(ask.args.get(key), str)]
     paths = tuple(os.path.realpath(os.path.join(cwd, path)) for path in told)
     outside = tuple(path for path in paths if os.path.commonpath([path, cwd]) != cwd)
     category = _CATEGORIES.get(name, ask.category)
-    return Wanted(name, category, ask.args, outside, paths, name if name.startswith("mcp__") else "")
+    return ProposedCall(name, category, ask.args, outside, paths, name if name.startswith("mcp__") else "")

@@ -18,7 +18,7 @@ FLAGS: dict[str, tuple[str, str]] = {
     "--thinking": ("text", "thinking"),
     "--thinking-budget": ("count", "thinking_budget"),
     "--effort": ("text", "effort"),
-    "--compaction": ("text", "compaction"),
+    "--compaction": ("text", "output_cleanup"),
     "--stream-timeout": ("seconds", "stream_timeout"),
     # Rights.
     "--auto-approve": ("switch", "force"),

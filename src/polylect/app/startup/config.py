@@ -54,7 +54,7 @@ _KEYS: Keys = {
     "provider_chain.auto_retry": ("auto_retry", bool),
     "compact.auto": ("auto_compaction", bool),
     "compact.at": ("compact_at", (int, float)),
-    "compact.compaction": ("compaction", str),
+    "compact.output_cleanup": ("output_cleanup", str),
     "heartbeat": ("heartbeat", (int, float)),
     "max_line": ("max_line", int),
 }
@@ -67,6 +67,8 @@ _BUDGET: Keys = {
     )
 }
 _KEYS |= _BUDGET
+_RENAMED = {"compact.compaction": "compact.output_cleanup"}
+"""Old names of settings, which keep working with a note."""
 HOOKS = ("PreToolUse", "PostToolUse", "UserPromptSubmit", "SessionStart", "SessionEnd", "Stop", "PreCompact")
 _ADDING = ("deny", "ask", "sandbox_hidden", *HOOKS)
 """Lists that a stronger place adds to: what one place forbids, no other can allow."""
@@ -120,7 +122,7 @@ def gather(flags: Values, env: dict[str, str], workspace: str, notes: list[str])
     if isinstance(named := flags.get("config"), str):
         if not os.path.isfile(named):
             raise ConfigError(f"--config {named}: there is no such file")
-        found = _over(found, _read(named))
+        found = _over(found, _read(named, notes))
     flags = {**flags, **_extensions(flags, found.pop("extensions", None), env)}
     _name_ignored_extensions(flags, workspace, notes)
     found |= {name: env[variable] for variable, name in _ENVIRONMENT.items() if env.get(variable)}
@@ -150,9 +152,9 @@ def from_files(env: dict[str, str], workspace: str, notes: list[str], *, trusted
     settings: Values = {}
     for path in files(env, workspace):
         if trusted:
-            settings = _over(settings, _read(path))
+            settings = _over(settings, _read(path, notes))
         elif path == own:
-            settings = _over(settings, _with_private_servers(_read(path)))
+            settings = _over(settings, _with_private_servers(_read(path, notes)))
         else:
             from polylect.app.startup.project_settings import narrowed  # only where a project has a file
 
@@ -232,7 +234,7 @@ def read_bounded(path: str, most: int = _MOST_BYTES) -> bytes:
     return data
 
 
-def _read(path: str) -> Values:
+def _read(path: str, notes: list[str]) -> Values:
     """The settings of a file that may set everything."""
     data = parse_file(path)
     found: Values = {}
@@ -243,6 +245,9 @@ def _read(path: str) -> Values:
     if hooks is not None:
         found["hooks"] = check_hooks(path, hooks)
     for key, value in flatten(path, data):
+        if key in _RENAMED:
+            notes.append(f"{path}: {key} is now called {_RENAMED[key]}")
+            key = _RENAMED[key]
         section, _, rest = key.partition(".")
         if section in _TABLES:
             found = _over(found, {section: _table_key(path, section, rest, value)})

@@ -35,7 +35,7 @@ _WORDS = {
     "on_eof": ("finish", "stop"),
     "log_level": ("debug", "info", "warning", "error"),
     "thinking": ("disabled", "enabled"),
-    "compaction": ("off", "safe", "full"),
+    "output_cleanup": ("off", "safe", "full"),
     "steering_mode": ("one-at-a-time", "all"),
     "follow_up_mode": ("one-at-a-time", "all"),
     "interrupt_mode": ("immediate", "wait"),

@@ -65,6 +65,8 @@ def configured(settings: Settings, changes: dict[str, Any], info: ModelInfo) -> 
     new = _thinking(settings, changes, info) | {
         key: changes[key] for key in changes if key not in ("thinking", "thinking_budget")
     }
+    if "compaction" in new:  # the word of json-stream's `set_config` for this setting
+        new["output_cleanup"] = new.pop("compaction")
     try:
         return msgspec.convert({**msgspec.structs.asdict(settings), **new}, Settings)
     except msgspec.ValidationError as error:

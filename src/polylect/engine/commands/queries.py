@@ -101,7 +101,7 @@ def _state(engine: Engine, args: Args) -> State:
         thinking=thinking.current(settings, engine.changes.info(provider, settings.model)),
         busy=bool(engine.turns.running),
         compacting=engine.agent.compactor.running,
-        queued=engine.turns.waiting + len(engine.agent.steers),
+        queued=engine.turns.waiting + len(engine.agent.steer_queue),
         messages=len(session.messages),
         name=session.name,
         provider=provider,

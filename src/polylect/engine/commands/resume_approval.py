@@ -20,7 +20,7 @@ from polylect.engine.turn.budget import Meter
 from polylect.engine.turn.calls import Calls
 from polylect.engine.turn.loop import Reason, Turn
 from polylect.sessions.replay import CUT_OFF, owed
-from polylect.sessions.suspension import Given, Suspension, digest
+from polylect.sessions.suspension import EarlyAnswer, Suspension, digest
 from polylect.system.threads import run_in_thread
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Failure, Message, ToolCall, Usage
@@ -73,7 +73,7 @@ class ResumedTurn(Turn):
     def __init__(self, agent: Agent, waiting: dict[str, Suspension], call: str, answer: Answer) -> None:
         super().__init__(agent, waiting[call].turn)
         self._suspended = waiting
-        self._early_answers = {call: Given(answer, waiting[call])}
+        self._early_answers = {call: EarlyAnswer(answer, waiting[call])}
 
     def _begin(self) -> None:
         """Restore the steps and the usage; the prompt is already part of the conversation."""
@@ -113,7 +113,12 @@ class _RemainingCalls(Calls):
     """The calls of an interrupted step."""
 
     def __init__(
-        self, agent: Agent, turn: str, meter: Meter, suspended: dict[str, Suspension], early_answers: dict[str, Given]
+        self,
+        agent: Agent,
+        turn: str,
+        meter: Meter,
+        suspended: dict[str, Suspension],
+        early_answers: dict[str, EarlyAnswer],
     ) -> None:
         super().__init__(agent, turn, meter)
         self._suspended = suspended

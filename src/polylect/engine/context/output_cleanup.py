@@ -19,9 +19,12 @@ _MANY = 3
 """So many equal lines in a row are told as one and a count."""
 
 
-def tidy(text: str, level: Level) -> str:
-    """`safe` leaves out colours, lines that were overwritten, spaces at line ends and runs of empty lines; `full` also
-    repetitions."""
+def clean_output(text: str, level: Level) -> str:
+    """The output without noise.
+
+    `safe` removes colours, overwritten lines, trailing spaces and runs of empty lines; `full` also removes repeated
+    lines.
+    """
     if level == "off":
         return text
     lines = [_last_said(line).rstrip(" \t") for line in _COLOURS.sub("", text).split("\n")]
@@ -31,7 +34,7 @@ def tidy(text: str, level: Level) -> str:
 
 
 def _last_said(line: str) -> str:
-    """Of a line that was written over and over, as progress bars are: what it said in the end."""
+    """The final text of a line that was overwritten, as progress bars do."""
     return line.rstrip("\r").rpartition("\r")[2] if "\r" in line else line
 
 

@@ -270,7 +270,7 @@ class _Child:
         self._agent = agent
         self._turn = turn
         started = AgentStarted(parent, call, task.name, task.prompt, background=agent.detached)
-        self._say = agent.voice(turn)
+        self._say = agent.emitter(turn)
         self._say(started)
         agent.session.accept(turn, Message("user", (Text(task.prompt),)))
 

@@ -52,7 +52,7 @@ class RemoteTool:
 
     async def run(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
         params = {"name": self.name, "args": args, "call": context.call}
-        say = self._agent.voice(context.turn)
+        say = self._agent.emitter(context.turn)
         try:
             return returned(await self._agent.host_calls.ask("tool", params, say, on_partial=_shower(context)))
         except HostFault as fault:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from polylect.engine.turn.calls import Context
 from polylect.sessions.session import Session
-from polylect.sessions.suspension import SUSPENDED, Given, Suspension, digest, question_in
+from polylect.sessions.suspension import SUSPENDED, EarlyAnswer, Suspension, digest, question_in
 from polylect.vocab.content import Category, Image, Origin, ToolCall, ToolResult
 from polylect.vocab.errors import SessionError, ToolError
 from polylect.vocab.events import Ask, AskClosed, Event, ToolFinished, ToolStarted
@@ -60,7 +60,7 @@ class Script:
     origin: Origin = "builtin"
     composite = True
 
-    def __init__(self, waiting: Suspension | None = None, early_answer: Given | None = None) -> None:
+    def __init__(self, waiting: Suspension | None = None, early_answer: EarlyAnswer | None = None) -> None:
         self.spec = ToolSpec(self.name, _TEXT, _SCHEMA)
         self._waiting = waiting
         self._early_answer = early_answer
@@ -94,7 +94,7 @@ class _Run:
         request: Steps,
         context: Context,
         done: Sequence[ToolResult],
-        early_answer: Given | None,
+        early_answer: EarlyAnswer | None,
     ) -> None:
         self._args = args
         self._request = request
@@ -115,13 +115,15 @@ class _Run:
 
     async def _go(self) -> None:
         calls = self._context.steps(self._hear)
-        calls.given = self._early_answer
+        calls.early_answer = self._early_answer
         for step in self._request.steps[len(self._results) :]:
             gate = f"Script step {step.id!r} is approval-gated" if step.approval_required else ""
-            reason = calls.given.suspension.reason if calls.given else gate  # what is allowed by now may be denied here
+            reason = (
+                calls.early_answer.suspension.reason if calls.early_answer else gate
+            )  # what is allowed by now may be denied here
             call = ToolCall(f"{self._context.call}:{step.id}", step.tool, step.input)
             result = await calls.step(call, gated=reason)
-            calls.given = None
+            calls.early_answer = None
             self._results.append((step, result))
             if result.outcome != "ok":
                 break

@@ -1,8 +1,10 @@
-"""A step's calls: judged in order, asked for at once, run together, answered in the model's order.
+"""The tool calls of one step: judged in order, asked about at the same time, run together, answered in the model's
+order.
 
-However many calls one reply asks for, the engine goes on answering its host: only the first `MOST_CALLS` are judged
-and run, `MOST_RUNNING` of them at a time, and the others get an error result, a few at a time. A reply that asks for
-more than `MOST_ANNOUNCED` is no work of a model's, and ends the turn.
+Each call gets exactly one result, also if it is denied, cancelled or crashes (T4). However many calls one reply
+requests, the engine goes on serving its host: only the first `MOST_CALLS` are judged and run, `MOST_RUNNING` of them at
+a time, and the others get an error result. A reply with more than `MOST_ANNOUNCED` calls ends the turn. `loop.py` makes
+one `Calls` for each step; `tools/script.py` makes nested ones.
 """
 
 import asyncio
@@ -16,11 +18,11 @@ from typing import Any
 from msgspec.structs import force_setattr, replace
 
 from polylect.engine.agent import Agent
-from polylect.engine.context.output_cleanup import tidy
+from polylect.engine.context.output_cleanup import clean_output
 from polylect.engine.turn.budget import Meter
-from polylect.permissions.gate import Verdict, Wanted, verdict
+from polylect.permissions.gate import ProposedCall, Verdict, verdict
 from polylect.permissions.rules import is_below
-from polylect.sessions.suspension import Given
+from polylect.sessions.suspension import EarlyAnswer
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import UNPARSED, Outcome, PlanItem, Rule, ToolCall, ToolResult
 from polylect.vocab.errors import ProviderError, ToolError
@@ -59,13 +61,13 @@ _log = logging.getLogger(__name__)
 
 
 class Calls:
-    """The calls of one step. Each gets exactly one result, also when it is denied, cancelled or crashes."""
+    """The calls of one step of one agent."""
 
     def __init__(self, agent: Agent, turn: str, meter: Meter) -> None:
         self._agent = agent
         self.turn = turn
         self._meter = meter
-        self._say = agent.voice(turn)
+        self._emit = agent.emitter(turn)
         self._patience = agent.settings.approval_timeout
         """How long a question waits for its answer."""
         self._running = agent.running
@@ -73,7 +75,7 @@ class Calls:
         self._results: dict[str, ToolResult] = {}
         self._done: dict[str, str] = {}
         """What calls that were cut short had done."""
-        self.given: Given | None = None
+        self.early_answer: EarlyAnswer | None = None
         """An answer to what will be asked first."""
         self._editing = asyncio.Lock()
         self._slots = asyncio.Semaphore(MOST_RUNNING)
@@ -81,14 +83,14 @@ class Calls:
         self._turn_task: asyncio.Task[Any] | None = None
 
     def announce(self, call: ToolCall) -> None:
-        """The model asks for this. Raises ProviderError if that is one call too many."""
+        """Add a call that the model requests. Raises ProviderError if there are too many."""
         if len(self._called) == MOST_ANNOUNCED:
             raise ProviderError("protocol", f"the model's reply asks for more than {MOST_ANNOUNCED} calls")
         tool = self._agent.tools.get(call.name)
         category = tool.category if tool else "exec"
         description = _described(tool, call.args) if tool else ""
         self._called.append(call)
-        self._say(ToolCalled(call.call, call.name, call.args, category, description))
+        self._emit(ToolCalled(call.call, call.name, call.args, category, description))
 
     async def run(self) -> None:
         """Run them all. When cancelled, stop them all, and wait for that no longer than the settings say.
@@ -109,7 +111,7 @@ class Calls:
             await self._stop(left)
             raise
         for call in self._called:
-            self._give_up(call, f"Skipped: {SKIPPED.lower()}.", "skipped", SKIPPED)
+            self._end_unfinished(call, f"Skipped: {SKIPPED.lower()}.", "skipped", SKIPPED)
         for task in tasks:
             if task.done() and not task.cancelled():
                 task.result()  # a fault of our own is not swallowed
@@ -123,7 +125,7 @@ class Calls:
             await asyncio.sleep(0)
 
     def _interrupted(self) -> bool:
-        return self._agent.settings.interrupt_mode == "immediate" and bool(self._agent.steers.texts("soon"))
+        return self._agent.settings.interrupt_mode == "immediate" and bool(self._agent.steer_queue.texts("soon"))
 
     async def _stop(self, tasks: set[asyncio.Task[None]]) -> None:
         for task in tasks:
@@ -141,7 +143,7 @@ class Calls:
         left = [call for call in self._called if call.call not in self._results]
         for start in range(0, len(left), SLICE):
             for call in left[start : start + SLICE]:
-                self._give_up(call, "The call was stopped before it finished.", "cancelled", STOPPED)
+                self._end_unfinished(call, "The call was stopped before it finished.", "cancelled", STOPPED)
             if start + SLICE < len(left):
                 try:
                     await asyncio.sleep(0)
@@ -152,45 +154,48 @@ class Calls:
         return tuple(self._results[call.call] for call in self._called)
 
     def cut_short(self, call: str, done: str) -> None:
-        """A call that is being stopped says what it has done: nobody wants to do, or pay for, that again."""
+        """A call that is being cancelled reports what it has done, so that the model does not repeat it."""
         self._done[call] = done
 
-    def _give_up(self, call: ToolCall, told: str, outcome: Outcome, reason: str) -> None:
+    def _end_unfinished(self, call: ToolCall, message: str, outcome: Outcome, reason: str) -> None:
         done = self._done.get(call.call, "")
-        output = self._fitting(f"{told} Until then:\n\n{done}") if done else told
+        output = self._fit(f"{message} Until then:\n\n{done}") if done else message
         self._finish(call, ToolReturn(output, ok=False), outcome, reason)
 
     # Calls that a call makes.
 
-    def within(self, call: str, heard: Callable[[Event], None]) -> "Calls":
-        """For calls that this one makes: judged, asked for and run like any other, and heard as part of it."""
+    def nested(self, call: str, observe: Callable[[Event], None]) -> "Calls":
+        """Calls that the call `call` makes itself. They are judged, asked about and run like any other.
 
-        def say(event: Event) -> None:
+        `observe` receives their events; the host sees only questions and output, as part of the outer call.
+        """
+
+        def emit(event: Event) -> None:
             if not isinstance(event, AskClosed):
-                heard(event)
+                observe(event)
             match event:
                 case AskClosed():  # whatever becomes of it, the ask is closed
-                    self._say(event)
-                    heard(event)
+                    self._emit(event)
+                    observe(event)
                 case ToolCalled() | ToolStarted() | ToolFinished():
                     pass
                 case ToolOutput() if call in self._results:
                     pass  # left behind by a stop
                 case Ask() | ToolOutput():
                     force_setattr(event, "call", call)
-                    self._say(event)
+                    self._emit(event)
                 case _:
-                    self._say(event)
+                    self._emit(event)
 
         inner = Calls(self._agent, self.turn, self._meter)
-        inner._say = say
+        inner._emit = emit
         inner._patience = self._patience or SUSPENSION
         inner._editing, inner._turn_task = self._editing, self._turn_task
         inner._running = {}
         return inner
 
     async def step(self, call: ToolCall, *, gated: str = "") -> ToolResult:
-        """Run one now. If it is `gated`, a person has to agree, whatever the rules allow."""
+        """Run one call now. With `gated` a person has to approve it, whatever the rules allow."""
         if (task := asyncio.current_task()) and task.cancelling():
             raise asyncio.CancelledError  # the step before did not listen
         await self._run_one(call, gated)
@@ -216,22 +221,22 @@ class Calls:
             call = replace(call, args=opinion.args)
             if fault := _misfit(tool, call.args):
                 return self._refuse(call, f"{fault} (as a hook has changed it)")
-        wanted = await self._allowed(call, tool, opinion, gated)
-        if wanted is None:
+        proposed = await self._allowed(call, tool, opinion, gated)
+        if proposed is None:
             return None
-        return await self._carry_out(replace(call, args=wanted.args), tool, wanted, opinion)
+        return await self._carry_out(replace(call, args=proposed.args), tool, proposed, opinion)
 
-    async def _carry_out(self, call: ToolCall, tool: Tool, wanted: Wanted, opinion: Opinion) -> None:
+    async def _carry_out(self, call: ToolCall, tool: Tool, proposed: ProposedCall, opinion: Opinion) -> None:
         async with self._composite_slots if _is_composite(tool) else self._slots:
-            returned = await self._execute(call, tool, wanted)
+            returned = await self._execute(call, tool, proposed)
             if tool.category in ("exec", "mcp"):  # what is in files has to stay as it is
-                returned = replace(returned, output=tidy(returned.output, self._agent.settings.compaction))
-            return await self._look_back(call, returned, opinion)
+                returned = replace(returned, output=clean_output(returned.output, self._agent.settings.output_cleanup))
+            return await self._after_call(call, returned, opinion)
 
-    async def _allowed(self, call: ToolCall, tool: Tool, opinion: Opinion, gated: str) -> Wanted | None:
-        """What may be done. None if that is nothing, and the model has been told why."""
+    async def _allowed(self, call: ToolCall, tool: Tool, opinion: Opinion, gated: str) -> ProposedCall | None:
+        """The call as it may run, or None if it was denied; then the model has its result."""
         args = copy.deepcopy(call.args)  # what is judged here is what runs, whoever else holds the original
-        wanted, judged = self._judge(tool, args)
+        proposed, judged = self._judge(tool, args)
         if judged.decision != "deny" and opinion.decision:
             judged = Verdict(opinion.decision, opinion.reason or judged.why)
         if judged.decision == "allow" and gated:
@@ -247,23 +252,23 @@ class Calls:
                 if fault := _misfit(tool, answer.args):
                     self._refuse(call, f"{fault} (as whoever approved it has changed it)")
                     return None
-                wanted, judged = self._judge(tool, answer.args)
+                proposed, judged = self._judge(tool, answer.args)
         if judged.decision == "deny":
             self._deny(call, judged.why)
             return None
-        return wanted
+        return proposed
 
-    async def _look_back(self, call: ToolCall, returned: ToolReturn, before: Opinion) -> None:
-        """The user's own code sees what came of it before the model does."""
+    async def _after_call(self, call: ToolCall, returned: ToolReturn, before: Opinion) -> None:
+        """Pass the result to hooks, which may change it, before the model gets it."""
         after = await self._agent.hooks.after_tool(self._agent.scene(self.turn), call, returned)
         output = returned.output if after.output is None else after.output
-        told = "\n\n".join(filter(None, (self._fitting(output), before.context, after.context)))
-        self._finish(call, replace(returned, output=told), "ok" if returned.ok else "error")
+        output_with_context = "\n\n".join(filter(None, (self._fit(output), before.context, after.context)))
+        self._finish(call, replace(returned, output=output_with_context), "ok" if returned.ok else "error")
         if after.interrupt:
             self._interrupt()
 
-    def _fitting(self, output: str) -> str:
-        """Our own tools know their limits, those of others may not: a window has to hold more than one result."""
+    def _fit(self, output: str) -> str:
+        """Shorten a result that is too long; all of it goes to a file. Tools of others may have no limit."""
         if len(output) <= MOST_OUTPUT:
             return output
         half, where = MOST_OUTPUT // 2, ""
@@ -272,34 +277,34 @@ class Calls:
         return f"{output[:half]}\n\n... [truncated {len(output) - MOST_OUTPUT} chars{where}] ...\n\n{output[-half:]}"
 
     def spill(self, text: str) -> str:
-        """What the model is told of it may also read, wherever the session lives."""
+        """Write a long output to a file that the model may read, and return its path."""
         path = self._agent.session.store.spill(text)
         self._agent.rules.add(Rule("path", os.path.dirname(path), write=False))
         return path
 
-    def _judge(self, tool: Tool, args: dict[str, Any]) -> tuple[Wanted, Verdict]:
+    def _judge(self, tool: Tool, args: dict[str, Any]) -> tuple[ProposedCall, Verdict]:
         settings = self._agent.settings
         touched = self._touched(tool, args)
         roots = self._agent.roots(tool.category)
         hidden = tuple(path for path in touched if self._agent.worker.hides(path, roots))
         outside = tuple(p for p in touched if p not in hidden and not any(is_below(p, root) for root in roots))
-        guarded = tuple(path for path in touched if _steers(path, settings.workspace))
+        guarded = tuple(path for path in touched if _is_guarded(path, settings.workspace))
         named = getattr(tool, "long_name", "")
-        wanted = Wanted(tool.name, tool.category, args, outside, touched, named, guarded, tool.origin, hidden)
-        return wanted, verdict(wanted, self._agent.mode, settings.allow_list, self._agent.rules)
+        proposed = ProposedCall(tool.name, tool.category, args, outside, touched, named, guarded, tool.origin, hidden)
+        return proposed, verdict(proposed, self._agent.mode, settings.allow_list, self._agent.rules)
 
     def _deny(self, call: ToolCall, reason: str) -> None:
         self._finish(call, ToolReturn(f"Tool denied: {reason}", ok=False), "denied", reason)
 
     def _interrupt(self) -> None:
-        """Whoever answered wants the turn to end here, and not only the agent at work for it."""
+        """End the whole turn, also if this is a sub-agent's call."""
         if self._agent.parent and not self._agent.detached:
             self._agent.stop_turn()
         elif self._turn_task:
             self._turn_task.cancel()
 
     def _refuse(self, call: ToolCall, why: str) -> None:
-        """A call that makes no sense is answered without bothering anybody."""
+        """Answer a call that makes no sense with an error, without asking anybody."""
         self._finish(call, ToolReturn(why, ok=False), "error")
 
     async def _ask(self, call: ToolCall, tool: Tool, why: str) -> Answer:
@@ -314,33 +319,37 @@ class Calls:
             reason=why,
             timeout_ms=int(self._patience * 1000),
         )
-        answer = self.given.answer if self.given and self.given.answers(ask) else await self._put(ask)
+        answer = (
+            self.early_answer.answer
+            if self.early_answer and self.early_answer.answers(ask)
+            else await self._ask_host(ask)
+        )
         if answer.always is not None and answer.always.effect == answer.verdict:
             agent.rules.add(_in_full(answer.always, tool))
         return answer
 
-    async def _put(self, ask: Ask) -> Answer:
+    async def _ask_host(self, ask: Ask) -> Answer:
         agent = self._agent
-        told = asyncio.create_task(agent.hooks.happened(agent.scene(self.turn), "asked", ask.title))
+        notification = asyncio.create_task(agent.hooks.happened(agent.scene(self.turn), "asked", ask.title))
         try:
-            return await agent.asks.ask(ask, self._say, self._patience)
+            return await agent.asks.ask(ask, self._emit, self._patience)
         finally:
-            told.cancel()
+            notification.cancel()
 
-    async def _execute(self, call: ToolCall, tool: Tool, wanted: Wanted) -> ToolReturn:
-        """The paths that were judged are those that are used: they are not resolved again."""
-        roots = [*self._agent.roots(tool.category), *wanted.outside, *wanted.hidden]
-        args, context = copy.deepcopy(call.args), Context(self._agent, self, call.call, roots, wanted.touched)
+    async def _execute(self, call: ToolCall, tool: Tool, proposed: ProposedCall) -> ToolReturn:
+        """Run the tool. It uses the paths that were judged; they are not resolved again."""
+        roots = [*self._agent.roots(tool.category), *proposed.outside, *proposed.hidden]
+        args, context = copy.deepcopy(call.args), Context(self._agent, self, call.call, roots, proposed.touched)
         self._running[call.call] = call.name
-        self._say(ToolStarted(call.call, call.name))
+        self._emit(ToolStarted(call.call, call.name))
         if tool.category == "exec" and (notice := self._agent.take_command_notice()):
-            self._say(Notice(notice))
+            self._emit(Notice(notice))
         began = asyncio.get_running_loop().time()
         try:
             if tool.category == "edit":
                 async with self._editing:  # two edits of one file in one step must not race
                     if self._agent.settings.checkpoints:
-                        await self._agent.checkpoints.keep(self.turn, wanted.touched)
+                        await self._agent.checkpoints.keep(self.turn, proposed.touched)
                     return await tool.run(args, context)
             return await tool.run(args, context)
         except asyncio.CancelledError:
@@ -359,7 +368,7 @@ class Calls:
                     meter.processes += tool.category == "exec"
 
     def _crashed(self, call: ToolCall, how: str) -> ToolReturn:
-        self._say(Extra("tool_panicked", {"call_id": call.call, "tool_name": call.name, "panic_message": how}))
+        self._emit(Extra("tool_panicked", {"call_id": call.call, "tool_name": call.name, "panic_message": how}))
         return ToolReturn(f"The tool crashed: {how}", ok=False)
 
     def _finish(self, call: ToolCall, returned: ToolReturn, outcome: Outcome, reason: str = "") -> None:
@@ -379,23 +388,23 @@ class Calls:
             returned.metadata,
             returned.images,
         )
-        self._say(finished)
+        self._emit(finished)
 
-    async def put(self, call: str, question: Ask) -> Answer:
+    async def ask_host(self, call: str, question: Ask) -> Answer:
         """A question that a running call has for the person. A call left behind by a stop has none to ask."""
         if call in self._results:
             return Answer("", "cancelled", reason=STOPPED)
         whole = replace(question, ask=f"ask-{self._agent.new_id()}", call=call)
-        return await self._agent.asks.ask(whole, self._say, self._patience)
+        return await self._agent.asks.ask(whole, self._emit, self._patience)
 
     def progress(self, call: str, text: str) -> None:
         if call not in self._results:
-            self._say(ToolOutput(call, self._agent.asks.scrub(text)))
+            self._emit(ToolOutput(call, self._agent.asks.scrub(text)))
 
     def plan(self, call: str, items: Sequence[PlanItem]) -> None:
         if call not in self._results:
             self._agent.todos = items
-            self._say(PlanChanged(tuple(items)))
+            self._emit(PlanChanged(tuple(items)))
 
     def _touched(self, tool: Tool, args: dict[str, Any]) -> tuple[str, ...]:
         try:
@@ -406,7 +415,7 @@ class Calls:
 
 
 class Context:
-    """What one call may use: the `ToolContext` of the port."""
+    """What one call may use: the implementation of the port `ToolContext`."""
 
     def __init__(
         self, agent: Agent, calls: Calls, call: str, roots: Sequence[str], touched: Sequence[str] = ()
@@ -423,9 +432,9 @@ class Context:
         self.agent = agent
         self._calls = calls
 
-    def steps(self, heard: Callable[[Event], None]) -> Calls:
-        """For calls that this one makes itself."""
-        return self._calls.within(self.call, heard)
+    def steps(self, observe: Callable[[Event], None]) -> Calls:
+        """Calls that this call makes itself; `observe` receives their events."""
+        return self._calls.nested(self.call, observe)
 
     def cut_short(self, done: str) -> None:
         self._calls.cut_short(self.call, done)
@@ -434,7 +443,7 @@ class Context:
         self._calls.progress(self.call, text)
 
     async def ask(self, question: Ask) -> Answer:
-        return await self._calls.put(self.call, question)
+        return await self._calls.ask_host(self.call, question)
 
     def reading_fault(self, path: str) -> str:
         return self.agent.reading_fault(path)
@@ -447,13 +456,13 @@ class Context:
 
 
 def _in_full(rule: Rule, tool: Tool) -> Rule:
-    """A host that was asked about a server's tool knows it by the model's name; rules go by the full one."""
+    """A rule for a server's tool with the full name: a host that answers knows only the model's name."""
     named = getattr(tool, "long_name", "")
     return replace(rule, value=named) if named and (rule.kind, rule.value) == ("tool", tool.name) else rule
 
 
 def _is_composite(tool: Tool) -> bool:
-    """Whether its calls make calls themselves."""
+    """Whether calls of this tool make calls themselves."""
     return bool(getattr(tool, "composite", False))
 
 
@@ -466,11 +475,11 @@ def _described(tool: Tool, args: dict[str, Any]) -> str:
 
 
 def _misfit(tool: Tool, args: dict[str, Any]) -> str:
-    """What is wrong with arguments for a tool of others. Our own tools check theirs when they run."""
+    """What is wrong with the arguments for a foreign tool. Our own tools check theirs when they run."""
     check: Callable[[dict[str, Any]], str] | None = getattr(tool, "misfit", None)
     return check(args) if check else ""
 
 
-def _steers(path: str, workspace: str) -> bool:
-    """Is it part of what decides what runs later: a repository's hooks, settings of agents?"""
+def _is_guarded(path: str, workspace: str) -> bool:
+    """Whether this path decides what runs later: a repository's hooks, settings of agents."""
     return any(part in (".git", ".polylect", ".claude") for part in os.path.relpath(path, workspace).split(os.sep))

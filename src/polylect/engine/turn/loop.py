@@ -82,7 +82,7 @@ class Turn:
         self._agent = agent
         self._prompt = prompt
         self.cause = cause
-        self._emit = agent.voice(id)
+        self._emit = agent.emitter(id)
         self._meter = (agent.parent and agent.turn_meter) or Meter(agent.settings.turn_budget, Usage())
         agent.turn_meter = self._meter
         self._steps = 0
@@ -167,7 +167,7 @@ class Turn:
                 continue
             if reply is None:
                 return "limit"
-            waits = self._agent.steers.texts
+            waits = self._agent.steer_queue.texts
             more = bool(waits("soon")) or self._has_more_to_do(reply)
             when = "last" if waits("last") and not more else "soon"
             if more or when == "last" or await self._hooks_want_more(reply):
@@ -330,13 +330,13 @@ class Turn:
     def _deliver(self, when: When) -> None:
         """Add the steers that wait for this moment to the conversation."""
         agent, settings = self._agent, self._agent.settings
-        queued = agent.steers.next(when, settings.steering_mode if when == "soon" else settings.follow_up_mode)
+        queued = agent.steer_queue.next(when, settings.steering_mode if when == "soon" else settings.follow_up_mode)
         for id, steer in queued:
             agent.session.begin(id)
-            agent.steers.delivered(id)
+            agent.steer_queue.delivered(id)
             self._emit(UserMessage(steer.text, "steer" if when == "soon" else "follow_up", steer.attachments))
         if queued:
-            agent.steers.changed()
+            agent.steer_queue.changed()
 
     def _out_of_steps(self) -> bool:
         most = self._agent.settings.max_turns
@@ -359,7 +359,7 @@ class Turn:
 
     def _emit_to_main(self, event: Event) -> None:
         """Emit an event of the main agent: for what concerns the whole turn or session."""
-        self._agent.top.voice("" if self._agent.detached else self.id)(event)
+        self._agent.top.emitter("" if self._agent.detached else self.id)(event)
 
 
 def _rule_row(rule: StreamRule) -> dict[str, str]:

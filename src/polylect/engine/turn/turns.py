@@ -63,7 +63,7 @@ class TurnQueue:
         self._ended_ids: set[str] = set()
         """Ids of turns that have ended; a host may use one again."""
         self._last_queue = QueueChanged()
-        agent.steers.changed = self._emit_queue
+        agent.steer_queue.changed = self._emit_queue
 
     @property
     def busy(self) -> bool:
@@ -81,8 +81,10 @@ class TurnQueue:
     @property
     def queue(self) -> Queue:
         """What waits: prompts by their turn ids, steers by their texts."""
-        steers = self._agent.steers
-        return Queue(tuple(prompt.turn for prompt in self._waiting), steers.texts("soon"), steers.texts("last"))
+        steer_queue = self._agent.steer_queue
+        return Queue(
+            tuple(prompt.turn for prompt in self._waiting), steer_queue.texts("soon"), steer_queue.texts("last")
+        )
 
     @property
     def ids(self) -> set[str]:
@@ -250,7 +252,7 @@ class TurnQueue:
 
     def drop_steers(self, *, keep: bool) -> None:
         """Drop waiting steers; with `keep`, only those that must not wait for another turn."""
-        dropped = self._agent.steers.drop(keep=keep)
+        dropped = self._agent.steer_queue.drop(keep=keep)
         for id in dropped:
             with suppress(SessionError):
                 self._agent.session.cancel(id)
@@ -261,7 +263,7 @@ class TurnQueue:
 
     def keep_undelivered_steers(self) -> None:
         """The engine ends: steers that still wait stay in the conversation without an answer."""
-        left = self._agent.steers.drop(keep=False)
+        left = self._agent.steer_queue.drop(keep=False)
         for id in left:
             with suppress(SessionError):
                 self._agent.session.begin(id)
