@@ -58,8 +58,25 @@ class Codec(Protocol[In, Out_contra]):
         ...
 
 
-EngineSide = Codec[Command, Event]
-HostSide = Codec[Event, Command]
+class EngineSide(Codec[Command, Event], Protocol):
+    """The engine's end: receives commands, sends events."""
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of an engine whose host has closed its end; some wires tell by it how the last turn ended."""
+        ...
+
+    def due(self) -> int | None:
+        """Milliseconds until `data_to_send` has to be called again; None if nothing is held back."""
+        ...
+
+
+class HostSide(Codec[Event, Command], Protocol):
+    """The host's end: receives events, sends commands."""
+
+    def to_log(self) -> list[str]:
+        """Lines for a log since the last call, for example about malformed events."""
+        ...
 
 
 class Dialect(Struct, frozen=True):

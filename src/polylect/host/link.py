@@ -156,7 +156,7 @@ class ProcessLink:
     def _hear(self, events: list[Event], hear: Hear) -> None:
         for event in events:
             hear(event)
-        for line in getattr(self._codec, "to_log", list)():
+        for line in self._codec.to_log():
             _log.warning("%s: %s", self._name, line)
 
     def _flush(self) -> None:

@@ -73,8 +73,7 @@ class _Conversation:
     async def run(self) -> int:
         start = self._start
         self._codec = _codec(start)
-        due = getattr(self._codec, "due", lambda: None)
-        self._out = stdio.Outgoing(start.stdout, self._data_to_send, self._host_gone, due)
+        self._out = stdio.Outgoing(start.stdout, self._data_to_send, self._host_gone, self._codec.due)
         asyncio.get_running_loop().add_reader(self._start.signals, self._signalled)
         reading = asyncio.create_task(self._read())
         ended = asyncio.create_task(self._end.wait())
@@ -128,7 +127,7 @@ class _Conversation:
 
     def _codec_end(self) -> int:
         """Some wires tell by it how the last turn ended."""
-        return int(getattr(self._codec, "exit_code", 0))
+        return self._codec.exit_code
 
     async def _opened(self, ended: asyncio.Task[Literal[True]]) -> tuple[Session, FileLibrary | None] | None:
         """A long log is read in a thread, so that the host is heard meanwhile (L4). None if the end came first."""

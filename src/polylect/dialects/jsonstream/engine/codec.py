@@ -38,6 +38,8 @@ _READ = COMMANDS | newer_commands.COMMANDS
 class EngineSide:
     """The engine's end of one connection. `version` is 0.1.0 or 0.2.0; `max_line` the longest line that is read."""
 
+    exit_code = 0
+
     def __init__(self, env: Env, *, version: str = VERSIONS[0], max_line: int = jsonl.MAX_LINE) -> None:
         self._env = env
         self._version = version
@@ -94,6 +96,10 @@ class EngineSide:
 
     def data_to_send(self) -> bytes:
         return self._writer.data_to_send()
+
+    def due(self) -> int | None:
+        """Nothing is ever held back."""
+        return None
 
     def overhear(self, data: bytes) -> list[Command]:
         for line in self._own_lines.feed(data):

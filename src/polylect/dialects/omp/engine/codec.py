@@ -65,6 +65,8 @@ class EngineSide:
     updates. `provider`, `api` and `model` are what assistant messages name until the engine says otherwise.
     """
 
+    exit_code = 0
+
     def __init__(
         self,
         env: Env,
