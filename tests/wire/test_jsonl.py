@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polylect.vocab.events import TextDelta
-from polylect.wire.jsonl import MAX_LINE, Splitter, TooLong, armour, dump, parse
+from polylect.wire.jsonl import MAX_LINE, Splitter, TooLong, dump, escape_separators, parse
 
 BOM = b"\xef\xbb\xbf"
 
@@ -213,8 +213,8 @@ def test_i3_lone_surrogates_never_reach_the_wire() -> None:
 
 def test_i3_only_the_two_separators_are_escaped() -> None:
     near = "\u2027\u202a\u2020\u3028\u00a8"
-    assert armour(near.encode()) == near.encode()
-    assert armour(f"{near}\u2028{near}\u2029".encode()) == f"{near}\\u2028{near}\\u2029".encode()
+    assert escape_separators(near.encode()) == near.encode()
+    assert escape_separators(f"{near}\u2028{near}\u2029".encode()) == f"{near}\\u2028{near}\\u2029".encode()
 
 
 values = st.recursive(

@@ -55,12 +55,12 @@ def request_body(
     encoded   messages of earlier requests that are encoded already
     """
     written, messages = encoded.write(request.messages) if encoded else ([], normalize(request.messages))
-    said = [item for message in messages for item in encode_message(message)]
+    new_items = [item for message in messages for item in encode_message(message)]
     max_tokens = request.max_tokens or info.max_output or MAX_TOKENS
     body: Json = {
         "model": request.model,
         "max_tokens": max_tokens,
-        "messages": [*written, *said],
+        "messages": [*written, *new_items],
         "stream": True,
     }
     if request.system.strip():
@@ -72,7 +72,7 @@ def request_body(
     if request.effort in info.effort_levels:
         body["output_config"] = {"effort": request.effort}
     if caching:
-        _mark(body, said)
+        _mark_for_cache(body, new_items)
     return body
 
 
@@ -100,12 +100,12 @@ def _may_think(messages: Sequence[Message]) -> bool:
     return any(block["type"].endswith("thinking") for block in _content(messages[-2])[:1])
 
 
-def _mark(body: Json, said: Sequence[Json]) -> None:
+def _mark_for_cache(body: Json, new_items: Sequence[Json]) -> None:
     """Mark the ends of what may be cached. The API allows four marks."""
-    for shelf in ("system", "tools"):
-        if body.get(shelf):
-            body[shelf][-1]["cache_control"] = _MARK
-    for message in [message for message in said if message["role"] == "user"][-2:]:
+    for part in ("system", "tools"):
+        if body.get(part):
+            body[part][-1]["cache_control"] = _MARK
+    for message in [message for message in new_items if message["role"] == "user"][-2:]:
         message["content"][-1]["cache_control"] = _MARK
 
 

@@ -78,8 +78,8 @@ def _assistant(message: Message) -> Iterator[Json]:
     """Thinking is left out: no field for it is accepted by all servers."""
     text = "".join(block.text for block in message.content if isinstance(block, Text))
     calls = [_call(block) for block in message.content if isinstance(block, ToolCall)]
-    said: Json = {"role": "assistant", "content": text or (None if calls else "(nothing)")}
-    yield {**said, "tool_calls": calls} if calls else said
+    fields: Json = {"role": "assistant", "content": text or (None if calls else "(nothing)")}
+    yield {**fields, "tool_calls": calls} if calls else fields
 
 
 def _call(call: ToolCall) -> Json:
@@ -238,7 +238,7 @@ class StreamParser:
             if chunk.choices:
                 self._choice(chunk.choices[0], events)
             if chunk.usage is not None or chunk.error is not None or not self._request:
-                self._around(chunk)
+                self._read_metadata(chunk)
             if self.fault:
                 break
         return events
@@ -263,12 +263,14 @@ class StreamParser:
     def _choice(self, choice: _Choice, events: list[ModelEvent]) -> None:
         if (delta := choice.delta) is not None:
             if thought := delta.reasoning_content or delta.reasoning:
-                self._say("thinking", thought, events)
+                self._add_text("thinking", thought, events)
             if delta.content:
-                self._say("text", delta.content if isinstance(delta.content, str) else _texts(delta.content), events)
+                self._add_text(
+                    "text", delta.content if isinstance(delta.content, str) else _texts(delta.content), events
+                )
             if delta.refusal:
                 self._refused = True
-                self._say("text", delta.refusal, events)
+                self._add_text("text", delta.refusal, events)
             for call in delta.tool_calls or ():
                 self._call(call, events)
         if choice.finish_reason == "error":
@@ -278,7 +280,7 @@ class StreamParser:
         elif choice.finish_reason:
             self._stop = STOPS.get(choice.finish_reason, "end")
 
-    def _say(self, kind: Literal["text", "thinking"], text: str, events: list[ModelEvent]) -> None:
+    def _add_text(self, kind: Literal["text", "thinking"], text: str, events: list[ModelEvent]) -> None:
         if self._open != kind:
             self._close(events)
             self._open = kind
@@ -294,7 +296,7 @@ class StreamParser:
 
     def _call(self, delta: _CallDelta, events: list[ModelEvent]) -> None:
         function = delta.function or _Function()
-        call = self._find(delta)
+        call = self._open_call(delta)
         if call is None:
             self._close(events)
             call = _OpenCall(delta.index or 0, delta.id or self._new_id())
@@ -308,14 +310,14 @@ class StreamParser:
         elif function.arguments:
             call.whole = function.arguments
 
-    def _find(self, delta: _CallDelta) -> _OpenCall | None:
+    def _open_call(self, delta: _CallDelta) -> _OpenCall | None:
         """The call that a delta belongs to: by index, unless a new id shows that the server does not count."""
         same = [call for call in self._calls if delta.index is None or call.index == delta.index]
         if not same or (delta.id and delta.id != same[-1].call and delta.function and delta.function.name):
             return None
         return same[-1]
 
-    def _around(self, chunk: _Chunk) -> None:
+    def _read_metadata(self, chunk: _Chunk) -> None:
         self._request, self._model = self._request or chunk.id or "", self._model or chunk.model or ""
         if chunk.usage is not None:
             self._usage = _usage(chunk.usage)

@@ -68,13 +68,13 @@ def _tool(tool: ToolSpec) -> Json:
 
 
 def _assistant(message: Message) -> list[Json]:
-    items = [item for block in message.content for item in _said(block)]
+    items = [item for block in message.content for item in _assistant_items(block)]
     while items and items[-1]["type"] == "reasoning":  # refused at the end: that reply was cut off
         items.pop()
     return items
 
 
-def _said(block: Block) -> Iterator[Json]:
+def _assistant_items(block: Block) -> Iterator[Json]:
     match block:
         case Text(text):  # in parts it would need an id and a status that only the vendor gives
             yield {"type": "message", "role": "assistant", "content": text}
@@ -263,7 +263,7 @@ class StreamParser:
                 return Text(text) if text else None
             case "reasoning":
                 text = streamed or "\n\n".join(part.text for part in item.summary or ())
-                return Thinking(text, _seal(item)) if text or item.encrypted_content else None
+                return Thinking(text, _signature(item)) if text or item.encrypted_content else None
             case "function_call":
                 self._called = True
                 return tool_call(item.call_id or item.id, item.name, streamed or item.arguments)
@@ -287,7 +287,7 @@ class StreamParser:
         self.fault = fault_of(error or {"code": event.code, "message": event.message})
 
 
-def _seal(item: _Item) -> str:
+def _signature(item: _Item) -> str:
     """The encrypted reasoning as a signature. As JSON it cannot be mistaken for the signature of another vendor."""
     if not item.encrypted_content:
         return ""

@@ -96,12 +96,12 @@ def parse(line: bytes) -> dict[str, Any]:
 def dump(frame: object) -> bytes:
     """One frame as a line, with its newline. Lone surrogates are replaced."""
     try:
-        return armour(_encode(frame)) + b"\n"
+        return escape_separators(_encode(frame)) + b"\n"
     except UnicodeEncodeError:  # a lone surrogate, which UTF-8 cannot say
-        return armour(_encode(_without_surrogates(msgspec.to_builtins(frame)))) + b"\n"
+        return escape_separators(_encode(_without_surrogates(msgspec.to_builtins(frame)))) + b"\n"
 
 
-def armour(text: bytes) -> bytes:
+def escape_separators(text: bytes) -> bytes:
     """Escape U+2028 and U+2029, which JSON allows in strings and some readers treat as newlines."""
     if b"\xe2\x80" not in text:
         return text

@@ -60,13 +60,13 @@ class Updates:
         """Rules of this and earlier answers, which `replaceRules` revokes."""
         for update in updates if isinstance(updates, list) else []:
             try:
-                self._take(update)
+                self._apply(update)
             except ValueError as error:
                 self.problems.append(str(error))
         if not any(isinstance(command, Grant) and command.revoke for command in self.commands):
             self._let_answer_carry()
 
-    def _take(self, update: Any) -> None:
+    def _apply(self, update: Any) -> None:
         match update:
             case {"type": "addRules", "rules": list(rules), "behavior": str(behavior)}:
                 self._grant(self._readable(rules, behavior))

@@ -46,7 +46,7 @@ class PendingAsks:
         self._cancelled: set[str] = set()
         """Requests that were cancelled: a late answer to them is no error."""
 
-    # Out.
+    # Events of the engine.
 
     def ask(self, ask: Ask) -> list[Command]:
         if not self._prompts:
@@ -110,7 +110,7 @@ class PendingAsks:
     def _request(self, id: str, request: control.Request) -> bytes:
         return self._out.write(control.ControlRequest(request_id=id, request=msgspec.to_builtins(request)))
 
-    # In.
+    # Frames of the host.
 
     def answer(self, response: dict[str, Any]) -> list[Command]:
         """The commands that a `control_response` leads to. Raises ValueError if its id is unknown (A1)."""

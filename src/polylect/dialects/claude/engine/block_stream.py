@@ -71,7 +71,7 @@ class BlockStream:
         self._unclosed = False
         self._around = (b"", b"", b"")
 
-    # In.
+    # Events of the engine.
 
     def begin(self) -> None:
         """A model request begins."""
@@ -149,7 +149,7 @@ class BlockStream:
         self._closers = self._streaming = self._unclosed = False
         self._index = 0
 
-    # Out.
+    # Whole blocks.
 
     def flush(self, *, aborted: bool = False) -> None:
         """Write the block that is held back, or the one whose end never came."""
@@ -234,8 +234,8 @@ class BlockStream:
 
     def _delta_line(self) -> tuple[bytes, bytes, bytes]:
         """The bytes before, between and after the uuid and the text in every delta line of this block."""
-        event, said = self._delta_event(_HOLE), shapes.Envelope(session_id=self._out.session, uuid=_HOLE)
-        line = jsonl.dump(shapes.StreamEvent(event=event, parent_tool_use_id=self.parent, **said))
+        event, envelope = self._delta_event(_HOLE), shapes.Envelope(session_id=self._out.session, uuid=_HOLE)
+        line = jsonl.dump(shapes.StreamEvent(event=event, parent_tool_use_id=self.parent, **envelope))
         head, _, rest = line.partition(_HOLE_IN_JSON)
         middle, _, tail = rest.partition(_HOLE_IN_JSON)
         return head, middle[:-1], tail[1:]  # the text has quotes of its own

@@ -26,20 +26,20 @@ from polylect.wire import jsonl
 class EngineSide:
     """Options beside `version` and `max_line`:
 
-    session, cwd, model, mode   what is known before the engine tells of it
+    session, cwd, model, mode   values until the engine reports its own
     key_source                  `apiKeySource` of init
-    pid                         told in the answer to initialize
-    partial                     blocks also in pieces (--include-partial-messages)
-    replay                      prompts are said again (--replay-user-messages)
-    forward_agents              the words of sub-agents are shown too (--forward-subagent-text)
-    hook_events                 command hooks are told of (--include-hook-events)
-    session_state               whether anything runs is told; "hidden" marks that as meant for an SDK alone
+    pid                         reported in the answer to initialize
+    partial                     blocks also as deltas (--include-partial-messages)
+    replay                      prompts are written back (--replay-user-messages)
+    forward_agents              the text of sub-agents is shown too (--forward-subagent-text)
+    hook_events                 hooks are reported (--include-hook-events)
+    session_state               write `session_state_changed`; "hidden" adds `sdk_host_only`
     prompts                     a host answers permission prompts; else asks are denied at once
     strict                      a bad line ends the conversation (--strict-input)
     output                      all of it (`stream-json`), or only the result as `json` or as `text`
-    prompt                      the one prompt of `-p`, said by connecting
-    line_id                     how lines of the model's own are named so that they can be found again; else at random
-    max_output                  how many tokens the longest reply of a model has; else nobody knows
+    prompt                      the one prompt of `-p`, submitted at the start
+    line_id                     derives the uuids of messages, so that they can be found again; else random
+    max_output                  the most output tokens of a model; else unknown
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class EngineSide:
         """1 if the last result was an error, or a bad line ended the conversation."""
         return int(self._writer.failed or self._bad_input)
 
-    # The hinge.
+    # The interface of a codec.
 
     def start(self) -> list[Command]:
         """`Hello`, and the prompt of `-p`. Not every host sends `initialize`, but `system/init` needs `Hello`."""
@@ -135,7 +135,7 @@ class EngineSide:
         """Nothing is written to this wire by other means."""
         return []
 
-    # What the host says.
+    # Lines of the host.
 
     def _read_line(self, line: bytes | jsonl.TooLong) -> list[Command]:
         if isinstance(line, jsonl.TooLong):
@@ -183,7 +183,7 @@ class EngineSide:
             raise ValueError("update_environment_variables: expected variables")
         return [Configure({"environment": variables})]
 
-    # What becomes of commands.
+    # Replies of the engine.
 
     def _reply(self, event: Reply) -> None:
         if self._requests.reply(event):

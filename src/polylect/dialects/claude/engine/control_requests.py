@@ -142,7 +142,7 @@ class ControlRequests:
     def _refuse(self, id: str, why: str, code: str = "") -> None:
         self._out.write(control.ControlResponse(response=control.Refusal(request_id=id, error=why, error_code=code)))
 
-    # What each of them leads to.
+    # Commands of each request.
 
     def _initialize(self, request: control.Initialize) -> list[Command]:
         if request.forwardSubagentText is True:
@@ -201,7 +201,7 @@ class ControlRequests:
         except ValueError as error:
             raise Refused(str(error), "invalid_request") from None
 
-    # What answers more than yes.
+    # Payloads of responses.
 
     def _initialized(self, request: Any, replies: "_Replies") -> dict[str, Any]:
         models: Any = ()

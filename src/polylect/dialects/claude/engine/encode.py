@@ -243,7 +243,7 @@ class EventWriter:
         """Write a result for a prompt that the engine refused (L1)."""
         self._never_began(e.TurnEnded("error", failure=failure, turn=turn))
 
-    # What is told without a model.
+    # Messages that no model has written.
 
     def _answer_locally(self, turn: Turn) -> None:
         self._prompts.replay(turn.id)
@@ -407,7 +407,7 @@ class EventWriter:
     def _settled(self, event: e.Settled) -> None:
         self.write_state("idle")
 
-    # What happens around a turn.
+    # Around a turn.
 
     def _compaction_started(self, event: e.CompactionStarted) -> None:
         if not event.agent:

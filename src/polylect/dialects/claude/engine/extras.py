@@ -19,12 +19,12 @@ _HOOKS = frozenset({"hook_started", "hook_progress", "hook_response"})
 _OWN_TYPES = frozenset({"tool_use_summary", "auth_status", "active_goal", "transcript_mirror"})
 
 
-def extra(event: Extra, said: Envelope, *, hooks: bool) -> dict[str, Any] | None:
+def extra(event: Extra, envelope: Envelope, *, hooks: bool) -> dict[str, Any] | None:
     """The frame; None if the wire has none of this kind, or `hooks` is false and it is about a hook."""
     if event.kind in _SYSTEM or (event.kind in _HOOKS and hooks):
-        return {"type": "system", "subtype": event.kind, **event.data, **said}
+        return {"type": "system", "subtype": event.kind, **event.data, **envelope}
     if event.kind in _OWN_TYPES:
-        return {"type": event.kind, **event.data, **said}
+        return {"type": event.kind, **event.data, **envelope}
     if event.kind == "rate_limit_event":
-        return {"type": event.kind, "rate_limit_info": event.data, **said}
+        return {"type": event.kind, "rate_limit_info": event.data, **envelope}
     return None

@@ -39,7 +39,7 @@ class Prompts:
         """Turns in the queue of the engine, as `QueueChanged` reports them."""
         self._withdrawn: set[str] = set()
 
-    # In.
+    # Frames of the host.
 
     def read(self, frame: dict[str, Any]) -> list[Prompt]:
         """The prompt in a `user` frame; none if its uuid has come before. Raises ValueError if it is no prompt."""
@@ -80,7 +80,7 @@ class Prompts:
             self._write_lifecycle(uuid, "queued")
         self.waiting[turn] = uuid
 
-    # Out.
+    # Events of the engine.
 
     def uuids(self, turn: str) -> list[str]:
         """The uuid of the turn's prompt, if it has one. A turn that no host began has its own id as uuid."""

@@ -47,7 +47,7 @@ class ControlCancel(Frame, frozen=True, kw_only=True, tag="control_cancel_reques
     request_id: str
 
 
-# What a host asks for.
+# Requests of a host.
 
 
 class HookMatcher(Struct, frozen=True, omit_defaults=True):
@@ -195,7 +195,7 @@ class EndSession(Request, frozen=True, kw_only=True, tag="end_session"):
     reason: str = ""
 
 
-# What either side asks for: a server inside the host speaks MCP through it.
+# Requests of both sides: MCP messages of a server inside the host.
 
 
 class McpMessage(Request, frozen=True, kw_only=True, tag="mcp_message"):
@@ -203,7 +203,7 @@ class McpMessage(Request, frozen=True, kw_only=True, tag="mcp_message"):
     message: Opaque
 
 
-# What an engine asks for.
+# Requests of an engine.
 
 
 class CanUseTool(Request, frozen=True, kw_only=True, tag="can_use_tool"):

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, UnsetType
 
-from polylect.dialects.claude.frames.turn import Mode, Opaque, Said
+from polylect.dialects.claude.frames.turn import Mode, Opaque, SessionFrame
 from polylect.dialects.schema import one_of
 
 
-class Status(Said, frozen=True, kw_only=True, tag="system"):
+class Status(SessionFrame, frozen=True, kw_only=True, tag="system"):
     """What goes on, a new mode, or how a compaction ended."""
 
     subtype: Literal["status"]
@@ -23,20 +23,20 @@ class Status(Said, frozen=True, kw_only=True, tag="system"):
     user_message_uuids: list[str] | UnsetType = UNSET
 
 
-class CompactBoundary(Said, frozen=True, kw_only=True, tag="system"):
+class CompactBoundary(SessionFrame, frozen=True, kw_only=True, tag="system"):
     """Its metadata: trigger, pre_tokens, post_tokens, preserved_segment. The summary is the `user` line after it."""
 
     subtype: Literal["compact_boundary"]
     compact_metadata: Opaque
 
 
-class ThinkingTokens(Said, frozen=True, kw_only=True, tag="system"):
+class ThinkingTokens(SessionFrame, frozen=True, kw_only=True, tag="system"):
     subtype: Literal["thinking_tokens"]
     estimated_tokens: int
     estimated_tokens_delta: int
 
 
-class ApiRetry(Said, frozen=True, kw_only=True, tag="system"):
+class ApiRetry(SessionFrame, frozen=True, kw_only=True, tag="system"):
     subtype: Literal["api_retry"]
     attempt: int
     max_retries: int
@@ -45,7 +45,7 @@ class ApiRetry(Said, frozen=True, kw_only=True, tag="system"):
     error: str
 
 
-class PermissionDenied(Said, frozen=True, kw_only=True, tag="system"):
+class PermissionDenied(SessionFrame, frozen=True, kw_only=True, tag="system"):
     """Nobody was asked. What a host denied itself is not told again."""
 
     subtype: Literal["permission_denied"]
@@ -57,19 +57,19 @@ class PermissionDenied(Said, frozen=True, kw_only=True, tag="system"):
     decision_reason: str = ""
 
 
-class Informational(Said, frozen=True, kw_only=True, tag="system"):
+class Informational(SessionFrame, frozen=True, kw_only=True, tag="system"):
     subtype: Literal["informational"]
     content: str
     level: Annotated[str, one_of("info", "notice", "suggestion", "warning")]
     tool_use_id: str = ""
 
 
-class LocalCommandOutput(Said, frozen=True, kw_only=True, tag="system"):
+class LocalCommandOutput(SessionFrame, frozen=True, kw_only=True, tag="system"):
     subtype: Literal["local_command_output"]
     content: str
 
 
-class Notification(Said, frozen=True, kw_only=True, tag="system"):
+class Notification(SessionFrame, frozen=True, kw_only=True, tag="system"):
     subtype: Literal["notification"]
     key: str = ""
     text: str = ""
@@ -77,18 +77,18 @@ class Notification(Said, frozen=True, kw_only=True, tag="system"):
     params: Opaque | UnsetType = UNSET
 
 
-class SessionState(Said, frozen=True, kw_only=True, tag="system"):
+class SessionState(SessionFrame, frozen=True, kw_only=True, tag="system"):
     subtype: Literal["session_state_changed"]
     state: Annotated[str, one_of("running", "requires_action", "idle")]
     sdk_host_only: bool = False
 
 
-class CommandsChanged(Said, frozen=True, kw_only=True, tag="system"):
+class CommandsChanged(SessionFrame, frozen=True, kw_only=True, tag="system"):
     subtype: Literal["commands_changed"]
     commands: list[Opaque]
 
 
-class SessionWritesLost(Said, frozen=True, kw_only=True, tag="system"):
+class SessionWritesLost(SessionFrame, frozen=True, kw_only=True, tag="system"):
     subtype: Literal["session_writes_lost"]
     message: str = ""
 
@@ -96,7 +96,7 @@ class SessionWritesLost(Said, frozen=True, kw_only=True, tag="system"):
 # Agents and whatever else runs beside the turn.
 
 
-class TaskStarted(Said, frozen=True, kw_only=True, tag="system"):
+class TaskStarted(SessionFrame, frozen=True, kw_only=True, tag="system"):
     subtype: Literal["task_started"]
     task_id: str
     tool_use_id: str = ""
@@ -109,7 +109,7 @@ class TaskStarted(Said, frozen=True, kw_only=True, tag="system"):
     parent_task_id: str = ""
 
 
-class TaskProgress(Said, frozen=True, kw_only=True, tag="system"):
+class TaskProgress(SessionFrame, frozen=True, kw_only=True, tag="system"):
     """`usage` has total_tokens, tool_uses and duration_ms."""
 
     subtype: Literal["task_progress"]
@@ -121,7 +121,7 @@ class TaskProgress(Said, frozen=True, kw_only=True, tag="system"):
     subagent_type: str = ""
 
 
-class TaskUpdated(Said, frozen=True, kw_only=True, tag="system"):
+class TaskUpdated(SessionFrame, frozen=True, kw_only=True, tag="system"):
     """`patch` has the status: pending, running, completed, failed, killed, paused."""
 
     subtype: Literal["task_updated"]
@@ -129,7 +129,7 @@ class TaskUpdated(Said, frozen=True, kw_only=True, tag="system"):
     patch: Opaque
 
 
-class TaskNotification(Said, frozen=True, kw_only=True, tag="system"):
+class TaskNotification(SessionFrame, frozen=True, kw_only=True, tag="system"):
     subtype: Literal["task_notification"]
     task_id: str
     tool_use_id: str = ""
@@ -139,7 +139,7 @@ class TaskNotification(Said, frozen=True, kw_only=True, tag="system"):
     usage: dict[str, int] | UnsetType = UNSET
 
 
-class BackgroundTasks(Said, frozen=True, kw_only=True, tag="system"):
+class BackgroundTasks(SessionFrame, frozen=True, kw_only=True, tag="system"):
     """All that run in the background now."""
 
     subtype: Literal["background_tasks_changed"]
@@ -149,14 +149,14 @@ class BackgroundTasks(Said, frozen=True, kw_only=True, tag="system"):
 # Hooks that are commands. Those of the host are told by `hook_callback` alone.
 
 
-class HookStarted(Said, frozen=True, kw_only=True, tag="system"):
+class HookStarted(SessionFrame, frozen=True, kw_only=True, tag="system"):
     subtype: Literal["hook_started"]
     hook_id: str
     hook_name: str
     hook_event: str
 
 
-class HookResponse(Said, frozen=True, kw_only=True, tag="system"):
+class HookResponse(SessionFrame, frozen=True, kw_only=True, tag="system"):
     subtype: Literal["hook_response"]
     hook_id: str
     hook_name: str
@@ -171,50 +171,50 @@ class HookResponse(Said, frozen=True, kw_only=True, tag="system"):
 # Types of their own.
 
 
-class CommandLifecycle(Said, frozen=True, kw_only=True, tag="command_lifecycle"):
+class CommandLifecycle(SessionFrame, frozen=True, kw_only=True, tag="command_lifecycle"):
     """What becomes of a prompt that came with a uuid."""
 
     command_uuid: str
     state: Annotated[str, one_of("queued", "started", "completed", "cancelled")]
 
 
-class ConversationReset(Said, frozen=True, kw_only=True, tag="conversation_reset"):
+class ConversationReset(SessionFrame, frozen=True, kw_only=True, tag="conversation_reset"):
     """Carries the old session id; the next init has the new one."""
 
     new_conversation_id: str
     trigger: str = ""
 
 
-class RateLimit(Said, frozen=True, kw_only=True, tag="rate_limit_event"):
+class RateLimit(SessionFrame, frozen=True, kw_only=True, tag="rate_limit_event"):
     rate_limit_info: Opaque
 
 
-class ToolProgress(Said, frozen=True, kw_only=True, tag="tool_progress"):
+class ToolProgress(SessionFrame, frozen=True, kw_only=True, tag="tool_progress"):
     tool_use_id: str
     tool_name: str
     parent_tool_use_id: str | None
     elapsed_time_seconds: float
 
 
-class PromptSuggestion(Said, frozen=True, kw_only=True, tag="prompt_suggestion"):
+class PromptSuggestion(SessionFrame, frozen=True, kw_only=True, tag="prompt_suggestion"):
     suggestion: str
 
 
-class ToolUseSummary(Said, frozen=True, kw_only=True, tag="tool_use_summary"):
+class ToolUseSummary(SessionFrame, frozen=True, kw_only=True, tag="tool_use_summary"):
     summary: str
     preceding_tool_use_ids: list[str]
 
 
-class AuthStatus(Said, frozen=True, kw_only=True, tag="auth_status"):
+class AuthStatus(SessionFrame, frozen=True, kw_only=True, tag="auth_status"):
     isAuthenticating: bool
     output: list[str]
     error: str = ""
 
 
-class ActiveGoal(Said, frozen=True, kw_only=True, tag="active_goal"):
+class ActiveGoal(SessionFrame, frozen=True, kw_only=True, tag="active_goal"):
     value: Any
 
 
-class TranscriptMirror(Said, frozen=True, kw_only=True, tag="transcript_mirror"):
+class TranscriptMirror(SessionFrame, frozen=True, kw_only=True, tag="transcript_mirror"):
     filePath: str
     entries: list[Any]

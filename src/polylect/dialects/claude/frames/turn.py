@@ -36,7 +36,7 @@ class Frame(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="ty
     pass
 
 
-class Said(Frame, frozen=True, kw_only=True):
+class SessionFrame(Frame, frozen=True, kw_only=True):
     """What nearly every frame of the engine carries. `uuid` is new for each line."""
 
     session_id: str
@@ -116,7 +116,7 @@ Spoken = TextBlock | ThinkingBlock | RedactedThinkingBlock | ToolUseBlock | Serv
 Given = TextBlock | ImageBlock | DocumentBlock | ToolResultBlock
 
 
-# What the model says.
+# Messages of the model.
 
 
 class CacheCreation(Struct, frozen=True):
@@ -154,7 +154,7 @@ class Message(Struct, frozen=True, tag_field="type", tag="message"):
     role: Literal["assistant"] = "assistant"
 
 
-class Assistant(Said, frozen=True, kw_only=True, tag="assistant"):
+class Assistant(SessionFrame, frozen=True, kw_only=True, tag="assistant"):
     """One block that is whole."""
 
     message: Message
@@ -171,7 +171,7 @@ class Assistant(Said, frozen=True, kw_only=True, tag="assistant"):
     user_message_uuids: list[str] | UnsetType = UNSET
 
 
-class StreamEvent(Said, frozen=True, kw_only=True, tag="stream_event"):
+class StreamEvent(SessionFrame, frozen=True, kw_only=True, tag="stream_event"):
     """`event` is one of the model's own: message_start, content_block_delta ..."""
 
     event: Opaque
@@ -180,7 +180,7 @@ class StreamEvent(Said, frozen=True, kw_only=True, tag="stream_event"):
     api_message_id: str = ""
 
 
-# What the model is told.
+# Messages to the model.
 
 
 class Decision(Struct, frozen=True, omit_defaults=True):
@@ -205,7 +205,7 @@ class Words(Struct, frozen=True):
     role: Literal["user"] = "user"
 
 
-class User(Said, frozen=True, kw_only=True, tag="user"):
+class User(SessionFrame, frozen=True, kw_only=True, tag="user"):
     """A tool_result, a prompt (replayed, of a sub-agent, made up by the engine), or the mark of an interrupt."""
 
     message: Words
@@ -236,7 +236,7 @@ class Engine(Struct, frozen=True):
     version: str
 
 
-class Init(Said, frozen=True, kw_only=True, tag="system"):
+class Init(SessionFrame, frozen=True, kw_only=True, tag="system"):
     """Said at the start of every turn."""
 
     subtype: Literal["init"]
@@ -289,7 +289,7 @@ class Fault(Struct, frozen=True, omit_defaults=True):
     retryable: bool = False
 
 
-class Result(Said, frozen=True, kw_only=True, tag="result"):
+class Result(SessionFrame, frozen=True, kw_only=True, tag="result"):
     """The end of a turn. `usage` is this turn's, the cost and `modelUsage` are the whole session's."""
 
     subtype: Annotated[
@@ -324,7 +324,7 @@ class Result(Said, frozen=True, kw_only=True, tag="result"):
     failure: Fault | None = None
 
 
-# What the host says.
+# Frames of the host.
 
 
 class Prompt(Frame, frozen=True, kw_only=True, tag="user"):

@@ -57,7 +57,7 @@ class HostSide:
         self._diagnostics = Diagnostics(env.now)
         self.outcomes = self._diagnostics.outcomes
 
-    # The hinge.
+    # The interface of a codec.
 
     def start(self) -> list[e.Event]:
         self._commands.begin()
@@ -94,7 +94,7 @@ class HostSide:
                 continue  # what the engine will not understand either
         return self._complete(events)
 
-    # What the engine says.
+    # Lines of the engine.
 
     def _read_line(self, line: bytes | jsonl.TooLong) -> list[e.Event]:
         if isinstance(line, jsonl.TooLong):
@@ -191,7 +191,7 @@ class HostSide:
             raise BadFrame("response: expected an object with a request_id")
         return self._commands.requests.answered(response)
 
-    # What our own end has said by other means.
+    # Lines that this end has written by other means.
 
     def _overhear_frame(self, frame: Object) -> list[e.Event]:
         match text(frame, "type"):

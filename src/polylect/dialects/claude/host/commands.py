@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from polylect.dialects.claude.frames import control
 from polylect.dialects.claude.frames import turn as shapes
 from polylect.dialects.claude.frames.lenient import Object, text, words
-from polylect.dialects.claude.host import encode as host_words
+from polylect.dialects.claude.host import encode
 from polylect.dialects.claude.host.asks import PendingAsks
 from polylect.dialects.claude.host.decode import EventReader
 from polylect.dialects.claude.host.requests import PendingRequests
@@ -63,7 +63,7 @@ class CommandWriter:
         return data
 
     def begin(self) -> None:
-        self.requests.send("", self.greet, host_words.initialize(self._offers, self._fields))
+        self.requests.send("", self.greet, encode.initialize(self._offers, self._fields))
 
     def greet(self, subtype: str, response: Object) -> list[e.Event]:
         events = self._reader.settings.greeting(response)
@@ -89,12 +89,12 @@ class CommandWriter:
         for prompt in prompts:
             silent = prompt.turn in self.silent
             ours = self._reader.settings.ours
-            self._write(host_words.context(prompt) if silent else host_words.prompt(prompt, ours=ours))
+            self._write(encode.context(prompt) if silent else encode.prompt(prompt, ours=ours))
             self._reader.sent[prompt.turn] = None
 
     def _prompt(self, command: c.Prompt) -> list[e.Event]:
         prompt = self._queue.admit(command, self._new_id)
-        host_words.prompt(prompt, ours=self._reader.settings.ours)  # refused now, not when its time has come
+        encode.prompt(prompt, ours=self._reader.settings.ours)  # refused now, not when its time has come
         if prompt.busy == "interrupt" and self._queue.running:
             self._reader.stopped.update(self._queue.running)
             self._queue.began(prompt.turn, prompt)
@@ -177,14 +177,14 @@ class CommandWriter:
 
     def _hello(self, command: c.Hello) -> list[e.Event]:
         self._offers = self._offers | command.offers
-        request = host_words.initialize(self._offers, self._fields)
+        request = encode.initialize(self._offers, self._fields)
         self.requests.send(command.ref, self.greet, request, session=command.session)
         return []
 
     def _configure(self, command: c.Configure) -> list[e.Event]:
         settings = dict(command.settings)
         environment = settings.pop("environment", None)
-        requests = host_words.configure(replace(command, settings=settings))
+        requests = encode.configure(replace(command, settings=settings))
         if environment is not None:
             frame = shapes.Environment(variables={str(name): str(value) for name, value in environment.items()})
             self._write(msgspec.to_builtins(frame))
@@ -205,12 +205,12 @@ class CommandWriter:
         return accepted(command)
 
     def _add_server(self, command: c.AddServer) -> list[e.Event]:
-        self._servers[command.server.name] = host_words.server_config(command.server)
+        self._servers[command.server.name] = encode.server_config(command.server)
         return self._request(command, control.McpSetServers(servers=self._servers))
 
     def _change_server(self, command: c.ChangeServer) -> list[e.Event]:
         if command.action != "remove":
-            return self._request(command, host_words.change_server(command))
+            return self._request(command, encode.change_server(command))
         if self._servers.pop(command.name, None) is None:
             raise Refusal(f"this host has added no server {command.name!r}", "unknown_server")
         return self._request(command, control.McpSetServers(servers=self._servers))
@@ -229,16 +229,16 @@ class CommandWriter:
             case "state":
                 named = {key: known.get(key, "") for key in ("session", "model", "mode")}
                 return accepted(command, State(**named, busy=bool(reader.turn or self._queue.running)))
-        return self._request(command, host_words.query(command))
+        return self._request(command, encode.query(command))
 
     def _rewind(self, command: c.Rewind) -> list[e.Event]:
-        return self._request(command, host_words.rewind(command))
+        return self._request(command, encode.rewind(command))
 
     def _host_says(self, command: c.HostSays) -> list[e.Event]:
-        return self._request(command, host_words.host_says(command))
+        return self._request(command, encode.host_says(command))
 
     def _quit(self, command: c.Quit) -> list[e.Event]:
-        return self._request(command, host_words.end_session(command))
+        return self._request(command, encode.end_session(command))
 
 
 _HANDLERS: dict[type[c.Command], Callable[[CommandWriter, Any], list[e.Event]]] = {

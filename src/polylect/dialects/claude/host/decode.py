@@ -165,7 +165,7 @@ class EventReader:
         """Ends the turns of prompts that an interrupt removed from the queue."""
         return [ended for turn in turns for ended in self._lifecycle({"command_uuid": turn, "state": "cancelled"})]
 
-    # What the model says.
+    # Messages of the model.
 
     def _assistant(self, frame: Object) -> list[e.Event]:
         message, agent = _message(frame), text(frame, "parent_tool_use_id")
@@ -192,10 +192,10 @@ class EventReader:
     def _block(self, block: Object, agent: str) -> list[e.Event]:
         match kind := text(block, "type"):
             case "text":
-                return [e.BlockEnded(Text(said))] if (said := text(block, "text")) else []
+                return [e.BlockEnded(Text(content))] if (content := text(block, "text")) else []
             case "thinking":
-                said = text(block, "thinking") or text(block, "text")
-                return [e.BlockEnded(Thinking(said, text(block, "signature")))] if said else []
+                content = text(block, "thinking") or text(block, "text")
+                return [e.BlockEnded(Thinking(content, text(block, "signature")))] if content else []
             case "redacted_thinking":
                 return [e.BlockEnded(Thinking("", redacted=text(block, "data")))]
             case "tool_use" | "server_tool_use":
@@ -222,7 +222,7 @@ class EventReader:
             return self._partials.read(event, agent, self._requests.get(agent, ""))
         return [*self.agents.spoke(frame), *self._step(self._partials.begin(event, agent), agent)]
 
-    # What the model is told.
+    # Messages to the model.
 
     def _user(self, frame: Object) -> list[e.Event]:
         content, agent = _message(frame).get("content"), text(frame, "parent_tool_use_id")

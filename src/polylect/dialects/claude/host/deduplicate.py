@@ -21,8 +21,8 @@ Mark = tuple[str, str]
 """The kind of a block and what identifies it: the id of a call, or the whole text."""
 
 _CALLS = ("tool_use", "server_tool_use")
-_WORDS = {"text": "text", "thinking": "thinking"}
-_CUT = 64
+_TEXT_FIELDS = {"text": "text", "thinking": "thinking"}
+_FINGERPRINT_LENGTH = 64
 
 
 class _SeenBlocks(Struct):
@@ -111,9 +111,9 @@ def _grown(seen: list[Mark], blocks: list[Object]) -> list[Object]:
     if last < 0 or len(blocks) < len(seen) or [mark(block) for block in blocks[:last]] != seen[:last]:
         return []
     (kind, before), (same, now) = seen[last], mark(blocks[last])
-    if kind != same or kind not in _WORDS or not before or not now.startswith(before):
+    if kind != same or kind not in _TEXT_FIELDS or not before or not now.startswith(before):
         return []
-    return [{**blocks[last], _WORDS[kind]: now[len(before) :]}, *blocks[last + 1 :]]
+    return [{**blocks[last], _TEXT_FIELDS[kind]: now[len(before) :]}, *blocks[last + 1 :]]
 
 
 def _repeated(block: Mark, seen: list[Mark], *, numbered: bool) -> bool:
@@ -137,12 +137,12 @@ def mark(block: Object) -> Mark:
     kind = text(block, "type")
     if kind in _CALLS:
         return kind, text(block, "id")
-    if kind in _WORDS:
-        return kind, text(block, _WORDS[kind]) or text(block, "text")
+    if kind in _TEXT_FIELDS:
+        return kind, text(block, _TEXT_FIELDS[kind]) or text(block, "text")
     return kind, text(block, "tool_use_id") or text(block, "data")
 
 
 def fingerprint(block: Object) -> str:
     """Identifies a message without an id: the id of a call, or the beginning of its first text."""
     kind, what = mark(block)
-    return f"{kind}:{what if kind in _CALLS else what[:_CUT] or 'unknown'}"
+    return f"{kind}:{what if kind in _CALLS else what[:_FINGERPRINT_LENGTH] or 'unknown'}"

@@ -90,26 +90,26 @@ class PartialMessages:
 
     def _next(self, stream: _Stream, agent: str) -> list[Event]:
         """Ends the streamed block. The `Deduplicator` then ignores it when it comes as a whole."""
-        kind, said, signature = stream.kind, "".join(stream.parts), stream.signature
+        kind, content, signature = stream.kind, "".join(stream.parts), stream.signature
         stream.kind, stream.parts, stream.signature, stream.come = "", [], "", 0
-        if kind not in ("text", "thinking") or not said:
+        if kind not in ("text", "thinking") or not content:
             return []
-        self._deduplicator.streamed(stream.id, kind, said, agent)
-        return [BlockEnded(Text(said) if kind == "text" else Thinking(said, signature))]
+        self._deduplicator.streamed(stream.id, kind, content, agent)
+        return [BlockEnded(Text(content) if kind == "text" else Thinking(content, signature))]
 
 
-def _delta(stream: _Stream, said: str) -> list[Event]:
-    if not said:
+def _delta(stream: _Stream, content: str) -> list[Event]:
+    if not content:
         return []
     match stream.kind:
         case "text":
-            stream.parts.append(said)
-            return [TextDelta(said)]
+            stream.parts.append(content)
+            return [TextDelta(content)]
         case "thinking":
-            stream.parts.append(said)
-            return [ThinkingDelta(said)]
+            stream.parts.append(content)
+            return [ThinkingDelta(content)]
         case "tool_use" | "server_tool_use" if all(stream.call):
-            return [ArgsDelta(*stream.call, said)]
+            return [ArgsDelta(*stream.call, content)]
     return []
 
 

@@ -51,11 +51,11 @@ def _own_failure(frame: Object) -> Failure | None:
 def _failure(frame: Object, owner: Owner) -> Failure:
     codes = (text(frame, key) for key in ("api_error", "api_error_type", "terminal_reason", "subtype"))
     code = next((code for code in codes if code and code != "success"), "error").removeprefix("error_")
-    message = said(frame.get("result")) or "; ".join(words(frame, "errors")) or "the engine did not say why"
+    message = failure_text(frame.get("result")) or "; ".join(words(frame, "errors")) or "the engine did not say why"
     return _own_failure(frame) or Failure(code, message, owner, whole(frame, "api_error_status") in _BUSY)
 
 
-def said(value: Any) -> str:
+def failure_text(value: Any) -> str:
     """The text of a failure. Old engines wrote it as JSON inside JSON."""
     if not isinstance(value, str):
         return "" if value is None else str(value)

@@ -59,8 +59,8 @@ class Agents:
         status = text(inner(frame, "patch"), "status")
         if status in _OVER:
             return []  # its notification follows
-        said = text(frame, "description") or status
-        return [AgentProgress(said, calls=whole(inner(frame, "usage"), "tool_uses"), agent=agent)]
+        description = text(frame, "description") or status
+        return [AgentProgress(description, calls=whole(inner(frame, "usage"), "tool_uses"), agent=agent)]
 
     def ended(self, frame: Object) -> list[Event]:
         agent = self._agent_of_task(frame)

@@ -493,7 +493,7 @@ class EventWriter:
 
 def _quote(text: str) -> bytes:
     try:
-        return jsonl.armour(_encode(text))
+        return jsonl.escape_separators(_encode(text))
     except UnicodeEncodeError:  # a lone surrogate
         return jsonl.dump(text)[:-1]
 
