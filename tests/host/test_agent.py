@@ -469,3 +469,48 @@ def test_what_is_offered_to_type_checkers_is_there_and_loading_it_is_quick() -> 
         subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True).stdout
         == "False False\n"
     )
+
+
+UNPRICED = '[[reply]]\ntext = "hi"\n'
+DENIED = """
+[[reply]]
+when.step = 1
+say = [{ call = "Read", id = "c1", args = { file_path = "secret.txt" } }]
+
+[[reply]]
+text = "done"
+"""
+
+
+@pytest.mark.parametrize("engine", OURS)
+def test_a_cap_in_dollars_for_one_prompt_fails_where_no_price_is_known(place: Place, engine: str) -> None:
+    async def talk() -> None:
+        async with ours(engine, place, UNPRICED) as one:
+            assert (await one.ask("go")).ok
+            result = await one.prompt("go", limits=Limits(cost=0.5))
+            assert result.reason == "limit"
+            assert result.failure is not None
+            assert "the price of the model is not known, so a cap in dollars cannot hold" in result.failure.message
+
+    bounded(talk())
+
+
+@pytest.mark.parametrize("engine", OURS)
+def test_a_denial_by_a_rule_of_the_engine_names_the_call(place: Place, engine: str) -> None:
+    async def talk() -> None:
+        async with ours(engine, place, DENIED, deny=["Read(secret.txt)"]) as one:
+            (denial,) = (await one.ask("go")).denials
+            assert (denial.name, denial.args) == ("Read", {"file_path": "secret.txt"})
+
+    bounded(talk())
+
+
+@pytest.mark.parametrize("engine", OURS)
+def test_a_session_that_is_resumed_has_its_name_before_the_first_turn(place: Place, engine: str) -> None:
+    async def talk() -> None:
+        async with ours("polylect", place, UNPRICED, session="mine") as one:
+            await one.ask("go")
+        async with ours(engine, place, UNPRICED, resume="mine") as one:
+            assert one.session == "mine"
+
+    bounded(talk())

@@ -78,6 +78,7 @@ class Agent:
         ready_within: float = 30.0,
         restarts: int = 0,
         resumed: bool = False,
+        session: str = "",
     ) -> None:
         if approve is not None and not callable(approve):
             raise TypeError(f"approve is a function that takes an Ask, not {approve!r}")
@@ -102,6 +103,8 @@ class Agent:
         self._server_starts = ServerStarts(self)
         self._chores = Chores()
         self.spent = Spent(resumed=resumed)
+        self._first_session = session
+        """The session that was asked for; some wires name theirs only when the first turn begins."""
         self._spoken = False
         """Something was said in the session, so there is one to go on with."""
         self.ready = Ready()
@@ -380,7 +383,8 @@ class Agent:
 
     async def _introduce(self, link: Link, ready: Ready) -> None:
         self.ready = ready
-        self.settings |= {"session": ready.session, "model": ready.model, "mode": ready.mode}
+        session = ready.session or self.session or self._first_session
+        self.settings |= {"session": session, "model": ready.model, "mode": ready.mode}
         if offers := self._offers.told():
             if not self.can("tools"):
                 raise Unsupported(

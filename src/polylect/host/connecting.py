@@ -94,7 +94,13 @@ def connect(
     if limits.cost and "max_cost" in one.flags:  # not every wire tells what a turn costs while it runs
         wishes.setdefault("max_cost", limits.cost)
     link = _to_known(one, wishes, flags, dialect=dialect, version=version, environment=environment, around=around)
-    return Agent(link, **how, resumed=bool(wishes.get("resume")))
+    return Agent(link, **how, resumed=bool(wishes.get("resume")), session=_named_session(wishes))
+
+
+def _named_session(wishes: Mapping[str, Any]) -> str:
+    """The id of the session that these wishes name; empty for a file, and for the latest, whose id is not known yet."""
+    name = str(wishes.get("resume") or wishes.get("session") or "")
+    return "" if name == "latest" or os.sep in name else name
 
 
 def _to_known(

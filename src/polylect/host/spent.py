@@ -17,6 +17,11 @@ class Spent:
         if not self._told and turn.tokens:
             self.total = None if self.total is None or turn.cost is None else round(self.total + turn.cost, 9)
 
+    @property
+    def is_priced(self) -> bool:
+        """Whether the engine tells what the session costs."""
+        return self._told and self.total is not None
+
     def since(self, before: float | None) -> float | None:
         """For an engine that tells of the session and not of a turn."""
         return None if before is None or self.total is None or not self._told else round(self.total - before, 9)

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from polylect.host.agent import Agent
 
 _SOME_LIMIT = "the engine reached a limit and did not say which"
+_UNPRICED = (
+    "the price of the model is not known, so a cap in dollars cannot hold: "
+    "give the price in [prices] of the settings, or leave the cap out"
+)
 _LAST_WORDS = 2.0
 """How long a turn that took too long may take to end once it is cancelled."""
 
@@ -255,11 +259,18 @@ class Turn:
             self._stopped = over
             self._backlog.put(over)
         if self._stopped is None:
+            if self._is_unpriced(ended):
+                return replace(ended, reason="limit", failure=Failure("budget", _UNPRICED, "user"))
             if ended.reason == "limit" and ended.failure is None:
                 return replace(ended, failure=Failure("limit", self._notice or _SOME_LIMIT, "user"))
             return ended
         why = f"the {self._stopped.reason} of {self._stopped.observed} is above the limit of {self._stopped.limit}"
         return replace(ended, reason="limit", failure=Failure("budget", why, "user"))
+
+    def _is_unpriced(self, ended: TurnEnded) -> bool:
+        """Whether it has a cap in dollars, and nobody can tell what it has cost."""
+        unknown = ended.usage.cost is None and not self._agent.spent.is_priced
+        return bool(self._limits.cost and ended.reason == "end" and ended.usage.tokens and unknown)
 
     def _over(self, spent: Usage) -> BudgetExceeded | None:
         limits = self._limits

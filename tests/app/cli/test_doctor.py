@@ -171,3 +171,13 @@ def test_an_extension_that_does_not_load_is_not_listed_as_fine(tmp_path: Path) -
     own.write_text(named.read_text())
     found = findings(place.run("doctor", "--json", "--provider", "scripted"))
     assert (found["start"][0][0], found["extension"]) == ("ok", [("bad", f"{own}: ValueError: out of order")])
+
+
+def test_an_extension_that_was_not_tried_is_not_listed_as_fine(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    flags = []
+    for name in ("one.py", "two.py"):
+        (tmp_path / name).write_text("def extend(polylect):\n    raise ValueError('out of order')\n")
+        flags += ["--extension", str(tmp_path / name)]
+    found = findings(place.run("doctor", "--json", "--provider", "scripted", *flags))
+    assert "ok" not in [state for state, _ in found["extension"]]

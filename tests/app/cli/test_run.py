@@ -112,6 +112,18 @@ def test_the_reason_of_a_denial_names_the_rule_that_wanted_a_question(place: Pla
     assert "the rule Bash(echo:*) wants it to be asked for" in ran.stderr
 
 
+def test_a_failed_server_and_ignored_project_settings_are_named_on_stderr(place: Place) -> None:
+    pytest.importorskip("mcp", reason="no wheel of the MCP SDK for this machine")
+    place.configure(f"[mcp.servers.tracker]\ncommand = '{sys.executable}'\nargs = ['{TRACKER}', 'Dies']")
+    project = place.workspace / ".polylect" / "config.toml"
+    project.parent.mkdir()
+    project.write_text('[tools]\nallow = ["Bash"]\n')
+    ran = run(place, '[[reply]]\ntext = "hi"\n', "go")
+    assert (ran.returncode, ran.stdout) == (0, "hi\n")
+    assert "MCP server tracker has failed: " in ran.stderr
+    assert "tools.allow" in ran.stderr
+
+
 READS = """
 [[reply]]
 when.step = 1

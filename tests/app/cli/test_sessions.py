@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -269,3 +271,13 @@ def test_P6_a_session_that_is_not_there_is_refused_by_every_command(place: Place
 def test_a_format_that_does_not_exist_is_refused(place: Place) -> None:
     say(place, "hello")
     assert "formats are md, html, json, omp, claude" in refused(place, "export", "one", "--to", "pdf")
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(place: Place) -> None:
+    say(place, "hello")
+    reader, writer = os.pipe()
+    os.close(reader)
+    argv = [sys.executable, "-m", "polylect", "sessions"]
+    with open(writer, "wb") as out:
+        done = subprocess.run(argv, cwd=place.workspace, env=place.env, stdout=out, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -195,6 +195,8 @@ def _extensions(
     for path in [*files, *named] if isinstance(named, list) else files:
         if path in trial.error:
             yield "bad", "extension", trial.error
+        elif path not in broken and trial.error:
+            yield "note", "extension", f"{path}: not tried, because an engine does not start"
         elif path not in broken:
             yield "ok", "extension", path
     for name, _ in installed() if offered() else []:

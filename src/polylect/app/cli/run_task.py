@@ -26,7 +26,7 @@ from polylect.host.errors import EngineDied, HostError, SchemaNotMet, TimedOut, 
 from polylect.host.turn import Denial, Limits, Result
 from polylect.vocab.content import Usage
 from polylect.vocab.escape import escape_controls, escape_json
-from polylect.vocab.events import BudgetExceeded, Event, ReplyEnded, ToolCalled, ToolFinished
+from polylect.vocab.events import BudgetExceeded, Event, ReplyEnded, ServerChanged, ToolCalled, ToolFinished
 
 DONE, FAILED, USAGE, UNASKED, LIMIT, UNFIT, LATER, CONFIGURATION = 0, 1, 2, 3, 4, 5, 75, 78
 _LAST_WORDS = 2.0
@@ -175,6 +175,10 @@ class _Run:
                 case ToolFinished(call, name, _, "denied", reason=reason):
                     what = self._calls.get(call) or name or "a call"
                     self._remark(f"denied: {what}: {reason}" if reason else f"denied: {what}")
+                case ServerChanged(name, "failed", reason=reason):
+                    self._remark(
+                        f"MCP server {name} has failed: {reason}" if reason else f"MCP server {name} has failed"
+                    )
             if self._wanted.output == "jsonl":
                 self._write(_as_json(event))
 

@@ -48,6 +48,8 @@ def main(words: list[str]) -> int:
         return 2
     except (config.ConfigError, folder.FolderError, SessionError, WrongFormat) as error:
         print_error(error)
+    except BrokenPipeError:
+        raise  # whoever reads has seen enough
     except OSError as error:
         print_error(f"{error.filename or root}: {error.strerror}")
     return 1

@@ -29,7 +29,7 @@ def read(root: str, session: str) -> log.Log:
     try:
         return log.read_path(os.path.join(folder.path_of(root, session), "log.jsonl"))
     except FileNotFoundError:
-        raise SessionError(f"Session '{session}' not session_log in {root}. See polylect sessions") from None
+        raise SessionError(f"Session '{session}' not found in {root}. See polylect sessions") from None
 
 
 def read_conversation(root: str, session: str) -> tuple[Conversation, log.Log]:

@@ -6,6 +6,7 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+from polylect.app.cli.terminal import print_error
 from polylect.app.serving.assembly import Assembly
 from polylect.app.serving.in_process import Say, plenty
 from polylect.app.serving.open_provider import keys
@@ -51,12 +52,15 @@ async def _required(assembly: Assembly) -> None:
 def _checked(words: Sequence[str]) -> Start:
     options, _ = parse(list(words))
     env = dict(os.environ)
+    notes: list[str] = []
     try:
-        values = settle({"protocol": "0.2.0", **options}, env, [])
+        values = settle({"protocol": "0.2.0", **options}, env, notes)
         place = take_session(values, env)
     except (CannotStart, config.ConfigError, folder.FolderError) as error:
         raise EngineDied(f"polylect cannot start: {error}") from None
     except OSError as error:  # a full disk, above all
         what = error.filename or "the session folder"
         raise EngineDied(f"polylect cannot start: {error.strerror}: {what}") from None
+    for note in notes:
+        print_error(note)
     return Start(values, env, place, (-1, -1), -1, place.session if place else "", b"")

@@ -71,6 +71,10 @@ _THINKING = b'{"type":"thinking","text":'
 _encode = msgspec.json.Encoder().encode
 
 
+def _tool(call: ToolCalled) -> shapes.Tool:
+    return shapes.Tool(call.name, call.category, call.args, call.description)
+
+
 class EventWriter:
     """Writes the events of one connection, or of one sub-agent. `abilities` are those of the engine, if known."""
 
@@ -354,7 +358,8 @@ class EventWriter:
             self.write_frame(families.ToolChunk(self._turn(event), event.call, name, line))
 
     def _tool_finished(self, event: ToolFinished) -> None:
-        self._called.pop(event.call, None)
+        called = self._called.pop(event.call, None)
+        unsaid = called if event.outcome == "denied" and event.call not in self._requested else None
         self._shown_calls.discard(event.call)
         self._requested.discard(event.call)
         self._write_chunks(event, self._chunks.end(event.call))
@@ -368,7 +373,8 @@ class EventWriter:
             self.write_frame(events.result(event, self._turn(event)))
         else:
             reason = event.reason or event.output or event.outcome
-            self.write_frame(shapes.ToolCancelled(self._turn(event), event.call, reason))
+            about = (self._turn(event), event.call, reason)
+            self.write_frame(shapes.ToolDenied(*about, _tool(unsaid)) if unsaid else shapes.ToolCancelled(*about))
 
     # What happens around a turn.
 

@@ -147,6 +147,13 @@ class ToolCancelled(Frame, frozen=True, tag="tool_cancelled"):
     reason: str
 
 
+class ToolDenied(ToolCancelled, frozen=True, tag="tool_cancelled"):
+    """Of a call that a rule of the engine's own has denied, and of which nothing was said before. Only polylect adds
+    `tool`; hosts ignore fields that they do not know."""
+
+    tool: Tool
+
+
 class OldStreamEnd(Frame, frozen=True, tag="stream_end"):
     msg_id: str
     usage: Usage | None = None

@@ -8,6 +8,7 @@ whether the turn ended by it. Used by `codec`, and by `subagents` for inner fram
 from collections.abc import Callable
 from typing import Any, Literal
 
+import msgspec
 from msgspec.structs import replace
 
 from polylect.dialects.jsonstream import events
@@ -48,6 +49,14 @@ _REASONS: dict[str, Reason] = {"length": "length", "max_turns": "limit", "error"
 _BETWEEN = (shapes.StreamEnd, shapes.Pong, families.SessionCost, families.TraceEvent)
 """What may stand between an error and the end of the turn that failed by it."""
 _READY_EXTRAS = ("session_persistence", "contract", "execution_policy")
+
+
+def _denied_tool(frame: dict[str, Any]) -> shapes.Tool | None:
+    """The call that polylect names where a rule of its own has denied it."""
+    try:
+        return msgspec.convert(frame.get("tool"), shapes.Tool)
+    except msgspec.ValidationError:
+        return None
 
 
 class EventReader:
@@ -242,12 +251,18 @@ class EventReader:
 
     def _tool_cancelled(self, frame: shapes.ToolCancelled, fields: dict[str, Any]) -> list[Event]:
         """Denied by us; or by the engine's own rules, if it neither asked nor began, and nobody has stopped it."""
-        name = self._names.get(frame.call_id, "")
+        tool = _denied_tool(fields)
+        name = self._names.get(frame.call_id, tool.name if tool else "")
         unheard_of = frame.call_id not in self._names and frame.msg_id not in self.stopped
         denied = frame.call_id in self.denied or unheard_of
         outcome: Literal["denied", "cancelled"] = "denied" if denied else "cancelled"
         finished = ToolFinished(frame.call_id, name, "", outcome, reason=frame.reason, turn=frame.msg_id)
-        return self._finish(frame.call_id, "cancelled", finished)
+        ended = self._finish(frame.call_id, "cancelled", finished)
+        if tool is None or not unheard_of:
+            return ended
+        category = questions.category(tool.category)
+        called = ToolCalled(frame.call_id, tool.name, tool.args, category, tool.description, turn=frame.msg_id)
+        return [called, *ended]
 
     def _finish(self, call: str, how: Literal["allowed", "cancelled"], finished: ToolFinished) -> list[Event]:
         closed = self._close_ask(call, how)
