@@ -18,7 +18,7 @@ from polylect.tools.sandbox.fence import Fence
 # What root keeps: to work with files that are not its own, not to mount anything.
 _KEPT = ("CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_CHOWN", "CAP_SETUID", "CAP_SETGID")
 _EMPTY = ("--tmpfs",)
-_KERNEL = ("sysrq-trigger", "acpi", "bus", "driver", "dynamic_debug", "fs", "irq", "mtrr", "scsi", "tty")
+_KERNEL = ("sysrq-trigger", "acpi", "bus", "driver", "dynamic_debug", "fs", "irq", "mtrr", "scsi")
 """Below /proc, beside `sys`: settings of the whole machine. bubblewrap 0.8 leaves all of them writable for root."""
 
 

@@ -30,7 +30,7 @@ def listening_sockets() -> list[str]:
 
 def known_sockets() -> list[str]:
     """Sockets with well-known names in /tmp, or in folders there that have such names."""
-    named = [path for path in _entries("/tmp") if os.path.basename(path).startswith(TEMPORARY_SOCKETS)]
+    named = _entries("/tmp", TEMPORARY_SOCKETS)
     inside = [path for folder in (*named, *DISPLAYS) for path in _entries(folder)]
     return [path for path in named + inside if is_usable_socket(path)]
 
@@ -47,8 +47,8 @@ def is_below_any(path: str, folders: Iterable[str]) -> bool:
     return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
 
 
-def _entries(folder: str) -> list[str]:
+def _entries(folder: str, beginnings: str | tuple[str, ...] = "") -> list[str]:
     try:
-        return [os.path.join(folder, name) for name in os.listdir(folder)]
+        return [os.path.join(folder, name) for name in os.listdir(folder) if name.startswith(beginnings)]
     except OSError:
         return []
