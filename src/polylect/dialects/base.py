@@ -53,7 +53,7 @@ class Codec(Protocol[In, Out_contra]):
         """The bytes that have to go to the peer now, each only once. To be called after every call above."""
         ...
 
-    def overhear(self, data: bytes) -> list[In]:
+    def note_sent(self, data: bytes) -> list[In]:
         """Note whole lines that our own end has sent by other means: a `ready` before the codec existed, a tape."""
         ...
 

@@ -18,7 +18,7 @@ def test_the_example_conversation_is_understood_and_said_as_it_stands_there() ->
         if line.startswith("→ "):
             commands = engine.receive(f"{line[2:]}\n".encode())
             assert not [command for command in commands if isinstance(command, MalformedCommand | UnknownCommand)]
-            host.overhear(f"{line[2:]}\n".encode())
+            host.note_sent(f"{line[2:]}\n".encode())
         elif line.startswith("← "):
             for event in host.receive(f"{line[2:]}\n".encode()):
                 assert not isinstance(event, MalformedEvent | UnknownEvent)

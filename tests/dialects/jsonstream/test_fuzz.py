@@ -10,11 +10,13 @@ from dialects.pair import env
 from polylect.dialects.jsonstream.dialect import DIALECT
 from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames import table as frames
-from polylect.dialects.jsonstream.host import newer_events as later
+from polylect.dialects.jsonstream.host import newer_events
 from polylect.vocab.commands import MalformedCommand
 from polylect.vocab.grammar import Grammar
 
-WORDS = sorted({*frames.EVENTS["0.2.0"], *frames.COMMANDS["0.1.0"], *frames.COMMANDS["0.2.0"], *later.HANDLERS, "foo"})
+WORDS = sorted(
+    {*frames.EVENTS["0.2.0"], *frames.COMMANDS["0.1.0"], *frames.COMMANDS["0.2.0"], *newer_events.HANDLERS, "foo"}
+)
 FIELDS = sorted(
     {
         field
@@ -47,7 +49,7 @@ def test_an_engine_survives_any_content(version: str, talk: bytes) -> None:
     told = engine.receive(talk) + engine.receive_eof()
     refused = [command for command in told if isinstance(command, MalformedCommand)]
     assert len(engine.data_to_send().splitlines()) >= len(refused)
-    engine.overhear(talk)
+    engine.note_sent(talk)
 
 
 @VERSIONS
@@ -56,5 +58,5 @@ def test_an_engine_survives_any_content(version: str, talk: bytes) -> None:
 def test_a_host_hears_grammar_whatever_the_content(version: str, talk: bytes) -> None:
     host = DIALECT.host_side(env(), version=version)
     grammar = Grammar()
-    for event in host.receive(talk) + host.overhear(talk) + host.receive_eof():
+    for event in host.receive(talk) + host.note_sent(talk) + host.receive_eof():
         grammar.check(event)

@@ -130,7 +130,7 @@ def test_a_conversation_is_understood_and_can_be_said_again(name: str) -> None:
     for line in (GOLDEN / name).read_bytes().splitlines(keepends=True):
         if jsonl.parse(line)["type"] not in frames.EVENTS[version]:
             engine.receive(line)
-            host.overhear(line)
+            host.note_sent(line)
             continue
         events += line
         said += engine.data_to_send()

@@ -45,7 +45,7 @@ def test_awkward_session_ids_are_written_alike(session: str) -> None:
 
 def test_a_ready_that_was_overheard_is_not_said_again() -> None:
     engine = DIALECT.engine_side(env())
-    engine.overhear(ready_line("0.2.0", "s", thinking=True, mode="auto_edit", mcp=True))
+    engine.note_sent(ready_line("0.2.0", "s", thinking=True, mode="auto_edit", mcp=True))
     engine.send(Ready(session="s"))
     assert engine.data_to_send() == b""
     engine.send(SettingChanged("mode", "force"))

@@ -47,7 +47,7 @@ def talk(
 
     async def run() -> None:
         codec = EngineSide(ENV, version=version)
-        codec.overhear(ready_line(version, "s", thinking=True, extras=flags))
+        codec.note_sent(ready_line(version, "s", thinking=True, extras=flags))
         wire = Wire(codec, said.append)
         offered = Abilities(extras=FLAGS)
         async with open_engine(wire.say, provider, workspace=str(place), offered=offered, **more) as engine:

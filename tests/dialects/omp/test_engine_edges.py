@@ -96,7 +96,7 @@ def test_a_line_that_is_too_long_is_refused_and_costs_no_memory() -> None:
 def test_ready_is_said_once_and_not_at_all_if_it_was_said_before() -> None:
     assert EngineTalk().say(Ready(), Ready()) == [{"type": "ready"}]
     talk = EngineTalk()
-    talk.side.overhear(b'{"type":"ready"}\n')
+    talk.side.note_sent(b'{"type":"ready"}\n')
     assert talk.say(Ready()) == []
 
 

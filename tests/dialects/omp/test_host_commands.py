@@ -363,7 +363,7 @@ def test_an_answer_to_nobody_here_is_passed_on() -> None:
 
 def test_what_is_overheard_counts_as_said() -> None:
     talk = Talk()
-    talk.side.overhear(b'{"type":"prompt","id":"t1","message":"hi"}\n{"type":"get_session_stats","id":"q"}\n')
+    talk.side.note_sent(b'{"type":"prompt","id":"t1","message":"hi"}\n{"type":"get_session_stats","id":"q"}\n')
     assert talk.sent == []
     heard = talk.hear(answer("t1", "prompt"), answer("q", "get_session_stats", {"sessionId": "s"}), START)
     assert heard[:2] == [Reply("t1"), Reply("q", Stats("s"))]
@@ -375,7 +375,7 @@ def test_what_is_overheard_counts_as_said() -> None:
 def test_an_answer_that_is_overheard_closes_its_ask() -> None:
     talk = Talk()
     talk.hear({"type": "extension_ui_request", "id": "d1", "method": "confirm", "title": "Sure?"})
-    [closed] = talk.side.overhear(b'{"type":"extension_ui_response","id":"d1","confirmed":false}\n')
+    [closed] = talk.side.note_sent(b'{"type":"extension_ui_response","id":"d1","confirmed":false}\n')
     assert closed.how == "denied"  # type: ignore[union-attr]
 
 

@@ -273,7 +273,7 @@ def _codec(start: Start) -> EngineSide:
         from polylect.dialects.jsonstream.engine import codec as engine_side  # other wires do without: 4 ms
 
         codec = engine_side.EngineSide(env, version=str(values["protocol"]), max_line=max_line)
-    codec.overhear(start.first)
+    codec.note_sent(start.first)
     return codec
 
 

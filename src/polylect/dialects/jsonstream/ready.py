@@ -20,7 +20,7 @@ def ready_line(
     mcp: bool = False,
     extras: dict[str, object] | None = None,
 ) -> bytes:
-    """`ready` as an EngineSide would write it, which has to overhear it later. `extras` are the flags that are on."""
+    """`ready` as an EngineSide would write it; pass it to `note_sent` later. `extras` are the flags that are on."""
     offered = capabilities(version, thinking=thinking, effort_levels=effort_levels, mode=mode, mcp=mcp, extras=extras)
     frame: dict[str, object] = {"type": "ready", "version": version}
     if session:

@@ -579,14 +579,14 @@ def test_what_our_own_end_said_is_understood_from_a_tape() -> None:
         {"type": "control_request", "request_id": "g", "request": {"subtype": "initialize"}},
         {"type": "user", "uuid": "t", "message": {"role": "user", "content": "go"}},
     ]
-    side.overhear(b"".join(map(jsonl.dump, said)) + b"no json\n")
+    side.note_sent(b"".join(map(jsonl.dump, said)) + b"no json\n")
     told = [success("g", claude_code_version="2.1.325"), INIT, assistant(use("c1"))]
     asked = control("r1", "can_use_tool", tool_name="Bash", tool_use_id="c1", input={})
     heard = side.receive(b"".join(map(jsonl.dump, [*told, asked])))
     assert [event.version for event in only(heard, e.Ready)] == ["2.1.325"]
     assert [event.text for event in only(heard, e.UserMessage)] == ["go"]
     yes = {"subtype": "success", "request_id": "r1", "response": {"behavior": "allow"}}
-    assert side.overhear(jsonl.dump({"type": "control_response", "response": yes})) == [
+    assert side.note_sent(jsonl.dump({"type": "control_response", "response": yes})) == [
         e.AskClosed("r1", "allowed", turn="t")
     ]
     assert side.data_to_send() == b""

@@ -103,7 +103,7 @@ def test_a_change_of_settings_tells_the_flags_again_and_one_that_went_off_is_gon
 
 def test_flags_of_an_early_ready_count() -> None:
     side = EngineSide(env())
-    side.overhear(ready_line("0.2.0", "s", extras={"streaming_tools": True}))
+    side.note_sent(ready_line("0.2.0", "s", extras={"streaming_tools": True}))
     say(side, TurnStarted(turn="m"), ToolStarted("c", "Bash", turn="m"))
     assert len(say(side, ToolOutput("c", "x\n", turn="m"))) == 1
 

@@ -379,7 +379,7 @@ def test_servers_report_by_name() -> None:
 
 def test_an_answer_on_a_tape_closes_its_ask() -> None:
     side = host(*ASKED)
-    assert side.overhear(b'{"type":"tool_deny","call_id":"c","reason":"no"}\n') == [
+    assert side.note_sent(b'{"type":"tool_deny","call_id":"c","reason":"no"}\n') == [
         AskClosed("c", "denied", "no", turn="m")
     ]
     assert side.data_to_send() == b""

@@ -131,7 +131,7 @@ class EngineSide:
         """In how many milliseconds `data_to_send` has to be called again; None if nothing is held back."""
         return self._writer.due()
 
-    def overhear(self, data: bytes) -> list[Command]:
+    def note_sent(self, data: bytes) -> list[Command]:
         """Nothing is written to this wire by other means."""
         return []
 

@@ -85,7 +85,7 @@ class HostSide:
     def to_log(self) -> list[str]:
         return self._diagnostics.to_log()
 
-    def overhear(self, data: bytes) -> list[e.Event]:
+    def note_sent(self, data: bytes) -> list[e.Event]:
         events: list[e.Event] = []
         for line in self._own_lines.feed(data):
             try:

@@ -101,7 +101,7 @@ class EngineSide:
         """Nothing is ever held back."""
         return None
 
-    def overhear(self, data: bytes) -> list[Command]:
+    def note_sent(self, data: bytes) -> list[Command]:
         for line in self._own_lines.feed(data):
             match read_event(line):
                 case shapes.Ready(capabilities=capabilities) as ready, fields:

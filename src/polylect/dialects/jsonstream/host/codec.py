@@ -111,7 +111,7 @@ class HostSide:
     def to_log(self) -> list[str]:
         return self._diagnostics.to_log()
 
-    def overhear(self, data: bytes) -> list[e.Event]:
+    def note_sent(self, data: bytes) -> list[e.Event]:
         frames = [read_command(line, self._version) for line in self._own_lines.feed(data)]
         return [event for frame in frames if isinstance(frame, tuple) for event in self._complete(self._note(frame[0]))]
 

@@ -140,7 +140,7 @@ class EngineSide:
         """In how many milliseconds `data_to_send` has to be asked again, if something is held back."""
         return self._writer.due()
 
-    def overhear(self, data: bytes) -> list[Command]:
+    def note_sent(self, data: bytes) -> list[Command]:
         for line in self._own_lines.feed(data):
             if isinstance(line, bytes) and line.startswith(b'{"type":"ready"'):
                 self._writer.note_ready()

@@ -105,7 +105,7 @@ class HostSide:
         self._out.clear()
         return data
 
-    def overhear(self, data: bytes) -> list[e.Event]:
+    def note_sent(self, data: bytes) -> list[e.Event]:
         received = [reading.read(line) for line in self._own_lines.feed(data)]
         known = [frame for frame in received if isinstance(frame, reading.Received)]
         return [event for frame in known for event in self._complete(self._note_received(frame))]
