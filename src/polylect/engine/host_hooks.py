@@ -75,7 +75,7 @@ class HostHooks:
         self._resumed = bool(agent.session.messages)
         self._opened = False
         self._names: dict[str, str] = {}
-        """What agents are called, by lane."""
+        """The names of agents by their ids."""
 
     def begin(self, scene: Scene, *, resumed: bool) -> None:
         self._own.begin(scene, resumed=resumed)

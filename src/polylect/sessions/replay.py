@@ -30,7 +30,7 @@ from polylect.vocab.entries import (
 PARENT = "parent"
 """A setting: where the session comes from, in words of the host's own."""
 AT_WORK = "at_work"
-"""A setting: agents that work in the background, their names by their lanes."""
+"""A setting: agents that work in the background, their names by their ids."""
 CUT_OFF = "This call was cut off before it finished. Its effects are unknown: look before you repeat it."
 
 

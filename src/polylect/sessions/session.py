@@ -116,10 +116,10 @@ class Session:
         self.store.append(Configured(settings))
         self.settings |= settings
 
-    def set_background_agent(self, lane: str, name: str) -> None:
+    def set_background_agent(self, agent_id: str, name: str) -> None:
         """Note that an agent runs in the background; an empty name removes it."""
-        known = {**self.settings.get(AT_WORK, {}), lane: name}
-        self.configure({AT_WORK: {lane: name for lane, name in known.items() if name}})
+        known = {**self.settings.get(AT_WORK, {}), agent_id: name}
+        self.configure({AT_WORK: {agent_id: name for agent_id, name in known.items() if name}})
 
     def take_lost_agents(self) -> tuple[str, ...]:
         """The names of background agents that an earlier process lost; empty at the next call."""

@@ -19,7 +19,7 @@ DEFAULT_THINKING = 10_000
 SWITCHES = ("steering_mode", "follow_up_mode", "interrupt_mode", "auto_compaction", "auto_retry")
 """What no model request depends on."""
 _ELSEWHERE = ("name", "provider", "cycle")
-"""What is no part of the settings; see changes.py."""
+"""Keys that are no settings; see settings_changes.py."""
 _KNOWN = (
     "model",
     "mode",

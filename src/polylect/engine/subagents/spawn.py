@@ -61,7 +61,7 @@ class RunningAgents:
 
     def __init__(self) -> None:
         self._working: dict[str, asyncio.Task[None]] = {}
-        """By lane."""
+        """By agent id."""
         self._background: set[asyncio.Task[None]] = set()
         self._cards: dict[asyncio.Task[None], AgentCard] = {}
         self.closed = False
