@@ -97,3 +97,11 @@ def test_which_sessions_there_are_the_latest_first(place: Place) -> None:
         ["second", str(place.workspace)],
         ["first", str(place.workspace)],
     ]
+
+
+def test_the_folder_that_is_printed_is_absolute_and_a_wrong_name_gets_the_nearest(place: Place) -> None:
+    out = place.run("link", "omp", "links").out.decode()
+    assert f"Put {place.workspace / 'links'} first" in out
+    done = place.run("link", "cluade", "links")
+    assert done.code == 2
+    assert "did you mean claude?" in done.errors

@@ -16,10 +16,14 @@ usage: polylect link NAME FOLDER   makes FOLDER/NAME, which takes the flags of t
 
 
 def main(words: list[str]) -> int:
+    if len(words) == 2 and words[0] not in _NAMES:
+        from polylect.app.startup.nearest_word import hint  # only for an error
+
+        print_error(f"there is no name {words[0]!r} to link; {hint(words[0], _NAMES, 'choose one of these')}")
     if len(words) != 2 or words[0] not in _NAMES:
         print(USAGE, file=sys.stderr)
         return 2
-    name, folder = words
+    name, folder = words[0], os.path.abspath(words[1])
     link = os.path.join(folder, name)
     try:
         os.makedirs(folder, exist_ok=True)
