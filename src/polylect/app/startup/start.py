@@ -328,7 +328,8 @@ def _list(values: config.Values, name: str) -> list[str]:
 def _one_of(values: config.Values, name: str, choices: tuple[str, ...]) -> None:
     value = values.setdefault(name, choices[0]) if name != "log_level" else values.get(name, choices[0])
     if value not in choices:
-        raise CannotStart(f"--{name.replace('_', '-')} {value!r}: choose one of {', '.join(choices)}", code=2)
+        flag = "compaction" if name == "output_cleanup" else name.replace("_", "-")
+        raise CannotStart(f"--{flag} {value!r}: choose one of {', '.join(choices)}", code=2)
 
 
 def take_session(values: config.Values, env: dict[str, str]) -> folder.Folder | None:
