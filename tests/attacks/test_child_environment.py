@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -158,7 +159,7 @@ def test_libraries_are_looked_for_only_inside_the_sandbox(tmp_path: Path) -> Non
         ("make", "printf 'all:\\n\\t@echo built\\n' > Makefile && make"),
         ("git", "git init -q . && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x && echo built"),
         ("npm", "npm --version >/dev/null && node -e 'console.log(\"built\")'"),
-        ("", f"{sys.executable} -m pytest --version >/dev/null 2>&1 && echo built"),
+        ("", f"{shlex.quote(sys.executable)} -m pytest --version >/dev/null 2>&1 && echo built"),
     ],
 )
 def test_the_usual_programs_work(tmp_path: Path, program: str, command: str) -> None:

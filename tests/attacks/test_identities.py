@@ -18,7 +18,7 @@ from polylect.engine.tools.exit_plan import ExitPlanMode
 from polylect.engine.tools.script import Script
 from polylect.engine.turn.structured import NAME as STRUCTURED
 from polylect.mcp.names import long_name, name_fault, name_for
-from polylect.permissions.gate import Wanted, verdict
+from polylect.permissions.gate import ProposedCall, verdict
 from polylect.permissions.rules import parse
 from polylect.providers.scripted import Scripted
 from polylect.tools.standard import standard_tools
@@ -46,16 +46,16 @@ def test_every_built_in_tool_has_its_name_for_itself(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["Agent", "AskUserQuestion", "StructuredOutput", "Script", "Skill", "Read"])
 def test_what_is_free_for_a_built_in_tool_is_not_for_one_of_its_name(mode: Mode, origin: Origin, name: str) -> None:
     allow_list = Settings(workspace="/w", model="m").allow_list
-    wanted = Wanted(name, "mcp", {}, long_name=f"mcp__evil__{name}", origin=origin)
+    wanted = ProposedCall(name, "mcp", {}, long_name=f"mcp__evil__{name}", origin=origin)
     expected = {"force": "allow", "plan": "deny", "dont_ask": "deny"}.get(mode, "ask")
     assert verdict(wanted, mode, allow_list, ()).decision == expected
 
 
 def test_a_rule_that_allows_a_servers_tool_names_its_server() -> None:
     rules = [rule for text in RULES for rule in parse(text, "allow", "/w", "/h")]
-    evil = Wanted("get_issue", "mcp", {}, long_name=long_name("evil", "get_issue"), origin="mcp")
-    liar = Wanted("x", "mcp", {}, long_name=long_name("evil", "mcp__github__get_issue"), origin="mcp")
-    github = Wanted("get_issue", "mcp", {}, long_name=long_name("github", "get_issue"), origin="mcp")
+    evil = ProposedCall("get_issue", "mcp", {}, long_name=long_name("evil", "get_issue"), origin="mcp")
+    liar = ProposedCall("x", "mcp", {}, long_name=long_name("evil", "mcp__github__get_issue"), origin="mcp")
+    github = ProposedCall("get_issue", "mcp", {}, long_name=long_name("github", "get_issue"), origin="mcp")
     assert [verdict(one, "default", (), rules).decision for one in (evil, liar, github)] == ["ask", "ask", "allow"]
     denied = parse("get_issue", "deny", "/w", "/h")
     assert [verdict(one, "force", (), denied).decision for one in (evil, github)] == ["deny", "deny"]
@@ -64,7 +64,7 @@ def test_a_rule_that_allows_a_servers_tool_names_its_server() -> None:
 def test_a_rule_for_the_shell_is_none_for_a_strangers_tool_that_takes_a_command() -> None:
     (rule,) = parse("Bash(ls:*)", "allow", "/w", "/h")
     for origin in FOREIGN:
-        shell = Wanted("Shell", "exec", {"command": "ls"}, origin=origin)
+        shell = ProposedCall("Shell", "exec", {"command": "ls"}, origin=origin)
         assert verdict(shell, "default", (), [rule, type(rule)("prefix", "ls")]).decision == "ask"
 
 
@@ -75,7 +75,7 @@ def test_a_name_that_stands_for_something_else_is_never_a_tools_own(name: str) -
 
 def test_a_long_name_still_tells_its_server() -> None:
     server, tool = "server-" + "s" * 80, "t" * 100
-    wanted = Wanted("x", "mcp", {}, long_name=long_name(server, tool), origin="mcp")
+    wanted = ProposedCall("x", "mcp", {}, long_name=long_name(server, tool), origin="mcp")
     (rule,) = parse(f"mcp__{server}", "deny", "/w", "/h")
     assert verdict(wanted, "force", (), [rule]).decision == "deny"
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -372,7 +373,7 @@ def test_sockets_of_other_programs_are_out_of_reach(yard: Yard) -> None:
             )
         ]
         (yard.workspace / "connect.py").write_text(CONNECT)
-        printed = yard.run(f"{yard.python} -S connect.py {own} {' '.join(strange)}")
+        printed = yard.run(f"{shlex.quote(yard.python)} -S connect.py {own} {' '.join(strange)}")
     assert printed == [f"{own} answers\n"]
 
 
@@ -385,7 +386,7 @@ def test_abstract_sockets_are_out_of_reach_of_landlock_too(yard: Yard) -> None:
     with ExitStack() as stack:
         name = listen(stack, f"@polylect-{yard.folder.name}")
         (yard.workspace / "connect.py").write_text(CONNECT)
-        assert yard.run(f"{yard.python} -S connect.py {name}") == [""]
+        assert yard.run(f"{shlex.quote(yard.python)} -S connect.py {name}") == [""]
 
 
 @everywhere
@@ -440,7 +441,7 @@ print(libc.syscall(250, 11, key, text, ctypes.c_size_t(100)), text.value)
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers of the system calls are those of x86_64")
 def test_keys_of_the_session_keyring_cannot_be_read(yard: Yard) -> None:
     (yard.workspace / "key.py").write_text(READ_KEY)
-    assert SECRET not in yard.run(("add key", "polylect-test"), f"{yard.python} -S key.py")[0]
+    assert SECRET not in yard.run(("add key", "polylect-test"), f"{shlex.quote(yard.python)} -S key.py")[0]
 
 
 # Settings of the kernel.
@@ -463,7 +464,7 @@ for folder, folders, files in os.walk("/proc"):
 @everywhere
 def test_no_setting_of_the_kernel_can_be_opened_for_writing(yard: Yard) -> None:
     (yard.workspace / "walk.py").write_text(OPEN_FOR_WRITING)
-    assert yard.run(f"{yard.python} -S walk.py") == [""]
+    assert yard.run(f"{shlex.quote(yard.python)} -S walk.py") == [""]
 
 
 # Programs that we start ourselves.

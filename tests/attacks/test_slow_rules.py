@@ -9,7 +9,7 @@ import pytest
 from engine_process import Place, message
 from machine import PATIENCE
 from polylect.app.startup.project_settings import LONGEST_RULE, MOST_RULES
-from polylect.permissions.gate import Wanted, verdict
+from polylect.permissions.gate import ProposedCall, verdict
 from polylect.permissions.rulebook import rules_in
 
 RULES = """
@@ -56,5 +56,5 @@ def test_all_the_rules_that_a_project_may_have_are_compared_soon(pattern: str, p
     assert max(map(len, texts)) <= LONGEST_RULE
     rules = rules_in({"deny": texts}, "/w", "/h")
     begin = time.monotonic()
-    assert verdict(Wanted("Read", "info", {}, (), (path,)), "force", (), rules).decision == "allow"
+    assert verdict(ProposedCall("Read", "info", {}, (), (path,)), "force", (), rules).decision == "allow"
     assert time.monotonic() - begin < PATIENCE

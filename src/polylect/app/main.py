@@ -214,7 +214,6 @@ def _run(words: list[str]) -> int:
         gc.enable()
         gc.freeze()
         code = run(words)
-        packed.make()
         packed.made()
     if sys.stdout is not None:
         sys.stdout.flush()

@@ -58,7 +58,9 @@ class PackedImports:
             self._making.start()
 
     def made(self, timeout: float = _LAST) -> None:
-        """Waits for it."""
+        """Waits for it, and begins it where the program ends before there was time for it."""
+        if not self._making:
+            self.make()
         if self._making:
             self._making.join(timeout)
 
