@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from polylect.sessions import folder
+from polylect.sessions import catalogue, folder
 from polylect.sessions.folder import FolderError
 from polylect.sessions.store import FileStore
 from polylect.vocab import entries
@@ -189,6 +189,22 @@ def test_S3_a_session_whose_log_cannot_be_opened_is_let_go_of(tmp_path: Path) ->
     folder.create(str(tmp_path), "s", "/w").close(discard=True)
 
 
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
+    root = str(tmp_path)
+    for session in ("one", "two", "fork"):
+        say_something(folder.create(root, session, "/w"))
+    (tmp_path / "two" / "workspace").unlink()
+    os.mkfifo(tmp_path / "two" / "workspace")
+    (tmp_path / "fork" / "log.jsonl").unlink()
+    os.mkfifo(tmp_path / "fork" / "log.jsonl")
+    assert {one.session: one.workspace for one in catalogue.listing(root)} == {"one": "/w", "two": ""}
+    assert folder.known(root, "latest", "/w") == "one"
+    assert folder.weight(root, "fork") == 0
+    (tmp_path / "two" / "log.jsonl").unlink()
+    with pytest.raises(FolderError, match="workspace is no file"):
+        folder.create(root, "two", "/w")
+
+
 def test_what_was_put_aside_and_never_told_of_leaves_no_folder_behind(tmp_path: Path) -> None:
     store = FileStore(folder.create(str(tmp_path), "s", "/w"), cwd="/w", new_id=lambda: "x")
     store.spill("long")
@@ -225,7 +241,7 @@ def test_sessions_live_where_the_environment_says(env: dict[str, str], root: str
 
 HOLD = """
 import sys
-from polylect.sessions import folder
+from polylect.sessions import catalogue, folder
 folder.create(sys.argv[1], "a", "/w")
 print("held", flush=True)
 sys.stdin.read()

@@ -12,6 +12,7 @@ almost nothing.
 
 import fcntl
 import os
+import stat
 from _json import make_scanner  # all of `json` that is needed here, and loaded anyway
 
 VERSION = 1
@@ -80,14 +81,16 @@ def create(root: str, session: str, workspace: str) -> Folder:
                 f"cannot make the session folder {path}: {error.strerror}. Set POLYLECT_HOME to a folder you can write"
             ) from None
         folder = _lock(path)
-    if is_not_a_file(folder.log):
-        folder.close()
-        raise FolderError(f"{folder.log} is no file, so no session can be kept there")
+    about = os.path.join(path, "workspace")
+    for file_path in (folder.log, about):
+        if is_not_a_file(file_path):
+            folder.close()
+            raise FolderError(f"{file_path} is no file, so no session can be kept there")
     if _has_content(folder.log):
         folder.close()
         raise FolderError(f"Session ID '{session}' already exists. Use --resume {session} to go on with it")
     try:
-        with open(os.path.join(path, "workspace"), "w", encoding="utf-8", errors="surrogateescape") as file:
+        with open(about, "w", encoding="utf-8", errors="surrogateescape") as file:
             file.write(workspace)
     except OSError as error:
         folder.close(discard=True)
@@ -195,9 +198,10 @@ def _opened(path: str) -> dict[str, object]:
 
 
 def _beginning(path: str) -> bytes:
+    """The first bytes of a regular file; nothing if there is none. A pipe is not waited for."""
     try:
-        with open(path, "rb", buffering=0) as file:
-            return file.read(_FIRST)
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb", buffering=0) as file:
+            return file.read(_FIRST) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
     except OSError:
         return b""
 
@@ -270,11 +274,8 @@ def _latest(root: str, workspace: str) -> str:
 
 
 def workspace_of(path: str) -> str:
-    try:
-        with open(os.path.join(path, "workspace"), encoding="utf-8", errors="surrogateescape") as file:
-            return file.read()
-    except OSError:
-        return ""
+    """The workspace of the session in this folder; empty if its file cannot be read."""
+    return _beginning(os.path.join(path, "workspace")).decode("utf-8", "surrogateescape")
 
 
 def is_not_a_file(log: str) -> bool:
