@@ -139,7 +139,15 @@ def test_a_filter_shows_the_new_lines_that_match(context: FolderContext) -> None
     converse(context, talk)
 
 
-@pytest.mark.parametrize(("pattern", "words"), [("(", "not a regular expression"), ("(a|aa)+$", "took too long")])
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        ("(", "not a regular expression"),
+        ("(" * 2000 + ")" * 2000, "not a regular expression: too deeply nested"),
+        ("(a|aa)+$", "took too long"),
+    ],
+    ids=["wrong", "deep", "endless"],
+)
 def test_a_filter_that_is_wrong_or_never_ends_is_a_fault(
     context: FolderContext, monkeypatch: pytest.MonkeyPatch, pattern: str, words: str
 ) -> None:

@@ -24,6 +24,8 @@ def sift(*, pattern: str, start: int, stop: int, most: int, file: int) -> "dict[
         wanted = re.compile(pattern.encode("utf-8", "surrogatepass"))
     except re.error as error:
         raise ToolError(f"not a regular expression: {error}") from None
+    except RecursionError:
+        raise ToolError("not a regular expression: too deeply nested") from None
     matches = Capture(most)
     with open(os.dup(file), "rb") as stream:
         stream.seek(start)
