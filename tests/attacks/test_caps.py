@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 
-from engine_process import Frame, Place
+from e2e import vendors
+from e2e.service import Service
+from engine_process import Frame, Place, message
 from machine import PATIENCE
 from polylect.host import BudgetExceeded, Limits, Result, connect
 from polylect.host.errors import EngineDied, Refused
+from polylect.vocab.content import ToolCall
+from providers.loopback import Step, reply
 
 STREAM = ("--output-format", "stream-json", "--input-format", "stream-json", "--verbose")
 PRICED = """
@@ -88,6 +92,30 @@ def test_another_model_without_a_price_is_refused_while_there_is_a_cap(place: Pl
     assert "is not known, so the cap in dollars" in engine.until("error")[-1]["error"]["message"]
     engine.send({"type": "set_config", "model": "claude-opus-5"})
     assert engine.until("config_changed")[-1]["type"] == "config_changed"
+
+
+# Servers that hide what they cost.
+
+
+SERVED = ("--provider", "anthropic", "--model", "claude-opus-5", "--no-session", "--base-url")
+TODO = ToolCall("c", "TodoWrite", {"todos": []})
+
+
+def served() -> list[Step]:
+    """A reply of a server that gives every message the same id: it requests a call, and the loop never ends."""
+    payloads = vendors.anthropic([TODO], 100, 1_000_000)
+    payloads[0]["message"]["id"] = "msg_1"
+    return reply(*vendors.sse(payloads))
+
+
+def test_a_server_that_repeats_its_message_id_is_paid_for_each_request(place: Place) -> None:
+    with Service() as service:
+        service.give(served())
+        engine = place.started(*SERVED, service.url, "--max-budget-usd", "10", "--max-turns", "30", env=KEY)
+        engine.send(message("go"))
+        frames = engine.until("stream_end")
+    assert len([frame for frame in frames if frame["type"] == "budget_exceeded"]) == 1
+    assert 1 < len(service.requests) < 10
 
 
 # The SDK.

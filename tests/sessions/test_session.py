@@ -312,13 +312,13 @@ def test_T5_a_model_call_read_back_counts_once(tmp_path: Path) -> None:
     assert Session(log(Said(said, "t1", "r1"), Said(said, "t2", "r1"), Said(said, "t3"))).usage == Usage(14, 6)
 
 
-def test_T5_a_server_that_begins_its_ids_anew_after_each_resume_hides_no_usage(tmp_path: Path) -> None:
+def test_T5_a_server_that_repeats_its_ids_hides_no_usage_also_after_a_resume(tmp_path: Path) -> None:
     for number in range(1, 4):
         model = Played([ReplyDone("end", Usage(7, 3), "r1")], [ReplyDone("end", Usage(7, 3), "r1")])
         prompts = [HELLO, Prompt("t2", "again")]
         talk = converse(tmp_path, model, prompts, store=opened(tmp_path))
-        assert talk.session.usage == Usage(7 * number, 3 * number)
-        assert read_back(tmp_path).usage == Usage(7 * number, 3 * number)
+        assert talk.session.usage == Usage(14 * number, 6 * number)
+        assert read_back(tmp_path).usage == Usage(14 * number, 6 * number)
 
 
 def test_T4_after_a_resume_no_call_id_comes_again(tmp_path: Path) -> None:

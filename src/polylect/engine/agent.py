@@ -220,8 +220,8 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         return await self.asks.ask(whole, say, question.timeout_ms / 1000 or self.settings.approval_timeout)
 
     def charge(self, reply: Message, request: str) -> None:
-        """Charges the cost of a reply to this agent's turn and to every parent's. A request is counted once."""
-        if reply.usage is not None and not self.session.counted(request):
+        """Charges the cost of a reply to this agent's turn and to every parent's. Call it once per model request."""
+        if reply.usage is not None:
             if self.turn_meter:
                 self.turn_meter.spend(reply.usage)
             self._charge_parents(reply, reply.usage, request)
@@ -230,7 +230,7 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         self.spent += usage
         if self.parent is None:
             self.meter.spend(usage)
-        elif not self.parent.session.counted(request):
+        else:
             self.parent._charge_parents(reply, usage, request)
             self.parent.session.add_messages("", replace(reply, content=(), stop=None), request=request)
 

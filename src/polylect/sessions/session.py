@@ -44,9 +44,8 @@ class Session:
         """Agents that worked in the background when an earlier engine ended, and never reported."""
         self.suspended: dict[str, Suspension] = {}
         """Calls that waited for a person when an earlier engine ended. Their answer may still come."""
-        self._counted: set[str] = set()
-        self._past: set[str] = set()
-        """Requests of earlier processes: one of this process with such an id is another one."""
+        self._requests: set[str] = set()
+        """The ids of the model requests in the log."""
         self._waiting: dict[str, Message] = {}
         self._filled = False
         with gc_paused():
@@ -85,7 +84,11 @@ class Session:
         self.end(turn, "cancelled", Usage())
 
     def add_messages(self, turn: str, *messages: Message, request: str = "") -> None:
-        """Add messages to the conversation. `request` is the id of the model request, for counting its cost."""
+        """Add messages to the conversation.
+
+        With `request`, they are the reply to one new model request, and its cost is counted. `request` is the vendor's
+        id, which may be that of an earlier request.
+        """
         request = self._unique_request(request)
         said = [message for message in messages if message.content or (message.usage and message.usage.tokens)]
         if said:
@@ -194,13 +197,16 @@ class Session:
             file=self.store.file,
         )
 
-    def counted(self, request: str) -> bool:
-        """Each model call counts once, however often it is told."""
-        return request != "" and self._unique_request(request) in self._counted
-
     def _unique_request(self, request: str) -> str:
-        """Small servers begin their ids anew, or draw them from a thousand."""
-        return f"{request}-after-{len(self._past)}" if request in self._past else request
+        """The vendor's id with a number if the log has it already. A replay counts each id once.
+
+        Some servers start their ids anew, and one that always sends the same id must not make its replies free.
+        """
+        id, number = request, len(self._requests)
+        while id and id in self._requests:
+            number += 1
+            id = f"{request}-{number}"
+        return id
 
     def _remember(self, message: Message, request: str) -> None:
         """A reply without a word is no part of the conversation, but it has its price."""
@@ -209,8 +215,8 @@ class Session:
         self._count(message, request)
 
     def _count(self, message: Message, request: str) -> None:
-        if message.usage and not self.counted(request):
-            self._counted.add(request)
+        if message.usage and not (request and request in self._requests):
+            self._requests.add(request)
             self.usage += message.usage
             row = {"turn": len(self.ledger), "model": message.model, "provider": message.provider}
             self.ledger.append({**row, "cost_usd": message.usage.cost, "usage": message.usage})
@@ -237,7 +243,6 @@ class Session:
         self.lost_agents = tuple(self.settings.pop(AT_WORK, {}).values())
         for reply in replay.replies:
             self._count(*reply)
-        self._past, self._counted = self._counted - {""}, set()
         if replay.compactions:
             _, last = replay.compactions[-1]
             self._apply_compaction(last.summary, last.kept)

@@ -27,7 +27,7 @@ class Opened(Struct, frozen=True, omit_defaults=True, tag="opened"):
 
 
 class Said(Struct, frozen=True, omit_defaults=True, tag="said"):
-    """A message was accepted. `request` keys its usage, so that no model call is counted twice."""
+    """A message was accepted. `request` is an id of the model request; usage is counted once for each."""
 
     message: Message
     turn: str = ""

@@ -273,9 +273,9 @@ def test_a_reply_that_is_stopped_costs_what_the_service_had_counted(
     assert talk.engine.agent.session.usage == Usage(10, 1, cost=0.5)
 
 
-def test_what_a_failed_try_had_counted_is_not_counted(tmp_path: Path) -> None:
-    done = ReplyDone("end", Usage(10, 2), "r2", "m")
+def test_what_a_failed_attempt_had_counted_counts_too(tmp_path: Path) -> None:
+    done = ReplyDone("end", Usage(10, 2, cost=0.25), "r2", "m")
     talk = converse(tmp_path, Played([COUNTED, Retrying(1, 2, 0, "busy"), done]), [HELLO])
-    assert talk.engine.agent.session.usage == Usage(10, 2)
+    assert talk.engine.agent.session.usage == talk.of(ReplyEnded)[0].usage == Usage(20, 3, cost=0.75)
     broken = Played([COUNTED, Retrying(1, 2, 0, "busy"), ProviderError("server", "no")])
-    assert converse(tmp_path, broken, [HELLO]).engine.agent.session.usage == Usage()
+    assert converse(tmp_path, broken, [HELLO]).engine.agent.session.usage == Usage(10, 1, cost=0.5)

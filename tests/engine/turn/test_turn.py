@@ -318,14 +318,14 @@ def test_T5_usage_is_summed_per_turn_and_over_the_session(tmp_path: Path) -> Non
     assert talk.session.usage == ONE + ONE + ONE
 
 
-def test_T5_a_model_call_that_is_told_twice_counts_once(tmp_path: Path) -> None:
+def test_T5_each_model_request_counts_also_if_the_vendor_repeats_its_id(tmp_path: Path) -> None:
     model = Played(
         [BlockDone(ToolCall("c1", "Echo", {})), ReplyDone("calls", ONE, "r1")],
         [BlockDone(Text("a")), ReplyDone("end", ONE, "r1")],
     )
     talk = converse(tmp_path, model, [HELLO], Echo())
-    assert [ended.usage for ended in talk.of(TurnEnded)] == [ONE]
-    assert talk.session.usage == ONE
+    assert [ended.usage for ended in talk.of(TurnEnded)] == [ONE + ONE]
+    assert talk.session.usage == ONE + ONE
 
 
 def test_T6_a_price_is_known_only_if_it_is_known_of_every_part(tmp_path: Path) -> None:

@@ -215,7 +215,10 @@ class Compactor:
             async with aclosing(self._provider().stream(request)) as stream:
                 async for batch in stream:
                     parts += [event.text for event in batch if isinstance(event, TextChunk)]
-                    last = next((event for event in reversed(batch) if isinstance(event, _MARKS)), last)
+                    for event in batch:
+                        if isinstance(event, Retrying) and isinstance(last, ReplyBegun):
+                            self._pay(last)  # the attempt that failed
+                        last = event if isinstance(event, _MARKS) else last
         finally:
             if isinstance(last, ReplyBegun | ReplyDone):
                 self._pay(last)

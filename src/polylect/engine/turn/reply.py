@@ -61,9 +61,17 @@ class StreamedReply:
         self._content: list[Block] = []
         self.stop: Stop = "end"
         self.usage = Usage()
+        """Of the last attempt."""
+        self._failed_usage = Usage()
+        """Of the attempts before it: they cost something too."""
         self.request = ""
         self.model = ""
         self.ended = False
+
+    @property
+    def total_usage(self) -> Usage:
+        """The usage of all attempts."""
+        return self._failed_usage + self.usage
 
     @property
     def calls(self) -> list[ToolCall]:
@@ -72,7 +80,7 @@ class StreamedReply:
     def message(self, provider: str) -> Message:
         """The message for the history. Empty texts are left out, because vendors refuse them."""
         content = tuple(block for block in self._content if block != Text(""))
-        return Message("assistant", content, self.stop, self.usage, self.model, provider)
+        return Message("assistant", content, self.stop, self.total_usage, self.model, provider)
 
     def add(self, event: ModelEvent) -> None:
         """Process one event of the provider."""
@@ -95,7 +103,7 @@ class StreamedReply:
             case BlockDone(block):
                 self._end_block(block)
             case Retrying(attempt, most, delay_ms, error):
-                self._attempt, self.usage = attempt, Usage()
+                self._attempt, self._failed_usage, self.usage = attempt, self.total_usage, Usage()
                 self._emit(RetryStarted(attempt, most, delay_ms, error))
             case Circuit(primary, state, fallback, error):
                 details = {"primary": primary, "fallback": fallback, "state": state, "error": error}
@@ -158,4 +166,4 @@ class StreamedReply:
     def _end(self, stop: Stop, error: str = "") -> None:
         self.stop = stop
         self.ended = True
-        self._emit(ReplyEnded(stop, self.usage, self.model, self.request, error))
+        self._emit(ReplyEnded(stop, self.total_usage, self.model, self.request, error))
