@@ -14,7 +14,7 @@ from engine_process import Frame, Place, message
 from machine import PATIENCE
 from polylect.host import BudgetExceeded, Limits, Result, connect
 from polylect.host.errors import EngineDied, Refused
-from polylect.vocab.content import ToolCall
+from polylect.vocab.content import Block, Text, ToolCall
 from providers.loopback import Step, reply
 
 STREAM = ("--output-format", "stream-json", "--input-format", "stream-json", "--verbose")
@@ -94,24 +94,39 @@ def test_another_model_without_a_price_is_refused_while_there_is_a_cap(place: Pl
     assert engine.until("config_changed")[-1]["type"] == "config_changed"
 
 
+def test_a_named_agent_with_a_model_without_a_price_is_not_started(place: Place) -> None:
+    folder = Path(place.env["HOME"]) / ".claude" / "agents"
+    folder.mkdir(parents=True)
+    (folder / "critic.md").write_text("---\nname: critic\ndescription: x\nmodel: claude-unknown-9\n---\nBe strict.")
+    task = {"name": "judge", "prompt": "judge", "agent": "critic"}
+    with Service() as service:
+        service.give(*(answered(block) for block in (ToolCall("c", "Spawn", {"tasks": [task]}), Text("ok"))))
+        engine = place.started(*SERVED, service.url, "--max-budget-usd", "10", "--yolo", env=KEY)
+        engine.send(message("go"))
+        frames = engine.until("stream_end")
+    assert len(service.requests) == 2
+    assert any("'critic' was not started: the price of 'claude-unknown-9'" in json.dumps(frame) for frame in frames)
+
+
 # Servers that hide what they cost.
 
 
 SERVED = ("--provider", "anthropic", "--model", "claude-opus-5", "--no-session", "--base-url")
 TODO = ToolCall("c", "TodoWrite", {"todos": []})
+TOKENS = 100_000
 
 
-def served() -> list[Step]:
-    """A reply of a server that gives every message the same id: it requests a call, and the loop never ends."""
-    payloads = vendors.anthropic([TODO], 100, 1_000_000)
+def answered(block: Block) -> list[Step]:
+    """A reply of a server that gives every message the same id."""
+    payloads = vendors.anthropic([block], 100, TOKENS)
     payloads[0]["message"]["id"] = "msg_1"
     return reply(*vendors.sse(payloads))
 
 
 def test_a_server_that_repeats_its_message_id_is_paid_for_each_request(place: Place) -> None:
     with Service() as service:
-        service.give(served())
-        engine = place.started(*SERVED, service.url, "--max-budget-usd", "10", "--max-turns", "30", env=KEY)
+        service.give(answered(TODO))
+        engine = place.started(*SERVED, service.url, "--max-budget-usd", "1", "--max-turns", "30", env=KEY)
         engine.send(message("go"))
         frames = engine.until("stream_end")
     assert len([frame for frame in frames if frame["type"] == "budget_exceeded"]) == 1

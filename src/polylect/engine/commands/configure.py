@@ -11,6 +11,7 @@ import msgspec
 from polylect.engine.context.output_cleanup import LEVELS
 from polylect.engine.settings import MODES, Settings
 from polylect.engine.turn import thinking
+from polylect.engine.turn.budget import price_fault
 from polylect.engine.turn.structured import fault_in_schema
 from polylect.vocab import answers
 from polylect.vocab.ports import ModelInfo
@@ -52,9 +53,8 @@ def configured(settings: Settings, changes: dict[str, Any], info: ModelInfo) -> 
         raise BadSetting(f"mode {mode!r} does not exist; modes are {', '.join(MODES)}")
     if isinstance(model := changes.get("model"), str) and not model.strip():
         raise BadSetting("the model has to be named, and the name is empty")
-    if model and not info.priced and (settings.budget.max_cost_usd or settings.turn_budget.max_cost_usd):
-        text = f"the price of {model!r} is not known, so the cap in dollars (max_cost_usd) could not hold"
-        raise BadSetting(f'{text}: give it in [prices."{model}"], or start without the cap')
+    if model and (fault := price_fault(info, settings.budget, settings.turn_budget)):
+        raise BadSetting(fault)
     if (level := changes.get("compaction", "off")) not in LEVELS:
         raise BadSetting(f"compaction {level!r} does not exist; levels are {', '.join(LEVELS)}")
     if (effort := changes.get("effort", "")) and effort not in info.effort_levels:

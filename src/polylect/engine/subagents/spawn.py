@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from polylect.engine.agent import Agent
 from polylect.engine.subagents.personas import FAMILIES, GENERAL, Persona
+from polylect.engine.turn.budget import price_fault
 from polylect.engine.turn.calls import Context
 from polylect.engine.turn.loop import Turn
 from polylect.engine.turn.structured import NAME as FORM
@@ -194,7 +195,17 @@ class Spawn:
             return full
         unknown = sorted({task.agent for task in request.tasks if task.agent} - {*self._personas, GENERAL})
         known = ", ".join(sorted(self._personas)) or "none"
-        return f"There is no agent {unknown[0]!r}. Known ones: {known}." if unknown else ""
+        if unknown:
+            return f"There is no agent {unknown[0]!r}. Known ones: {known}."
+        return next(filter(None, map(self._price_problem, request.tasks)), "")
+
+    def _price_problem(self, task: Task) -> str:
+        """Why the task's agent may not use its own model while there is a cap in dollars; empty if it may."""
+        settings, model = self._agent.settings, self._model(self._personas.get(task.agent, Persona("")))
+        if model == settings.model:
+            return ""
+        fault = price_fault(self._agent.provider.info(model), settings.budget, settings.turn_budget)
+        return f"The agent {task.agent!r} was not started: {fault}." if fault else ""
 
     def _child(self, task: Task, index: int, request: Tasks, context: ToolContext) -> "_Child":
         agent_id = context.call if not index else f"{context.call}/{index + 1}"

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from polylect.vocab.content import Usage
 from polylect.vocab.events import BudgetExceeded
+from polylect.vocab.ports import ModelInfo
 
 
 class Budget(Struct, frozen=True):
@@ -78,6 +79,14 @@ class Meter:
             max_agent_depth=budget.max_agent_depth,
         )
         self.reported = False
+
+
+def price_fault(info: ModelInfo, *budgets: Budget) -> str:
+    """Why a cap in dollars could not hold with this model; empty if it could, or if there is no such cap."""
+    if info.priced or not any(budget.max_cost_usd for budget in budgets):
+        return ""
+    text = f"the price of {info.name!r} is not known, so the cap in dollars (max_cost_usd) could not hold"
+    return f'{text}: give it in [prices."{info.name}"], or start without the cap'
 
 
 def _now() -> float:
