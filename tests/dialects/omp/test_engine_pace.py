@@ -7,8 +7,9 @@ import msgspec
 import pytest
 
 from dialects.omp.engine_talk import EngineTalk, Frame, kinds
-from polylect.vocab.content import Text
+from polylect.vocab.content import Text, ToolCall
 from polylect.vocab.events import (
+    ArgsDelta,
     BlockEnded,
     Event,
     ReplyEnded,
@@ -145,6 +146,81 @@ def test_2_000_deltas_a_second_for_ten_seconds_stay_below_30_mb_and_nothing_is_l
     last = talk.side.data_to_send()
     assert size + len(last) < 30 * MB
     assert heard + spoken([msgspec.json.decode(line) for line in last.splitlines()]) == WORD * COUNT
+
+
+def calls(count: int, size: int) -> list[Event]:
+    """A reply that makes this many calls, with arguments of this size."""
+    args, ended = {"text": "x" * size}, [ReplyEnded("calls", **T), StepEnded(**T), TurnEnded("end", **T)]
+    made: list[Event] = []
+    for call in (f"call-{number}" for number in range(count)):
+        made += [ArgsDelta(call, "Read", msgspec.json.encode(args).decode(), **T)]
+        made += [BlockEnded(ToolCall(call, "Read", args), **T), ToolCalled(call, "Read", args, **T)]
+    return [*made, *ended]
+
+
+def text(size: int, deltas: int) -> list[Event]:
+    """A reply with a text of this size, in this many deltas."""
+    piece = "x" * (size // deltas)
+    return [*(TextDelta(piece, **T) for _ in range(deltas)), *end(piece * deltas)]
+
+
+@pytest.mark.parametrize("rate", [0, 1000])
+@pytest.mark.parametrize(
+    ("reply", "most"),
+    [
+        (text(15 * MB, 1), 45 * MB),
+        (text(15 * MB, 1500), 50 * MB),
+        (calls(4000, 10), 10 * MB),
+        (calls(60, 200_000), 60 * MB),
+    ],
+    ids=["one-delta", "many-deltas", "many-calls", "large-calls"],
+)
+def test_what_a_large_reply_costs_grows_with_its_length_and_not_with_the_square(
+    reply: list[Event], most: int, rate: int
+) -> None:
+    """`rate`: events a second; 0 if all of them come at once. Each second allows 1.5 MB of repetitions."""
+    talk = EngineTalk()
+    begin(talk)
+    started, size = time.process_time(), 0
+    for number, event in enumerate(reply):
+        talk.now = 1000 + (number * 1000 // rate if rate else 0)
+        talk.side.send(event)
+        size += len(talk.side.data_to_send())
+    assert size < most + (talk.now - 1000) * 1500
+    assert time.process_time() - started < 10
+
+
+def test_an_update_past_the_budget_has_its_own_part_and_the_end_has_everything() -> None:
+    talk = EngineTalk()
+    begin(talk)
+    frames = talk.say(*calls(2000, 10))
+    ends = [frame for frame in frames if kinds([frame]) == ["toolcall_end"]]
+    names = [f"call-{number}" for number in range(2000)]
+    assert [frame["assistantMessageEvent"]["toolCall"]["id"] for frame in ends] == names
+    assert len(ends[0]["message"]["content"]) == 1
+    assert ends[-1]["message"] == ends[0]["message"] | {"content": []}
+    assert "partial" not in ends[-1]["assistantMessageEvent"]
+    (last,) = (frame for frame in frames if kinds([frame]) == ["message_end assistant"])
+    assert [block["id"] for block in last["message"]["content"]] == names
+
+
+def test_the_budget_comes_back_with_time() -> None:
+    talk = EngineTalk()
+    begin(talk)
+    talk.say(TextDelta("x" * 300_000, **T), BlockEnded(Text("x" * 300_000), **T))
+    (start, first) = talk.say(TextDelta("y", **T))
+    assert (start["message"]["content"], first["message"]["content"]) == ([], [])
+    talk.now += 1000
+    (update,) = talk.say(TextDelta("z", **T))
+    assert update["message"]["content"][1] == {"type": "text", "text": "yz"}
+
+
+def test_an_update_of_a_tool_counts_its_arguments_too() -> None:
+    talk = EngineTalk()
+    begin(talk)
+    talk.say(ToolCalled("c", "Bash", {"command": "x" * 300_000}, **T), ReplyEnded("calls", **T))
+    talk.say(ToolStarted("c", "Bash", **T), ToolOutput("c", "one\n", **T), ToolOutput("c", "two\n", **T))
+    assert 200 <= (talk.side.due() or 0) <= 300
 
 
 def test_a_slim_update_has_neither_message_nor_partial() -> None:

@@ -1,7 +1,8 @@
 """Turns frames into lines of limited length, and limits how often large frames are repeated.
 
-An update of a message repeats the whole message so far. `Throttle` spaces such updates out, so that the output stays
-proportional to the text. `LineWriter` also leaves out events that a host has not subscribed to (`set_event_filter`).
+An update of a message repeats the whole message so far. `Throttle` spaces such updates out. `Budget` limits the bytes
+of all repetitions together, so that the output stays proportional to the message. `LineWriter` also leaves out events
+that a host has not subscribed to (`set_event_filter`).
 """
 
 from collections import Counter
@@ -19,6 +20,8 @@ _WINDOW = 50
 _RATE = 1500
 """Bytes that updates of one block may take in a millisecond. An update repeats the whole message, so without a limit
 the output would grow with the square of its length; with it, long messages are updated less often."""
+_SAVED = 1000
+"""Milliseconds for which unused bytes of a `Budget` are saved up."""
 _ALWAYS = (Ready, Response, ExtensionUIRequest)
 
 
@@ -40,6 +43,21 @@ class Throttle:
         self._next = 0
 
 
+class Budget:
+    """The bytes that repetitions may take: `_RATE`, and what was not used is saved up for at most a second."""
+
+    def __init__(self, now: Callable[[], int]) -> None:
+        self._now = now
+        self._paid_at = 0.0
+        """The time by which everything that was spent is covered by the rate."""
+
+    def allows(self, size: int) -> bool:
+        return max(0.0, self._paid_at - self._now()) + size / _RATE <= _SAVED
+
+    def spend(self, size: int) -> None:
+        self._paid_at = max(self._paid_at, self._now()) + size / _RATE
+
+
 class LineWriter:
     """Collects lines of at most `limit` bytes."""
 
@@ -57,9 +75,13 @@ class LineWriter:
         self._out.clear()
         return data
 
-    def write(self, frame: Frame) -> None:
-        if isinstance(frame, _ALWAYS) or self._is_subscribed(str(frame.__struct_config__.tag)):
-            self._out.append(line_limit.line(frame, self.limit))
+    def write(self, frame: Frame) -> int:
+        """Write a frame. Returns the size of its line; 0 if the host has not subscribed to it."""
+        if not (isinstance(frame, _ALWAYS) or self._is_subscribed(str(frame.__struct_config__.tag))):
+            return 0
+        line = line_limit.line(frame, self.limit)
+        self._out.append(line)
+        return len(line)
 
     def write_fields(self, kind: str, fields: dict[str, Any]) -> None:
         """Write a frame of this type that has no struct."""

@@ -2,13 +2,15 @@
 
 An update repeats the message twice (`message` and `partial`). Deltas of one block are therefore collected and written
 together when the throttle allows, at the latest with the end of the block. The first delta of a block is written at
-once. `slim` leaves both copies out. Used by `agent_stream`.
+once. All repetitions of one reply share a `Budget`, whatever caused them. An update that it does not allow has its own
+event (the delta, the call) and a `message` without content. A message that is larger than the budget is therefore
+repeated by `message_end` alone. `slim` leaves both copies out. Used by `agent_stream`.
 """
 
 from collections.abc import Callable
 
 from polylect.dialects import line_limit
-from polylect.dialects.omp.engine.line_writer import LineWriter, Throttle
+from polylect.dialects.omp.engine.line_writer import Budget, LineWriter, Throttle
 from polylect.dialects.omp.engine.objects import MessageAuthor, reply_block
 from polylect.dialects.omp.frames import messages as m
 from polylect.dialects.omp.frames.events import MessageEnd, MessageStart
@@ -28,12 +30,21 @@ class MessageStream:
         self._slim = slim
         self._at = now()
         self._throttle = Throttle(now)
+        self._budget = Budget(now)
         self._blocks: list[m.ReplyBlock] = []
+        self._calls: set[str] = set()
+        """The ids of the calls in `_blocks`."""
         self._kind = ""
         """The kind of the open block: text, thinking, toolcall, or empty if none is open."""
         self._call: tuple[str, str] = ("", "")
         self._sent: list[str] = []
         self._pending: list[str] = []
+        self._empty = jsonl.dump(self._message())[:-1]
+        """The message without content, encoded."""
+        self._ended_size = len(self._empty)
+        """Bytes that the message takes with its ended blocks."""
+        self._open_size = 0
+        """Bytes that the open block adds to it, at most."""
         line_writer.write(MessageStart(self._message()))
 
     # While it grows.
@@ -56,6 +67,8 @@ class MessageStream:
         # No character takes more than six bytes, and an event may fill half a line.
         for piece in line_limit.pieces(text, self._line_writer.limit // 16) if text else ():
             self._sent.append(piece)
+            if self._kind != "toolcall" and not self._slim:
+                self._open_size += len(jsonl.dump(piece))
             size += self._update(f"{self._kind}_delta", {"delta": piece})
         self._throttle.record(size)
 
@@ -72,11 +85,11 @@ class MessageStream:
                 self._end_call(block.call, block.name, wire_block)
             case _:
                 self._close()
-                self._blocks.append(wire_block)
+                self._append(wire_block)
 
     def called(self, call: m.ToolCall) -> bool:
         """Write the block of a call, unless its block was written already."""
-        if any(isinstance(block, m.ToolCall) and block.id == call.id for block in self._blocks):
+        if call.id in self._calls:
             return False
         self._end_call(call.id, call.name, call)
         return True
@@ -115,8 +128,16 @@ class MessageStream:
     def _finish_block(self, kind: str, fields: dict[str, object], block: m.ReplyBlock) -> None:
         index = len(self._blocks)
         self._kind, self._call = "", ("", "")
-        self._blocks.append(block)
+        self._append(block)
         self._update(kind, fields, index)
+
+    def _append(self, block: m.ReplyBlock) -> None:
+        self._blocks.append(block)
+        if isinstance(block, m.ToolCall):
+            self._calls.add(block.id)
+        if not self._slim:
+            self._ended_size += len(jsonl.dump(block))
+        self._open_size = 0
 
     def _close(self) -> None:
         """End the open block. A call that broke off is dropped, because it will never be made."""
@@ -143,13 +164,17 @@ class MessageStream:
         return self._author.message([*self._blocks, block] if block else [*self._blocks], self._at)
 
     def _update(self, kind: str, fields: dict[str, object], index: int = -1) -> int:
-        """Encode the message once and write it twice; once, or shortened, where the line would be too long."""
+        """Encode the message once and write it twice; once, or shortened, where the line would be too long; without
+        its content where the budget is used up."""
         where = len(self._blocks) if index < 0 else index
         event = line_limit.line({"type": kind, "contentIndex": where, **fields}, self._line_writer.limit // 2)
         head = b'{"type":"message_update","assistantMessageEvent":' + event[:-2]
         if self._slim:
             return self._line_writer.write_line(_UPDATE, head + b"}}\n")
+        if not self._budget.allows(2 * (self._ended_size + self._open_size)):
+            return self._line_writer.write_line(_UPDATE, head + b'},"message":' + self._empty + b"}\n")
         message = jsonl.dump(self._message())[:-1]
+        self._budget.spend(2 * len(message))
         room = self._line_writer.limit - len(head) - 64
         if 2 * len(message) <= room:
             return self._line_writer.write_line(

@@ -1,7 +1,7 @@
 """Writes running calls: `tool_execution_start`, updates with the output so far, `tool_execution_end` and its message.
 
-Updates repeat the last part of the output and are throttled. A call that never ran (denied, skipped) gets a start and
-an end all the same. Used by `agent_stream`.
+Updates repeat the arguments and the last part of the output, and are throttled. A call that never ran (denied, skipped)
+gets a start and an end all the same. Used by `agent_stream`.
 """
 
 from collections.abc import Callable
@@ -103,6 +103,6 @@ class Executions:
     def _update(self, running: _Execution) -> None:
         called = running.called
         result = m.ToolOutcome(text_and_images(running.output))
-        self._line_writer.write(ToolExecutionUpdate(called.call, called.name, called.args, result))
+        size = self._line_writer.write(ToolExecutionUpdate(called.call, called.name, called.args, result))
         running.held = False
-        running.throttle.record(len(running.output))
+        running.throttle.record(size)

@@ -94,7 +94,7 @@ class AssistantMessageEvent(Struct, frozen=True, omit_defaults=True, kw_only=Tru
 
 
 class MessageUpdate(Frame, frozen=True, tag="message_update"):
-    """Slim frames have neither `message` nor `partial`."""
+    """Slim frames have neither `message` nor `partial`. Past the budget of a reply `message` has no content."""
 
     assistant_message_event: AssistantMessageEvent
     message: AssistantMessage | UnsetType = UNSET
