@@ -94,6 +94,32 @@ class Many(Works):
         return self.text(message["params"]["name"])
 
 
+class Large(Works):
+    """Its results have as many parts, or keys in their structured form, as it is told."""
+
+    def __init__(self, argument: str) -> None:
+        super().__init__(argument)
+        self.tools = ["parts", "numbers", "keys", "both"]
+
+    def tools_list(self, message: dict[str, Any]) -> Any:
+        listing = super().tools_list(message)
+        listing["tools"][-1]["outputSchema"] = {"type": "object"}
+        return listing
+
+    def tools_call(self, message: dict[str, Any]) -> Any:
+        count = int(self.argument)
+        keys = {f"key{number}": number for number in range(count)}
+        match message["params"]["name"]:
+            case "parts":
+                return {"content": [{"type": "text", "text": "x"}] * count}
+            case "numbers":
+                return {"content": [1] * count}
+            case "keys":
+                return {"content": [], "structuredContent": keys}
+            case _:
+                return {**self.text("short"), "structuredContent": keys}
+
+
 class WrongId(Works):
     """Answers, but to questions that nobody asked."""
 

@@ -1,4 +1,4 @@
-"""Servers with many tools: long lists are read in slices, and the model is told of few of them."""
+"""Servers with many tools, or with large results: they are read in slices, or in part."""
 
 import asyncio
 from pathlib import Path
@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from doubles_mcp import CallContext, Stage, on_stage, script
-from polylect.mcp.large import Pages
+from polylect.mcp.large import MOST_PARTS, Pages, limit_parts
 from polylect.mcp.servers import MOST_TOLD
 from polylect.mcp.tool import Listed
 from polylect.mcp.values import Fault
@@ -89,3 +89,31 @@ def test_a_list_that_does_not_follow_the_protocol_is_the_servers_fault(tool: byt
             await pages.take(given["_meta"])
 
     asyncio.run(work())
+
+
+def test_of_a_large_result_a_part_is_read_and_the_rest_is_named(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        stage.servers.add(script("plain", "Large", "100000", server="large"))
+        await stage.heard("large")
+        parts = await stage.call("parts")
+        left_out = "[99000 of the 100000 parts of this result were left out]"
+        assert (parts.ok, parts.output.split("\n")) == (True, ["x"] * MOST_PARTS + [left_out])
+        numbers = await stage.call("numbers")
+        assert (numbers.ok, "does not follow the protocol" in numbers.output) == (False, True)
+        context = CallContext(tmp_path)
+        keys = await stage.call("keys", context=context)
+        assert (keys.ok, keys.metadata, "/spilled/1.txt" in keys.output) == (True, None, True)
+        assert msgspec.json.decode(context.spilled[0])["key99999"] == 99999
+        both = await stage.call("both")
+        assert both.output.startswith("short\n[the structured form of this result was left out: it has ")
+        assert (both.ok, both.metadata) == (True, None)
+
+    on_stage(tmp_path, work)
+
+
+def test_a_result_that_is_decoded_is_limited_as_well() -> None:
+    for count in (MOST_PARTS, MOST_PARTS + 5):
+        result = {"content": [{"type": "text", "text": "x"}] * count}
+        limit_parts(result)
+        more = [{"type": "text", "text": f"[5 of the {count} parts of this result were left out]"}]
+        assert result["content"][MOST_PARTS:] == (more if count > MOST_PARTS else [])

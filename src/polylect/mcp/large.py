@@ -7,7 +7,8 @@ gets an empty list that carries the number of the page in its `_meta`, and `Link
     {"id": 3, "result": {"tools": [50 000 tools], "nextCursor": "x"}}
     becomes {"tools": [], "nextCursor": "x", "_meta": {"polylect/page": 0}}, and page 0 is the list, still as JSON
 
-Called by `pipes.py` (stores pages) and `link.py` (reads them).
+Of the result of a call, the SDK gets a limited number of parts and a limited structured form. A part of text says what
+was left out. Called by `pipes.py` and `transports.py` (what comes in) and `link.py` (reads pages).
 """
 
 import asyncio
@@ -20,7 +21,12 @@ from polylect.mcp.values import Fault
 
 LARGE = 256 * 1024
 """Bytes. Anything shorter the SDK checks in a few milliseconds."""
+MOST_PARTS = 1000
+"""Parts of the result of one call that are read."""
+MOST_STRUCTURED = 1024 * 1024
+"""Bytes of the structured form of a result that are read."""
 _PAGE = "polylect/page"
+_SHORTENED = "polylect/shortened"
 _SLICE = 500
 """Tools that are decoded before others have their turn."""
 
@@ -70,6 +76,50 @@ class Pages:
             listed += filter(None, map(_listed, tools[start : start + _SLICE]))
             await asyncio.sleep(0)
         return listed
+
+
+def call_result(result: msgspec.Raw) -> dict[str, Any]:
+    """What the SDK gets of a `tools/call` result. Raises msgspec.DecodeError.
+
+    A structured form that is too large is shown as text where there is no other content.
+    """
+    fields = msgspec.json.decode(result, type=dict[str, msgspec.Raw])
+    if "content" not in fields:  # it may be a question of the server, or nothing that the SDK accepts
+        return msgspec.json.decode(result, type=dict[str, Any])
+    parts = msgspec.json.decode(fields.pop("content"), type=list[msgspec.Raw])
+    content = [msgspec.json.decode(part) for part in parts[:MOST_PARTS]]
+    if len(parts) > MOST_PARTS:
+        content.append(_left_out(len(parts)))
+    structured = bytes(fields.get("structuredContent", b""))
+    if len(structured) > MOST_STRUCTURED:
+        del fields["structuredContent"]
+        note = f"[the structured form of this result was left out: it has {len(structured)} bytes]"
+        content.append(_text(note if content else structured.decode(errors="replace")))
+    whole = {name: msgspec.json.decode(value) for name, value in fields.items()}
+    if len(structured) > MOST_STRUCTURED:
+        meta = whole.get("_meta")
+        whole["_meta"] = {**(meta if isinstance(meta, dict) else {}), _SHORTENED: True}
+    return {**whole, "content": content}
+
+
+def limit_parts(result: dict[str, Any]) -> None:
+    """Shorten the content of a result that has been decoded."""
+    content = result.get("content")
+    if isinstance(content, list) and len(content) > MOST_PARTS:
+        content[MOST_PARTS:] = [_left_out(len(content))]
+
+
+def is_shortened(meta: Any) -> bool:
+    """Whether the structured form of the result with this `_meta` was left out."""
+    return _SHORTENED in (meta or {})
+
+
+def _left_out(parts: int) -> dict[str, str]:
+    return _text(f"[{parts - MOST_PARTS} of the {parts} parts of this result were left out]")
+
+
+def _text(text: str) -> dict[str, str]:
+    return {"type": "text", "text": text}
 
 
 def _listed(tool: msgspec.Raw) -> Listed | None:

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from polylect import __version__
 from polylect.mcp.elicit import action, address, question
-from polylect.mcp.large import Pages
+from polylect.mcp.large import Pages, is_shortened
 from polylect.mcp.server_log import Remarks
 from polylect.mcp.tool import Listed
 from polylect.mcp.transports import streams
@@ -44,6 +44,8 @@ class Link:
         self.lost = lost
         self._client = client
         self._pages = pages
+        session: Any = client.session
+        session.validate_tool_result = partial(_check_whole, session.validate_tool_result)
 
     @property
     def version(self) -> str:
@@ -140,6 +142,12 @@ def _listed(tools: list[types.Tool]) -> Iterator[Listed]:
     for tool in tools:
         if not (tool.execution and tool.execution.task_support == "required"):  # a way of calling we do not have
             yield Listed(tool.name, tool.description or "", msgspec.json.encode(tool.input_schema))
+
+
+async def _check_whole(check: Callable[[str, Any], Awaitable[None]], name: str, result: Any) -> None:
+    """The SDK's check of structured results, except for those whose structured form was left out."""
+    if not is_shortened(result.meta):
+        await check(name, result)
 
 
 async def _unchecked(name: str, result: Any) -> None:

@@ -20,7 +20,7 @@ from mcp_types import (
     jsonrpc_message_adapter,
 )
 
-from polylect.mcp.large import LARGE, Pages, Response
+from polylect.mcp.large import LARGE, Pages, Response, call_result
 from polylect.mcp.server_log import Remarks
 from polylect.vocab.ports import Child
 from polylect.wire.jsonl import Splitter, TooLong
@@ -108,12 +108,13 @@ class Incoming(_Stream):
             response = msgspec.json.decode(line, type=Response)
             if response.method or response.id not in self._asked:
                 return None
-            listing = self._asked[response.id] == "tools/list"
-            result = (
-                self._pages.store(response.result)
-                if listing
-                else msgspec.json.decode(response.result, type=dict[str, Any])
-            )
+            match self._asked[response.id]:
+                case "tools/list":
+                    result = self._pages.store(response.result)
+                case "tools/call":
+                    result = call_result(response.result)
+                case _:
+                    result = msgspec.json.decode(response.result, type=dict[str, Any])
         except msgspec.DecodeError:
             return None
         del self._asked[response.id]

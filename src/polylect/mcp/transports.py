@@ -13,11 +13,12 @@ from typing import Any
 import httpx2
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import RequestId
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCResponse, RequestId
 
 from polylect.mcp.configured import PRIVATE, WORKSPACE
 from polylect.mcp.host import in_host
-from polylect.mcp.large import Pages
+from polylect.mcp.large import Pages, limit_parts
 from polylect.mcp.pipes import Incoming, Outgoing
 from polylect.mcp.server_log import Remarks
 from polylect.mcp.values import Fault, Place
@@ -113,7 +114,7 @@ def _http_client(server: Server, remarks: Remarks, lost: asyncio.Event) -> httpx
 
 
 class _Watched:
-    """A stream of the SDK that tells when it ends."""
+    """A stream of the SDK that tells when it ends, and limits the results that come in."""
 
     def __init__(self, stream: Any, lost: asyncio.Event) -> None:
         self._stream = stream
@@ -127,10 +128,13 @@ class _Watched:
 
     async def __anext__(self) -> Any:
         try:
-            return await anext(self._stream)
+            item = await anext(self._stream)
         except StopAsyncIteration:
             self._lost.set()
             raise
+        if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCResponse):
+            limit_parts(item.message.result)
+        return item
 
     async def __aenter__(self) -> Any:
         return await self._stream.__aenter__()
