@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from machine import PATIENCE, slowness
+from machine import PATIENCE
 
 _SOURCES = Path(__file__).parents[3] / "src" / "polylect"
 NO_PACK = shutil.ignore_patterns("packed.*[0-9]")
@@ -137,11 +137,12 @@ def test_the_first_engine_makes_it_and_the_next_has_it(made: Path, tmp_path: Pat
     script = tmp_path / "quiet.toml"
     script.write_text('[[turn]]\ntext = "Done."\n')
     message = '{"type":"message","msg_id":"m1","content":"hi"}\n'
-    before = slowness()
-    assert "stream_end" in run(tmp_path, SERVE, (*FLAGS, "--script", str(script)), message)
-    made_by_then = [file.suffix for file in packs(tmp_path)] == [f".{sys.flags.optimize}"]
-    assert made_by_then or max(before, slowness()) > 2, "half a second is enough, except where there is no time at all"
-    assert run(tmp_path, IMPORT + "print(len(ours) > 100)") == f"{made_by_then}\n"
+    for _ in range(5):  # an engine waits half a second for it, which a busy machine may not grant
+        assert "stream_end" in run(tmp_path, SERVE, (*FLAGS, "--script", str(script)), message)
+        if packs(tmp_path):
+            break
+    assert [file.suffix for file in packs(tmp_path)] == [f".{sys.flags.optimize}"]
+    assert run(tmp_path, IMPORT + "print(len(ours) > 100)") == "True\n"
 
 
 def test_where_it_cannot_be_written_nobody_misses_it(place: Path) -> None:
