@@ -1,13 +1,14 @@
 """Servers with many tools, or with large results: they are read in slices, or in part."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from doubles_mcp import CallContext, Stage, on_stage, script
-from polylect.mcp.large import MOST_PARTS, Pages, limit_parts
+from polylect.mcp.large import MOST_PARTS, Pages
 from polylect.mcp.servers import MOST_TOLD
 from polylect.mcp.tool import Listed
 from polylect.mcp.values import Fault
@@ -111,9 +112,35 @@ def test_of_a_large_result_a_part_is_read_and_the_rest_is_named(tmp_path: Path) 
     on_stage(tmp_path, work)
 
 
-def test_a_result_that_is_decoded_is_limited_as_well() -> None:
-    for count in (MOST_PARTS, MOST_PARTS + 5):
-        result = {"content": [{"type": "text", "text": "x"}] * count}
-        limit_parts(result)
-        more = [{"type": "text", "text": f"[5 of the {count} parts of this result were left out]"}]
-        assert result["content"][MOST_PARTS:] == (more if count > MOST_PARTS else [])
+def test_a_short_result_with_many_parts_is_limited_as_well(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        stage.servers.add(script("plain", "Large", "1005", server="large"))
+        await stage.heard("large")
+        parts = (await stage.call("parts")).output.split("\n")
+        assert parts == ["x"] * MOST_PARTS + ["[5 of the 1005 parts of this result were left out]"]
+        both = await stage.call("both")
+        assert (both.output, len((both.metadata or {})["structured"])) == ("short", 1005)
+
+    on_stage(tmp_path, work)
+
+
+@pytest.mark.parametrize("count", [MOST_PARTS, MOST_PARTS + 5])
+def test_a_result_over_http_is_limited_as_well(count: int) -> None:
+    from mcp.shared.message import SessionMessage
+    from mcp_types import JSONRPCResponse
+
+    from polylect.mcp.transports import WatchedStream
+
+    async def stream() -> AsyncIterator[SessionMessage]:
+        parts = [{"type": "text", "text": "x"}] * count
+        yield SessionMessage(JSONRPCResponse(jsonrpc="2.0", id=1, result={"content": parts}))
+
+    async def work() -> list[dict[str, str]]:
+        lost = asyncio.Event()
+        [item] = [item async for item in WatchedStream(stream(), lost)]
+        assert lost.is_set()
+        content: list[dict[str, str]] = item.message.result["content"]
+        return content
+
+    note = {"type": "text", "text": "[5 of the 1005 parts of this result were left out]"}
+    assert asyncio.run(work())[MOST_PARTS:] == ([note] if count > MOST_PARTS else [])

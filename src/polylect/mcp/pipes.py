@@ -20,7 +20,7 @@ from mcp_types import (
     jsonrpc_message_adapter,
 )
 
-from polylect.mcp.large import LARGE, Pages, Response, call_result
+from polylect.mcp.large import LARGE, Pages, Response, call_result, limit_parts
 from polylect.mcp.server_log import Remarks
 from polylect.vocab.ports import Child
 from polylect.wire.jsonl import Splitter, TooLong
@@ -100,6 +100,8 @@ class Incoming(_Stream):
                 self._remarks.stray(message.id)
                 return None
             self._asked.pop(message.id)
+        if isinstance(message, JSONRPCResponse):
+            limit_parts(message.result)  # 100 000 wrong parts fit into a short message, and take the SDK seconds
         return SessionMessage(message)
 
     def _large(self, line: bytes) -> SessionMessage | None:

@@ -60,15 +60,15 @@ async def streams(
         case "sse":
             client = await run_in_thread(_http_client, server, remarks, lost)
             async with sse_client(server.url, httpx_client_factory=lambda *_, **__: client) as (incoming, outgoing):
-                yield _Watched(incoming, lost), outgoing
+                yield WatchedStream(incoming, lost), outgoing
         case "http":
             client = await run_in_thread(_http_client, server, remarks, lost)
             http = streamable_http_client(server.url, http_client=client, max_sse_event_size=MAX_LINE)
             async with client, http as (incoming, outgoing):
-                yield _Watched(incoming, lost), outgoing
+                yield WatchedStream(incoming, lost), outgoing
         case "host":
             async with in_host(server.name, place, remarks) as (incoming, outgoing):
-                yield _Watched(incoming, lost), outgoing
+                yield WatchedStream(incoming, lost), outgoing
 
 
 def _environment(server: Server, place: Place) -> dict[str, str]:
@@ -113,7 +113,7 @@ def _http_client(server: Server, remarks: Remarks, lost: asyncio.Event) -> httpx
     return httpx2.AsyncClient(headers=server.headers, timeout=timeout, event_hooks={"response": [hear]})
 
 
-class _Watched:
+class WatchedStream:
     """A stream of the SDK that tells when it ends, and limits the results that come in."""
 
     def __init__(self, stream: Any, lost: asyncio.Event) -> None:
@@ -123,7 +123,7 @@ class _Watched:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
-    def __aiter__(self) -> "_Watched":
+    def __aiter__(self) -> "WatchedStream":
         return self
 
     async def __anext__(self) -> Any:
