@@ -116,9 +116,11 @@ TODO = ToolCall("c", "TodoWrite", {"todos": []})
 TOKENS = 100_000
 
 
-def answered(block: Block) -> list[Step]:
-    """A reply of a server that gives every message the same id."""
+def answered(block: Block, *usage: dict[str, int]) -> list[Step]:
+    """A reply of a server that gives every message the same id. `usage` is what it reports at its start and end."""
     payloads = vendors.anthropic([block], 100, TOKENS)
+    if usage:
+        payloads[0]["message"]["usage"], payloads[-2]["usage"] = usage
     payloads[0]["message"]["id"] = "msg_1"
     return reply(*vendors.sse(payloads))
 
@@ -131,6 +133,23 @@ def test_a_server_that_repeats_its_message_id_is_paid_for_each_request(place: Pl
         frames = engine.until("stream_end")
     assert len([frame for frame in frames if frame["type"] == "budget_exceeded"]) == 1
     assert 1 < len(service.requests) < 10
+
+
+@pytest.mark.parametrize("usage", [({}, {}), ({"input_tokens": 0, "output_tokens": 0}, {"output_tokens": 0})])
+@pytest.mark.parametrize("cap", ["max_cost_usd = 0.1", "max_tokens_in = 20000", "max_tokens_out = 2000"])
+def test_a_server_that_reports_no_usage_is_paid_by_an_estimate(
+    place: Place, usage: tuple[dict[str, int], ...], cap: str
+) -> None:
+    place.configure(f"[budget.turn]\n{cap}\n")
+    todo = {"content": "x" * 2000, "status": "pending", "activeForm": "x"}
+    with Service() as service:
+        service.give(answered(ToolCall("c", "TodoWrite", {"todos": [todo]}), *usage))
+        engine = place.started(*SERVED, service.url, "--max-turns", "30", env=KEY)
+        engine.send(message("go"))
+        frames = engine.until("stream_end")
+    assert len([frame for frame in frames if frame["type"] == "budget_exceeded"]) == 1
+    assert len([frame for frame in frames if "are estimated" in json.dumps(frame)]) == 1
+    assert 1 < len(service.requests) < 30
 
 
 # The SDK.

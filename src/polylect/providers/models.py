@@ -77,8 +77,12 @@ class Catalogue:
         """Asked for several times with every request, so looked up once."""
         if (found := self._infos.get(model)) is None:
             row, price = self.row(model), self._price(model)
-            priced = price is not None and None not in price[:2]
-            found = ModelInfo(model, row.window, row.max_output, row.thinking, row.effort_levels, row.images, priced)
+            read, written = price[:2] if price else (None, None)
+            known = (row.window, row.max_output, row.thinking, row.effort_levels, row.images)
+            if read is None or written is None:
+                found = ModelInfo(model, *known)
+            else:
+                found = ModelInfo(model, *known, priced=True, prices=(read, written))
             self._infos[model] = found
         return found
 

@@ -33,6 +33,8 @@ class ModelInfo(Struct, frozen=True, omit_defaults=True):
     images: bool | None = None
     priced: bool = False
     """Whether what it costs is known."""
+    prices: tuple[float, float] = (0.0, 0.0)
+    """If `priced`: dollars for a million tokens read, and for a million written."""
 
 
 class ModelRequest(Struct, frozen=True):

@@ -7,12 +7,22 @@ import pytest
 
 from doubles import Echo, Played, Run, Talk, converse, run
 from polylect.engine.turn.budget import Budget
+from polylect.engine.turn.loop import ESTIMATED
 from polylect.providers.scripted import Scripted
 from polylect.sessions.store import MemoryStore
 from polylect.vocab.commands import Compact, Grant, Prompt
-from polylect.vocab.content import Usage
-from polylect.vocab.events import BudgetExceeded, CompactionStarted, CostChanged, Notice, Reply, ToolStarted, TurnEnded
-from polylect.vocab.ports import ReplyDone
+from polylect.vocab.content import Text, Usage
+from polylect.vocab.events import (
+    BudgetExceeded,
+    CompactionEnded,
+    CompactionStarted,
+    CostChanged,
+    Notice,
+    Reply,
+    ToolStarted,
+    TurnEnded,
+)
+from polylect.vocab.ports import BlockDone, ReplyDone, TextChunk
 
 
 def endless(tool: str = "Echo", **more: Any) -> Scripted:
@@ -114,6 +124,26 @@ def test_a_turn_ends_where_making_room_took_the_rest_of_the_budget(tmp_path: Pat
     talk = converse(tmp_path, model, [Prompt("t1", "go")], Echo(), max_tokens=100, budget=Budget(max_tokens_in=5000))
     assert len(talk.of(CompactionStarted)) == 1
     assert [(ended.reason, ended.steps) for ended in talk.of(TurnEnded)] == [("limit", 1)]
+
+
+@pytest.mark.parametrize(("budget", "counted"), [(Budget(), False), (Budget(max_tokens_out=9000), True)])
+def test_usage_that_no_server_reports_is_estimated_where_there_is_a_cap(
+    tmp_path: Path, budget: Budget, counted: bool
+) -> None:
+    replies = [[BlockDone(Text("x" * 400)), ReplyDone("end")] for _ in range(2)]
+    summary = [TextChunk("y" * 400), ReplyDone("end")]
+
+    async def conversation(talk: Talk) -> None:
+        talk.send(Prompt("t1", "one"), Prompt("t2", "two"))
+        await talk.until(TurnEnded, 2)
+        talk.send(Compact())
+        await talk.until(CompactionEnded)
+
+    talk = run(conversation, tmp_path, Played(*replies, summary), budget=budget)
+    rows = [row["usage"] for row in talk.session.ledger]
+    assert [usage.output for usage in rows] == ([105, 105, 100] if counted else [0, 0])
+    assert all(usage.input > 0 for usage in rows) == counted
+    assert len([notice for notice in talk.of(Notice) if notice.text == ESTIMATED]) == counted
 
 
 def test_more_can_be_granted(tmp_path: Path) -> None:

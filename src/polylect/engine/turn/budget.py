@@ -23,6 +23,11 @@ class Budget(Struct, frozen=True):
     max_processes: int = 0
     max_agent_depth: int = 0
 
+    @property
+    def limits_usage(self) -> bool:
+        """Whether there is a cap on dollars or tokens."""
+        return bool(self.max_cost_usd or self.max_tokens_in or self.max_tokens_out)
+
 
 class Meter:
     """What a session or a turn has used.
@@ -39,6 +44,8 @@ class Meter:
         self._began = _now()
         self.reported = False
         """A cap that is passed is told of once."""
+        self.estimate_reported = False
+        """The host is told once that usage is estimated."""
 
     def spend(self, usage: Usage) -> None:
         self.usage += usage
@@ -79,6 +86,15 @@ class Meter:
             max_agent_depth=budget.max_agent_depth,
         )
         self.reported = False
+
+
+def estimated_usage(info: ModelInfo, tokens_in: int, tokens_out: int, *budgets: Budget) -> Usage:
+    """What to count for a reply without reported usage, so that caps hold: an estimate; nothing if there is no cap."""
+    if not any(budget.limits_usage for budget in budgets):
+        return Usage()
+    read, written = info.prices
+    cost = (tokens_in * read + tokens_out * written) / 1_000_000 if info.priced else None
+    return Usage(tokens_in, tokens_out, cost=cost)
 
 
 def price_fault(info: ModelInfo, *budgets: Budget) -> str:

@@ -11,6 +11,7 @@ from contextlib import aclosing, suppress
 from typing import Literal
 
 from polylect.engine.settings import Settings
+from polylect.engine.turn.budget import estimated_usage
 from polylect.sessions.session import Session
 from polylect.vocab.content import Block, Document, Image, Message, Text, Thinking, ToolCall, ToolResult, Usage
 from polylect.vocab.errors import PolylectError, ProviderError, SessionError
@@ -81,6 +82,15 @@ class Compactor:
             self._reported_overhead = max(0, usage.tokens - self._conversation_tokens())
         if window := self._window():
             emit(ContextUsed(self.used(), window))
+
+    def estimated_usage(self, reply: Message) -> Usage:
+        """What to count for a reply of the conversation without reported usage. Call it before the reply is added."""
+        return self._estimated(self._prompt_tokens() + self._conversation_tokens(), estimate(reply))
+
+    def _estimated(self, tokens_in: int, tokens_out: int) -> Usage:
+        settings = self._settings()
+        info = self._provider().info(settings.model)
+        return estimated_usage(info, tokens_in, tokens_out, settings.budget, settings.turn_budget)
 
     @property
     def _overhead(self) -> int:
@@ -221,15 +231,20 @@ class Compactor:
                         last = event if isinstance(event, _MARKS) else last
         finally:
             if isinstance(last, ReplyBegun | ReplyDone):
-                self._pay(last)
+                self._pay(last, (len(request.system) + len(transcript)) // 4, -(-sum(map(len, parts)) // 4))
         summary = "".join(parts).strip()
         if not summary or not isinstance(last, ReplyDone) or last.stop == "refused":
             raise ProviderError("protocol", "the model gave no summary")
         return summary
 
-    def _pay(self, done: ReplyBegun | ReplyDone) -> None:
-        """A summary has its price like any other reply, and is no part of the conversation."""
-        reply = Message("assistant", (), usage=done.usage, model=done.model, provider=self._provider().name)
+    def _pay(self, done: ReplyBegun | ReplyDone, tokens_in: int = 0, tokens_out: int = 0) -> None:
+        """Charge a summary, which is no part of the conversation.
+
+        `tokens_in` and `tokens_out` are estimates. They count if there is text and the server reported no usage.
+        """
+        reported = done.usage.tokens or not tokens_out
+        usage = done.usage if reported else self._estimated(tokens_in, tokens_out)
+        reply = Message("assistant", (), usage=usage, model=done.model, provider=self._provider().name)
         with suppress(SessionError):  # a full disk is told of when the summary finds no room either
             self._charge(reply, done.request)
             self._session.add_messages("", reply, request=done.request)

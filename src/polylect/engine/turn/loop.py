@@ -19,6 +19,8 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Literal
 
+from msgspec.structs import replace
+
 from polylect.engine.agent import Agent
 from polylect.engine.commands.background import session_failure
 from polylect.engine.turn import thinking
@@ -49,6 +51,7 @@ MOST_REMINDERS = 3
 """How often in a turn the user's own code can send the model back: by rules, and when it would stop."""
 MOST_AT_ONCE = 64
 """Model events that are taken in one go, before others get a turn on the event loop."""
+ESTIMATED = "The model server reported no usage. Tokens and cost are estimated from the size of the text, for the cap."
 _log = logging.getLogger(__name__)
 
 
@@ -320,12 +323,25 @@ class Turn:
         )
 
     def _store_reply(self, reply: StreamedReply) -> None:
-        agent, message = self._agent, reply.message(self._agent.provider.name)
+        agent, message = self._agent, self._with_usage(reply)
         agent.charge(message, reply.request)
         agent.session.add_messages(self.id, message, request=reply.request)
         agent.compactor.record_usage(reply.usage, self._emit)
         if agent.settings.cost_updates == "step":
             self._emit_to_main(CostChanged(agent.top.session.known_usage))
+
+    def _with_usage(self, reply: StreamedReply) -> Message:
+        """The reply's message. Its usage is estimated if the server reported none and there is a cap on it."""
+        agent, message = self._agent, reply.message(self._agent.provider.name)
+        if reply.usage.tokens or not message.content:
+            return message
+        usage = agent.compactor.estimated_usage(message)
+        if not usage.tokens:
+            return message
+        if not agent.meter.estimate_reported:
+            agent.meter.estimate_reported = True
+            self._emit_to_main(Notice(ESTIMATED, "warning"))
+        return replace(message, usage=reply.total_usage + usage)
 
     def _deliver(self, when: When) -> None:
         """Add the steers that wait for this moment to the conversation."""

@@ -90,7 +90,8 @@ class Scripted:
         head = ScriptHead() if self._built_in else self.load().head
         about, priced = head.model, self._built_in or head.price is not None
         told = (about.window, about.max_output, about.thinking, about.effort_levels, about.images)
-        return ModelInfo(model, *told, priced)
+        prices = (head.price.input, head.price.output) if head.price else (0.0, 0.0)
+        return ModelInfo(model, *told, priced, prices)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
         moment = moment_of(request)
