@@ -71,7 +71,7 @@ class OpenAI:
         return converse(self._client, self._service, question, sse.Parser(), parser, self._settled)
 
     def _settled(self, model: str, done: ReplyDone) -> ReplyDone:
-        """Small servers repeat their ids, and the usage of an id is counted once: a repeated one gets a new end."""
+        """Adds the price. An id that a small server repeats gets a suffix, because hosts tell replies apart by it."""
         if done.request in self._seen:
             done = replace(done, request=f"{done.request}-{os.urandom(4).hex()}")
         self._seen.add(done.request)
