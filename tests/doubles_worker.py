@@ -15,6 +15,12 @@ class DirectWorker:
     def hides(self, path: str, roots: Sequence[str]) -> bool:
         return False
 
+    def lets_change(self, path: str, roots: Sequence[str]) -> bool:
+        return True
+
+    async def settle(self) -> None:
+        pass
+
     def reaches(self, path: str) -> bool:
         return True
 

@@ -1,10 +1,12 @@
-"""File tools ask for what the sandbox hides from commands. In the mode force nobody is asked, so they do not reach it.
+"""File tools ask for what the sandbox keeps from commands. In the mode force nobody is asked, so they do not reach it.
 
 The engines are real processes whose workspace is the home of a person with an ssh key.
 """
 
 import json
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -108,3 +110,66 @@ def test_a_search_of_all_finds_what_lies_beside_it_and_asks_for_nothing(place: P
     assert not [frame for frame in frames if frame["type"] == "tool_request"]
     assert "a KEY of mine" in json.dumps(frames)
     assert SECRET not in json.dumps(frames)
+
+
+# What the sandbox does not let commands write.
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Path]:
+    """A folder of the user's where commands may not write; the temporary folders of tests are open to them."""
+    places = [place for place in ("/srv", "/opt", "/var/lib", str(Path.home())) if os.access(place, os.W_OK)]
+    if not places:
+        pytest.skip("there is no place beside the temporary ones")
+    folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="elsewhere-", dir=places[0])))
+    (folder / ".bashrc").write_text("clean")
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def changes(folder: Path) -> list[tuple[str, dict[str, str]]]:
+    startup = str(folder / ".bashrc")
+    return [
+        ("Write", {"file_path": str(folder / "new"), "content": "mine"}),
+        ("Edit", {"file_path": startup, "old_string": "clean", "new_string": "mine"}),
+        ("MultiEdit", {"file_path": startup, "edits": '[{"old_string": "clean", "new_string": "mine"}]'}),
+    ]
+
+
+@pytest.mark.parametrize("sandbox", SANDBOXES)
+def test_force_writes_nothing_that_a_command_could_not(place: Place, elsewhere: Path, sandbox: str) -> None:
+    place.configure(f'[sandbox]\nmode = "{sandbox}"\n')
+    read = ("Read", {"file_path": str(elsewhere / ".bashrc")})
+    frames = started(place, read, *changes(elsewhere)).until("stream_end")
+    denied = [frame["reason"] for frame in frames if frame["type"] == "tool_cancelled"]
+    assert len(denied) == 3
+    for reason in denied:
+        assert reason.startswith(f"the sandbox does not let commands write {elsewhere}/")
+        assert "`writable` in [sandbox]" in reason
+    assert [frame["status"] for frame in frames if frame["type"] == "tool_result"][:1] == ["success"]
+    assert [path.name for path in elsewhere.iterdir()] == [".bashrc"]
+    assert (elsewhere / ".bashrc").read_text() == "clean"
+
+
+@pytest.mark.parametrize("opened", ["writable", "rule", "off"])
+def test_force_writes_what_the_settings_open(place: Place, elsewhere: Path, opened: str) -> None:
+    settings = {
+        "writable": f'[sandbox]\nwritable = ["{elsewhere}"]\n',
+        "rule": f'[tools]\nallow = ["Edit(/{elsewhere}/**)"]\n',
+        "off": '[sandbox]\nmode = "off"\n',
+    }
+    place.configure(settings[opened])
+    started(place, changes(elsewhere)[0]).until("stream_end")
+    assert (elsewhere / "new").read_text() == "mine"
+
+
+def test_omp_and_claude_write_nothing_either_that_a_command_could_not(place: Place, elsewhere: Path) -> None:
+    played = place.script(calls(changes(elsewhere)[0]))
+    omp = place.run("--mode", "rpc", *played, given=b'{"type": "prompt", "message": "go"}\n')
+    assert b"does not let commands write" in omp.out
+    flags = ("--output-format", "stream-json", "--verbose", "--permission-mode", "bypassPermissions")
+    claude = place.run("-p", "go", *flags, *played)
+    assert b"does not let commands write" in claude.out, claude.errors
+    assert not (elsewhere / "new").exists()

@@ -197,6 +197,16 @@ def test_P2_a_path_rule_opens_what_lies_below_it(rule: Rule, path: str, reads: b
     assert decided("Edit", "default", rule, outside=path) == "ask"
 
 
+def test_P2_force_denies_to_change_what_commands_cannot_change_unless_a_rule_opens_it() -> None:
+    write = ProposedCall("Write", "edit", {}, (OUTSIDE,), (OUTSIDE,), unwritable=(OUTSIDE,))
+    judged = verdict(write, "force", (), ())
+    assert judged.decision == "deny"
+    assert judged.why.startswith(f"the sandbox does not let commands write {OUTSIDE}, and the mode force asks nobody")
+    assert verdict(write, "force", (), [Rule("path", OUTSIDE, write=True)]).decision == "allow"
+    read = ProposedCall("Read", "info", {}, (OUTSIDE,), (OUTSIDE,), unwritable=(OUTSIDE,))
+    assert verdict(read, "force", (), ()).decision == "allow"
+
+
 def test_P2_every_path_that_is_touched_has_to_be_open() -> None:
     proposed = ProposedCall("Read", "info", {}, ("/data/a", OUTSIDE))
     assert verdict(proposed, "auto_edit", (), [Rule("path", "/data")]).decision == "ask"

@@ -34,7 +34,8 @@ class ProposedCall(Struct, frozen=True):
     """A call as the gate sees it.
 
     `outside` are the paths it would touch beyond the workspace and granted folders. `hidden` are those that the sandbox
-    hides from commands, wherever they are; none of them is in `outside`.
+    hides from commands, wherever they are; none of them is in `outside`. `unwritable` are those of `outside` that the
+    sandbox does not let commands change.
     """
 
     name: str
@@ -50,6 +51,7 @@ class ProposedCall(Struct, frozen=True):
     origin: Origin = "builtin"
     """Where the tool comes from. Tools that need no permission, and the allow list, are built-in ones only."""
     hidden: tuple[str, ...] = ()
+    unwritable: tuple[str, ...] = ()
 
     @property
     def command(self) -> str | None:
@@ -125,7 +127,7 @@ def _names(rule: Rule, call: ProposedCall) -> bool:
 def _permission(call: ProposedCall, mode: Mode, allow_list: Sequence[str], rules: Sequence[Rule]) -> Verdict:
     hidden = _unopened(call.hidden, call, rules)
     if mode == "force":
-        return _forced(hidden)
+        return _forced(hidden, () if call.category == "info" else _unopened(call.unwritable, call, rules))
     builtin = call.origin == "builtin"
     if builtin and (why := _FREE.get(call.name)):
         return Verdict("allow", why)
@@ -147,12 +149,16 @@ def _permission(call: ProposedCall, mode: Mode, allow_list: Sequence[str], rules
     return _by_command(call, mode, rules)
 
 
-def _forced(hidden: Sequence[str]) -> Verdict:
-    """In force nobody is asked, so what the sandbox hides from commands is denied to the other tools as well."""
-    if not hidden:
+def _forced(hidden: Sequence[str], unwritable: Sequence[str]) -> Verdict:
+    """In force nobody is asked, so what the sandbox keeps from commands is denied to the other tools as well."""
+    if hidden:
+        what, remedy = f"hides {hidden[0]}", 'take its folder out of `hidden` in [sandbox] ("!~/.ssh")'
+    elif unwritable:
+        what, remedy = f"does not let commands write {unwritable[0]}", "add its folder to `writable` in [sandbox]"
+    else:
         return Verdict("allow", "the mode is force")
-    remedy = 'allow it by a rule, take its folder out of `hidden` in [sandbox] ("!~/.ssh"), or use a mode that asks'
-    return Verdict("deny", f"the sandbox hides {hidden[0]}, and the mode force asks nobody: {remedy}")
+    remedy = f"allow it by a rule, {remedy}, or use a mode that asks"
+    return Verdict("deny", f"the sandbox {what}, and the mode force asks nobody: {remedy}")
 
 
 def _unopened(paths: Sequence[str], call: ProposedCall, rules: Sequence[Rule]) -> list[str]:

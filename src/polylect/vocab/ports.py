@@ -221,6 +221,14 @@ class Worker(Protocol):
         """Whether commands cannot read this real path, and none of these folders and files opens it."""
         ...
 
+    def lets_change(self, path: str, roots: Sequence[str]) -> bool:
+        """Whether commands that may write in these folders and files can change this real path."""
+        ...
+
+    async def settle(self) -> None:
+        """Find out how commands are confined, if that is not known yet. `hides` and `lets_change` depend on it."""
+        ...
+
     def reaches(self, path: str) -> bool:
         """Whether it can open and change this real path itself. Else it needs a descriptor, and hands content back."""
         ...

@@ -132,7 +132,7 @@ class _RemainingCalls(Calls):
         if not isinstance(self._agent.tool(call.name), Script):
             return self._refuse(call, f"{waiting.model_text}\nThere is no {call.name} any more.")
         script = Script(waiting, self._early_answers.get(call.call))
-        proposed, judged = self._judge(script, call.args)
+        proposed, judged = await self._judge(script, call.args)
         if judged.decision == "deny":  # what is asked for was answered when it began
             return self._finish(
                 call, ToolReturn(f"{waiting.model_text}\nTool denied: {judged.why}", ok=False), "denied", judged.why

@@ -236,7 +236,7 @@ class Calls:
     async def _allowed(self, call: ToolCall, tool: Tool, opinion: Opinion, gated: str) -> ProposedCall | None:
         """The call as it may run, or None if it was denied; then the model has its result."""
         args = copy.deepcopy(call.args)  # what is judged here is what runs, whoever else holds the original
-        proposed, judged = self._judge(tool, args)
+        proposed, judged = await self._judge(tool, args)
         if judged.decision != "deny" and opinion.decision:
             judged = Verdict(opinion.decision, opinion.reason or judged.why)
         if judged.decision == "allow" and gated:
@@ -252,7 +252,7 @@ class Calls:
                 if fault := _misfit(tool, answer.args):
                     self._refuse(call, f"{fault} (as whoever approved it has changed it)")
                     return None
-                proposed, judged = self._judge(tool, answer.args)
+                proposed, judged = await self._judge(tool, answer.args)
         if judged.decision == "deny":
             self._deny(call, judged.why)
             return None
@@ -282,15 +282,20 @@ class Calls:
         self._agent.rules.add(Rule("path", os.path.dirname(path), write=False))
         return path
 
-    def _judge(self, tool: Tool, args: dict[str, Any]) -> tuple[ProposedCall, Verdict]:
-        settings = self._agent.settings
+    async def _judge(self, tool: Tool, args: dict[str, Any]) -> tuple[ProposedCall, Verdict]:
+        settings, worker = self._agent.settings, self._agent.worker
         touched = self._touched(tool, args)
+        if touched:
+            await worker.settle()
         roots = self._agent.roots(tool.category)
-        hidden = tuple(path for path in touched if self._agent.worker.hides(path, roots))
+        hidden = tuple(path for path in touched if worker.hides(path, roots))
         outside = tuple(p for p in touched if p not in hidden and not any(is_below(p, root) for root in roots))
         guarded = tuple(path for path in touched if _is_guarded(path, settings.workspace))
+        unwritable = tuple(path for path in outside if not worker.lets_change(path, roots))
         named = getattr(tool, "long_name", "")
-        proposed = ProposedCall(tool.name, tool.category, args, outside, touched, named, guarded, tool.origin, hidden)
+        proposed = ProposedCall(
+            tool.name, tool.category, args, outside, touched, named, guarded, tool.origin, hidden, unwritable
+        )
         return proposed, verdict(proposed, self._agent.mode, settings.allow_list, self._agent.rules)
 
     def _deny(self, call: ToolCall, reason: str) -> None:

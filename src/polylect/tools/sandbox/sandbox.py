@@ -4,6 +4,7 @@ They write in the workspace, in folders that were granted, in caches and tempora
 and the usual secrets not even that.
 """
 
+import asyncio
 import logging
 import os
 import sys
@@ -56,6 +57,7 @@ class Sandbox:
         """Goes before bubblewrap's command line where Landlock can keep sockets without a path out of reach."""
         self._left_out: set[str] = set()
         self._usual: tuple[list[str], HiddenPlaces] | None = None
+        self._settling = asyncio.Lock()
 
     async def argv(self, argv: Sequence[str], workspace: str, roots: Sequence[str], processes: Processes) -> list[str]:
         """The command line that runs this one inside. Raises ToolError if what was asked for cannot be had."""
@@ -78,6 +80,10 @@ class Sandbox:
     def hidden(self, workspace: str) -> Sequence[str]:
         """What commands may not read, whether it exists or not. Of nested places the inner one counts."""
         return self._look_up(workspace)[1].all()
+
+    def writable(self, workspace: str) -> Sequence[str]:
+        """What commands may change beside the workspace and granted folders: real paths of the session's start."""
+        return self._look_up(workspace)[0]
 
     def fence(self, workspace: str, roots: Sequence[str]) -> Fence:
         """What a command may reach now: asked before each one, because hidden places come and go."""
@@ -117,8 +123,11 @@ class Sandbox:
     async def settle(self, workspace: str, processes: Processes) -> None:
         """Find out by trying, once, what this machine offers. What the settings hide or open has no say in it: where
         that cannot be done, the call fails, and no weaker sandbox takes the place of the better one."""
-        if self.kind is not None:
-            return
+        async with self._settling:
+            if self.kind is None:
+                await self._find_kind(workspace, processes)
+
+    async def _find_kind(self, workspace: str, processes: Processes) -> None:
         faults: list[str] = []
         if self.mode in ("auto", "bwrap"):
             for scope in (Fence([], only_scope=True).words(), []):  # the first takes Landlock, and no setuid bwrap

@@ -57,6 +57,18 @@ class WorkerPool:
             return False
         return is_hidden(path, self._sandbox.hidden(self._roots[0]), roots)
 
+    def lets_change(self, path: str, roots: Sequence[str]) -> bool:
+        """Whether the sandbox lets commands that may write in these folders and files change this path."""
+        if self._sandbox is None or self._sandbox.kind == "none":
+            return True
+        return is_inside(path, (*roots, *self._sandbox.writable(self._roots[0])))
+
+    async def settle(self) -> None:
+        """Find out which sandbox there is. Where the one of the settings cannot be had, the calls themselves fail."""
+        if self._sandbox is not None:
+            with suppress(ToolError):
+                await self._sandbox.settle(self._roots[0], self._custody)
+
     def _hidden_now(self, roots: Sequence[str]) -> set[str]:
         """What a sandbox that is made now hides in these folders. One that was made earlier may not know of it."""
         if self._sandbox is None or self._sandbox.kind == "none":
