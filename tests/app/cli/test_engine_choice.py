@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from engine_process import Place
-from polylect.app.cli.engine_choice import chosen
+from polylect.app.cli.engine_choice import resolve_engine
 
 
 @pytest.mark.parametrize(
-    ("engine", "dialect", "found"),
+    ("engine", "dialect", "expected"),
     [
         ("claude", "", ("claude", {"model": "m"})),
         ("my-engine --serve", "omp", (["my-engine", "--serve"], {"dialect": "omp"})),
@@ -22,12 +22,12 @@ from polylect.app.cli.engine_choice import chosen
         ("x --output-format stream-json", "", (["x", "--output-format", "stream-json"], {"dialect": "claude"})),
     ],
 )
-def test_an_engine_is_a_name_or_a_command_line_with_its_wire(engine: str, dialect: str, found: Any) -> None:
-    assert chosen(engine, dialect, {"model": "m"} if engine == "claude" else {}) == found
+def test_an_engine_is_a_name_or_a_command_line_with_its_wire(engine: str, dialect: str, expected: Any) -> None:
+    assert resolve_engine(engine, dialect, {"model": "m"} if engine == "claude" else {}) == expected
 
 
 @pytest.mark.parametrize(
-    ("engine", "dialect", "wishes", "why"),
+    ("engine", "dialect", "engine_options", "why"),
     [
         ("cluade", "", {}, "there is no engine 'cluade'; known are polylect, .* a command line with its wire"),
         ("", "", {}, "there is no engine ''"),
@@ -45,10 +45,10 @@ def test_an_engine_is_a_name_or_a_command_line_with_its_wire(engine: str, dialec
     ],
 )
 def test_what_makes_no_sense_is_told_with_what_would(
-    engine: str, dialect: str, wishes: dict[str, Any], why: str
+    engine: str, dialect: str, engine_options: dict[str, Any], why: str
 ) -> None:
     with pytest.raises((ValueError, LookupError), match=why):
-        chosen(engine, dialect, wishes)
+        resolve_engine(engine, dialect, engine_options)
 
 
 def test_polylect_run_drives_a_command_line(tmp_path: Path) -> None:

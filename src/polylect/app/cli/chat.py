@@ -1,4 +1,9 @@
-"""`polylect chat`: a conversation in the terminal with any engine."""
+"""`polylect chat`: a conversation in the terminal with any engine.
+
+This module parses the flags, connects to the engine and makes a `Chat` (`tui/chat.py`) for it. When the person changes
+to another session and the engine cannot do that while it runs, the loop in `_chat` starts the engine again. If that
+start fails, the previous session is opened again.
+"""
 
 import argparse
 import asyncio
@@ -10,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from polylect.app.cli import engine_choice
 from polylect.app.cli.terminal import print_error
 from polylect.host.errors import EngineDied
+from polylect.sessions.folder import sessions_root
 from polylect.vocab.escape import escape_controls
 
 if TYPE_CHECKING:
@@ -18,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def main(words: list[str]) -> int:
-    wanted = _parser().parse_args(words)
+    options = _parser().parse_args(words)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         print("polylect chat needs a terminal; in a script use polylect run", file=sys.stderr)
         return 2
@@ -30,7 +36,7 @@ def main(words: list[str]) -> int:
         return 78
     del prompt_toolkit, rich
     try:
-        return asyncio.run(_chat(wanted))
+        return asyncio.run(_chat(options))
     except KeyboardInterrupt:
         return 130
     except (EngineDied, ValueError, LookupError) as error:
@@ -40,48 +46,49 @@ def main(words: list[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("polylect chat", description="Talk with an engine in the terminal.")
-    say = parser.add_argument
-    say("--engine", default="polylect", help=engine_choice.HELP)
-    say("--dialect", metavar="WIRE", default="", help=engine_choice.DIALECT_HELP)
-    say("--cwd", metavar="FOLDER", default=".", help="where the work is")
-    say("--resume", metavar="ID", help="go on with a session; latest is the newest here")
+    add = parser.add_argument
+    add("--engine", default="polylect", help=engine_choice.HELP)
+    add("--dialect", metavar="WIRE", default="", help=engine_choice.DIALECT_HELP)
+    add("--cwd", metavar="FOLDER", default=".", help="where the work is")
+    add("--resume", metavar="ID", help="go on with a session; latest is the newest here")
     for name in ("provider", "model", "mode", "base-url", "system-prompt", "script"):
-        say(f"--{name}", dest=name.replace("-", "_"))
+        add(f"--{name}", dest=name.replace("-", "_"))
     return parser
 
 
-async def _chat(wanted: argparse.Namespace) -> int:
+async def _chat(options: argparse.Namespace) -> int:
     from rich.console import Console
 
     from polylect.host.connecting import connect
     from polylect.tui.chat import Chat, Elsewhere
 
-    wishes = ("resume", "provider", "model", "mode", "base_url", "system_prompt", "script")
-    told = {name: getattr(wanted, name) for name in wishes if getattr(wanted, name) is not None}
-    engine, told = engine_choice.chosen(wanted.engine, wanted.dialect, told)
-    restarts = 3 if isinstance(engine, str) else 0  # others would begin anew without a word
-    console, back = Console(), told
+    names = ("resume", "provider", "model", "mode", "base_url", "system_prompt", "script")
+    engine_options = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    engine, engine_options = engine_choice.resolve_engine(options.engine, options.dialect, engine_options)
+    restarts = 3 if isinstance(engine, str) else 0  # another program would start a new session without saying so
+    console, previous = Console(), engine_options
     while True:
         try:
-            async with connect(engine, cwd=wanted.cwd, restarts=restarts, **told) as agent:
-                back = told
-                return await Chat(agent, console, sessions=_listing(engine, wanted.cwd), history=_history()).run()
-        except Elsewhere as place:
-            rest = {name: wish for name, wish in told.items() if name != "resume"}
-            back = _in(place.left or told.get("resume", ""), rest)
-            told = _in(place.session, rest)
+            async with connect(engine, cwd=options.cwd, restarts=restarts, **engine_options) as agent:
+                previous = engine_options
+                sessions = _session_lister(engine, options.cwd)
+                return await Chat(agent, console, sessions=sessions, history=_history_file()).run()
+        except Elsewhere as switch:
+            without_session = {name: value for name, value in engine_options.items() if name != "resume"}
+            previous = _with_session(switch.left or engine_options.get("resume", ""), without_session)
+            engine_options = _with_session(switch.session, without_session)
         except (EngineDied, ValueError) as error:
-            if back is told:
+            if previous is engine_options:
                 raise
             console.print(escape_controls(str(error)), style="red", markup=False)
-            told = back
+            engine_options = previous
 
 
-def _in(session: str, told: dict[str, Any]) -> dict[str, Any]:
-    return {**told, "resume": session} if session else told
+def _with_session(session: str, options: dict[str, Any]) -> dict[str, Any]:
+    return {**options, "resume": session} if session else options
 
 
-def _listing(engine: str | list[str], cwd: str) -> "Listing":
+def _session_lister(engine: str | list[str], cwd: str) -> "Listing":
     from polylect.host.errors import Unsupported
     from polylect.host.sessions import list_sessions
 
@@ -93,8 +100,8 @@ def _listing(engine: str | list[str], cwd: str) -> "Listing":
     return cards
 
 
-def _history() -> str:
-    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    folder = os.path.join(os.environ.get("POLYLECT_HOME") or os.path.join(state, "polylect"))
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    return os.path.join(folder, "chat-history")
+def _history_file() -> str:
+    """The file with the lines that were typed before, beside the sessions; its folder is created."""
+    home = os.path.dirname(sessions_root(dict(os.environ)))
+    os.makedirs(home, mode=0o700, exist_ok=True)
+    return os.path.join(home, "chat-history")

@@ -1,4 +1,8 @@
-"""The engine that a command line names: one that is known, or any program and the wire it speaks."""
+"""Resolves `--engine` and `--dialect` of `polylect run` and `polylect chat`.
+
+`--engine` is the name of an engine in `host/engine_registry.py`, or the command line of any other program. For a
+command line the wire is needed too: it comes from `--dialect` or from words in the command line itself.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,27 +14,33 @@ from polylect.host.errors import UnknownEngine
 HELP = f"one of {', '.join(ENGINES)}, or a command line in quotes (polylect)"
 DIALECT_HELP = "the wire of a command line: jsonstream, omp or claude, and if need be its version, as jsonstream:0.1.0"
 _DIALECTS = tuple(dict.fromkeys(engine.dialect for engine in ENGINES.values()))
-_SIGNS = {"--json-stream": "jsonstream", "rpc": "omp", "--mode=rpc": "omp", "stream-json": "claude"}
-"""Words that make an engine speak a wire."""
+_DIALECT_BY_WORD = {"--json-stream": "jsonstream", "rpc": "omp", "--mode=rpc": "omp", "stream-json": "claude"}
+"""Words of a command line that show which wire the program will speak."""
 
 
-def chosen(engine: str, dialect: str, wishes: Mapping[str, Any]) -> tuple[str | list[str], dict[str, Any]]:
-    """For `connect`: the engine, and all that it is told. Raises ValueError or LookupError with what would be right."""
+def resolve_engine(engine: str, dialect: str, options: Mapping[str, Any]) -> tuple[str | list[str], dict[str, Any]]:
+    """Returns the engine and the keyword arguments for `connect`.
+
+    The engine is a name of the registry, or the words of the command line. Raises ValueError or LookupError; the text
+    says what would be right.
+    """
     if engine in ENGINES:
         if dialect:
             raise ValueError(f"--dialect goes with a command line; {engine} speaks {ENGINES[engine].dialect}")
-        return engine, dict(wishes)
-    words = _words(engine)
+        return engine, dict(options)
+    words = _split_command_line(engine)
     if not words or (len(words) == 1 and not dialect):
-        told = f"there is no engine {engine!r}; known are {', '.join(ENGINES)}"
-        raise UnknownEngine(f"{told}. Any other is a command line with its wire: --engine '{engine} ...' --dialect omp")
-    if wishes:
-        flags = ", ".join(f"--{name.replace('_', '-')}" for name in wishes)
+        error = f"there is no engine {engine!r}; known are {', '.join(ENGINES)}"
+        raise UnknownEngine(
+            f"{error}. Any other is a command line with its wire: --engine '{engine} ...' --dialect omp"
+        )
+    if options:
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in options)
         raise ValueError(f"{flags} cannot be handed on to {words[0]!r}: write its own flags into the command line")
-    return words, _wire(words, dialect)
+    return words, _dialect_options(words, dialect)
 
 
-def _words(engine: str) -> list[str]:
+def _split_command_line(engine: str) -> list[str]:
     import shlex  # 3 ms, and only for an engine that is not known
 
     try:
@@ -39,9 +49,9 @@ def _words(engine: str) -> list[str]:
         raise ValueError(f"--engine {engine!r} is no command line: {error}") from None
 
 
-def _wire(words: list[str], dialect: str) -> dict[str, Any]:
+def _dialect_options(words: list[str], dialect: str) -> dict[str, Any]:
     name, _, version = dialect.partition(":")
-    name = name or next((_SIGNS[word] for word in words if word in _SIGNS), "")
+    name = name or next((_DIALECT_BY_WORD[word] for word in words if word in _DIALECT_BY_WORD), "")
     if not name:
         wires = ", ".join(_DIALECTS)
         raise ValueError(f"nothing in {' '.join(words)!r} tells which wire it speaks: add --dialect, one of {wires}")

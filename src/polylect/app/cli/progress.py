@@ -1,4 +1,8 @@
-"""One line on a terminal that says what an engine is doing, for how long and for how much."""
+"""Shows on one line of a terminal what an engine is doing, how long it has run and what it has cost.
+
+`polylect run` draws the line on stderr while it waits, so that stdout has only the answer. Texts of the engine are
+escaped before they are drawn.
+"""
 
 import asyncio
 import os
@@ -23,81 +27,84 @@ from polylect.vocab.events import (
     ToolStarted,
 )
 
-_BEAT = 0.2
-_MARKS = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_INTERVAL = 0.2
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
 class Progress:
-    """Silent where the stream is no terminal. To be cleared before anything else is written."""
+    """The progress line. It writes nothing where the stream is no terminal.
+
+    Call `clear` before writing anything else to that terminal.
+    """
 
     def __init__(self, stream: TextIO = sys.stderr, now: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream
         self._on = stream.isatty()
         self._now = now
-        self._began = now()
-        self._doing = "starting"
+        self._start_time = now()
+        self._activity = "starting"
         self._usage = Usage()
-        self._described: dict[str, str] = {}
-        self._beats = 0
+        self._descriptions: dict[str, str] = {}
+        self._frame = 0
 
-    def hear(self, event: Event) -> None:
+    def update(self, event: Event) -> None:
         match event:
             case StepStarted():
-                self._doing = "asking the model"
+                self._activity = "asking the model"
             case ThinkingDelta():
-                self._doing = "thinking"
+                self._activity = "thinking"
             case TextDelta():
-                self._doing = "answering"
+                self._activity = "answering"
             case ToolCalled(call, name, _, _, description):
-                self._described[call] = description or name
+                self._descriptions[call] = description or name
             case ToolStarted(call, name):
-                self._doing = self._described.get(call) or name
+                self._activity = self._descriptions.get(call) or name
             case ToolFinished(call):
-                self._described.pop(call, None)
-                self._doing = "going on"
+                self._descriptions.pop(call, None)
+                self._activity = "going on"
             case ReplyEnded(usage=usage):
                 self._usage += usage
             case CostChanged(total):
                 self._usage = total
             case RetryStarted(attempt, most):
-                self._doing = f"waiting to try again ({attempt} of {most})"
+                self._activity = f"waiting to try again ({attempt} of {most})"
             case CompactionStarted():
-                self._doing = "shortening the conversation"
+                self._activity = "shortening the conversation"
 
-    async def beat(self) -> None:
-        """Until cancelled."""
+    async def run(self) -> None:
+        """Redraws the line until the task is cancelled."""
         while self._on:
-            self._beats += 1
+            self._frame += 1
             self._write(self.line())
-            await asyncio.sleep(_BEAT)
+            await asyncio.sleep(_INTERVAL)
 
     def line(self) -> str:
-        spent = [f"{self._now() - self._began:.0f} s"]
+        spent = [f"{self._now() - self._start_time:.0f} s"]
         if tokens := self._usage.tokens:
             spent.append(f"{tokens:,} tokens")
         if self._usage.cost is not None:
             spent.append(f"${self._usage.cost:.4f}")
-        told = escape_controls(" ".join(self._doing.split()))
-        return f"{_MARKS[self._beats % len(_MARKS)]} {told}  [{', '.join(spent)}]"
+        activity = escape_controls(" ".join(self._activity.split()))
+        return f"{_SPINNER[self._frame % len(_SPINNER)]} {activity}  [{', '.join(spent)}]"
 
     def clear(self) -> None:
         if self._on:
             self._write("")
 
     def _write(self, text: str) -> None:
-        width = _width(self._stream)
+        width = _terminal_width(self._stream)
         self._stream.write("\r\x1b[2K" + (text if len(text) < width else text[: width - 2] + "…"))
         self._stream.flush()
 
 
-def _width(stream: TextIO) -> int:
+def _terminal_width(stream: TextIO) -> int:
     try:
-        return os.get_terminal_size(stream.fileno()).columns or 80  # there are terminals that do not know
+        return os.get_terminal_size(stream.fileno()).columns or 80  # some terminals report 0
     except OSError:
         return 80
 
 
-def in_short(name: str, args: Mapping[str, Any]) -> str:
-    """A call in a few words."""
-    told = next((str(args[key]) for key in ("command", "file_path", "path", "url", "pattern") if key in args), "")
-    return escape_controls(f"{name} {' '.join(told.split())[:80]}".strip())
+def describe_call(name: str, args: Mapping[str, Any]) -> str:
+    """A call in one short line: the tool and its main argument."""
+    argument = next((str(args[key]) for key in ("command", "file_path", "path", "url", "pattern") if key in args), "")
+    return escape_controls(f"{name} {' '.join(argument.split())[:80]}".strip())

@@ -1,4 +1,8 @@
-"""The command line of `polylect run`."""
+"""The flags of `polylect run`, their help text and the options that they make.
+
+`run.py` calls `read` once. Flags that every engine understands in its own way (`_ENGINE_OPTIONS`) are passed on to
+`connect` unchanged; the rest is handled by `run.py` and `run_task.py`.
+"""
 
 from typing import Any
 
@@ -7,7 +11,7 @@ from msgspec import Struct, convert
 from polylect.app.cli import engine_choice
 from polylect.app.startup.args import UsageError, parse
 
-_WISHES = (
+_ENGINE_OPTIONS = (
     *("provider", "model", "mode", "resume", "session", "script", "base_url", "api_key", "system_prompt"),
     "max_turns",
 )
@@ -16,7 +20,7 @@ _FLAGS = {
     **{f"--{name}": ("text", name) for name in ("engine", "dialect", "output", "schema", "cwd")},
     **{f"--{name}": ("list", name) for name in ("allow", "deny", "file")},
     **{f"--{name}": ("amount", name) for name in ("budget", "timeout", "idle")},
-    **{f"--{name.replace('_', '-')}": ("text", name) for name in _WISHES if name != "session"},
+    **{f"--{name.replace('_', '-')}": ("text", name) for name in _ENGINE_OPTIONS if name != "session"},
     "--max-turns": ("count", "max_turns"),
     "--session-id": ("text", "session"),
     "--yes": ("switch", "yes"),
@@ -35,14 +39,14 @@ PROMPT is what is to be done; - reads it from stdin, and after -- it may begin w
   --yes                    allow everything the engine asks for
   --budget DOLLARS         stop when it has cost more
   --timeout SECONDS        stop when it takes longer
-  --idle SECONDS           stop when nothing is heard for so long
+  --idle SECONDS           stop when the engine has been silent for so long
   --max-turns NUMBER       stop after so many requests to the model
   --file PATH              a file for the model to look at; may be repeated
   --cwd FOLDER             where the work is
   --session-id ID          the name of the new session, to go on with it later
   --resume ID|latest       go on with a session
   --provider NAME  --model NAME  --mode NAME  --base-url URL  --api-key KEY  --system-prompt TEXT  --script FILE
-                           what the engine is told, as far as it can be
+                           settings for the engine, as far as it has them
 
 exit codes: 0 done, 1 failed, 2 usage, 3 something needed approval and nobody was there, 4 budget, time or turn limit,
 5 the answer does not fit the schema, 75 try again later, 78 the engine cannot be started, 129 SIGHUP, 130 Ctrl-C,
@@ -50,8 +54,8 @@ exit codes: 0 done, 1 failed, 2 usage, 3 something needed approval and nobody wa
 """
 
 
-class Wanted(Struct):
-    """What the command line says."""
+class RunOptions(Struct):
+    """The command line of `polylect run`, parsed."""
 
     prompt: str = ""
     engine: str = "polylect"
@@ -66,22 +70,23 @@ class Wanted(Struct):
     idle: float = 0.0
     file: list[str] = []
     cwd: str = "."
-    wishes: dict[str, Any] = {}
+    engine_options: dict[str, Any] = {}
+    """Keyword arguments for `connect`, such as the model."""
     argv: str | list[str] = ""
-    """The engine as `connect` takes it: a name that is known, or words."""
+    """The engine for `connect`: a name of the registry, or the words of a command line."""
 
 
-def read(words: list[str]) -> Wanted:
-    """Not with argparse, which takes 6 ms."""
+def read(words: list[str]) -> RunOptions:
+    """Parses the words after `polylect run`. Raises UsageError. argparse is not used: importing it takes 6 ms."""
     options, prompts = parse(words, _FLAGS, {}, usage="polylect run --help")
     if len(prompts) != 1:
         raise UsageError(
             f"give one prompt, in quotes if it has spaces; here are {len(prompts)}. See polylect run --help"
         )
-    wishes = {name: options.pop(name) for name in _WISHES if name in options}
-    wanted = convert({"prompt": prompts[0], "wishes": wishes, **options}, Wanted)
-    if wanted.output not in _OUTPUTS:
-        raise UsageError(f"--output {wanted.output}: choose one of {', '.join(_OUTPUTS)}")
-    if wishes.get("max_turns") == 0:
+    engine_options = {name: options.pop(name) for name in _ENGINE_OPTIONS if name in options}
+    run_options = convert({"prompt": prompts[0], "engine_options": engine_options, **options}, RunOptions)
+    if run_options.output not in _OUTPUTS:
+        raise UsageError(f"--output {run_options.output}: choose one of {', '.join(_OUTPUTS)}")
+    if engine_options.get("max_turns") == 0:
         raise UsageError("--max-turns takes a whole number above zero, not 0")
-    return wanted
+    return run_options

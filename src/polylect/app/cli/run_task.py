@@ -1,4 +1,9 @@
-"""A task for an engine, from its prompt to the exit code: what `polylect run` does once it is under way."""
+"""Runs the task of `polylect run`: from the prompt to the result on stdout and the exit code.
+
+`run.py` calls `run` with checked options. Our own engine runs in this process; any other one is started by `connect`.
+All asks are answered by the rules of the command line. Whatever happens, the engine is ended before `run` returns, and
+the exit code says which of the documented outcomes it was.
+"""
 
 import asyncio
 import io
@@ -13,9 +18,9 @@ from typing import Any, TextIO
 
 import msgspec
 
-from polylect.app.cli.answer_policy import BY_RULE, NOBODY, by_rules
-from polylect.app.cli.progress import Progress, in_short
-from polylect.app.cli.run_flags import Wanted
+from polylect.app.cli.answer_policy import BY_RULE, NOBODY_TO_ASK, answer_by_rules
+from polylect.app.cli.progress import Progress, describe_call
+from polylect.app.cli.run_flags import RunOptions
 from polylect.app.serving.in_process import Inside
 from polylect.app.serving.own_engine import own_engine
 from polylect.host.agent import Agent
@@ -28,183 +33,177 @@ from polylect.vocab.content import Usage
 from polylect.vocab.escape import escape_controls, escape_json
 from polylect.vocab.events import BudgetExceeded, Event, ReplyEnded, ServerChanged, ToolCalled, ToolFinished
 
-DONE, FAILED, USAGE, UNASKED, LIMIT, UNFIT, LATER, CONFIGURATION = 0, 1, 2, 3, 4, 5, 75, 78
-_LAST_WORDS = 2.0
-"""Seconds in which what a stopped engine still says is waited for."""
+DONE, FAILED, USAGE, NOT_APPROVED, LIMIT, SCHEMA_NOT_MET, TRY_LATER, CONFIGURATION = 0, 1, 2, 3, 4, 5, 75, 78
+_LAST_EVENTS_TIMEOUT = 2.0
+"""Seconds to wait for the last events of an engine that is being stopped."""
 
 
-def run(wanted: Wanted, prompt: str, schema: dict[str, Any] | None, wishes: dict[str, Any]) -> int:
-    wanted.file = [os.path.abspath(path) for path in wanted.file]
-    task = _Run(wanted, prompt, schema, wishes, _take_stdout())
+def run(options: RunOptions, schema: dict[str, Any] | None) -> int:
+    """Runs the task and returns the exit code. `schema` is the JSON Schema that the answer has to fit, if any."""
+    options.file = [os.path.abspath(path) for path in options.file]
+    task = _Run(options, schema, _redirect_stdout())
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, task.signalled)  # add_signal_handler of the loop would load inspect: 6 ms
+        signal.signal(number, task.on_signal)  # add_signal_handler of the loop would load inspect: 6 ms
     return asyncio.run(task.run())
 
 
 class _Run:
-    def __init__(
-        self,
-        wanted: Wanted,
-        prompt: str,
-        schema: dict[str, Any] | None,
-        wishes: dict[str, Any],
-        out: TextIO | None,
-    ) -> None:
+    """One task: connects to the engine, answers its asks, writes its result."""
+
+    def __init__(self, options: RunOptions, schema: dict[str, Any] | None, out: TextIO | None) -> None:
         self._out = out
-        self._wanted = wanted
-        self._text = prompt
+        self._options = options
         self._schema = schema
-        self._wishes = wishes
-        self._rules = by_rules(wanted.allow, wanted.deny, wanted.cwd)
+        self._rules = answer_by_rules(options.allow, options.deny, options.cwd)
         self._progress = Progress()
-        self._unheard: BaseException | None = None
-        self._over = ""
+        self._output_error: BaseException | None = None
+        self._limit_exceeded = ""
         self._calls: dict[str, str] = {}
-        self._listening: asyncio.Task[None] | None = None
+        self._event_reader: asyncio.Task[None] | None = None
         self._result = Result()
-        """As far as it has been heard."""
-        self._spent = Usage()
+        """The result so far, from the events that have arrived."""
+        self._usage = Usage()
         self._signal = 0
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def signalled(self, number: int, frame: object) -> None:
+    def on_signal(self, number: int, frame: object) -> None:
         if self._loop is None:
             raise SystemExit(128 + number)
         self._loop.call_soon_threadsafe(self._stop, number)
 
     async def run(self) -> int:
-        task = self._task = asyncio.ensure_future(self._converse())
-        beating = asyncio.ensure_future(self._progress.beat())
+        task = self._task = asyncio.ensure_future(self._run_task())
+        drawing = asyncio.ensure_future(self._progress.run())
         self._loop = asyncio.get_running_loop()
         try:
             return await task
         except asyncio.CancelledError:
-            if self._unheard:
-                raise self._unheard from None
-            return self._fail(f"stopped by {signal.Signals(self._signal).name}", 128 + self._signal, self._so_far())
+            if self._output_error:
+                raise self._output_error from None
+            reason = f"stopped by {signal.Signals(self._signal).name}"
+            return self._fail(reason, 128 + self._signal, self._partial_result())
         finally:
-            beating.cancel()
+            drawing.cancel()
             with suppress(asyncio.CancelledError):
-                await beating
+                await drawing
             self._progress.clear()
 
     def _stop(self, number: int) -> None:
-        """Once: a second signal would only keep the engine from being ended."""
+        """Handles the first signal only: a second one would interrupt the clean-up of the engine."""
         if not self._signal:
             self._signal = number
             self._task.cancel()
 
-    async def _converse(self) -> int:
-        wanted = self._wanted
-        limits = Limits(wanted.timeout, wanted.idle, wanted.budget)
+    async def _run_task(self) -> int:
+        options = self._options
+        limits = Limits(options.timeout, options.idle, options.budget)
         try:
-            async with self._connected(approve=self._judge, limits=limits) as agent:
-                listening = self._listening = asyncio.ensure_future(self._listen(agent.events()))
-                listening.add_done_callback(partial(self._listened, asyncio.current_task()))
-                code = await self._talk(agent)
+            async with self._connect(approve=self._answer, limits=limits) as agent:
+                reader = self._event_reader = asyncio.ensure_future(self._read_events(agent.events()))
+                reader.add_done_callback(partial(self._on_reader_done, asyncio.current_task()))
+                code = await self._ask_engine(agent)
         except EngineDied as error:
             return self._fail(str(error), CONFIGURATION)
         except asyncio.CancelledError:
-            if self._listening and not self._unheard:
-                await asyncio.wait([self._listening], timeout=_LAST_WORDS)  # how the turn ended, and what it cost
+            if self._event_reader and not self._output_error:
+                # The last events say how the turn ended and what it cost.
+                await asyncio.wait([self._event_reader], timeout=_LAST_EVENTS_TIMEOUT)
             raise
-        await listening
+        await reader
         return code
 
-    def _so_far(self) -> Result:
-        """What is known of a turn that was not waited for."""
+    def _partial_result(self) -> Result:
+        """The result of a turn that was cancelled before its end arrived."""
         if self._result.reason != "cancelled":
-            self._result.reason, self._result.usage = "cancelled", self._spent
+            self._result.reason, self._result.usage = "cancelled", self._usage
         return self._result
 
-    def _connected(self, **how: Any) -> Agent:
-        """Our own engine needs no process of its own for one task: one start of Python instead of two."""
-        wanted, wishes = self._wanted, self._wishes
-        if wanted.argv != "polylect":
-            return connect(wanted.argv, cwd=wanted.cwd, **how, **wishes)
-        engine = known(wanted.argv)
-        told = from_here({**wishes, **({"max_cost": wanted.budget} if wanted.budget else {})})
-        words = [*command(engine, told)[len(find(engine)) :], "--workspace", os.path.abspath(wanted.cwd)]
-        os.chdir(wanted.cwd)  # where an engine of its own would be
-        return connect(lambda: Inside(partial(own_engine, words)), **how)
+    def _connect(self, **host_options: Any) -> Agent:
+        """Our own engine runs in this process, which saves a second start of Python. Others are started."""
+        options = self._options
+        if options.argv != "polylect":
+            return connect(options.argv, cwd=options.cwd, **host_options, **options.engine_options)
+        engine = known(options.argv)
+        flags = from_here({**options.engine_options, **({"max_cost": options.budget} if options.budget else {})})
+        words = [*command(engine, flags)[len(find(engine)) :], "--workspace", os.path.abspath(options.cwd)]
+        os.chdir(options.cwd)  # an engine process would have this working directory too
+        return connect(lambda: Inside(partial(own_engine, words)), **host_options)
 
-    def _listened(self, talking: "asyncio.Task[Any] | None", listening: "asyncio.Task[None]") -> None:
-        """What cannot be written is not waited for."""
-        if talking and not listening.cancelled() and (error := listening.exception()):
-            self._unheard = error
-            talking.cancel()
+    def _on_reader_done(self, task: "asyncio.Task[Any] | None", reader: "asyncio.Task[None]") -> None:
+        """Stops the task if the output cannot be written any more."""
+        if task and not reader.cancelled() and (error := reader.exception()):
+            self._output_error = error
+            task.cancel()
 
-    def _judge(self, ask: Ask) -> Verdict:
-        """As the rules say; with `--yes`, what they do not forbid is allowed."""
+    def _answer(self, ask: Ask) -> Verdict:
+        """Answers an ask by the rules. With `--yes`, everything that no rule denies is allowed."""
         verdict = self._rules(ask)
-        return True if self._wanted.yes and not _forbids(verdict) else verdict
+        return True if self._options.yes and not _is_denied_by_rule(verdict) else verdict
 
-    def _unasked(self, denial: Denial) -> bool:
-        """Somebody could have allowed it. Not every wire tells what a rule of the engine's own has kept it from."""
-        by_us = _forbids(self._rules(Ask("", call=denial.call, name=denial.name, args=denial.args)))
+    def _lacked_approval(self, denial: Denial) -> bool:
+        """Whether a call was denied because nobody could approve it, and not by a rule of ours or of the engine's."""
+        by_us = _is_denied_by_rule(self._rules(Ask("", call=denial.call, name=denial.name, args=denial.args)))
         return not by_us and not denial.reason.startswith(BY_RULE)
 
-    async def _talk(self, agent: Agent) -> int:
+    async def _ask_engine(self, agent: Agent) -> int:
         try:
-            result = await agent.ask(self._text, schema=self._schema, files=self._wanted.file)
+            result = await agent.ask(self._options.prompt, schema=self._schema, files=self._options.file)
         except SchemaNotMet as error:
-            return self._fail(str(error), UNFIT, error.result)
+            return self._fail(str(error), SCHEMA_NOT_MET, error.result)
         except TurnFailed as error:
-            return self._fail(str(error), self._code(error.result), error.result)
+            return self._fail(str(error), self._exit_code(error.result), error.result)
         except TimedOut as error:
             return self._fail(str(error), LIMIT, error.result)
         except EngineDied as error:
             return self._fail(str(error), FAILED)
         except HostError as error:
             return self._fail(str(error), USAGE)
-        code = UNASKED if any(map(self._unasked, result.denials)) else DONE
-        self._say(result, code)
+        code = NOT_APPROVED if any(map(self._lacked_approval, result.denials)) else DONE
+        self._write_result(result, code)
         return code
 
-    async def _listen(self, events: AsyncIterator[Event]) -> None:
+    async def _read_events(self, events: AsyncIterator[Event]) -> None:
         async for event in events:
-            self._progress.hear(event)
+            self._progress.update(event)
             self._result.take(event)
             match event:
                 case ReplyEnded(usage=usage):
-                    self._spent += usage
+                    self._usage += usage
                 case BudgetExceeded(reason, observed, limit):
-                    self._over = f"the {reason} of {observed} is above the limit of {limit}"
+                    self._limit_exceeded = f"the {reason} of {observed} is above the limit of {limit}"
                 case ToolCalled(call, name, args) | Ask(call=call, name=name, args=args):
-                    self._calls[call] = in_short(name, args)
+                    self._calls[call] = describe_call(name, args)
                 case ToolFinished(call, name, _, "denied", reason=reason):
                     what = self._calls.get(call) or name or "a call"
-                    self._remark(f"denied: {what}: {reason}" if reason else f"denied: {what}")
+                    self._warn(f"denied: {what}: {reason}" if reason else f"denied: {what}")
                 case ServerChanged(name, "failed", reason=reason):
-                    self._remark(
-                        f"MCP server {name} has failed: {reason}" if reason else f"MCP server {name} has failed"
-                    )
-            if self._wanted.output == "jsonl":
-                self._write(_as_json(event))
+                    self._warn(f"MCP server {name} has failed: {reason}" if reason else f"MCP server {name} has failed")
+            if self._options.output == "jsonl":
+                self._write(_to_json(event))
 
-    def _code(self, result: Result) -> int:
-        if result.reason == "limit" or self._over:
+    def _exit_code(self, result: Result) -> int:
+        if result.reason == "limit" or self._limit_exceeded:
             return LIMIT
         failure = result.failure
-        return LATER if failure is not None and failure.retryable else FAILED
+        return TRY_LATER if failure is not None and failure.retryable else FAILED
 
-    def _say(self, result: Result, code: int) -> None:
-        match self._wanted.output:
+    def _write_result(self, result: Result, code: int) -> None:
+        match self._options.output:
             case "text":
                 value = result.value
-                told = escape_json(json.dumps(value, ensure_ascii=False)) if self._schema is not None else result.text
-                self._write(escape_controls(told) if self._out and self._out.isatty() else told)
+                text = escape_json(json.dumps(value, ensure_ascii=False)) if self._schema is not None else result.text
+                self._write(escape_controls(text) if self._out and self._out.isatty() else text)
             case "json":
-                self._write(_as_json({**_told(result), "ok": code == DONE, "exit_code": code}))
+                self._write(_to_json({**_result_fields(result), "ok": code == DONE, "exit_code": code}))
 
-    def _fail(self, why: str, code: int, result: Result | None = None) -> int:
-        self._remark(self._over or why)
-        if self._wanted.output == "json":
-            told = _told(result) if result else {}
-            self._write(_as_json({"ok": False, **told, "error": self._over or why, "exit_code": code}))
+    def _fail(self, reason: str, code: int, result: Result | None = None) -> int:
+        self._warn(self._limit_exceeded or reason)
+        if self._options.output == "json":
+            fields = _result_fields(result) if result else {}
+            self._write(_to_json({"ok": False, **fields, "error": self._limit_exceeded or reason, "exit_code": code}))
         return code
 
-    def _remark(self, text: str) -> None:
+    def _warn(self, text: str) -> None:
         self._progress.clear()
         print(f"polylect run: {escape_controls(text)}", file=sys.stderr)
 
@@ -213,25 +212,25 @@ class _Run:
         print(line, file=self._out, flush=True)
 
 
-def _take_stdout() -> TextIO | None:
-    """For ourselves: what extensions print must not get between our lines, so from here on it goes to stderr."""
+def _redirect_stdout() -> TextIO | None:
+    """Returns a stream for our own output and sends everything else that is printed, as by extensions, to stderr."""
     if not isinstance(sys.stdout, io.TextIOWrapper):
         return sys.stdout
     sys.stdout.flush()
     ours = os.dup(1)
     os.dup2(2, 1)
-    # Better than nothing where there is no such letter.
+    # Characters that the encoding does not have are written as escapes.
     return open(ours, "w", encoding=sys.stdout.encoding, errors="backslashreplace")
 
 
-def _forbids(verdict: Verdict) -> bool:
-    return isinstance(verdict, str) and not verdict.startswith(NOBODY)
+def _is_denied_by_rule(verdict: Verdict) -> bool:
+    return isinstance(verdict, str) and not verdict.startswith(NOBODY_TO_ASK)
 
 
-def _told(result: Result) -> dict[str, Any]:
+def _result_fields(result: Result) -> dict[str, Any]:
     names = ("text", "reason", "usage", "cost", "steps", "denials", "failure", "value")
     return {name: getattr(result, name) for name in names}
 
 
-def _as_json(value: "Event | dict[str, Any]") -> str:
+def _to_json(value: "Event | dict[str, Any]") -> str:
     return escape_json(msgspec.json.encode(value, enc_hook=lambda other: None).decode())
