@@ -30,7 +30,7 @@ def plain(way: str, argument: str = "", **more: Any) -> Server:
 @pytest.fixture(scope="module", autouse=True)
 def _loaded() -> None:
     """The deadlines of these tests are short: the SDK has to be there already."""
-    import polylect.mcp.link  # noqa: F401
+    import polylect.mcp.connection  # noqa: F401
 
 
 @pytest.mark.parametrize(

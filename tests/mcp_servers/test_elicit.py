@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from polylect.mcp.elicit import Action, action, address, question
+from polylect.mcp.elicit import Action, elicitation_result, form_ask, url_ask
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Option
 
@@ -24,13 +24,13 @@ NOTHING: dict[str, Any] = {"type": "object", "properties": {}}
     ("schema", "kind"), [(TEXT, "text"), (COLOUR, "choice"), (TWO, "form"), (MAIL, "form"), (NOTHING, "confirm")]
 )
 def test_a_question_has_the_plainest_kind(schema: dict[str, Any], kind: str) -> None:
-    ask = question("shop", "Well?", schema)
+    ask = form_ask("shop", "Well?", schema)
     assert (ask.kind, ask.title, ask.category) == (kind, "shop: Well?", "mcp")
     assert ask.args == (schema if kind == "form" else {})
 
 
 def test_a_choice_has_ids_and_labels() -> None:
-    assert question("shop", "Well?", COLOUR).options == (Option("r", "Red"), Option("g", "Green"))
+    assert form_ask("shop", "Well?", COLOUR).options == (Option("r", "Red"), Option("g", "Green"))
 
 
 @pytest.mark.parametrize(
@@ -51,12 +51,12 @@ def test_a_choice_has_ids_and_labels() -> None:
     ],
 )
 def test_an_answer_is_told_as_the_protocol_wants_it(schema: dict[str, Any], answer: Answer, told: Action) -> None:
-    assert action(question("shop", "Well?", schema), schema, answer) == told
+    assert elicitation_result(form_ask("shop", "Well?", schema), schema, answer) == told
 
 
 def test_a_page_to_open_is_shown_whole_and_has_no_content() -> None:
     url = "https://login.example/?state=" + "x" * 300
-    ask = address("shop", "Log in", url)
+    ask = url_ask("shop", "Log in", url)
     assert (ask.kind, ask.args) == ("url", {"url": url})
     assert url in ask.reason
-    assert action(ask, {}, Answer("", "allow", {"a": 1})) == ("accept", None)
+    assert elicitation_result(ask, {}, Answer("", "allow", {"a": 1})) == ("accept", None)

@@ -75,7 +75,7 @@ def with_shop(folder: Path, work: Any, host: Host | None = None) -> None:
 
     async def all_of_it(stage: Stage) -> None:
         async with inside_host(shop()) as host.inside:
-            host.inside.unasked = lambda message: stage.servers.hear("shop", message)
+            host.inside.unasked = lambda message: stage.servers.receive("shop", message)
             stage.servers.add(SHOP)
             assert (await stage.heard("shop")).status == "ready"
             await work(stage, host)
@@ -106,8 +106,8 @@ def test_what_it_says_unasked_is_heard(tmp_path: Path) -> None:
         assert context.shown == ["half (1/2)\n"]
         await stage.call("mcp__shop__grow")
         assert "mcp__shop__leaf" in (await stage.heard("shop", 2)).tools
-        assert not stage.servers.hear("other", {})
-        assert stage.servers.hear("shop", {"no": "message"})
+        assert not stage.servers.receive("other", {})
+        assert stage.servers.receive("shop", {"no": "message"})
 
     with_shop(tmp_path, work)
 

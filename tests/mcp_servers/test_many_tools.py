@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from doubles_mcp import CallContext, Stage, on_stage, script
-from polylect.mcp.large import MOST_PARTS, Pages
-from polylect.mcp.servers import MOST_TOLD
-from polylect.mcp.tool import Listed
-from polylect.mcp.values import Fault
+from polylect.mcp.large_results import MOST_PARTS, Pages
+from polylect.mcp.servers import MOST_LISTED
+from polylect.mcp.tool import ListedTool
+from polylect.mcp.values import ServerFault
 from polylect.tools.builtin.tool_search import ToolSearch
 from polylect.vocab.content import Server
 from polylect.vocab.ports import Tool
@@ -32,7 +32,7 @@ def test_a_model_is_told_of_a_hundred_tools_and_finds_the_others(tmp_path: Path)
 
     async def work(stage: Stage) -> None:
         search = ToolSearch(stage.tools)
-        stage.servers.add(many(MOST_TOLD))
+        stage.servers.add(many(MOST_LISTED))
         await stage.heard("many")
         assert (hidden(stage), search.deferred) == (0, True)
         stage.servers.add(many(1, "one"))
@@ -56,7 +56,7 @@ def test_a_server_can_be_left_to_the_search(tmp_path: Path) -> None:
 
 def test_a_long_list_is_what_a_short_one_is(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
-        for count in (3, 3000):  # the second one is longer than the SDK is given
+        for count in (3, 3000):  # the second one is longer than the SDK is sdk_result
             stage.servers.add(many(count, f"many{count}", long_names=True))
             up = await stage.heard(f"many{count}")
             assert len(up.tools) == count
@@ -72,11 +72,11 @@ def test_a_page_is_kept_until_it_is_read_once() -> None:
         pages = Pages()
         listing = b'{"tools": [{"name": "a", "inputSchema": {"type":"object"}}, {"name": "t", "inputSchema": {}, '
         listing += b'"execution": {"taskSupport": "required"}}], "nextCursor": "2", "_meta": {"x": 1}}'
-        given = pages.store(msgspec.Raw(listing))
-        assert given == {"nextCursor": "2", "tools": [], "_meta": {"x": 1, "polylect/page": 0}}
-        assert await pages.take(given["_meta"]) == [Listed("a", "", b'{"type":"object"}')]
-        assert await pages.take(given["_meta"]) is None
-        assert await pages.take(None) is None
+        sdk_result = pages.store(msgspec.Raw(listing))
+        assert sdk_result == {"nextCursor": "2", "tools": [], "_meta": {"x": 1, "polylect/page": 0}}
+        assert await pages.read(sdk_result["_meta"]) == [ListedTool("a", "", b'{"type":"object"}')]
+        assert await pages.read(sdk_result["_meta"]) is None
+        assert await pages.read(None) is None
 
     asyncio.run(work())
 
@@ -85,9 +85,9 @@ def test_a_page_is_kept_until_it_is_read_once() -> None:
 def test_a_list_that_does_not_follow_the_protocol_is_the_servers_fault(tool: bytes) -> None:
     async def work() -> None:
         pages = Pages()
-        given = pages.store(msgspec.Raw(b'{"tools": [' + tool + b"]}"))
-        with pytest.raises(Fault, match="does not follow the protocol"):
-            await pages.take(given["_meta"])
+        sdk_result = pages.store(msgspec.Raw(b'{"tools": [' + tool + b"]}"))
+        with pytest.raises(ServerFault, match="does not follow the protocol"):
+            await pages.read(sdk_result["_meta"])
 
     asyncio.run(work())
 

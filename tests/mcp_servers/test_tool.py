@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from doubles import converse
-from polylect.mcp.tool import Listed, ServerTool
+from polylect.mcp.tool import ListedTool, ServerTool
 from polylect.providers.scripted import Scripted
 from polylect.vocab.commands import Prompt
 from polylect.vocab.events import ToolFinished
@@ -21,7 +21,7 @@ def test_a_server_is_not_called_with_arguments_that_do_not_fit_the_schema(tmp_pa
         return ToolReturn("done")
 
     schema = {"properties": {"number": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"type": "integer"}}}
-    tool = ServerTool("square", "maths", Listed("square", "", msgspec.json.encode(schema)), call)
+    tool = ServerTool("square", "maths", ListedTool("square", "", msgspec.json.encode(schema)), call)
     tries = [{"call": "square", "id": f"c{number}", "args": {"number": number}} for number in ("one", 2)]
     talk = converse(tmp_path, Scripted.in_order([*tries, "ok"]), [Prompt("t1", "go")], tool, mode="force")
     assert [event.output for event in talk.of(ToolFinished)] == [

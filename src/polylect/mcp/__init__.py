@@ -1,1 +1,1 @@
-"""MCP servers as tools, on the official SDK, which is loaded only when a server is named."""
+"""MCP servers and their tools. `servers.py` is the entry. The SDK is loaded when the first server connects."""

@@ -1,4 +1,14 @@
-"""A server's question to the person (elicitation), as an ask, and the answer as the server wants it."""
+"""Translates an elicitation (a question of an MCP server to the person) to an `Ask`, and the `Answer` back.
+
+A host may not be able to show a form. So a schema with one plain field becomes the simplest kind of ask:
+
+    {"properties": {"colour": {"type": "string", "enum": ["red", "blue"]}}}    a choice of two options
+    {"properties": {"name": {"type": "string"}}}                               a line of text
+    {}                                                                          yes or no
+    anything else                                                               a form, with the schema as it is
+
+Only an answer that has every required field is an acceptance. Called by `connection.py`.
+"""
 
 from typing import Any
 
@@ -9,35 +19,35 @@ from polylect.vocab.content import Option
 from polylect.vocab.events import Ask
 
 Action = tuple[str, dict[str, Any] | None]
-"""What the protocol calls it (accept, decline, cancel), and the content of a form that was filled in."""
+"""The action of the protocol (accept, decline, cancel), and the content of a form that was filled in."""
 
 
-def question(server: str, message: str, schema: dict[str, Any]) -> Ask:
-    """A form with one plain field is asked in plain words, which every host can show."""
-    told: dict[str, Any] = {"name": server, "category": "mcp", "reason": f"The MCP server {server} asks."}
+def form_ask(server: str, message: str, schema: dict[str, Any]) -> Ask:
+    """The ask for a form: of the simplest kind that its schema allows."""
+    common: dict[str, Any] = {"name": server, "category": "mcp", "reason": f"The MCP server {server} asks."}
     title = f"{server}: {message}"
     field = _only_field(schema)
     match field and field[1]:
         case {"type": "string", "enum": [*values]}:
             labels = field[1].get("enumNames") or values if field else values
             options = tuple(Option(str(value), str(label)) for value, label in zip(values, labels, strict=False))
-            return Ask("", "choice", title=title, options=options, **told)
+            return Ask("", "choice", title=title, options=options, **common)
         case {"type": "string", **rest} if not rest.keys() & {"oneOf", "format", "pattern"}:
-            return Ask("", "text", title=title, default=str(rest.get("default", "")), **told)
+            return Ask("", "text", title=title, default=str(rest.get("default", "")), **common)
         case _ if not schema.get("properties"):
-            return Ask("", "confirm", title=title, **told)
+            return Ask("", "confirm", title=title, **common)
         case _:
-            return Ask("", "form", title=title, args=schema, **told)
+            return Ask("", "form", title=title, args=schema, **common)
 
 
-def address(server: str, message: str, url: str) -> Ask:
-    """The person has to see all of the address before it is opened."""
-    told = f"The MCP server {server} wants a page to be opened: {url}"
-    return Ask("", "url", name=server, category="mcp", title=f"{server}: {message}", args={"url": url}, reason=told)
+def url_ask(server: str, message: str, url: str) -> Ask:
+    """The ask to open a page. It shows the whole address, because the person decides by it."""
+    reason = f"The MCP server {server} wants a page to be opened: {url}"
+    return Ask("", "url", name=server, category="mcp", title=f"{server}: {message}", args={"url": url}, reason=reason)
 
 
-def action(ask: Ask, schema: dict[str, Any], answer: Answer) -> Action:
-    """What the server is told. A yes that leaves out what is required is no yes."""
+def elicitation_result(ask: Ask, schema: dict[str, Any], answer: Answer) -> Action:
+    """The result for the server. An acceptance that lacks a required field counts as declined."""
     match answer.verdict:
         case "deny":
             return "decline", None
@@ -66,9 +76,9 @@ def _content(ask: Ask, schema: dict[str, Any], value: Any) -> dict[str, Any] | N
             return {}
 
 
-def _value(ask: Ask, told: str) -> str:
+def _value(ask: Ask, answer: str) -> str:
     """Some wires answer with the label of an option instead of its id."""
-    return next((option.id for option in ask.options if told in (option.id, option.label)), told)
+    return next((option.id for option in ask.options if answer in (option.id, option.label)), answer)
 
 
 def _object(text: str) -> dict[str, Any] | None:

@@ -3,7 +3,7 @@
 The full name `mcp__server__tool` is a tool's identity in rules and hooks. It is made from the name under which the
 person or the host has configured the server, never from what the server says alone, so that no server can pass for
 another. The name that the model uses is the tool's own where that is free, else the full one, cut to the length that
-vendors accept. `mcp/servers.py` gives out both.
+vendors accept. Called by `mcp/servers.py`.
 """
 
 import re
@@ -15,38 +15,38 @@ from polylect.vocab.tool_names import is_reserved
 LONGEST = 64
 """The shortest limit among the model vendors."""
 _LONGEST_TOOL = 200
-"""In the full name. People's own matchers go over it, and a server can call a tool anything."""
-_FOREIGN = re.compile(r"[^a-zA-Z0-9_-]")
+"""Characters of a tool's name in its full name. A server can choose any name, and hooks match patterns against it."""
+_NOT_PLAIN = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def name_for(server: str, tool: str, taken: Container[str], *, bare: bool = True) -> str:
-    """The name for the model: no other tool has it and every vendor accepts it. It is the tool's own only if that may
-    be `bare`, is plain, and is not one that stands for something else."""
+    """The name for the model: no other tool has it and every vendor accepts it. It is the tool's own name only if that
+    may be `bare`, has only plain characters and is not reserved."""
     if bare and tool and _cut(tool) == tool and tool not in taken and not is_reserved(tool):
         return tool
-    whole = _cut(long_name(server, tool))
+    full = _cut(long_name(server, tool))
     number = 2
-    name = whole
+    name = full
     while name in taken:
-        name = f"{whole[: LONGEST - 4]}_{number}"
+        name = f"{full[: LONGEST - 4]}_{number}"
         number += 1
     return name
 
 
 def long_name(server: str, tool: str) -> str:
-    """What rules and hooks call it. It is cut only where a tool's own name is absurdly long."""
+    """The full name, which rules and hooks use. The tool's own name is cut at _LONGEST_TOOL characters."""
     return f"mcp__{server_part(server)}__{_cut(tool, _LONGEST_TOOL)}"
 
 
 def server_part(server: str) -> str:
-    """A server's name as it stands in the names of its tools: without two underscores in a row, which end it there."""
-    return re.sub("_+", "_", _FOREIGN.sub("_", server)).strip("_") or "server"
+    """The part of a tool's full name that names its server. It never holds two underscores in a row: they end it."""
+    return re.sub("_+", "_", _NOT_PLAIN.sub("_", server)).strip("_") or "server"
 
 
 def name_fault(server: str, others: Iterable[str]) -> str:
-    """Why a server cannot be called so; empty if it can. `others` are the names of the other servers."""
+    """Why a server cannot have this name; empty if it can. `others` are the names of the other servers."""
     if "__" in server:
-        return f"the name {server!r} has two underscores in a row, which part server and tool: rename the server"
+        return f"the name {server!r} has two underscores in a row, which separate server and tool: rename the server"
     if server.strip("_") != server:
         return f"the name {server!r} begins or ends with an underscore, so rules could mistake it: rename the server"
     for other in others:
@@ -56,7 +56,7 @@ def name_fault(server: str, others: Iterable[str]) -> str:
 
 
 def _cut(name: str, longest: int = LONGEST) -> str:
-    plain = _FOREIGN.sub("_", name)
+    plain = _NOT_PLAIN.sub("_", name)
     if len(plain) <= longest:
         return plain
-    return f"{plain[: longest - 9]}_{crc32(name.encode()):08x}"  # two long names may differ only at the end
+    return f"{plain[: longest - 9]}_{crc32(name.encode()):08x}"  # two long names may differ only after the cut

@@ -1,4 +1,9 @@
-"""What a server gives back, as the model and the host see it. The SDK's objects are read by their attributes."""
+"""Turns results of MCP servers into what the model and the host get: text, images and metadata.
+
+Vendors refuse a whole request because of one wrong image, so only images of four types, of limited size and number and
+with valid base64 are passed on. For everything else the model gets a line of text that names it. The SDK's objects are
+read by their attributes, so that this module does not import the SDK. Called by `ServerSupervisor`.
+"""
 
 import base64
 import binascii
@@ -17,8 +22,8 @@ MOST_IMAGES = 20
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
-def returned(result: Any, context: ToolContext) -> ToolReturn:
-    """A tool's result. Its structured form goes to the host, and to the model where there is no other."""
+def tool_return(result: Any, context: ToolContext) -> ToolReturn:
+    """The result of a tool. Its structured form goes to the host, and to the model where there is no other content."""
     parts = blocks(result.content)
     images = tuple(part for part in parts if isinstance(part, Image))
     text = "\n".join(part.text for part in parts if isinstance(part, Text))
@@ -35,27 +40,27 @@ def returned(result: Any, context: ToolContext) -> ToolReturn:
 
 
 def blocks(content: Iterable[Any]) -> list[Text | Image]:
-    found: list[Text | Image] = []
+    limited: list[Text | Image] = []
     pictures = 0
     for part in map(_block, content):
         pictures += isinstance(part, Image)
-        found.append(part if pictures <= MOST_IMAGES or isinstance(part, Text) else Text("[image left out]"))
-    return found
+        limited.append(part if pictures <= MOST_IMAGES or isinstance(part, Text) else Text("[image left out]"))
+    return limited
 
 
 def prompt_blocks(messages: Iterable[Any]) -> tuple[Block, ...]:
-    """A prompt's messages as one message of the user: what another role says is marked."""
-    found: list[Block] = []
+    """The messages of a prompt as one message of the user. Text of another role is marked with its name."""
+    content: list[Block] = []
     for message in messages:
         for part in blocks([message.content]):
             if isinstance(part, Text) and message.role != "user":
                 part = Text(f"[{message.role}] {part.text}")
-            found.append(part)
-    return tuple(found)
+            content.append(part)
+    return tuple(content)
 
 
 def shortened(text: str, context: ToolContext) -> str:
-    """The head and the tail of what is too long; the whole is in a file."""
+    """The text, or its head and tail if it is too long. The whole text is then in a file that is named between them."""
     if len(text) <= MOST:
         return text
     half = MOST // 2
@@ -85,14 +90,14 @@ def _resource(resource: Any) -> Text | Image:
 
 
 def _picture(media_type: str, data: str, name: str) -> Text | Image:
-    """An image if every vendor can take it; else only its name, because one bad image makes a whole request fail."""
+    """An image if every vendor accepts it, else a line that names it."""
     size = len(data) * 3 // 4
     if media_type not in _PICTURES:
         return Text(f"[{name}: {media_type or 'of unknown type'}, {size} bytes, not shown]")
     if size > MOST_IMAGE:
         return Text(f"[{name}: {media_type}, {size} bytes, too large to show]")
     try:
-        whole = base64.b64encode(base64.b64decode(data, validate=True)).decode()
+        normalised = base64.b64encode(base64.b64decode(data, validate=True)).decode()
     except binascii.Error:
         return Text(f"[{name}: {media_type}, broken]")
-    return Image(media_type, whole)
+    return Image(media_type, normalised)

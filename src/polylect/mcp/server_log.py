@@ -1,4 +1,11 @@
-"""What a server says beside the protocol: logged within bounds, and kept short for the reason of a failure."""
+"""The log of one MCP server: what it writes beside the protocol, and what explains a failure.
+
+A server can write without end, and it knows the secrets of its own configuration. So this log passes on a bounded
+amount in each span of time, keeps the last few kilobytes for the reason of a failure (`summary`), and removes every
+secret from all text that leaves it (P5).
+
+`ServerSupervisor` creates it; the transports report standard error, invalid lines and HTTP errors to it.
+"""
 
 import asyncio
 import logging
@@ -9,14 +16,14 @@ from polylect.vocab.content import Server
 _TAIL = 4096
 _LINE = 500
 _BURST = 64 * 1024
-"""How much of what a server says is logged within one span of time."""
+"""Bytes that are logged within one span of time."""
 _SPAN = 10.0
 _SECRET = ("KEY", "TOKEN", "SECRET", "PASSW", "AUTH", "COOKIE", "CREDENTIAL")
 _log = logging.getLogger(__name__)
 
 
-class Remarks:
-    """One server's remarks. Nothing that was handed to it as a secret comes out again (P5)."""
+class ServerLog:
+    """What one server wrote. No secret of its configuration is in any text that comes out (P5)."""
 
     def __init__(self, server: Server) -> None:
         self._name = server.name
@@ -25,21 +32,21 @@ class Remarks:
         self._tail = bytearray()
         self._span_began = 0.0
         self._span_size = 0
-        self._noise = 0
-        self._sample = ""
-        self._stray = ""
-        self._refusal = ""
+        self._invalid_lines = 0
+        self._invalid_sample = ""
+        self._unknown_id = ""
+        self._http_status = ""
 
     def error_output(self, data: bytes) -> None:
-        """Standard error, as it comes. A flood costs next to nothing."""
+        """Data from standard error, as it arrives."""
         self._tail += data[-_TAIL:]
         del self._tail[:-_TAIL]
         if not _log.isEnabledFor(logging.INFO):
             return
         allowed = self._allowed(len(data))
-        whole = data.rfind(b"\n", 0, allowed) + 1  # half a line could hold half a secret
-        shown = data if allowed == len(data) else data[:whole]
-        for line in shown.decode(errors="replace").splitlines():
+        last_line_end = data.rfind(b"\n", 0, allowed) + 1  # half a line could hold half a secret
+        loggable = data if allowed == len(data) else data[:last_line_end]
+        for line in loggable.decode(errors="replace").splitlines():
             self._log(logging.INFO, line)
         self._spend(len(data))
 
@@ -51,10 +58,10 @@ class Remarks:
 
     def _log(self, level: int, text: str) -> None:
         if text.strip():
-            _log.log(level, "MCP server %s: %s", self._name, self.clean(text))
+            _log.log(level, "MCP server %s: %s", self._name, self.redact(text))
 
     def _allowed(self, size: int) -> int:
-        """How much of this may still be said in this span of time."""
+        """How many of these bytes may still be logged in this span of time."""
         now = self._loop.time()
         if now - self._span_began > _SPAN:
             self._span_began, self._span_size = now, 0
@@ -65,34 +72,36 @@ class Remarks:
         if before <= _BURST < self._span_size:
             self._log(logging.WARNING, "says too much; the rest is not shown for a while")
 
-    def noise(self, line: bytes, why: str) -> int:
-        """A line on its standard output that is no message. How many there were."""
-        self._noise += 1
-        self._sample = line[:100].decode(errors="replace")
-        self.log(logging.WARNING, f"wrote to stdout what is not MCP ({why}): {self._sample}")
-        return self._noise
+    def invalid_line(self, line: bytes, why: str) -> int:
+        """Note a line on standard output that is no message. Returns how many there were."""
+        self._invalid_lines += 1
+        self._invalid_sample = line[:100].decode(errors="replace")
+        self.log(logging.WARNING, f"wrote to stdout what is not MCP ({why}): {self._invalid_sample}")
+        return self._invalid_lines
 
-    def stray(self, id: object) -> None:
-        """An answer to nothing that was asked."""
-        self._stray = repr(id)[:50]
-        self.log(logging.WARNING, f"answered the id {self._stray}, which nobody asked")
+    def unknown_answer(self, id: object) -> None:
+        """Note an answer whose id belongs to no request."""
+        self._unknown_id = repr(id)[:50]
+        self.log(logging.WARNING, f"answered the id {self._unknown_id}, which nobody asked")
 
-    def refusal(self, status: int, phrase: str) -> None:
-        """What HTTP says of a request that was not accepted."""
-        self._refusal = f"HTTP {status} {phrase}".strip()
+    def http_error(self, status: int, phrase: str) -> None:
+        """Note the status of a request that the server did not accept."""
+        self._http_status = f"HTTP {status} {phrase}".strip()
 
     def summary(self) -> str:
-        """What may explain a failure, in one line."""
-        said = [
-            self._refusal,
-            f"it answered with an id that nobody used ({self._stray})" if self._stray else "",
-            f"it wrote {self._noise} lines to stdout that are not MCP, such as {self._sample!r}" if self._noise else "",
+        """What may explain a failure, on one line."""
+        details = [
+            self._http_status,
+            f"it answered with an id that nobody used ({self._unknown_id})" if self._unknown_id else "",
+            f"it wrote {self._invalid_lines} lines to stdout that are not MCP, such as {self._invalid_sample!r}"
+            if self._invalid_lines
+            else "",
         ]
         if lines := [line for line in self._tail.decode(errors="replace").splitlines() if line.strip()]:
-            said.append(f"its last words on stderr: {lines[-1].strip()}")
-        return self.clean("; ".join(filter(None, said)))
+            details.append(f"its last words on stderr: {lines[-1].strip()}")
+        return self.redact("; ".join(filter(None, details)))
 
-    def clean(self, text: str, most: int = _LINE) -> str:
+    def redact(self, text: str, most: int = _LINE) -> str:
         """One printable line without secrets."""
         for secret in self._secrets:
             text = text.replace(secret, "[removed]")
@@ -101,6 +110,6 @@ class Remarks:
 
 
 def _secrets(pairs: Iterable[tuple[str, str]]) -> set[str]:
-    found = {value for key, value in pairs if any(word in key.upper() for word in _SECRET)}
-    found |= {value.rpartition(" ")[2] for value in found}  # `Bearer ...`: the last word is the secret
-    return {value for value in found if len(value) >= 6}
+    values = {value for key, value in pairs if any(word in key.upper() for word in _SECRET)}
+    values |= {value.rpartition(" ")[2] for value in values}  # `Bearer ...`: the last word is the secret
+    return {value for value in values if len(value) >= 6}

@@ -1,4 +1,12 @@
-"""The MCP servers of one engine, and their tools among its tools."""
+"""The MCP servers of one engine, and their tools among the tools of the engine.
+
+Adding a server returns at once: it connects in the background, and `report` gets a `ServerChanged` when it is ready or
+has failed (L5). When a server is ready, its tools get names that no other tool has and are put into the engine's table
+of tools. A tool keeps its name for as long as its server lists it. Above 100 tools the model is not given all of them:
+the rest are deferred until ToolSearch finds them.
+
+`app/serving/mcp_servers.py` creates it, and the engine uses it through the protocol `vocab.ports.Servers`.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
@@ -9,9 +17,9 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from polylect.mcp.names import long_name, name_fault, name_for
-from polylect.mcp.server_supervisor import Keeper
+from polylect.mcp.server_supervisor import ServerSupervisor
 from polylect.mcp.tool import ServerTool
-from polylect.mcp.values import Fault, Place, PromptCommand, ServerStatus
+from polylect.mcp.values import PromptCommand, ServerFault, ServerSetup, ServerStatus
 from polylect.vocab.answers import CommandCard
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Block, Server
@@ -19,17 +27,18 @@ from polylect.vocab.events import Ask, Event, ServerChanged
 from polylect.vocab.ports import Children, Tool
 
 CLOSE_BOUND = 0.6
-"""Seconds that servers have to leave by themselves. Custody ends those that stay."""
-MOST_TOLD = 100
-"""Tools of servers that a model is told of from the start; of servers that bring more, ToolSearch finds them. Vendors
-take 128 tools at the least."""
-SLICE = 500
+"""Seconds that servers have to exit by themselves. Custody ends those that do not."""
+MOST_LISTED = 100
+"""Tools of servers that are listed to the model from the start; more are deferred until ToolSearch finds them. Every
+vendor accepts at least 128 tools."""
+_SLICE = 500
+"""Tools that are created before other tasks get their turn."""
 ENDED_EARLY = "the engine ended before this server was up"
 Action = Literal["remove", "reconnect", "enable", "disable"]
 
 
 class Servers:
-    """Servers by name. Nothing here waits for one: each is reported when it is up or has failed (L5)."""
+    """Servers by name. No method waits for a server to connect: it is reported when it is ready or has failed (L5)."""
 
     CONNECT_TIMEOUT = 30.0
 
@@ -48,42 +57,43 @@ class Servers:
         long_names: bool = False,
         withheld: Callable[[str], bool] | None = None,
     ) -> None:
-        """`ask` is for questions that belong to no call; `on_commands` hears that `commands` has others now; `host`
-        hands a message to a server inside the host. With `long_names` every tool is `mcp__server__tool`, as hosts of
-        Claude's wire expect; without, a tool keeps its own name where that is free. Tools whose full name is
-        `withheld` are left out.
+        """`tools` is the engine's table, which is changed in place. `ask` gets questions that belong to no call.
+        `on_commands` is called when `commands()` has changed. `host` sends a message to a server inside the host. With
+        `long_names` every tool is named `mcp__server__tool`, as hosts of Claude's wire expect; without, a tool has its
+        own name where that is free. Tools for whose full name `withheld` is true are left out.
         """
         self._tools = tools
         self._report = report
         self._long_names = long_names
         self._withheld = withheld
-        told = (children, env, workspace, connect_timeout, call_timeout, ask, on_commands)
-        self._place = Place(*told, host, {}, asyncio.Lock())
-        self._known: dict[str, Server] = {}
-        self._kept: dict[str, Keeper] = {}
-        self._named: dict[str, dict[str, str]] = {}
-        """Of each server: its own name of a tool, and the name that the tool has here."""
-        self._leaving: set[asyncio.Task[None]] = set()
+        values = (children, env, workspace, connect_timeout, call_timeout, ask, on_commands)
+        self._setup = ServerSetup(*values, host, {}, asyncio.Lock())
+        self._configured: dict[str, Server] = {}
+        self._supervisors: dict[str, ServerSupervisor] = {}
+        self._tool_names: dict[str, dict[str, str]] = {}
+        """For each server: the name of a tool in the engine by its name at the server."""
+        self._stopping: set[asyncio.Task[None]] = set()
         self._change = asyncio.Event()
-        self._offering = asyncio.Lock()
-        """Held while a server's tools get their names: two servers may not get the same one."""
+        self._naming = asyncio.Lock()
+        """Held while the tools of a server get their names, so that no name is given twice."""
 
     def add(self, server: Server) -> None:
-        """Connect it in the background. One of the same name is replaced, one that could pass for another refused."""
-        if fault := name_fault(server.name, self._known):
+        """Connect it in the background. It replaces a server of the same name. A name that rules could take for that
+        of another server is refused."""
+        if fault := name_fault(server.name, self._configured):
             return self._report(ServerChanged(server.name, "failed", reason=fault))
         self._drop(server.name)
-        self._known[server.name] = server
+        self._configured[server.name] = server
         if server.extras.get("disabled") is not True:
-            self._kept[server.name] = Keeper(server, self._place, self._changed)
+            self._supervisors[server.name] = ServerSupervisor(server, self._setup, self._changed)
 
     def change(self, name: str, action: Action) -> None:
         """Raises LookupError if there is no such server."""
-        if name not in self._known:
+        if name not in self._configured:
             raise LookupError(f"there is no MCP server {name!r}")
-        server = self._known[name]
+        server = self._configured[name]
         match action:
-            case "enable" if name in self._kept:
+            case "enable" if name in self._supervisors:
                 return
             case "enable" | "reconnect":
                 extras = {key: value for key, value in server.extras.items() if key != "disabled"}
@@ -91,127 +101,127 @@ class Servers:
             case "disable" | "remove":
                 self._drop(name)
                 if action == "remove":
-                    del self._known[name]
+                    del self._configured[name]
                 self._report(ServerChanged(name, "removed"))
 
-    def hear(self, name: str, message: Any) -> bool:
-        """A server inside the host says something unasked. False if nobody listens to it."""
-        if inbox := self._place.inboxes.get(name):
+    def receive(self, name: str, message: Any) -> bool:
+        """Pass on a message that a server inside the host sent unasked. False if that server is not connected."""
+        if inbox := self._setup.inboxes.get(name):
             inbox(message)
         return inbox is not None
 
     def status(self) -> list[ServerStatus]:
         return [
-            self._kept[name].status(self._names(name))
-            if name in self._kept
+            self._supervisors[name].status(self._names(name))
+            if name in self._supervisors
             else ServerStatus(name, server.transport, "disabled")
-            for name, server in self._known.items()
+            for name, server in self._configured.items()
         ]
 
     def starting(self) -> dict[str, float]:
-        """Servers that have neither come up nor failed since they were added, and for how many seconds.
+        """Servers that have neither become ready nor failed since they were added, and for how many seconds.
 
-        One that crashed and is started again is not among them: its tools stay, and a call waits for it.
+        A server that crashed and is being restarted is not among them: its tools stay, and a call waits for it.
         """
         now = monotonic()
-        return {name: now - keeper.added for name, keeper in self._kept.items() if not keeper.reported}
+        return {name: now - one.added for name, one in self._supervisors.items() if not one.reported}
 
     async def wait_for_change(self, timeout: float) -> None:
-        """Returns when a server has come up, failed or gone, at the latest after `timeout` seconds."""
+        """Return when a server has become ready, failed or was removed, at the latest after `timeout` seconds."""
         self._change.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 await self._change.wait()
 
     def commands(self) -> list[CommandCard]:
-        """What servers offer as prompts, by the name to call them."""
+        """The prompts of all servers as slash commands."""
         return [
             CommandCard(
                 long_name(name, prompt.name), prompt.description, " ".join(f"<{one}>" for one in prompt.arguments)
             )
-            for name, keeper in self._kept.items()
-            for prompt in keeper.prompts
+            for name, supervisor in self._supervisors.items()
+            for prompt in supervisor.prompts
         ]
 
     async def expand(self, command: str, words: Sequence[str]) -> tuple[Block, ...]:
-        """What a command stands for; words fill its arguments in order. Raises LookupError, or Fault with a reason."""
-        for name, keeper in self._kept.items():
-            for prompt in keeper.prompts:
+        """The content of a prompt. `words` fill its arguments in order. Raises LookupError or ServerFault."""
+        for name, supervisor in self._supervisors.items():
+            for prompt in supervisor.prompts:
                 if long_name(name, prompt.name) == command:
-                    return await keeper.prompt(prompt.name, _filled(prompt, words))
+                    return await supervisor.prompt(prompt.name, _filled(prompt, words))
         raise LookupError(f"no MCP server has the prompt {command!r}")
 
     async def close(self) -> None:
-        """Ends all servers within CLOSE_BOUND. Those that were never reported are reported as failed now."""
+        """End all servers within CLOSE_BOUND. Those that were never reported are reported as failed."""
         for name in self.starting():
             self._report(ServerChanged(name, "failed", reason=ENDED_EARLY))
-        for name in tuple(self._kept):
+        for name in tuple(self._supervisors):
             self._drop(name)
-        if self._leaving:
-            await asyncio.wait(self._leaving, timeout=CLOSE_BOUND)
+        if self._stopping:
+            await asyncio.wait(self._stopping, timeout=CLOSE_BOUND)
 
     def _drop(self, name: str) -> None:
         self._withdraw(name)
-        if keeper := self._kept.pop(name, None):
-            leaving = asyncio.create_task(keeper.stop())
-            self._leaving.add(leaving)
-            leaving.add_done_callback(self._leaving.discard)
+        if supervisor := self._supervisors.pop(name, None):
+            leaving = asyncio.create_task(supervisor.stop())
+            self._stopping.add(leaving)
+            leaving.add_done_callback(self._stopping.discard)
             self._change.set()
 
-    async def _changed(self, keeper: Keeper) -> None:
-        name, condition = keeper.server.name, keeper.condition
-        async with self._offering:
+    async def _changed(self, supervisor: ServerSupervisor) -> None:
+        name, condition = supervisor.server.name, supervisor.condition
+        async with self._naming:
             if condition == "ready":
-                await self._offer(keeper)
-            if self._kept.get(name) is not keeper or keeper.condition != condition:
-                return  # it was removed, or what has happened meanwhile is reported by itself
+                await self._offer(supervisor)
+            if self._supervisors.get(name) is not supervisor or supervisor.condition != condition:
+                return  # it was removed meanwhile, or its newer state gets a report of its own
             if condition == "ready":
                 self._report(ServerChanged(name, "ready", self._names(name)))
             else:
                 self._withdraw(name)
-                self._report(ServerChanged(name, "failed", reason=keeper.reason))
-        keeper.reported = True
+                self._report(ServerChanged(name, "failed", reason=supervisor.reason))
+        supervisor.reported = True
         self._change.set()
 
-    async def _offer(self, keeper: Keeper) -> None:
-        """Put its tools, as they are listed now, in the place of those it had.
+    async def _offer(self, supervisor: ServerSupervisor) -> None:
+        """Replace the tools that this server had by those that it lists now.
 
-        A tool that stays keeps its name, whatever comes and goes around it. Many tools are made in slices, so that
-        others have their turn (L4), and then put in place at once.
+        A tool that is still listed keeps its name. The tools are created in slices, so that other tasks get their turn
+        (L4), and are then put into the table at once.
         """
-        name = keeper.server.name
-        before = self._named.get(name, {})
-        bare = not (self._long_names or keeper.server.transport == "host" or keeper.server.extras.get("long_names"))
+        server, name = supervisor.server, supervisor.server.name
+        before = self._tool_names.get(name, {})
+        bare = not (self._long_names or server.transport == "host" or server.extras.get("long_names"))
         taken = {*self._tools, *before.values()}
-        told = sum(len(names) for server, names in self._named.items() if server != name)
-        deferred = keeper.server.extras.get("deferred") is True or told + len(keeper.listed) > MOST_TOLD
+        others = sum(len(names) for other, names in self._tool_names.items() if other != name)
+        defer = server.extras.get("deferred") is True or others + len(supervisor.listed) > MOST_LISTED
         named: dict[str, str] = {}
         tools: dict[str, ServerTool] = {}
-        for number, listed in enumerate(keeper.listed):
+        for number, listed in enumerate(supervisor.listed):
             withheld = self._withheld and self._withheld(long_name(name, listed.name))
             if listed.name not in named and not withheld:
-                here = before.get(listed.name) or name_for(name, listed.name, taken, bare=bare)
-                named[listed.name] = here
-                taken.add(here)
-                known = not getattr(self._tools.get(here), "deferred", True)
-                tools[here] = ServerTool(here, name, listed, keeper.call, deferred=deferred and not known)
-            if number % SLICE == SLICE - 1:
+                tool_name = before.get(listed.name) or name_for(name, listed.name, taken, bare=bare)
+                named[listed.name] = tool_name
+                taken.add(tool_name)
+                deferred = defer and getattr(self._tools.get(tool_name), "deferred", True)
+                tools[tool_name] = ServerTool(tool_name, name, listed, supervisor.call, deferred=deferred)
+            if number % _SLICE == _SLICE - 1:
                 await asyncio.sleep(0)
-        if self._kept.get(name) is keeper:
+        if self._supervisors.get(name) is supervisor:
             self._withdraw(name)
             self._tools.update(tools)
-            self._named[name] = named
+            self._tool_names[name] = named
 
     def _withdraw(self, name: str) -> None:
-        for here in self._named.pop(name, {}).values():
+        for here in self._tool_names.pop(name, {}).values():
             self._tools.pop(here, None)
 
     def _names(self, name: str) -> tuple[str, ...]:
-        return tuple(self._named.get(name, {}).values())
+        return tuple(self._tool_names.get(name, {}).values())
 
 
 def _filled(prompt: PromptCommand, words: Sequence[str]) -> dict[str, str]:
-    """The last argument takes all the words that are left."""
+    """The arguments by name. The last one gets all remaining words."""
     if not prompt.arguments:
         return {}
     last = len(prompt.arguments) - 1
@@ -219,4 +229,4 @@ def _filled(prompt: PromptCommand, words: Sequence[str]) -> dict[str, str]:
     return {name: value for name, value in zip(prompt.arguments, values, strict=False) if value}
 
 
-__all__ = ["Fault", "PromptCommand", "ServerStatus", "Servers"]
+__all__ = ["PromptCommand", "ServerFault", "ServerStatus", "Servers"]

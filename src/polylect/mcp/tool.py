@@ -1,4 +1,8 @@
-"""One tool of a server, as the engine knows tools."""
+"""A tool of an MCP server in the form that the engine expects of every tool (`vocab.ports.Tool`).
+
+`ServerTool` only describes the tool; calls go to the `ServerSupervisor` of its server. Its schema stays JSON until the
+model is told of the tool, because a server may list 50 000 tools. `Servers` creates one for each tool that is listed.
+"""
 
 from collections.abc import Awaitable, Callable
 from functools import cached_property
@@ -15,8 +19,8 @@ from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
 _MOST_DESCRIPTION = 4000
 
 
-class Listed(msgspec.Struct, frozen=True):
-    """A tool as its server lists it. The schema is JSON, decoded when it is used: a server may list 50 000 tools."""
+class ListedTool(msgspec.Struct, frozen=True):
+    """A tool as its server lists it. `schema` is JSON and is decoded when it is used."""
 
     name: str
     description: str
@@ -24,7 +28,7 @@ class Listed(msgspec.Struct, frozen=True):
 
 
 class ServerTool:
-    """A `Tool` that a server does the work of. What it touches cannot be known."""
+    """A `Tool` that a server runs. Which files it touches cannot be known."""
 
     category: Category = "mcp"
     origin: Origin = "mcp"
@@ -33,12 +37,12 @@ class ServerTool:
         self,
         name: str,
         server: str,
-        listed: Listed,
+        listed: ListedTool,
         call: Callable[[str, dict[str, Any], ToolContext], Awaitable[ToolReturn]],
         *,
         deferred: bool = False,
     ) -> None:
-        """`deferred`: the model is not told of it until ToolSearch finds it."""
+        """`name` is the tool's name in the engine. The model gets a `deferred` tool once ToolSearch has found it."""
         self.name = name
         self.listed = listed
         self.deferred = deferred
@@ -51,7 +55,7 @@ class ServerTool:
 
     @property
     def summary(self) -> str:
-        """What ToolSearch looks through, without the schema."""
+        """The text that ToolSearch searches; the schema is not needed for it."""
         return self.listed.description
 
     @cached_property
@@ -73,11 +77,11 @@ class ServerTool:
         return await self._call(self.listed.name, args, context)
 
 
-def _description(server: str, listed: Listed) -> str:
+def _description(server: str, listed: ListedTool) -> str:
     text = listed.description.strip() or f"The tool {listed.name} of the MCP server {server}."
     return text if len(text) <= _MOST_DESCRIPTION else f"{text[:_MOST_DESCRIPTION]} ..."
 
 
-def _schema(told: dict[str, Any]) -> dict[str, Any]:
-    """What every vendor insists on, also where a server leaves it out."""
-    return {**told, "type": "object", "properties": told.get("properties") or {}}
+def _schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema with the two fields that every vendor requires, also where the server omits them."""
+    return {**schema, "type": "object", "properties": schema.get("properties") or {}}

@@ -1,6 +1,10 @@
-"""The ways to a server: a child's pipes, SSE, streamable HTTP, the host itself.
+"""Opens the SDK's two streams to an MCP server, by its transport: stdio, SSE, streamable HTTP or inside the host.
 
-Importing it loads the SDK.
+A stdio server is a child process in custody. It gets a small environment (`system/child_environment.py`), a PATH
+without folders of the workspace, and, if the user's own settings name it, an empty working folder. So no code of a
+workspace runs with the rights of a server.
+
+Importing this module loads the SDK. Called by `connection.py`.
 """
 
 import asyncio
@@ -16,12 +20,12 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCResponse, RequestId
 
-from polylect.mcp.configured import PRIVATE, WORKSPACE
-from polylect.mcp.host import in_host
-from polylect.mcp.large import Pages, limit_parts
-from polylect.mcp.pipes import Incoming, Outgoing
-from polylect.mcp.server_log import Remarks
-from polylect.mcp.values import Fault, Place
+from polylect.mcp.host_streams import host_streams
+from polylect.mcp.large_results import Pages, limit_parts
+from polylect.mcp.server_config import PRIVATE, WORKSPACE
+from polylect.mcp.server_log import ServerLog
+from polylect.mcp.stdio_streams import Incoming, Outgoing
+from polylect.mcp.values import ServerFault, ServerSetup
 from polylect.permissions.rules import is_below
 from polylect.sessions.folder import sessions_root
 from polylect.system.child_environment import server_environment
@@ -30,9 +34,9 @@ from polylect.system.threads import run_in_thread
 from polylect.vocab.content import Server
 from polylect.wire.jsonl import MAX_LINE
 
-_ANSWER = 30.0
-_IDLE = 24 * 3600.0
-"""A stream may be silent for long; a call has a limit of its own."""
+_ANSWER_TIMEOUT = 30.0
+_IDLE_TIMEOUT = 24 * 3600.0
+"""Seconds. A stream may be silent for long; a call has a time limit of its own."""
 
 for _name in ("httpx2", "httpcore2"):  # they log whole addresses, and those may hold keys
     logging.getLogger(_name).setLevel(logging.WARNING)
@@ -40,58 +44,58 @@ for _name in ("httpx2", "httpcore2"):  # they log whole addresses, and those may
 
 @asynccontextmanager
 async def streams(
-    server: Server, place: Place, remarks: Remarks, lost: asyncio.Event, pages: Pages
+    server: Server, setup: ServerSetup, log: ServerLog, lost: asyncio.Event, pages: Pages
 ) -> AsyncIterator[Any]:
-    """The SDK's two streams. `lost` is set when the one that comes in has ended; `pages` gets lists that are large."""
+    """The incoming and the outgoing stream. `lost` is set when the incoming one has ended; `pages` gets large lists."""
     needed = "command" if server.transport == "stdio" else "url"
     if server.transport != "host" and not getattr(server, needed):
-        raise Fault(f"the transport {server.transport} needs a {needed}")
+        raise ServerFault(f"the transport {server.transport} needs a {needed}")
     match server.transport:
         case "stdio":
-            env = _environment(server, place)
-            cwd = _folder(server, place)
+            env = _environment(server, setup)
+            cwd = _working_folder(server, setup)
             argv = (server.command, *server.args)
-            child = await place.children.open(argv, cwd=cwd, env=env, on_error_output=remarks.error_output)
+            child = await setup.children.open(argv, cwd=cwd, env=env, on_error_output=log.error_output)
             try:
-                asked: dict[RequestId, str] = {}
-                yield Incoming(child, asked, remarks, lost, pages), Outgoing(child, asked, lost)
+                pending: dict[RequestId, str] = {}
+                yield Incoming(child, pending, log, lost, pages), Outgoing(child, pending, lost)
             finally:
                 await child.close()
         case "sse":
-            client = await run_in_thread(_http_client, server, remarks, lost)
+            client = await run_in_thread(_http_client, server, log, lost)
             async with sse_client(server.url, httpx_client_factory=lambda *_, **__: client) as (incoming, outgoing):
                 yield WatchedStream(incoming, lost), outgoing
         case "http":
-            client = await run_in_thread(_http_client, server, remarks, lost)
+            client = await run_in_thread(_http_client, server, log, lost)
             http = streamable_http_client(server.url, http_client=client, max_sse_event_size=MAX_LINE)
             async with client, http as (incoming, outgoing):
                 yield WatchedStream(incoming, lost), outgoing
         case "host":
-            async with in_host(server.name, place, remarks) as (incoming, outgoing):
+            async with host_streams(server.name, setup, log) as (incoming, outgoing):
                 yield WatchedStream(incoming, lost), outgoing
 
 
-def _environment(server: Server, place: Place) -> dict[str, str]:
-    """What a server sees. Programs that it starts by name do not come from the workspace either."""
-    env = server_environment(place.env, server.env)
+def _environment(server: Server, setup: ServerSetup) -> dict[str, str]:
+    """The variables of a server. Its PATH has no folder of the workspace, unless its settings name one."""
+    env = server_environment(setup.env, server.env)
     if "PATH" in env and "PATH" not in server.env:
-        env["PATH"] = entries_outside(env["PATH"], place.workspace)
+        env["PATH"] = entries_outside(env["PATH"], setup.workspace)
     return env
 
 
-def _folder(server: Server, place: Place) -> str:
-    """Where a server runs.
+def _working_folder(server: Server, setup: ServerSetup) -> str:
+    """The folder in which a server runs.
 
-    npx, python and their kind load code from their working folder. A workspace may be a stranger's, so a server of the
-    user's own settings, which comes up in every workspace, runs in an empty folder that commands cannot write to.
+    npx, python and similar programs load code from their working folder, and the author of a workspace may be unknown.
+    So a server of the user's own settings runs in an empty folder that commands cannot write to.
     """
     cwd = str(server.extras.get("cwd") or WORKSPACE)
     if cwd == WORKSPACE:
-        return place.workspace
+        return setup.workspace
     if cwd != PRIVATE:
         return cwd
-    folder = os.path.join(os.path.dirname(sessions_root(dict(place.env))), "servers")
-    if is_below(folder, os.path.realpath(place.workspace)):
+    folder = os.path.join(os.path.dirname(sessions_root(dict(setup.env))), "servers")
+    if is_below(folder, os.path.realpath(setup.workspace)):
         return "/"
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -100,21 +104,21 @@ def _folder(server: Server, place: Place) -> str:
     return folder if not os.listdir(folder) else "/"
 
 
-def _http_client(server: Server, remarks: Remarks, lost: asyncio.Event) -> httpx2.AsyncClient:
-    """Reads certificates, which takes a while: not for the event loop's thread."""
+def _http_client(server: Server, log: ServerLog, lost: asyncio.Event) -> httpx2.AsyncClient:
+    """Reads certificates, which takes long: call it in a thread."""
 
-    async def hear(response: httpx2.Response) -> None:
+    async def on_response(response: httpx2.Response) -> None:
         if response.status_code >= 400:
-            remarks.refusal(response.status_code, response.reason_phrase)
+            log.http_error(response.status_code, response.reason_phrase)
         if response.status_code == 404 and "mcp-session-id" in response.request.headers:
-            lost.set()  # the server has forgotten this session, and wants a new one
+            lost.set()  # the session has expired: the specification asks for a new one
 
-    timeout = httpx2.Timeout(_ANSWER, read=_IDLE)
-    return httpx2.AsyncClient(headers=server.headers, timeout=timeout, event_hooks={"response": [hear]})
+    timeout = httpx2.Timeout(_ANSWER_TIMEOUT, read=_IDLE_TIMEOUT)
+    return httpx2.AsyncClient(headers=server.headers, timeout=timeout, event_hooks={"response": [on_response]})
 
 
 class WatchedStream:
-    """A stream of the SDK that tells when it ends, and limits the results that come in."""
+    """An incoming stream of the SDK. Sets `lost` at its end and limits the size of results."""
 
     def __init__(self, stream: Any, lost: asyncio.Event) -> None:
         self._stream = stream

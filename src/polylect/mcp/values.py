@@ -1,4 +1,7 @@
-"""The plain values that the parts of this folder hand to each other. None of them needs the SDK."""
+"""The values that the modules of this folder share: the state of a server, its prompts and resources, its set-up.
+
+None of them needs the SDK, so `Servers` can be imported and asked for its state before any server is connected.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -14,12 +17,12 @@ from polylect.vocab.ports import Children
 Condition = Literal["connecting", "ready", "failed", "disabled"]
 
 
-class Fault(PolylectError):
-    """A server could not do it; the text is for people and for the model."""
+class ServerFault(PolylectError):
+    """A server could not do what was requested. The text is for people and for the model."""
 
 
-class Place(Struct, frozen=True):
-    """Where servers are started, and with what."""
+class ServerSetup(Struct, frozen=True):
+    """What all servers of an engine have in common: how they are started, time limits, and the engine's callbacks."""
 
     children: Children
     env: Mapping[str, str]
@@ -29,11 +32,11 @@ class Place(Struct, frozen=True):
     ask: Callable[[Ask], Awaitable[Answer]] | None
     on_commands: Callable[[], None]
     host: Callable[[str, Any], Awaitable[Any]] | None
-    """Hands a message to a server inside the host, and brings what that says to it. Raises PolylectError."""
+    """Sends a message to a server inside the host and returns its answer. Raises PolylectError."""
     inboxes: dict[str, Callable[[Any], None]]
-    """Of servers inside the host that are listened to: where their unasked messages go."""
+    """For each connected server inside the host, the callback that gets the messages it sends unasked."""
     loading: asyncio.Lock
-    """Held by whoever loads the SDK, so that a dozen servers do not take a dozen threads for it."""
+    """Held while the SDK is loaded, so that a dozen servers do not use a dozen threads for it."""
 
 
 class PromptCommand(Struct, frozen=True):
@@ -52,7 +55,7 @@ class Resource(Struct, frozen=True):
 
 
 class ServerStatus(Struct, frozen=True):
-    """What is known of a server now."""
+    """The present state of a server."""
 
     name: str
     transport: str

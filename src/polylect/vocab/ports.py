@@ -414,8 +414,8 @@ class Servers(Protocol):
         """What such a command stands for. Raises LookupError or PolylectError with the reason."""
         ...
 
-    def hear(self, name: str, message: Any) -> bool:
-        """A server inside the host says something unasked. False if nobody listens to it."""
+    def receive(self, name: str, message: Any) -> bool:
+        """Pass on a message that a server inside the host sent unasked. False if that server is not connected."""
         ...
 
     async def close(self) -> None: ...

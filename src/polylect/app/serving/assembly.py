@@ -128,7 +128,7 @@ class Assembly:
         """Those of the configuration, now that nobody waits for them (L5)."""
         servers = self._start.values.get("mcp_servers")
         if isinstance(servers, dict) and servers:
-            from polylect.mcp.configured import servers_from  # 20 ms, and only where there are servers
+            from polylect.mcp.server_config import servers_from  # 20 ms, and only where there are servers
 
             for server in servers_from(servers, self._start.env):
                 engine.handle(AddServer(server))

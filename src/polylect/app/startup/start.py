@@ -252,11 +252,14 @@ def _chain(found: config.Values, env: dict[str, str]) -> Iterator[config.Values]
 def _check_servers(values: config.Values, env: dict[str, str]) -> None:
     servers = values.get("mcp_servers")
     if isinstance(servers, dict) and servers:
-        from polylect.mcp.configured import ServerError, servers_from  # 20 ms, and only where there are servers
+        from polylect.mcp.server_config import (
+            ServerConfigError,
+            servers_from,
+        )  # 20 ms, and only where there are servers
 
         try:
             servers_from(servers, env)
-        except ServerError as error:
+        except ServerConfigError as error:
             raise CannotStart(str(error)) from None
 
 

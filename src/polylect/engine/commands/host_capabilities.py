@@ -247,7 +247,7 @@ def receive_reply(engine: Engine, command: HostReply) -> Failure | None:
 def receive_notification(engine: Engine, command: HostSays) -> Failure | None:
     match command.method, command.params:
         case "mcp_message", {"server_name": str() as name, "message": message}:
-            if engine.servers and engine.servers.hear(name, message):
+            if engine.servers and engine.servers.receive(name, message):
                 return None
             return Failure("mcp", f"no MCP server {name!r} inside the host is listened to", "host")
     return Failure("unsupported", f"this engine does not listen to {command.method!r}", "host")

@@ -1,6 +1,11 @@
-"""One living connection to a server, through the SDK.
+"""One open connection to an MCP server, through the official SDK.
 
-Importing it loads the SDK: half a second and 45 MiB, so it is imported in a thread, when the first server is named.
+`connected` opens it and gives a `Connection`, whose methods return our own values (`ListedTool`, `PromptCommand`,
+`Resource`) or the SDK's results, and raise `ServerFault` with a text for people. What the server asks for and notifies
+of (roots, elicitation, log lines, changed lists) is answered by the callbacks at the end of this file.
+
+Importing this module loads the SDK, which takes half a second and 45 MiB. So `ServerSupervisor` imports it in a thread,
+when the first server connects.
 """
 
 import asyncio
@@ -19,52 +24,53 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from polylect import __version__
-from polylect.mcp.elicit import action, address, question
-from polylect.mcp.large import Pages, is_shortened
-from polylect.mcp.server_log import Remarks
-from polylect.mcp.tool import Listed
+from polylect.mcp.elicit import elicitation_result, form_ask, url_ask
+from polylect.mcp.large_results import Pages, is_shortened
+from polylect.mcp.server_log import ServerLog
+from polylect.mcp.tool import ListedTool
 from polylect.mcp.transports import streams
-from polylect.mcp.values import Fault, Place, PromptCommand, Resource
+from polylect.mcp.values import PromptCommand, Resource, ServerFault, ServerSetup
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Server
 from polylect.vocab.errors import ToolError
 from polylect.vocab.events import Ask
 
 _MODES = ("legacy", "auto")
-"""The handshake that all servers know comes first: some end at once when they hear a newer question before it."""
-_NEWER = (types.METHOD_NOT_FOUND, types.UNSUPPORTED_PROTOCOL_VERSION)
-_PAGES = 100
+"""Handshakes in the order in which they are tried. The old one comes first, because some servers exit when the first
+request is of the newer protocol (2026-07-28)."""
+_NEWER_CODES = (types.METHOD_NOT_FOUND, types.UNSUPPORTED_PROTOCOL_VERSION)
+_MOST_PAGES = 100
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO, "warning": logging.WARNING}
 
 
-class Link:
-    """A server that has answered. `lost` is set once it will answer no more."""
+class Connection:
+    """A server that has completed the handshake. `lost` is set once the connection has ended."""
 
     def __init__(self, client: Client, lost: asyncio.Event, pages: Pages) -> None:
         self.lost = lost
         self._client = client
         self._pages = pages
         session: Any = client.session
-        session.validate_tool_result = partial(_check_whole, session.validate_tool_result)
+        session.validate_tool_result = partial(_validate_unless_shortened, session.validate_tool_result)
 
     @property
     def version(self) -> str:
         info = self._client.server_info
         return f"{info.name} {info.version}".strip() if info else ""
 
-    async def tools(self) -> list[Listed]:
-        """All tools. Raises Fault, and what the SDK raises."""
-        listed: list[Listed] = []
-        for page in await _all(self._client.list_tools):
-            large = await self._pages.take(page.meta)
+    async def tools(self) -> list[ListedTool]:
+        """All tools. Raises ServerFault, and what the SDK raises."""
+        listed: list[ListedTool] = []
+        for page in await _all_pages(self._client.list_tools):
+            large = await self._pages.read(page.meta)
             if large is not None:
                 session: Any = self._client.session
-                session.validate_tool_result = _unchecked  # it would ask for the whole list again at each call
+                session.validate_tool_result = _skip_validation  # the SDK's would request the list at each call
             listed += _listed(page.tools) if large is None else large
         return listed
 
     async def prompts(self) -> list[PromptCommand]:
-        pages = await _all(self._client.list_prompts)
+        pages = await _all_pages(self._client.list_prompts)
         return [
             PromptCommand(prompt.name, prompt.description or "", tuple(one.name for one in prompt.arguments or ()))
             for page in pages
@@ -72,7 +78,7 @@ class Link:
         ]
 
     async def resources(self) -> list[Resource]:
-        pages = await _all(self._client.list_resources)
+        pages = await _all_pages(self._client.list_resources)
         return [
             Resource(str(one.uri), one.name, one.mime_type or "", one.description or "")
             for page in pages
@@ -80,7 +86,7 @@ class Link:
         ]
 
     async def call(self, tool: str, args: dict[str, Any], show: Callable[[str], None]) -> Any:
-        """The SDK's result. Raises Fault. When cancelled, the server is told."""
+        """The SDK's result. Raises ServerFault. Cancelling the task cancels the call at the server."""
 
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             count = f"{progress:g}/{total:g}" if total else f"{progress:g}"
@@ -97,72 +103,72 @@ class Link:
         except (MCPError, ValidationError, RuntimeError) as error:
             raise self._fault(error) from None
 
-    def _fault(self, error: Exception) -> Fault:
+    def _fault(self, error: Exception) -> ServerFault:
         if isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED:
             self.lost.set()
-        return Fault(why(error))
+        return ServerFault(explain(error))
 
 
 @asynccontextmanager
 async def connected(
     server: Server,
-    place: Place,
-    remarks: Remarks,
+    setup: ServerSetup,
+    log: ServerLog,
     ask: Callable[[Ask], Awaitable[Answer]],
     on_change: Callable[[str], None],
-) -> AsyncIterator[Link]:
-    """A link for as long as the block runs. `on_change` hears that tools, prompts or resources are others now."""
+) -> AsyncIterator[Connection]:
+    """Connect, for as long as the block runs. `on_change` gets the name of a list ("tools" ...) that has changed."""
     async with AsyncExitStack() as stack:
         pages = Pages()
         for mode in _MODES:
             lost = asyncio.Event()
             client = Client(
-                streams(server, place, remarks, lost, pages),
+                streams(server, setup, log, lost, pages),
                 mode=mode,
                 cache=None,
                 client_info=types.Implementation(name="polylect", version=__version__),
-                list_roots_callback=partial(_roots, place.workspace),
+                list_roots_callback=partial(_roots, setup.workspace),
                 elicitation_callback=partial(_elicit, server.name, ask),
-                logging_callback=partial(_log, remarks),
-                message_handler=partial(_hear, on_change),
+                logging_callback=partial(_on_log, log),
+                message_handler=partial(_on_notification, on_change),
             )
             try:
                 await stack.enter_async_context(client)
                 break
             except Exception as error:
-                if mode == _MODES[-1] or not any(_is_newer(leaf) for leaf in _leaves(error)):
+                if mode == _MODES[-1] or not any(_needs_newer_handshake(leaf) for leaf in _leaves(error)):
                     raise
         if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
             listening = asyncio.create_task(_listen(client, on_change))
             stack.callback(listening.cancel)
-        yield Link(client, lost, pages)
+        yield Connection(client, lost, pages)
 
 
-def _listed(tools: list[types.Tool]) -> Iterator[Listed]:
+def _listed(tools: list[types.Tool]) -> Iterator[ListedTool]:
     for tool in tools:
-        if not (tool.execution and tool.execution.task_support == "required"):  # a way of calling we do not have
-            yield Listed(tool.name, tool.description or "", msgspec.json.encode(tool.input_schema))
+        if not (tool.execution and tool.execution.task_support == "required"):  # we cannot call it as a task
+            yield ListedTool(tool.name, tool.description or "", msgspec.json.encode(tool.input_schema))
 
 
-async def _check_whole(check: Callable[[str, Any], Awaitable[None]], name: str, result: Any) -> None:
+async def _validate_unless_shortened(check: Callable[[str, Any], Awaitable[None]], name: str, result: Any) -> None:
     """The SDK's check of structured results, except for those whose structured form was left out."""
     if not is_shortened(result.meta):
         await check(name, result)
 
 
-async def _unchecked(name: str, result: Any) -> None:
-    """In the place of the SDK's check of structured results."""
+async def _skip_validation(name: str, result: Any) -> None:
+    """Replaces the SDK's check of structured results."""
 
 
-def why(error: BaseException) -> str:
-    """What went wrong, for people, without addresses that may hold keys."""
+def explain(error: BaseException) -> str:
+    """What went wrong, in words for people. Addresses are left out, because they may hold keys."""
     leaf = next(_leaves(error))
     match leaf:
         case MCPError() if leaf.code == types.CONNECTION_CLOSED:
             return "the server ended the connection"
         case MCPError():
             return str(leaf)
-        case ToolError() | Fault():
+        case ToolError() | ServerFault():
             return str(leaf)
         case httpx2.HTTPStatusError():
             return f"HTTP {leaf.response.status_code} {leaf.response.reason_phrase}"
@@ -184,16 +190,16 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
-def _is_newer(error: BaseException) -> bool:
-    return isinstance(error, MCPError) and error.code in _NEWER
+def _needs_newer_handshake(error: BaseException) -> bool:
+    return isinstance(error, MCPError) and error.code in _NEWER_CODES
 
 
-async def _all(ask: Callable[..., Awaitable[Any]]) -> list[Any]:
-    """Every page; a server that does not know the question has none."""
+async def _all_pages(ask: Callable[..., Awaitable[Any]]) -> list[Any]:
+    """Every page of a list, up to _MOST_PAGES. A server that does not know the method has no page."""
     pages: list[Any] = []
     cursor: str | None = None
     try:
-        for _ in range(_PAGES):
+        for _ in range(_MOST_PAGES):
             pages.append(await ask(cursor=cursor))
             cursor = pages[-1].next_cursor
             if not cursor:
@@ -204,7 +210,7 @@ async def _all(ask: Callable[..., Awaitable[Any]]) -> list[Any]:
     return pages
 
 
-# What a server may ask for and tell.
+# Requests and notifications of the server.
 
 
 async def _roots(workspace: str, context: Any) -> types.ListRootsResult:
@@ -219,19 +225,19 @@ async def _elicit(
 ) -> types.ElicitResult | types.ErrorData:
     if isinstance(params, types.ElicitRequestURLParams):
         schema: dict[str, Any] = {}
-        put = address(server, params.message, params.url)
+        ask_event = url_ask(server, params.message, params.url)
     else:
         schema = params.requested_schema
-        put = question(server, params.message, schema)
-    done, content = action(put, schema, await ask(put))
-    return types.ElicitResult.model_validate({"action": done, "content": content})
+        ask_event = form_ask(server, params.message, schema)
+    result, content = elicitation_result(ask_event, schema, await ask(ask_event))
+    return types.ElicitResult.model_validate({"action": result, "content": content})
 
 
-async def _log(remarks: Remarks, params: types.LoggingMessageNotificationParams) -> None:
-    remarks.log(_LEVELS.get(params.level, logging.ERROR), f"{params.logger or 'log'}: {params.data}")
+async def _on_log(log: ServerLog, params: types.LoggingMessageNotificationParams) -> None:
+    log.log(_LEVELS.get(params.level, logging.ERROR), f"{params.logger or 'log'}: {params.data}")
 
 
-async def _hear(on_change: Callable[[str], None], message: Any) -> None:
+async def _on_notification(on_change: Callable[[str], None], message: Any) -> None:
     match message:
         case types.ToolListChangedNotification():
             on_change("tools")
@@ -242,7 +248,7 @@ async def _hear(on_change: Callable[[str], None], message: Any) -> None:
 
 
 async def _listen(client: Client, on_change: Callable[[str], None]) -> None:
-    """From 2026-07-28 on, changes are told only to those who listen."""
+    """From protocol 2026-07-28 on, a server sends notifications only to clients that listen for them."""
     async with client.listen(tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True) as events:
         async for _ in events:
-            pass  # `_hear` is told as well
+            pass  # the SDK calls `_on_notification` for each

@@ -1,4 +1,12 @@
-"""The MCP servers that a configuration names: `[mcp.servers.NAME]`."""
+"""Reads the MCP servers of a configuration, `[mcp.servers.NAME]`, into `Server` values.
+
+    [mcp.servers.docs]
+    command = "npx"
+    args = ["docs-server"]          becomes  Server("docs", "stdio", "npx", ("docs-server",), {"KEY": "..."})
+    env = { KEY = "${DOCS_KEY}" }
+
+Every mistake raises ServerConfigError, whose text names the setting and what to change. Called by `app` at the start.
+"""
 
 import os
 import re
@@ -16,7 +24,7 @@ _TRANSPORTS: dict[str, Literal["stdio", "sse", "http", "host"]] = {
     "sdk": "host",
     "host": "host",
 }
-_KINDS: dict[str, type] = {
+_TYPES: dict[str, type] = {
     "transport": str,
     "type": str,
     "name": str,
@@ -32,42 +40,42 @@ _KINDS: dict[str, type] = {
 }
 _EXTRAS = ("deferred", "disabled", "long_names", "cwd")
 WORKSPACE, PRIVATE = "workspace", "private"
-"""Words for the folder that a server runs in: where the work is, or an empty folder of our own."""
+"""Values of `cwd` that are no paths: the workspace, or an empty folder of our own."""
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
-class ServerError(ValueError):
-    """A server is not described well; the text names the place and what to do."""
+class ServerConfigError(ValueError):
+    """A setting of a server is wrong. The text names it and says what to change."""
 
 
 def servers_from(table: Mapping[str, Any], env: Mapping[str, str] | None = None) -> list[Server]:
-    """The servers of a table `NAME -> settings`. `${NAME}` in a value is taken from `env`, so that keys need not
-    be written into a file. Raises ServerError."""
+    """The servers of a table from name to settings. `${NAME}` in a value is replaced from `env`, so that keys need not
+    be written into a file. Raises ServerConfigError."""
     return [_server(name, settings, env or {}) for name, settings in table.items()]
 
 
 def _server(name: str, settings: Any, env: Mapping[str, str]) -> Server:
     place = f"mcp.servers.{name}"
     if not name.strip():
-        raise ServerError("mcp.servers: a server needs a name")
+        raise ServerConfigError("mcp.servers: a server needs a name")
     if not isinstance(settings, dict):
-        raise ServerError(f"{place} is a table: [{place}] with a command or a url below it")
+        raise ServerConfigError(f"{place} is a table: [{place}] with a command or a url below it")
     _check(place, settings)
     word = settings.get("transport") or settings.get("type") or ("stdio" if "command" in settings else "http")
     if word not in _TRANSPORTS:
-        raise ServerError(f"{place}.transport: there is no {word!r}; choose stdio, sse or streamable-http")
+        raise ServerConfigError(f"{place}.transport: there is no {word!r}; choose stdio, sse or streamable-http")
     transport = _TRANSPORTS[word]
     if transport == "host":
         return Server(name, transport)
     needed = "command" if transport == "stdio" else "url"
     if not settings.get(needed):
-        raise ServerError(f"{place} has the transport {word} and needs a {needed}")
-    filled = {key: _filled(f"{place}.{key}", value, env) for key, value in settings.items()}
+        raise ServerConfigError(f"{place} has the transport {word} and needs a {needed}")
+    filled = {key: _with_variables(f"{place}.{key}", value, env) for key, value in settings.items()}
     if transport != "stdio" and not filled["url"].startswith(("http://", "https://")):
-        raise ServerError(f"{place}.url has to begin with http:// or https://")
+        raise ServerConfigError(f"{place}.url has to begin with http:// or https://")
     cwd = filled.get("cwd", WORKSPACE)
     if cwd not in (WORKSPACE, PRIVATE) and not os.path.isabs(cwd):
-        raise ServerError(f'{place}.cwd is an absolute path, "{WORKSPACE}" or "{PRIVATE}", not {cwd!r}')
+        raise ServerConfigError(f'{place}.cwd is an absolute path, "{WORKSPACE}" or "{PRIVATE}", not {cwd!r}')
     return Server(
         name,
         transport,
@@ -82,29 +90,29 @@ def _server(name: str, settings: Any, env: Mapping[str, str]) -> Server:
 
 def _check(place: str, settings: dict[str, Any]) -> None:
     for key, value in settings.items():
-        if key not in _KINDS:
-            raise ServerError(f"{place} has no setting {key}; there are {', '.join(_KINDS)}")
-        if not isinstance(value, _KINDS[key]):
-            raise ServerError(f"{place}.{key} takes a {_KINDS[key].__name__}, not {value!r}")
+        if key not in _TYPES:
+            raise ServerConfigError(f"{place} has no setting {key}; there are {', '.join(_TYPES)}")
+        if not isinstance(value, _TYPES[key]):
+            raise ServerConfigError(f"{place}.{key} takes a {_TYPES[key].__name__}, not {value!r}")
         items = list(value.values()) if isinstance(value, dict) else value
         if isinstance(items, list) and not all(isinstance(item, str) for item in items):
-            raise ServerError(f"{place}.{key} takes strings only")
+            raise ServerConfigError(f"{place}.{key} takes strings only")
 
 
-def _filled(place: str, value: Any, env: Mapping[str, str]) -> Any:
+def _with_variables(place: str, value: Any, env: Mapping[str, str]) -> Any:
     """The value with its variables filled in."""
     match value:
         case dict():
-            return {key: _filled(f"{place}.{key}", item, env) for key, item in value.items()}
+            return {key: _with_variables(f"{place}.{key}", item, env) for key, item in value.items()}
         case list():
-            return [_filled(place, item, env) for item in value]
+            return [_with_variables(place, item, env) for item in value]
         case str():
-            return _VARIABLE.sub(lambda found: _variable(place, found[1], env), value)
+            return _VARIABLE.sub(lambda match: _variable(place, match[1], env), value)
         case _:
             return value
 
 
 def _variable(place: str, name: str, env: Mapping[str, str]) -> str:
     if name not in env:
-        raise ServerError(f"{place} wants ${{{name}}}, and the environment has no {name}")
+        raise ServerConfigError(f"{place} wants ${{{name}}}, and the environment has no {name}")
     return env[name]

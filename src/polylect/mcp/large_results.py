@@ -1,14 +1,14 @@
 """Large answers of a server, read without the SDK.
 
 The SDK checks every message with pydantic in one piece: for a list of 50 000 tools that takes two seconds in which the
-engine hears nobody. So an answer that is long is decoded here instead. A list of tools is also kept from the SDK: it
-gets an empty list that carries the number of the page in its `_meta`, and `Link.tools` reads the page in slices.
+engine handles nothing else. So a long answer is decoded here instead. A list of tools is not given to the SDK at all:
+the SDK gets an empty list with the number of the page in its `_meta`, and `Connection.tools` reads the page in slices.
 
     {"id": 3, "result": {"tools": [50 000 tools], "nextCursor": "x"}}
     becomes {"tools": [], "nextCursor": "x", "_meta": {"polylect/page": 0}}, and page 0 is the list, still as JSON
 
 Of the result of a call, the SDK gets a limited number of parts and a limited structured form. A part of text says what
-was left out. Called by `pipes.py` and `transports.py` (what comes in) and `link.py` (reads pages).
+was left out. Called by `stdio_streams.py` and `transports.py` (incoming messages), and by `connection.py` (pages).
 """
 
 import asyncio
@@ -16,8 +16,8 @@ from typing import Any
 
 import msgspec
 
-from polylect.mcp.tool import Listed
-from polylect.mcp.values import Fault
+from polylect.mcp.tool import ListedTool
+from polylect.mcp.values import ServerFault
 
 LARGE = 256 * 1024
 """Bytes. Anything shorter the SDK checks in a few milliseconds."""
@@ -28,7 +28,7 @@ MOST_STRUCTURED = 1024 * 1024
 _PAGE = "polylect/page"
 _SHORTENED = "polylect/shortened"
 _SLICE = 500
-"""Tools that are decoded before others have their turn."""
+"""Tools that are decoded before other tasks get their turn."""
 
 
 class Response(msgspec.Struct):
@@ -49,7 +49,7 @@ class _Row(msgspec.Struct):
 
 
 class Pages:
-    """Lists of tools that were kept from the SDK, until they are read."""
+    """Lists of tools that were not given to the SDK, until `read` takes them out."""
 
     def __init__(self) -> None:
         self._pages: dict[int, list[msgspec.Raw]] = {}
@@ -65,13 +65,13 @@ class Pages:
         self._stored += 1
         return {**rest, "tools": [], "_meta": {**meta, _PAGE: self._stored - 1}}
 
-    async def take(self, meta: Any) -> list[Listed] | None:
-        """The tools of a page by its `_meta`; None if it was none of ours. Raises Fault."""
+    async def read(self, meta: Any) -> list[ListedTool] | None:
+        """The tools of a page by its `_meta`; None if it was none of ours. Raises ServerFault."""
         number = (meta or {}).get(_PAGE)
         tools = self._pages.pop(number, None) if isinstance(number, int) else None
         if tools is None:
             return None
-        listed: list[Listed] = []
+        listed: list[ListedTool] = []
         for start in range(0, len(tools), _SLICE):
             listed += filter(None, map(_listed, tools[start : start + _SLICE]))
             await asyncio.sleep(0)
@@ -84,29 +84,29 @@ def call_result(result: msgspec.Raw) -> dict[str, Any]:
     A structured form that is too large is shown as text where there is no other content.
     """
     fields = msgspec.json.decode(result, type=dict[str, msgspec.Raw])
-    if "content" not in fields:  # it may be a question of the server, or nothing that the SDK accepts
+    if "content" not in fields:  # an input request of the server, or a result that the SDK will refuse
         return msgspec.json.decode(result, type=dict[str, Any])
     parts = msgspec.json.decode(fields.pop("content"), type=list[msgspec.Raw])
     content = [msgspec.json.decode(part) for part in parts[:MOST_PARTS]]
     if len(parts) > MOST_PARTS:
-        content.append(_left_out(len(parts)))
+        content.append(_omitted_note(len(parts)))
     structured = bytes(fields.get("structuredContent", b""))
     if len(structured) > MOST_STRUCTURED:
         del fields["structuredContent"]
         note = f"[the structured form of this result was left out: it has {len(structured)} bytes]"
         content.append(_text(note if content else structured.decode(errors="replace")))
-    whole = {name: msgspec.json.decode(value) for name, value in fields.items()}
+    decoded = {name: msgspec.json.decode(value) for name, value in fields.items()}
     if len(structured) > MOST_STRUCTURED:
-        meta = whole.get("_meta")
-        whole["_meta"] = {**(meta if isinstance(meta, dict) else {}), _SHORTENED: True}
-    return {**whole, "content": content}
+        meta = decoded.get("_meta")
+        decoded["_meta"] = {**(meta if isinstance(meta, dict) else {}), _SHORTENED: True}
+    return {**decoded, "content": content}
 
 
 def limit_parts(result: dict[str, Any]) -> None:
     """Shorten the content of a result that has been decoded."""
     content = result.get("content")
     if isinstance(content, list) and len(content) > MOST_PARTS:
-        content[MOST_PARTS:] = [_left_out(len(content))]
+        content[MOST_PARTS:] = [_omitted_note(len(content))]
 
 
 def is_shortened(meta: Any) -> bool:
@@ -114,7 +114,7 @@ def is_shortened(meta: Any) -> bool:
     return _SHORTENED in (meta or {})
 
 
-def _left_out(parts: int) -> dict[str, str]:
+def _omitted_note(parts: int) -> dict[str, str]:
     return _text(f"[{parts - MOST_PARTS} of the {parts} parts of this result were left out]")
 
 
@@ -122,15 +122,15 @@ def _text(text: str) -> dict[str, str]:
     return {"type": "text", "text": text}
 
 
-def _listed(tool: msgspec.Raw) -> Listed | None:
+def _listed(tool: msgspec.Raw) -> ListedTool | None:
     """None for a tool that can only be called as a task, which we cannot do."""
     try:
         row = msgspec.json.decode(tool, type=_Row)
     except msgspec.DecodeError as error:
-        raise Fault(f"the server's answer does not follow the protocol: tools: {error}") from None
+        raise ServerFault(f"the server's answer does not follow the protocol: tools: {error}") from None
     schema = bytes(row.inputSchema)
     if not schema.startswith(b"{"):
-        raise Fault(f"the server's answer does not follow the protocol: tools: {row.name} has no schema")
+        raise ServerFault(f"the server's answer does not follow the protocol: tools: {row.name} has no schema")
     if row.execution and row.execution.get("taskSupport") == "required":
         return None
-    return Listed(row.name, row.description or "", schema)
+    return ListedTool(row.name, row.description or "", schema)

@@ -1,6 +1,10 @@
-"""The SDK's two streams over a child's standard streams: one JSON-RPC message a line.
+"""The SDK's two streams over the standard streams of a child process: one JSON-RPC message per line.
 
-Importing it loads the SDK.
+They replace the SDK's own, which block on long lines and stop at the first line that is no message. Real servers print
+banners on standard output, so such lines are logged and skipped, up to a limit. Long answers do not go through the SDK
+(`large_results.py`). An answer that does not follow the protocol ends the request that waits for it at once.
+
+Importing this module loads the SDK. Called by `transports.py`.
 """
 
 import asyncio
@@ -20,24 +24,24 @@ from mcp_types import (
     jsonrpc_message_adapter,
 )
 
-from polylect.mcp.large import LARGE, Pages, Response, call_result, limit_parts
-from polylect.mcp.server_log import Remarks
+from polylect.mcp.large_results import LARGE, Pages, Response, call_result, limit_parts
+from polylect.mcp.server_log import ServerLog
 from polylect.vocab.ports import Child
 from polylect.wire.jsonl import Splitter, TooLong
 
-MOST_NOISE = 1000
-"""Lines that are no messages, after which it is not worth listening."""
+MOST_INVALID_LINES = 1000
+"""Lines that are no messages, after which the connection is given up."""
 
 
-class _Answer(msgspec.Struct):
-    """As much of a message as is needed to see whose answer it is."""
+class _AnswerId(msgspec.Struct):
+    """The fields that tell which request a message answers."""
 
     id: int | str
     method: str = ""
 
 
 class _Stream:
-    """What the SDK expects of both directions."""
+    """What the SDK expects of a stream of either direction."""
 
     async def aclose(self) -> None:
         pass
@@ -50,16 +54,16 @@ class _Stream:
 
 
 class Incoming(_Stream):
-    """Messages from the server. Lines that are none are remarked on and skipped; servers do print banners."""
+    """Messages from the server. Lines that are no messages are logged and skipped."""
 
     def __init__(
-        self, child: Child, asked: dict[RequestId, str], remarks: Remarks, lost: asyncio.Event, pages: Pages
+        self, child: Child, pending: dict[RequestId, str], log: ServerLog, lost: asyncio.Event, pages: Pages
     ) -> None:
-        """`asked` holds the requests that are not answered: the method by the id."""
+        """`pending` holds the requests without an answer: the method by the id."""
         self._child = child
-        self._asked = asked
+        self._pending = pending
         self._pages = pages
-        self._remarks = remarks
+        self._log = log
         self._lost = lost
         self._splitter = Splitter()
         self._lines: deque[bytes | TooLong] = deque()
@@ -69,7 +73,7 @@ class Incoming(_Stream):
 
     async def __anext__(self) -> SessionMessage:
         while not self._lost.is_set():
-            await asyncio.sleep(0)  # however fast it talks, others have their turn (L4)
+            await asyncio.sleep(0)  # a fast server must not keep other tasks from running (L4)
             while self._lines:
                 if message := self._message(self._lines.popleft()):
                     return message
@@ -87,30 +91,30 @@ class Incoming(_Stream):
 
     def _message(self, line: bytes | TooLong) -> SessionMessage | None:
         if isinstance(line, TooLong):
-            self._noise(line.start, f"longer than {line.limit} bytes")
+            self._invalid_lines(line.start, f"longer than {line.limit} bytes")
             return None
         if len(line) > LARGE and (large := self._large(line)):
             return large
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
-            return self._broken(line)
+            return self._invalid(line)
         if isinstance(message, JSONRPCResponse | JSONRPCError):
-            if message.id not in self._asked:
-                self._remarks.stray(message.id)
+            if message.id not in self._pending:
+                self._log.unknown_answer(message.id)
                 return None
-            self._asked.pop(message.id)
+            self._pending.pop(message.id)
         if isinstance(message, JSONRPCResponse):
-            limit_parts(message.result)  # 100 000 wrong parts fit into a short message, and take the SDK seconds
+            limit_parts(message.result)  # a short message can hold 100 000 wrong parts, which take the SDK seconds
         return SessionMessage(message)
 
     def _large(self, line: bytes) -> SessionMessage | None:
-        """A long answer that somebody waits for; None if it is anything else."""
+        """A long answer to a request of ours; None if the line is anything else."""
         try:
             response = msgspec.json.decode(line, type=Response)
-            if response.method or response.id not in self._asked:
+            if response.method or response.id not in self._pending:
                 return None
-            match self._asked[response.id]:
+            match self._pending[response.id]:
                 case "tools/list":
                     result = self._pages.store(response.result)
                 case "tools/call":
@@ -119,51 +123,51 @@ class Incoming(_Stream):
                     result = msgspec.json.decode(response.result, type=dict[str, Any])
         except msgspec.DecodeError:
             return None
-        del self._asked[response.id]
+        del self._pending[response.id]
         return SessionMessage(JSONRPCResponse.model_construct(jsonrpc="2.0", id=response.id, result=result))
 
-    def _broken(self, line: bytes) -> SessionMessage | None:
-        """Noise; but if it has the form of an answer, whoever waits for that is told at once."""
-        self._noise(line, "no JSON-RPC message")
+    def _invalid(self, line: bytes) -> SessionMessage | None:
+        """Log the line. If it has the id of a request, that request gets an error at once."""
+        self._invalid_lines(line, "no JSON-RPC message")
         try:
-            answer = msgspec.json.decode(line, type=_Answer)
+            answer = msgspec.json.decode(line, type=_AnswerId)
         except msgspec.DecodeError:
             return None
-        if answer.method or answer.id not in self._asked:
+        if answer.method or answer.id not in self._pending:
             return None
-        del self._asked[answer.id]
+        del self._pending[answer.id]
         error = ErrorData(code=PARSE_ERROR, message="the server's answer does not follow the protocol")
         return SessionMessage(JSONRPCError(jsonrpc="2.0", id=answer.id, error=error))
 
-    def _noise(self, line: bytes, why: str) -> None:
-        if self._remarks.noise(line, why) >= MOST_NOISE:
+    def _invalid_lines(self, line: bytes, why: str) -> None:
+        if self._log.invalid_line(line, why) >= MOST_INVALID_LINES:
             self._lost.set()
 
 
 class Outgoing(_Stream):
-    """Messages to the server. Whoever sends does not wait, and so cannot leave half a line behind when cancelled."""
+    """Messages to the server. `send` only queues, so a cancelled sender cannot leave half a line behind."""
 
-    def __init__(self, child: Child, asked: dict[RequestId, str], lost: asyncio.Event) -> None:
+    def __init__(self, child: Child, pending: dict[RequestId, str], lost: asyncio.Event) -> None:
         self._child = child
-        self._asked = asked
+        self._pending = pending
         self._lost = lost
-        self._waiting: asyncio.Queue[bytes] = asyncio.Queue()
-        self._writing = asyncio.create_task(self._write())
+        self._queue: asyncio.Queue[bytes] = asyncio.Queue()
+        self._writer = asyncio.create_task(self._write())
 
     async def send(self, item: SessionMessage) -> None:
         if self._lost.is_set():
             raise anyio.BrokenResourceError
         if isinstance(item.message, JSONRPCRequest):
-            self._asked[item.message.id] = item.message.method
+            self._pending[item.message.id] = item.message.method
         line = item.message.model_dump_json(by_alias=True, exclude_unset=True)
-        self._waiting.put_nowait(line.encode() + b"\n")
+        self._queue.put_nowait(line.encode() + b"\n")
 
     async def aclose(self) -> None:
-        self._writing.cancel()
+        self._writer.cancel()
 
     async def _write(self) -> None:
         try:
             while True:
-                await self._child.write(await self._waiting.get())
+                await self._child.write(await self._queue.get())
         except OSError:
             self._lost.set()

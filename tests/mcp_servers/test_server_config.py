@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from polylect.mcp.configured import ServerError, servers_from
+from polylect.mcp.server_config import ServerConfigError, servers_from
 from polylect.system.child_environment import server_environment
 from polylect.vocab.content import Server
 
@@ -65,7 +65,7 @@ def test_servers_are_read_with_variables_filled_in() -> None:
     ],
 )
 def test_what_is_wrong_is_named(table: dict[str, Any], told: str) -> None:
-    with pytest.raises(ServerError, match=told):
+    with pytest.raises(ServerConfigError, match=told):
         servers_from(table)
 
 
