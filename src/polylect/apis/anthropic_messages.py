@@ -21,13 +21,14 @@ from polylect.apis.encoded_history import EncodedHistory
 from polylect.apis.faults import UNREADABLE, Tokens, cut_off, unreadable
 from polylect.apis.history import normalize
 from polylect.vocab.content import Block, Document, Image, Message, Stop, Text, Thinking, ToolCall, ToolResult, Usage
-from polylect.vocab.errors import ProviderError, ProviderFault
+from polylect.vocab.errors import ProviderError
 from polylect.vocab.ports import (
     ArgsChunk,
     BlockDone,
     ModelEvent,
     ModelInfo,
     ModelRequest,
+    ProviderFault,
     ReplyBegun,
     ReplyDone,
     TextChunk,

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from polylect.vocab.errors import ProviderError, ProviderFault
+from polylect.vocab.errors import ProviderError
+from polylect.vocab.ports import ProviderFault
 
 FAULTS: dict[str, tuple[ProviderFault, bool]] = {
     "invalid_api_key": ("auth", False),

@@ -13,6 +13,11 @@ from polylect.vocab.events import Ask
 
 # Models.
 
+ProviderFault = Literal[
+    "auth", "rate_limit", "overloaded", "server", "network", "timeout", "overflow", "bad_request", "refused", "protocol"
+]
+"""What kind of fault a `ProviderError` reports."""
+
 
 class ToolSpec(Struct, frozen=True):
     """A tool as the model is told of it. `schema` is the JSON Schema of its arguments."""

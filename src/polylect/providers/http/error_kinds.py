@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from polylect.vocab.errors import ProviderError, ProviderFault
+from polylect.vocab.errors import ProviderError
+from polylect.vocab.ports import ProviderFault
 
 _BY_STATUS: dict[int, tuple[ProviderFault, bool]] = {
     400: ("bad_request", False),

@@ -8,7 +8,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from polylect.vocab.content import Outcome, Stop, Usage
-from polylect.vocab.errors import ProviderFault, StartError
+from polylect.vocab.errors import StartError
+from polylect.vocab.ports import ProviderFault
 
 Split = Literal["none", "word", "line", "char"]
 """How a text is cut into chunks."""

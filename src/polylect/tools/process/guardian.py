@@ -15,16 +15,15 @@ session, which no command can join: that is how the engine tells wardens from wh
 Runs on the bare standard library, because its start is part of the first command's time.
 """
 
+import _socket  # `socket` itself takes 8 ms to import
 import errno
 import os
 import select
-import signal
-import socket
 import sys
-from collections.abc import Collection
 from contextlib import suppress
 from time import monotonic
 
+from polylect.tools.process.descriptors import receive_descriptors
 from polylect.tools.process.guardian_protocol import CLEAR, INTERRUPT, unpack
 from polylect.tools.process.process_tree import (
     adopt_orphans,
@@ -38,6 +37,13 @@ from polylect.tools.sandbox.fence import FENCE, read_fence
 
 with suppress(ImportError, AttributeError, OSError):  # no ctypes, or not Linux: there is no such fence then
     from polylect.tools.sandbox.landlock import confine
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Collection
+else:
+    import _signal as signal  # `signal` itself imports enum, 5 ms
 
 LEFTOVER_GRACE = 0.2
 KILL_GRACE = 5.0
@@ -53,7 +59,7 @@ TOP_RUNG = LADDER[-1:]
 class Bell:
     """Rings when the peer speaks, when a child ends or stops, and when the parent dies."""
 
-    def __init__(self, peer: socket.socket) -> None:
+    def __init__(self, peer: _socket.socket) -> None:
         self._peer = peer.fileno()
         self._rings, rope = os.pipe()
         os.set_blocking(self._rings, False)
@@ -113,14 +119,14 @@ def _wait_for_all(bell: Bell, seconds: float) -> None:
 # The warden.
 
 
-def _receive(channel: socket.socket) -> bytes:
+def _receive(channel: _socket.socket) -> bytes:
     """The request, or nothing if the engine went away before it was whole."""
-    size = int.from_bytes(channel.recv(4, socket.MSG_WAITALL), "big")
-    body = channel.recv(size, socket.MSG_WAITALL)
+    size = int.from_bytes(channel.recv(4, _socket.MSG_WAITALL), "big")
+    body = channel.recv(size, _socket.MSG_WAITALL)
     return body if len(body) == size else b""
 
 
-def attend(channel: socket.socket, out: int, err: int, stdin: int = -1) -> None:
+def attend(channel: _socket.socket, out: int, err: int, stdin: int = -1) -> None:
     """One call, from its start to the end of the last process it left behind."""
     whole = adopt_orphans()
     outlive_stops()
@@ -194,7 +200,7 @@ def _spawn_behind_fence(argv: list[bytes], env: dict[bytes, bytes], out: int, er
     return child
 
 
-def _outlast(child: int, channel: socket.socket, bell: Bell) -> int:
+def _outlast(child: int, channel: _socket.socket, bell: Bell) -> int:
     """Wait for the command; once the engine says so or is gone, climb the ladder until it has ended."""
     rungs: tuple[tuple[int, float], ...] = ()
     deadline: float | None = None
@@ -230,12 +236,12 @@ def _clear_away(child: int, bell: Bell, whole: bool) -> None:
     end_tree(bell, child)
 
 
-def _say(channel: socket.socket, line: str) -> None:
+def _say(channel: _socket.socket, line: str) -> None:
     with suppress(OSError):  # the engine is gone, which the bell tells as well
         channel.sendall(line.encode() + b"\n")
 
 
-def _hear(channel: socket.socket) -> bytes:
+def _hear(channel: _socket.socket) -> bytes:
     try:
         return channel.recv(1)
     except OSError:
@@ -250,7 +256,7 @@ def main() -> None:
     os.closerange(3, 4096)  # what a host left open for the engine is not for its commands
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    engine = socket.socket(fileno=os.dup(0))
+    engine = _socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # a warden must not hold the engine's line open
     parent = os.getppid()
     bell = Bell(engine)
@@ -273,27 +279,24 @@ def main() -> None:
     os._exit(0)
 
 
-def _kill_all_but(wardens: Collection[int]) -> None:
+def _kill_all_but(wardens: "Collection[int]") -> None:
     kill_tree(spared=lambda pid, _: pid in wardens)
 
 
-def _accept(engine: socket.socket) -> list[int]:
+def _accept(engine: _socket.socket) -> list[int]:
     """The descriptors of the next call; none once the engine is gone."""
     try:
-        _, descriptors, _, _ = socket.recv_fds(engine, 1, 4)
+        return receive_descriptors(engine, 1, 4)[1]
     except OSError:
         return []
-    for descriptor in descriptors:
-        os.set_inheritable(descriptor, False)
-    return descriptors
 
 
-def _appoint(engine: socket.socket, channel: int, *streams: int) -> int:
+def _appoint(engine: _socket.socket, channel: int, *streams: int) -> int:
     warden = os.fork()
     if not warden:
         try:
             engine.close()
-            attend(socket.socket(fileno=channel), *streams)
+            attend(_socket.socket(fileno=channel), *streams)
             os._exit(0)
         except BaseException:  # noqa: BLE001  a bug of ours; the guardian takes over what this warden leaves
             sys.excepthook(*sys.exc_info())

@@ -1,9 +1,14 @@
 """Processes by descent: becoming the parent of orphans, finding all that are below a process, ending them together."""
 
 import os
-import signal
 from collections.abc import Callable, Collection
 from contextlib import suppress
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+else:
+    import _signal as signal  # `signal` itself imports enum, 5 ms
 
 PROC = "/proc"
 _PARENT_DEATH_SIGNAL, _SUBREAPER = 1, 36  # of prctl(2)

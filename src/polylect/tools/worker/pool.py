@@ -97,7 +97,7 @@ class WorkerPool:
 
         With `roots` that the usual workers do not reach, a worker of its own is started that does.
         """
-        frame = protocol.pack({"operation": operation, "arguments": dict(arguments)}, data)
+        frame = protocol.pack_request({"operation": operation, "arguments": dict(arguments)}, data)
         extra = [root for root in roots if not self.reaches(root)]
         worker = await (self._start(extra) if extra else self._take())
         if roots and not worker.hides(self._hidden_now(roots)):
@@ -312,7 +312,7 @@ class _Worker:
         except OSError as error:
             raise _Broken from error
         with memoryview(whole) as view:
-            return protocol.unpack(view[:body]), bytes(view[body:])
+            return protocol.unpack_reply(view[:body]), bytes(view[body:])
 
     async def _send(self, frame: bytes, file: int) -> None:
         if file >= 0:
