@@ -31,7 +31,7 @@ PARTS = (
     Part("test_command_lines.py", 100_000, "allowed command lines, each run in a real bash"),
     Part("test_model_servers.py", 1000, "behaviours of model servers at most: all that there are"),
     Part("test_link_races.py", 2000, "tries of each race, in each sandbox"),
-    Part("test_told_files.py", 2000, "tries of each race"),
+    Part("test_instruction_files.py", 2000, "tries of each race"),
     Part("test_hook_input.py", 2000, "calls judged while their input is attacked"),
     Part("test_deafness.py", 100, "times three replies of generated calls; each hostile call is watched for 5 s"),
 )

@@ -28,7 +28,7 @@ FILES = (
         "test_link_races.py",
         "test_hook_input.py",
         "test_hidden_files.py",
-        "test_told_files.py",
+        "test_instruction_files.py",
         "test_session_gone.py",
     ),
     *("test_child_environment.py", "test_tool_arguments.py", "test_terminal_escapes.py"),

@@ -9,9 +9,23 @@ opening a device can have effects. Instructions, commands, agents and attached f
 import errno
 import os
 import stat
+from contextlib import suppress
 
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_TRIES = 16
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+def real_path(path: str) -> str:
+    """As `os.path.realpath`, which raises FileNotFoundError if a link disappears between two of its steps.
+
+    Somebody who keeps exchanging links must not be able to make the engine fail, so it is tried again. Empty if the
+    path keeps changing.
+    """
+    for _ in range(_TRIES):
+        with suppress(FileNotFoundError):
+            return os.path.realpath(path)
+    return ""
 
 
 def open_resolved(path: str) -> int:

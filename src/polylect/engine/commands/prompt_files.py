@@ -19,7 +19,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from polylect.permissions.rules import is_below
-from polylect.system.plain_files import read_resolved
+from polylect.system.plain_files import read_resolved, real_path
 from polylect.wire.front_matter import split_front
 
 _FOLDERS = (".claude/commands", ".polylect/commands")
@@ -101,7 +101,7 @@ def _names(folder: str) -> list[str]:
 
 
 def _read(path: str, bound: str, largest: int, fault: Fault) -> str:
-    real = os.path.realpath(path)
+    real = real_path(path)
     if not is_below(real, bound) or fault(real):
         return ""
     try:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from polylect.engine.commands.prompt_files import Fault, no_fault
-from polylect.system.plain_files import read_resolved
+from polylect.system.plain_files import read_resolved, real_path
 from polylect.system.repository import folders_from_root
 from polylect.wire.lazy_regex import pattern
 
@@ -65,7 +65,7 @@ class _Reading:
         """Add a file and what it includes. If there is a `root`, the file has to be below it."""
         if not os.path.lexists(path):
             return
-        real = os.path.realpath(path)
+        real = real_path(path)
         if real in self._seen:
             return
         self._seen.add(real)

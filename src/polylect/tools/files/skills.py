@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
+from polylect.system.plain_files import real_path
 from polylect.system.repository import folders_from_root
 from polylect.tools.files.paths import PROC, is_inside
 from polylect.tools.files.regular_files import opened_file
@@ -76,7 +77,7 @@ def read_body(skill: SkillFile, fault: Callable[[str], str]) -> str:
 
 def _read(path: str, bound: str, most: int, fault: Callable[[str], str] = lambda path: "") -> str:
     """A repository may hold a link to anything; what it links to outside of itself is not its skill."""
-    real = os.path.realpath(path)
+    real = real_path(path)
     if is_inside(real, (PROC,)) or (bound and not is_inside(real, (os.path.realpath(bound),))):
         raise ToolError(f"{path} leads out of the project.")
     if why := fault(real):

@@ -7,6 +7,7 @@ a place may come into being, or become a link to somewhere else, between two com
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from polylect.system.plain_files import real_path
 from polylect.system.repository import find_repository, is_git_directory, read_line
 from polylect.tools.sandbox.secret_places import KEYS_AND_TOKENS, SERVICES, VARIABLES
 from polylect.tools.sandbox.sockets import is_below_any, is_usable_socket, known_sockets, listening_sockets
@@ -43,7 +44,7 @@ def expand(path: str, env: Mapping[str, str]) -> str:
 
 def is_real(path: str) -> bool:
     """Whether no link is in this path, which had none when it was resolved. It need not exist."""
-    return os.path.realpath(path) == path
+    return real_path(path) == path
 
 
 def _absolute(path: str, env: Mapping[str, str]) -> str:
@@ -88,7 +89,7 @@ class HiddenPlaces:
             self._sockets = listening_sockets()
         sockets = [path for path in (*self._sockets, *known_sockets()) if is_usable_socket(path)]
         strange = [path for path in sockets if not is_below_any(path, (*roots, *self._spared))]
-        places = _once(os.path.realpath(path) for path in (*filter(_is_ours_to_read, self.names), *strange))
+        places = _once(real_path(path) for path in (*filter(_is_ours_to_read, self.names), *strange))
         places += self._linked(places, roots)
         self._ever |= dict.fromkeys(path for path in places if path not in self._spared)
         return [path for path in self._ever if os.path.lexists(path) and is_real(path)]
@@ -98,7 +99,7 @@ class HiddenPlaces:
         targets outside of the home only those count that nobody else may read: others are programs and the like."""
         home = self._home.rstrip("/") + "/"
         links = [link for place in places if place.startswith(home) for link in _links_in(place)]
-        targets = _once(os.path.realpath(link) for link in links)
+        targets = _once(real_path(link) for link in links)
         return [
             path
             for path in targets
