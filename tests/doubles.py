@@ -24,7 +24,7 @@ from polylect.engine.turn.steering import STEER
 from polylect.sessions.session import Session
 from polylect.vocab.commands import Command
 from polylect.vocab.content import Category, Message, Origin, ToolCall, ToolResult
-from polylect.vocab.entries import Body, Entry, Said
+from polylect.vocab.entries import Body, Entry, MessageAdded
 from polylect.vocab.errors import SessionError, ToolError
 from polylect.vocab.events import CostChanged, Event, QueueChanged, Reply, TurnEnded
 from polylect.vocab.grammar import Grammar
@@ -313,7 +313,7 @@ class Talk:
         *tools: Tool,
         host: Host = silent,
         store: Store | None = None,
-        room: Callable[[], Awaitable[None]] = roomy,
+        wait_writable: Callable[[], Awaitable[None]] = roomy,
         new_id: Callable[[], str] | None = None,
         hooks: Callable[[dict[str, Tool]], Hooks] | None = None,
         library: Library | None = None,
@@ -341,7 +341,7 @@ class Talk:
                 worker=DirectWorker(),
                 env={},
                 emit=emit,
-                room=room,
+                wait_writable=wait_writable,
                 new_id=new_id or map(str, count(1)).__next__,
                 library=library,
                 models=models,
@@ -395,7 +395,9 @@ class Talk:
         assert self.faults == [], "\n".join(self.story)
         self._grammar.finish()
         if isinstance(self.store, Log):
-            accepted = Counter(body.turn for body in self.store.bodies if isinstance(body, Said) and is_prompt(body))
+            accepted = Counter(
+                body.turn for body in self.store.bodies if isinstance(body, MessageAdded) and is_prompt(body)
+            )
             assert Counter(event.turn for event in self.of(TurnEnded)) == accepted
             self.store.check(self.messages)
         else:
@@ -454,7 +456,7 @@ def _plain(value: Any) -> str:
 # What holds for every conversation.
 
 
-def is_prompt(said: Said) -> bool:
+def is_prompt(said: MessageAdded) -> bool:
     return said.message.role == "user" and said.turn != "" and not said.turn.startswith(STEER)
 
 

@@ -49,7 +49,7 @@ def test_t8_a_sink_that_is_full_makes_the_model_wait(tmp_path: Path) -> None:
 
     async def talk() -> None:
         model = Scripted.from_values({"reply": [{"text": ["word "] * 50}], "batch": 1})
-        async with open_engine(events.append, model, workspace=str(tmp_path), room=room) as engine:
+        async with open_engine(events.append, model, workspace=str(tmp_path), wait_writable=room) as engine:
             engine.handle(Prompt("m", "talk"))
             await until(reached)
             assert sum(isinstance(event, TextDelta) for event in events) == 1

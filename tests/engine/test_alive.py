@@ -152,8 +152,8 @@ def test_T8_a_host_that_does_not_read_slows_the_model_down_and_loses_nothing(tmp
         assert model.given == 1
         reading.set()
 
-    async def room() -> None:
+    async def wait_writable() -> None:
         await reading.wait()
 
-    talk = run(conversation, tmp_path, model, room=room)
+    talk = run(conversation, tmp_path, model, wait_writable=wait_writable)
     assert [delta.text for delta in talk.of(TextDelta)] == ["0", "1", "2", "3", "4"]

@@ -20,8 +20,8 @@ class Desk:
         self.said: list[Event] = []
         self.calls = HostCalls(map(str, count(1)).__next__)
 
-    def ask(self, **options: Any) -> asyncio.Task[Any]:
-        return asyncio.create_task(self.calls.ask("tool", {"name": "t"}, self.said.append, **options))
+    def call(self, **options: Any) -> asyncio.Task[Any]:
+        return asyncio.create_task(self.calls.call("tool", {"name": "t"}, self.said.append, **options))
 
 
 def at_desk(work: Callable[[Desk], Awaitable[None]]) -> None:
@@ -34,7 +34,7 @@ def at_desk(work: Callable[[Desk], Awaitable[None]]) -> None:
 
 def test_a_call_is_said_once_and_comes_back_with_the_hosts_result() -> None:
     async def work(desk: Desk) -> None:
-        asked = desk.ask()
+        asked = desk.call()
         await asyncio.sleep(0)
         assert desk.said == [HostCall("host-1", "tool", {"name": "t"})]
         assert desk.calls.reply(HostReply("host-1", result={"ok": True}))
@@ -47,7 +47,7 @@ def test_a_call_is_said_once_and_comes_back_with_the_hosts_result() -> None:
 def test_what_the_host_has_done_so_far_is_heard_before_its_result() -> None:
     async def work(desk: Desk) -> None:
         heard: list[Any] = []
-        asked = desk.ask(on_partial=heard.append)
+        asked = desk.call(on_partial=heard.append)
         await asyncio.sleep(0)
         for part in ("a", "b"):
             assert desk.calls.reply(HostReply("host-1", result=part, partial=True))
@@ -59,7 +59,7 @@ def test_what_the_host_has_done_so_far_is_heard_before_its_result() -> None:
 
 def test_an_error_of_the_hosts_is_a_fault_with_its_words() -> None:
     async def work(desk: Desk) -> None:
-        asked = desk.ask()
+        asked = desk.call()
         await asyncio.sleep(0)
         desk.calls.reply(HostReply("host-1", error="no such tool"))
         with pytest.raises(HostFault, match="no such tool"):
@@ -71,7 +71,7 @@ def test_an_error_of_the_hosts_is_a_fault_with_its_words() -> None:
 def test_a_host_that_takes_too_long_is_told_that_nobody_waits() -> None:
     async def work(desk: Desk) -> None:
         with pytest.raises(HostFault, match=r"within 0\.01 s"):
-            await desk.ask(timeout=0.01)
+            await desk.call(timeout=0.01)
         assert desk.said[1:] == [HostCallEnded("host-1")]
         assert not desk.calls.reply(HostReply("host-1", result="late"))
 
@@ -80,7 +80,7 @@ def test_a_host_that_takes_too_long_is_told_that_nobody_waits() -> None:
 
 def test_a_host_is_told_of_a_call_that_was_cancelled() -> None:
     async def work(desk: Desk) -> None:
-        asked = desk.ask()
+        asked = desk.call()
         await asyncio.sleep(0)
         asked.cancel()
         await asyncio.wait([asked])
@@ -92,7 +92,7 @@ def test_a_host_is_told_of_a_call_that_was_cancelled() -> None:
 
 def test_a_second_reply_and_a_reply_to_nothing_are_not_taken() -> None:
     async def work(desk: Desk) -> None:
-        asked = desk.ask()
+        asked = desk.call()
         await asyncio.sleep(0)
         assert not desk.calls.reply(HostReply("host-9"))
         assert desk.calls.reply(HostReply("host-1", result=1))
@@ -104,10 +104,10 @@ def test_a_second_reply_and_a_reply_to_nothing_are_not_taken() -> None:
 
 def test_once_the_input_is_closed_calls_fail_at_once_and_later_ones_are_not_even_said() -> None:
     async def work(desk: Desk) -> None:
-        asked = desk.ask()
+        asked = desk.call()
         await asyncio.sleep(0)
-        desk.calls.nobody_listens()
-        for call in (asked, desk.ask()):
+        desk.calls.host_gone()
+        for call in (asked, desk.call()):
             with pytest.raises(HostFault, match="closed its end"):
                 await call
         assert len(desk.said) == 1

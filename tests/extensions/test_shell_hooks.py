@@ -10,13 +10,13 @@ import pytest
 
 from doubles import Echo, Run, Talk, converse, run
 from doubles_extensions import loaded
-from polylect.extensions.shell_hooks import opinion_of
+from polylect.extensions.shell_hooks import parse_output
 from polylect.providers.scripted import Scripted
 from polylect.sessions.store import MemoryStore
 from polylect.vocab.commands import Answer, Cancel, Command, Compact, Prompt
 from polylect.vocab.content import Message, Text
 from polylect.vocab.events import Ask, CompactionEnded, Event, Extra, Notice, TextDelta, ToolFinished, TurnEnded
-from polylect.vocab.hooks import Opinion
+from polylect.vocab.hooks import HookResult
 
 HELLO = Prompt("t1", "Hello")
 ENV = {"PATH": os.environ.get("PATH", os.defpath)}
@@ -191,18 +191,18 @@ def test_p1_a_stop_ends_the_hook_that_runs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("event", "out", "opinion"),
     [
-        ("PreToolUse", b"", Opinion()),
-        ("PreToolUse", b"just talk", Opinion()),
-        ("PreToolUse", b"[1]", Opinion()),
-        ("PreToolUse", b'{"decision":"approve"}', Opinion("allow")),
-        ("PreToolUse", b'{"decision":"block","reason":"r"}', Opinion("deny", "r")),
-        ("PostToolUse", b'{"hookSpecificOutput":{"updatedToolOutput":{"a":1}}}', Opinion(output='{"a":1}')),
-        ("Stop", b'{"continue":false}', Opinion(interrupt=True)),
-        ("SessionStart", b"\xff hi", Opinion(context="\ufffd hi")),
+        ("PreToolUse", b"", HookResult()),
+        ("PreToolUse", b"just talk", HookResult()),
+        ("PreToolUse", b"[1]", HookResult()),
+        ("PreToolUse", b'{"decision":"approve"}', HookResult("allow")),
+        ("PreToolUse", b'{"decision":"block","reason":"r"}', HookResult("deny", "r")),
+        ("PostToolUse", b'{"hookSpecificOutput":{"updatedToolOutput":{"a":1}}}', HookResult(output='{"a":1}')),
+        ("Stop", b'{"continue":false}', HookResult(interrupt=True)),
+        ("SessionStart", b"\xff hi", HookResult(context="\ufffd hi")),
     ],
 )
-def test_what_a_hook_prints_is_read_with_care(event: str, out: bytes, opinion: Opinion) -> None:
-    assert opinion_of(event, out) == opinion
+def test_what_a_hook_prints_is_read_with_care(event: str, out: bytes, opinion: HookResult) -> None:
+    assert parse_output(event, out) == opinion
 
 
 @pytest.mark.parametrize(
@@ -216,4 +216,4 @@ def test_what_a_hook_prints_is_read_with_care(event: str, out: bytes, opinion: O
 )
 def test_an_object_that_makes_no_sense_is_a_failure(out: bytes) -> None:
     with pytest.raises(ValueError, match=r"is no|is neither"):
-        opinion_of("PreToolUse", out)
+        parse_output("PreToolUse", out)

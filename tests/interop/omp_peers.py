@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 
 from bench.model_server import frame, tail
 from bench.model_wires import WIRES
-from bench.model_wires import Event as Said
+from bench.model_wires import Event as MessageAdded
 from bench.peers import installed
 
 from machine import PATIENCE
@@ -70,7 +70,7 @@ class Model:
         self._server.shutdown()
         self._server.server_close()
 
-    def reply(self, request: dict[str, Any]) -> Iterator[Said]:
+    def reply(self, request: dict[str, Any]) -> Iterator[MessageAdded]:
         wanted = _last_line(request["messages"][-1]["content"])
         if wanted.startswith("run: "):
             args = {"command": wanted.removeprefix("run: ")}
@@ -91,13 +91,13 @@ def _last_line(content: Any) -> str:
     return str(texts[-1]).splitlines()[-1] if texts else ""
 
 
-def _slowly() -> Iterator[Said]:
+def _slowly() -> Iterator[MessageAdded]:
     for number in range(3000):
         time.sleep(0.02)
         yield _ANTHROPIC.text(f"{number} ")
 
 
-def _broken() -> Iterator[Said]:
+def _broken() -> Iterator[MessageAdded]:
     said = _ANTHROPIC.reply("end", [_ANTHROPIC.text("par")])
     yield from (next(said) for _ in range(3))
     yield "error", {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}

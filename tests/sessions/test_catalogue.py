@@ -10,17 +10,17 @@ from polylect.sessions.replay import Replay, words
 from polylect.sessions.store import FileStore
 from polylect.vocab.answers import ShellResult
 from polylect.vocab.content import Message, Text, ToolCall, ToolResult
-from polylect.vocab.entries import Body, Configured, Said, ShellRan, TurnClosed, TurnOpened
+from polylect.vocab.entries import Body, Configured, MessageAdded, ShellRan, TurnClosed, TurnOpened
 
 CALL = ToolCall("c1", "Bash", {"command": "ls"})
 
 
-def user(text: str, turn: str = "") -> Said:
-    return Said(Message("user", (Text(text),)), turn)
+def user(text: str, turn: str = "") -> MessageAdded:
+    return MessageAdded(Message("user", (Text(text),)), turn)
 
 
-def reply(text: str) -> Said:
-    return Said(Message("assistant", (Text(text),)))
+def reply(text: str) -> MessageAdded:
+    return MessageAdded(Message("assistant", (Text(text),)))
 
 
 TURN: tuple[Body, ...] = (user("first words", "t1"), TurnOpened("t1"), reply("hi"), TurnClosed("t1", "end"))
@@ -31,13 +31,13 @@ LOGS: dict[str, tuple[Body, ...]] = {
     "a message without a turn": (user("imported"), reply("hi")),
     "calls and results": (
         *TURN[:2],
-        Said(Message("assistant", (CALL,))),
-        Said(Message("tool", (ToolResult("c1", "Bash", "x"),))),
+        MessageAdded(Message("assistant", (CALL,))),
+        MessageAdded(Message("tool", (ToolResult("c1", "Bash", "x"),))),
         reply("done"),
     ),
-    "a call that a crash cut off": (*TURN[:2], Said(Message("assistant", (CALL,))), *TURN),
+    "a call that a crash cut off": (*TURN[:2], MessageAdded(Message("assistant", (CALL,))), *TURN),
     "a command of the person's own": (ShellRan(ShellResult("ls", "x", 0)), *TURN),
-    "an empty reply": (*TURN[:2], Said(Message("assistant", ()))),
+    "an empty reply": (*TURN[:2], MessageAdded(Message("assistant", ()))),
     "a name": (*TURN, Configured({"name": "mine"})),
 }
 

@@ -19,7 +19,7 @@ from polylect.tools.builtin.write import Write
 from polylect.vocab.answers import Rewound
 from polylect.vocab.commands import Answer, OpenSession, Prompt, Query, Rewind, Steer
 from polylect.vocab.content import Failure, Message, Text, ToolCall
-from polylect.vocab.entries import FileKept, Said, TurnOpened
+from polylect.vocab.entries import FileSaved, MessageAdded, TurnOpened
 from polylect.vocab.errors import SessionError
 from polylect.vocab.events import Ask, Event, Settled, ToolFinished
 from polylect.vocab.ports import BlockDone, ReplyDone
@@ -122,7 +122,7 @@ def test_the_next_process_can_go_back_and_no_sweep_takes_what_it_needs(tmp_path:
     talk(tmp_path, conversation)
     assert contents(tmp_path) == {"a.txt": "1\n2\n3\n", "b.txt": "b\n"}
     bodies = [entry.body for entry in log.read_path(str(tmp_path / "sessions/s1/log.jsonl")).entries]
-    kept = [body for body in bodies if isinstance(body, FileKept)]
+    kept = [body for body in bodies if isinstance(body, FileSaved)]
     assert len(kept) == 4, "once for each message and file"
     assert {body.turn for body in kept} == {"t1", "t2"}
     assert kept[-1].blob == ""
@@ -224,10 +224,10 @@ def test_a_file_that_cannot_be_kept_is_not_changed(tmp_path: Path) -> None:
 def test_what_is_no_file_is_left_to_the_tool_and_a_store_without_room_for_files_keeps_none(tmp_path: Path) -> None:
     store = MemoryStore(str(tmp_path))
     os.mkfifo(tmp_path / "pipe")
-    asyncio.run(Checkpoints(store, DirectWorker()).keep("t1", [str(tmp_path), str(tmp_path / "pipe")]))
+    asyncio.run(Checkpoints(store, DirectWorker()).save("t1", [str(tmp_path), str(tmp_path / "pipe")]))
     assert store.entries == []
     plain = Log()
-    asyncio.run(Checkpoints(plain, DirectWorker()).keep("t1", [str(tmp_path / "a.txt")]))
+    asyncio.run(Checkpoints(plain, DirectWorker()).save("t1", [str(tmp_path / "a.txt")]))
     assert plain.entries == []
 
 
@@ -238,8 +238,8 @@ def test_P2_a_folder_that_leads_elsewhere_by_now_is_not_written_through(tmp_path
         path.mkdir()
     (place / "a.txt").write_text("before")
     checkpoints = Checkpoints(store, DirectWorker())
-    store.append(Said(Message("user", (Text("Go"),)), "t1"), TurnOpened("t1"))
-    asyncio.run(checkpoints.keep("t1", [str(place / "a.txt")]))
+    store.append(MessageAdded(Message("user", (Text("Go"),)), "t1"), TurnOpened("t1"))
+    asyncio.run(checkpoints.save("t1", [str(place / "a.txt")]))
     (place / "a.txt").unlink()
     place.rmdir()
     place.symlink_to(other)

@@ -123,7 +123,7 @@ def test_S2_what_cannot_be_gone_on_with_shows_in_the_first_line(
             json.dumps({"id": "1", "parent": "", "at": 1, "body": body}) + "\n"
         )
     with pytest.raises(FolderError, match=re.escape(f"Session 's' cannot be gone on with: {why}")):
-        folder.look(str(tmp_path), "s")
+        folder.check_resumable(str(tmp_path), "s")
 
 
 GOOD = b'{"id":"1","parent":"","at":1,"body":{"type":"turn_opened","turn":"t1"}}\n'
@@ -138,7 +138,7 @@ def test_S2_a_log_of_which_nothing_can_be_read_is_refused_with_what_to_do(line: 
         "Session 's' cannot be gone on with: none of the 1 lines of its log can be read. Nothing was changed: polylect"
     )
     with pytest.raises(FolderError, match=re.escape(why)):
-        folder.look(str(tmp_path), "s")
+        folder.check_resumable(str(tmp_path), "s")
     assert (tmp_path / "s" / "log.jsonl").read_bytes() == line
 
 
@@ -150,7 +150,7 @@ def test_S1_a_log_of_which_something_can_be_read_or_that_was_cut_at_once_is_gone
 ) -> None:
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / "log.jsonl").write_bytes(log)
-    folder.look(str(tmp_path), "s")
+    folder.check_resumable(str(tmp_path), "s")
     FileStore(folder.resume(str(tmp_path), "s", "/w"), cwd="/w", new_id=str).close()
 
 
@@ -158,7 +158,8 @@ def test_S1_a_log_cut_in_its_first_line_is_looked_at_where_nothing_else_has_load
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / "log.jsonl").write_bytes(b'{"id":"1","par')
     code = (
-        "import sys; from polylect.sessions import folder; assert 'json' not in sys.modules; folder.look(*sys.argv[1:])"
+        "import sys; from polylect.sessions import folder; assert 'json' not in sys.modules; "
+        "folder.check_resumable(*sys.argv[1:])"
     )
     env = {"PYTHONPATH": str(Path(folder.__file__).parents[2])}
     subprocess.run([sys.executable, "-c", code, str(tmp_path), "s"], env=env, check=True, timeout=20)
@@ -170,14 +171,14 @@ def test_a_session_named_by_its_file_is_looked_at_as_well(tmp_path: Path) -> Non
     log.write_bytes(b"garbage\n")
     for path in (log, log.parent):
         with pytest.raises(FolderError, match="Session 's' cannot be gone on with: none of the 1 lines"):
-            folder.look_at(str(path))
+            folder.check_resumable_path(str(path))
     theirs.write_bytes(b"garbage\n[1]\n")
     with pytest.raises(FolderError, match="none of its lines is an object"):
-        folder.look_at(str(theirs))
+        folder.check_resumable_path(str(theirs))
     with pytest.raises(FolderError, match="no file at all"):
-        folder.look_at(str(tmp_path))
+        folder.check_resumable_path(str(tmp_path))
     theirs.write_bytes(b'\xef\xbb\xbf{"type":"session"}\n')
-    folder.look_at(str(theirs))
+    folder.check_resumable_path(str(theirs))
 
 
 def test_S3_a_session_whose_log_cannot_be_opened_is_let_go_of(tmp_path: Path) -> None:
@@ -198,8 +199,8 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None
     (tmp_path / "fork" / "log.jsonl").unlink()
     os.mkfifo(tmp_path / "fork" / "log.jsonl")
     assert {one.session: one.workspace for one in catalogue.listing(root)} == {"one": "/w", "two": ""}
-    assert folder.known(root, "latest", "/w") == "one"
-    assert folder.weight(root, "fork") == 0
+    assert folder.find_session(root, "latest", "/w") == "one"
+    assert folder.bytes_to_read(root, "fork") == 0
     (tmp_path / "two" / "log.jsonl").unlink()
     with pytest.raises(FolderError, match="workspace is no file"):
         folder.create(root, "two", "/w")

@@ -15,7 +15,7 @@ from polylect.sessions.replay import Replay, words
 from polylect.sessions.session import Session
 from polylect.sessions.store import FileStore, MemoryStore
 from polylect.vocab.content import Message, Text
-from polylect.vocab.entries import Configured, Said
+from polylect.vocab.entries import Configured, MessageAdded
 from polylect.vocab.errors import SessionError
 from sessions.formats.test_exchange import CLAUDE, OMP
 
@@ -28,15 +28,15 @@ def library(tmp_path: Path) -> FileLibrary:
     return FileLibrary(str(tmp_path / "sessions"), str(tmp_path / "w"), ids.__next__)
 
 
-def user(text: str) -> Said:
-    return Said(Message("user", (Text(text),)))
+def user(text: str) -> MessageAdded:
+    return MessageAdded(Message("user", (Text(text),)))
 
 
 def said(store: FileStore | MemoryStore) -> list[str]:
     return [words(message) for message in Session(store).messages]
 
 
-def kept(library: FileLibrary, *texts: str) -> str:
+def stored(library: FileLibrary, *texts: str) -> str:
     """The log of a session in which this was said."""
     store = library.create()
     store.append(*map(user, texts))
@@ -49,7 +49,7 @@ def tree(root: Path) -> dict[str, bytes]:
 
 
 def test_a_session_is_found_by_its_id_its_folder_and_its_log(library: FileLibrary) -> None:
-    file = kept(library, "Hello")
+    file = stored(library, "Hello")
     place = os.path.dirname(file)
     for target in (os.path.basename(place), place, file, "latest"):
         store = library.resume(target)
@@ -117,7 +117,7 @@ def test_P6_what_is_not_there_is_not_made(library: FileLibrary, tmp_path: Path, 
 
 
 def test_a_log_that_cannot_be_gone_on_with_is_left_as_it_is_and_free(library: FileLibrary) -> None:
-    file = Path(kept(library, "Hello"))
+    file = Path(stored(library, "Hello"))
     later = file.read_bytes().replace(b'"type":"opened"', b'"type":"opened","version":9')
     file.write_bytes(later)
     for _ in range(2):
@@ -127,7 +127,7 @@ def test_a_log_that_cannot_be_gone_on_with_is_left_as_it_is_and_free(library: Fi
 
 
 def test_S3_a_session_that_is_in_use_is_refused_until_it_is_let_go(library: FileLibrary) -> None:
-    store = library.resume(kept(library, "Hello"))
+    store = library.resume(stored(library, "Hello"))
     with pytest.raises(SessionError, match=f"in use by process {os.getpid()}"):
         library.resume(store.session)
     store.close()
@@ -167,7 +167,7 @@ def test_a_fork_goes_on_without_the_message_also_where_that_is_an_ancestor_s(lib
 
 def test_a_fork_elsewhere_is_refused_and_nothing_is_made(library: FileLibrary, tmp_path: Path) -> None:
     store = library.create()
-    store.append(user("one"), Said(Message("assistant", (Text("two"),), "end")))
+    store.append(user("one"), MessageAdded(Message("assistant", (Text("two"),), "end")))
     before = tree(tmp_path)
     for at in ("nowhere", store.entries[0].id, store.entries[-1].id):
         with pytest.raises(SessionError, match="is not a message of the person's"):
@@ -178,7 +178,7 @@ def test_a_fork_elsewhere_is_refused_and_nothing_is_made(library: FileLibrary, t
 
 
 def test_sessions_are_listed_by_what_they_are_about(library: FileLibrary, tmp_path: Path) -> None:
-    file = kept(library, "Hello\nthere", "Again")
+    file = stored(library, "Hello\nthere", "Again")
     [card] = library.sessions()
     assert (card.id, card.cwd, card.messages, card.first) == (
         os.path.basename(os.path.dirname(file)),
@@ -241,7 +241,7 @@ def test_an_export_is_refused_with_the_reason(library: FileLibrary, tmp_path: Pa
 
 def test_an_export_replaces_what_was_there_only_once_it_is_whole(library: FileLibrary, tmp_path: Path) -> None:
     """P3: its mode and links to it stay; whoever shares the old file, be it a session, keeps that."""
-    log, page, link = Path(kept(library, "Mine")), tmp_path / "w" / "a.html", tmp_path / "w" / "b.html"
+    log, page, link = Path(stored(library, "Mine")), tmp_path / "w" / "a.html", tmp_path / "w" / "b.html"
     os.link(log, page)
     page.chmod(0o640)
     link.symlink_to("a.html")

@@ -18,7 +18,7 @@ from polylect.sessions.store import FileStore, MemoryStore
 from polylect.vocab.answers import ShellResult
 from polylect.vocab.commands import AddContext, Answer, Cancel, Prompt
 from polylect.vocab.content import Message, Text, ToolCall, ToolResult, Usage
-from polylect.vocab.entries import Body, Compacted, Configured, Entry, Opened, Said, TurnClosed, TurnOpened
+from polylect.vocab.entries import Body, Compacted, Configured, Entry, MessageAdded, Opened, TurnClosed, TurnOpened
 from polylect.vocab.errors import SessionError
 from polylect.vocab.events import Ask, Event, Reply, Settled, TurnEnded
 from polylect.vocab.ports import BlockDone, ReplyDone
@@ -92,7 +92,7 @@ def test_S1_the_log_is_synced_before_the_end_of_a_turn_is_told(tmp_path: Path) -
             assert store.synced == len(store.written)
 
     converse(tmp_path, Scripted.in_order("Hi"), [HELLO], host=host, store=store)
-    assert store.bodies[0] == Said(Message("user", (Text("Hello"),)), "t1")
+    assert store.bodies[0] == MessageAdded(Message("user", (Text("Hello"),)), "t1")
 
 
 def test_each_entry_names_the_one_before_it_also_after_a_restart(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_S1_a_line_that_was_changed_by_hand_is_no_reason_to_refuse_the_session()
     odd: list[dict[str, Any]] = [{"at_work": [1]}, {"at_work": {"a": 1}}, {"suspended": "x"}, {"suspended": {"c1": 5}}]
     call = Message("assistant", (ToolCall("c1", "Script", {}),))
     log = Log()
-    log.append(*map(Configured, odd), Compacted("all of it", -3, 10), Said(call, "t1"))
+    log.append(*map(Configured, odd), Compacted("all of it", -3, 10), MessageAdded(call, "t1"))
     session = Session(log.read_back())
     assert session.context()[0] == call
     assert session.context()[1].content == (ToolResult("c1", "Script", CUT_OFF, "cancelled"),)
@@ -280,19 +280,24 @@ RESULTS = Message(
     ("bodies", "messages"),
     [
         ([], []),
-        ([Said(user("a"), "t1")], [user("a")]),
-        ([Said(user("a"), "t1"), TurnClosed("t1", "cancelled")], []),
-        ([Said(user("a"), "t1"), TurnOpened("t1"), TurnClosed("t1", "cancelled")], [user("a")]),
-        ([Said(user("a"), "t1"), TurnOpened("t1"), Said(user("b"))], [user("a"), user("b")]),
+        ([MessageAdded(user("a"), "t1")], [user("a")]),
+        ([MessageAdded(user("a"), "t1"), TurnClosed("t1", "cancelled")], []),
+        ([MessageAdded(user("a"), "t1"), TurnOpened("t1"), TurnClosed("t1", "cancelled")], [user("a")]),
+        ([MessageAdded(user("a"), "t1"), TurnOpened("t1"), MessageAdded(user("b"))], [user("a"), user("b")]),
         (
-            [Said(user("a"), "t1"), Said(user("b"), "t2"), TurnOpened("t1"), Said(CALLING, "t1")],
+            [
+                MessageAdded(user("a"), "t1"),
+                MessageAdded(user("b"), "t2"),
+                TurnOpened("t1"),
+                MessageAdded(CALLING, "t1"),
+            ],
             [user("a"), CALLING, RESULTS, user("b")],
         ),
         (
-            [Said(user("a"), "t1"), TurnOpened("t1"), Said(CALLING, "t1"), Said(user("b"))],
+            [MessageAdded(user("a"), "t1"), TurnOpened("t1"), MessageAdded(CALLING, "t1"), MessageAdded(user("b"))],
             [user("a"), CALLING, RESULTS, user("b")],
         ),
-        ([Said(user("a"), "t1"), TurnOpened("t1"), Said(RESULTS)], [user("a")]),
+        ([MessageAdded(user("a"), "t1"), TurnOpened("t1"), MessageAdded(RESULTS)], [user("a")]),
         ([TurnOpened("t1"), TurnClosed("t1", "end")], []),
     ],
     ids=["empty", "waiting", "taken back", "stopped", "steered", "in a call", "no results", "no calls", "no prompt"],
@@ -309,7 +314,9 @@ def test_T4_a_log_that_ends_anywhere_reads_as_a_valid_history_and_the_repair_is_
 
 def test_T5_a_model_call_read_back_counts_once(tmp_path: Path) -> None:
     said = Message("assistant", (Text("a"),), "end", Usage(7, 3))
-    assert Session(log(Said(said, "t1", "r1"), Said(said, "t2", "r1"), Said(said, "t3"))).usage == Usage(14, 6)
+    assert Session(
+        log(MessageAdded(said, "t1", "r1"), MessageAdded(said, "t2", "r1"), MessageAdded(said, "t3"))
+    ).usage == Usage(14, 6)
 
 
 def test_T5_a_server_that_repeats_its_ids_hides_no_usage_also_after_a_resume(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from polylect.sessions.session import Session
 from polylect.sessions.store import FileStore
 from polylect.vocab.commands import Prompt
 from polylect.vocab.content import Image, Message, Text, ToolCall, ToolResult
-from polylect.vocab.entries import Configured, Entry, Opened, Said, TurnClosed, TurnOpened
+from polylect.vocab.entries import Configured, Entry, MessageAdded, Opened, TurnClosed, TurnOpened
 from polylect.vocab.errors import SessionError
 from polylect.vocab.ports import BlockDone, ReplyDone
 from polylect.wire import jsonl
@@ -68,7 +68,7 @@ def test_a_picture_is_kept_once_beside_the_log_and_comes_back_for_the_model(tmp_
 @pytest.fixture
 def pictured(tmp_path: Path) -> Path:
     store = opened(tmp_path)
-    store.append(Said(user(Image("image/png", PICTURE))))
+    store.append(MessageAdded(user(Image("image/png", PICTURE))))
     store.close()
     return tmp_path
 
@@ -105,7 +105,7 @@ def test_L1_a_full_disk_refuses_the_picture_and_leaves_no_half_of_it(pictured: P
     store = opened(pictured)
     before = files(pictured)
     with disk_of(8), pytest.raises(SessionError, match="cannot keep a picture"):
-        store.append(Said(user(Image("image/png", OTHER))))
+        store.append(MessageAdded(user(Image("image/png", OTHER))))
     assert files(pictured) == before
     store.close()
 
@@ -141,14 +141,16 @@ def test_T1_nothing_is_taken_once_the_folder_was_deleted_and_nothing_is_put_in_i
 # Long outputs.
 
 
-def result(output: str) -> Said:
-    return Said(Message("tool", (ToolResult("c1", "Bash", output),)))
+def result(output: str) -> MessageAdded:
+    return MessageAdded(Message("tool", (ToolResult("c1", "Bash", output),)))
 
 
 def test_a_long_output_stays_as_long_as_the_log_names_it_and_goes_if_it_never_did(tmp_path: Path) -> None:
     store = opened(tmp_path)
     told, untold = store.spill("long"), store.spill("long too")
-    store.append(Said(Message("assistant", (ToolCall("c1", "Bash", {}),))), result(f"... all of it is in {told}"))
+    store.append(
+        MessageAdded(Message("assistant", (ToolCall("c1", "Bash", {}),))), result(f"... all of it is in {told}")
+    )
     store.close()
     assert os.path.exists(told)
     assert not os.path.exists(untold)
@@ -158,7 +160,7 @@ def test_a_long_output_stays_as_long_as_the_log_names_it_and_goes_if_it_never_di
 
 def test_a_long_output_whose_line_found_no_room_is_not_left_behind(tmp_path: Path) -> None:
     store = opened(tmp_path)
-    store.append(Said(Message("assistant", (ToolCall("c1", "Bash", {}),))))
+    store.append(MessageAdded(Message("assistant", (ToolCall("c1", "Bash", {}),))))
     path = store.spill("long")
     with disk_of(os.path.getsize(store.file)), pytest.raises(SessionError):
         store.append(result(f"... all of it is in {path}"))
@@ -169,7 +171,7 @@ def test_a_long_output_whose_line_found_no_room_is_not_left_behind(tmp_path: Pat
 def test_long_outputs_stay_when_the_sessions_were_moved(tmp_path: Path) -> None:
     store = opened(tmp_path / "before")
     told = store.spill("long")
-    store.append(Said(Message("assistant", (ToolCall("c1", "Bash", {}),))), result(f"all of it is in {told}]"))
+    store.append(MessageAdded(Message("assistant", (ToolCall("c1", "Bash", {}),))), result(f"all of it is in {told}]"))
     store.close()
     (tmp_path / "before").rename(tmp_path / "after")
     opened(tmp_path / "after").close()
@@ -232,7 +234,7 @@ def test_a_fork_before_a_prompt_goes_on_without_it(tmp_path: Path) -> None:
 
 def test_a_fork_of_a_fork_reads_through_both_and_sees_the_pictures_of_all(tmp_path: Path) -> None:
     store = opened(tmp_path)
-    store.append(Said(user("one", Image("image/png", PICTURE))), Configured({"name": "first"}))
+    store.append(MessageAdded(user("one", Image("image/png", PICTURE))), Configured({"name": "first"}))
     store.close()
     last = log.read_path(str(tmp_path / "s1" / "log.jsonl")).entries[-1]
     store = opened(tmp_path, "s2")

@@ -47,7 +47,7 @@ async def open_engine(
     store: Store | None = None,
     env: Mapping[str, str] | None = None,
     env_names: Sequence[str] = (),
-    room: Callable[[], Awaitable[None]] = plenty,
+    wait_writable: Callable[[], Awaitable[None]] = plenty,
     sandbox: Sandbox | None = None,
     extensions: Sequence[str] = (),
     hooks: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
@@ -57,12 +57,14 @@ async def open_engine(
     """`handle` takes commands; `say` is called with every event, at once and in order, and must not wait.
 
     Of `env`, which is `os.environ` if nothing is said, commands see what `system/child_environment.py` lists, and what
-    `env_names` adds to that (`"NAME"` or `"PREFIX_*"`). `room` is awaited between batches of the model's words: a sink
-    that is full makes the model wait there. The commands of the standard tools run in the `sandbox`. `extensions` are
-    files, `hooks` the table of the settings of that name; StartError is raised if an extension cannot be loaded.
-    `offered` is what hosts are told beside what the model can do. Further settings are those of `engine/settings.py`.
+    `env_names` adds to that (`"NAME"` or `"PREFIX_*"`). `wait_writable` is awaited between batches of the model's
+    words: a sink that is full makes the model wait there (`room` is its old name). The commands of the standard tools
+    run in the `sandbox`. `extensions` are files, `hooks` the table of the settings of that name; StartError is raised
+    if an extension cannot be loaded. `offered` is what hosts are told beside what the model can do. Further settings
+    are those of `engine/settings.py`.
     On leaving, what runs is stopped and every process is gone.
     """
+    wait_writable = settings.pop("room", wait_writable)
     kept = command_environment(os.environ if env is None else env, env_names)
     own = standard_tools(sandbox=sandbox) if tools is None else tools
 
@@ -85,7 +87,7 @@ async def open_engine(
             hooks=own_code or NoHooks(),
             offered=offered or Abilities(),
             emit=emit,
-            room=room,
+            wait_writable=wait_writable,
             new_id=new_id,
         )
         agent.open_servers = partial(open_servers, agent, custody)

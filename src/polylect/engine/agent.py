@@ -16,7 +16,7 @@ from msgspec.structs import force_setattr, replace
 
 from polylect.engine.context.prompt import system_prompt
 from polylect.engine.context.reading_rules import reading_fault
-from polylect.engine.hooks import EngineScene, NoHooks
+from polylect.engine.hooks import EngineHookContext, NoHooks
 from polylect.engine.host_calls import HostCalls
 from polylect.engine.settings import Settings
 from polylect.engine.traces import Record
@@ -32,7 +32,7 @@ from polylect.sessions.spills import spill_folders
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Abilities, Category, Message, Mode, PlanItem, Rule, Usage
 from polylect.vocab.events import Ask, Event
-from polylect.vocab.hooks import Heard, Hooks, Scene
+from polylect.vocab.hooks import HookContext, Hooks, PreparedPrompt
 from polylect.vocab.ports import Library, Models, Processes, Provider, Servers, Tool, ToolSpec, Worker
 
 
@@ -50,7 +50,7 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
     worker: Worker
     env: Mapping[str, str]
     emit: Callable[[Event], None]
-    room: Callable[[], Awaitable[None]]
+    wait_writable: Callable[[], Awaitable[None]]
     new_id: Callable[[], str]
     full: Callable[[], bool] = lambda: False
     """Whether the host has left so much unread that nothing is added which can wait."""
@@ -81,7 +81,9 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         """To be called when tools, servers or commands have come or gone."""
         self.stop_turn: Callable[[], None] = parent.stop_turn if parent else lambda: None
         """Ends the turn that the main agent is at."""
-        self.hear_command: Callable[[Heard, Callable[[Event], None]], Awaitable[Heard]] | None = None
+        self.expand_command: Callable[[PreparedPrompt, Callable[[Event], None]], Awaitable[PreparedPrompt]] | None = (
+            None
+        )
         """Takes a prompt that may be a slash command."""
         self.wait_for_servers: Callable[[], Awaitable[None]] | None = None
         """Awaited before the first request of a turn; only the main agent has it."""
@@ -97,7 +99,7 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
             lambda: self.provider,
             session,
             lambda: self.settings,
-            lambda reason: self.hooks.compaction(self.scene(), reason),
+            lambda reason: self.hooks.before_compaction(self.hook_context(), reason),
             self.charge,
             lambda: sum(self.prompt_tokens()),
         )
@@ -196,28 +198,28 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
 
         turn = "" if self.detached else turn
 
-        def say(event: Event) -> None:
+        def emit(event: Event) -> None:
             force_setattr(event, "turn", turn)
             force_setattr(event, "agent", self.id)
             self.emit(event)
 
-        return say
+        return emit
 
-    def scene(self, turn: str = "") -> Scene:
+    def hook_context(self, turn: str = "") -> HookContext:
         """The context in which hooks are called for a turn or, without one, for the session."""
-        return EngineScene(
+        return EngineHookContext(
             session=self.session.id,
             turn=turn,
             agent=self.id,
             workspace=self.settings.workspace,
             mode=self.mode,
             emitter=self.emitter(turn),
-            put=self._ask_host,
+            asker=self._ask_host,
         )
 
-    async def _ask_host(self, question: Ask, say: Callable[[Event], None]) -> Answer:
+    async def _ask_host(self, question: Ask, emit: Callable[[Event], None]) -> Answer:
         whole = replace(question, ask=f"ask-{self.new_id()}")
-        return await self.asks.ask(whole, say, question.timeout_ms / 1000 or self.settings.approval_timeout)
+        return await self.asks.ask(whole, emit, question.timeout_ms / 1000 or self.settings.approval_timeout)
 
     def charge(self, reply: Message, request: str) -> None:
         """Charges the cost of a reply to this agent's turn and to every parent's. Call it once per model request."""

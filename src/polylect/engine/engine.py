@@ -103,13 +103,13 @@ class Engine:
         self.servers: Servers | None = None
         self.capabilities = host_capabilities.HostCapabilities(self, places)
         self.agent.stop_turn = lambda: self.turns.stop(keep=True)
-        self.agent.offer_changed, self.agent.hear_command = self.capabilities.renew, self.capabilities.slash.expand
+        self.agent.offer_changed, self.agent.expand_command = self.capabilities.renew, self.capabilities.slash.expand
         self.agent.wait_for_servers = self._wait_for_servers
         self._prompted = False
         self._closing = False
         self.held: list[Command] | None = None
         """What is said while another session is opened, or while the host does not read, for afterwards."""
-        self.agent.hooks.begin(self.agent.scene(), resumed=bool(self.agent.session.messages))
+        self.agent.hooks.start(self.agent.hook_context(), resumed=bool(self.agent.session.messages))
 
     @property
     def settings(self) -> Settings:
@@ -145,7 +145,7 @@ class Engine:
         self.background.start(self._held_for_room(self.held))
 
     async def _held_for_room(self, held: list[Command]) -> None:
-        await self.agent.room()
+        await self.agent.wait_writable()
         if self.held is held:
             self.release()
 
@@ -157,8 +157,8 @@ class Engine:
 
     def input_closed(self, *, stop: bool) -> None:
         """The host sends no more commands. Open and later questions are denied; with `stop` all work is cancelled."""
-        self.agent.asks.nobody_listens()
-        self.agent.host_calls.nobody_listens()
+        self.agent.asks.host_gone()
+        self.agent.host_calls.host_gone()
         if stop:
             self._stop()
 

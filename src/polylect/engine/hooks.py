@@ -12,11 +12,11 @@ from polylect.vocab.answers import CommandCard
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import ToolCall
 from polylect.vocab.events import Ask, Event
-from polylect.vocab.hooks import Happening, Heard, Opinion, Scene, Watch
+from polylect.vocab.hooks import HookContext, HookNotification, HookResult, PreparedPrompt, ReplyWatcher
 from polylect.vocab.ports import ToolReturn
 
 
-class EngineScene(Struct, kw_only=True):
+class EngineHookContext(Struct, kw_only=True):
     """One turn of one agent, or the session as a whole: the `Scene` of the port."""
 
     session: str
@@ -25,46 +25,46 @@ class EngineScene(Struct, kw_only=True):
     workspace: str
     mode: str
     emitter: Callable[[Event], None]
-    put: Callable[[Ask, Callable[[Event], None]], Awaitable[Answer]]
+    asker: Callable[[Ask, Callable[[Event], None]], Awaitable[Answer]]
 
-    def say(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
         self.emitter(event)
 
     async def ask(self, question: Ask) -> Answer:
-        return await self.put(question, self.emitter)
+        return await self.asker(question, self.emitter)
 
 
 class NoHooks:
     """Nobody has anything to say: the `Hooks` of an engine without extensions."""
 
-    def begin(self, scene: Scene, *, resumed: bool) -> None:
+    def start(self, context: HookContext, *, resumed: bool) -> None:
         pass
 
-    async def opened(self) -> Sequence[str]:
+    async def session_contexts(self) -> Sequence[str]:
         return ()
 
-    async def prompt(self, scene: Scene, text: str, *, verbatim: bool) -> Heard:
-        return Heard(text)
+    async def prompt(self, context: HookContext, text: str, *, verbatim: bool) -> PreparedPrompt:
+        return PreparedPrompt(text)
 
-    async def before_tool(self, scene: Scene, call: ToolCall) -> Opinion:
-        return Opinion()
+    async def before_tool(self, context: HookContext, call: ToolCall) -> HookResult:
+        return HookResult()
 
-    async def after_tool(self, scene: Scene, call: ToolCall, returned: ToolReturn) -> Opinion:
-        return Opinion()
+    async def after_tool(self, context: HookContext, call: ToolCall, returned: ToolReturn) -> HookResult:
+        return HookResult()
 
-    async def compaction(self, scene: Scene, reason: str) -> Opinion:
-        return Opinion()
+    async def before_compaction(self, context: HookContext, reason: str) -> HookResult:
+        return HookResult()
 
-    async def stopping(self, scene: Scene, said: str, *, again: bool) -> str:
+    async def before_stop(self, context: HookContext, reply: str, *, again: bool) -> str:
         return ""
 
-    async def happened(self, scene: Scene, what: Happening, name: str) -> str:
+    async def notify(self, context: HookContext, what: HookNotification, name: str) -> str:
         return ""
 
     async def commands(self) -> Sequence[CommandCard]:
         return ()
 
-    def watch(self) -> Watch | None:
+    def watch(self) -> ReplyWatcher | None:
         return None
 
     async def close(self) -> None:

@@ -19,7 +19,7 @@ class HostFault(PolylectError):
     """The host did not do it; the text says why."""
 
 
-def _unheard(partial: Any) -> None:
+def _ignore(partial: Any) -> None:
     pass
 
 
@@ -32,14 +32,14 @@ class HostCalls:
         self._partial: dict[str, Callable[[Any], None]] = {}
         self._gone = False
 
-    async def ask(
+    async def call(
         self,
         method: str,
         params: Any,
-        say: Callable[[Event], None],
+        emit: Callable[[Event], None],
         *,
         timeout: float = 0.0,
-        on_partial: Callable[[Any], None] = _unheard,
+        on_partial: Callable[[Any], None] = _ignore,
     ) -> Any:
         """Call the host and return its result.
 
@@ -53,14 +53,14 @@ class HostCalls:
         self._open[call] = answer  # before it is said: the reply may be quick
         self._partial[call] = on_partial
         try:
-            say(HostCall(call, method, params))
+            emit(HostCall(call, method, params))
             async with asyncio.timeout(timeout or None):
                 reply = await answer
         except TimeoutError:
-            say(HostCallEnded(call))
+            emit(HostCallEnded(call))
             raise HostFault(f"the host did not answer within {timeout:g} s") from None
         except asyncio.CancelledError:
-            say(HostCallEnded(call))
+            emit(HostCallEnded(call))
             raise
         finally:
             del self._open[call], self._partial[call]
@@ -79,7 +79,7 @@ class HostCalls:
             answer.set_result(reply)
         return True
 
-    def nobody_listens(self) -> None:
+    def host_gone(self) -> None:
         """The host is gone: open calls fail now, later ones at once."""
         self._gone = True
         for call, answer in self._open.items():

@@ -17,11 +17,11 @@ from msgspec.structs import replace
 
 from polylect.engine.agent import Agent
 from polylect.engine.host_calls import HostFault
-from polylect.vocab import hook_words
+from polylect.vocab import hook_format
 from polylect.vocab.answers import CommandCard
 from polylect.vocab.content import ToolCall
 from polylect.vocab.events import Notice
-from polylect.vocab.hooks import Happening, Heard, Opinion, Scene, Watch
+from polylect.vocab.hooks import HookContext, HookNotification, HookResult, PreparedPrompt, ReplyWatcher
 from polylect.vocab.ports import ToolReturn
 
 DEADLINE = 60.0
@@ -77,81 +77,83 @@ class HostHooks:
         self._names: dict[str, str] = {}
         """The names of agents by their ids."""
 
-    def begin(self, scene: Scene, *, resumed: bool) -> None:
-        self._own.begin(scene, resumed=resumed)
+    def start(self, context: HookContext, *, resumed: bool) -> None:
+        self._own.start(context, resumed=resumed)
 
-    async def opened(self) -> Sequence[str]:
-        contexts = list(await self._own.opened())
+    async def session_contexts(self) -> Sequence[str]:
+        contexts = list(await self._own.session_contexts())
         if not self._opened:
             self._opened = True
-            hook_input = hook_words.session_start(resumed=self._resumed)
-            opinion = await self._consult("SessionStart", self._agent.scene(), hook_input, [hook_input["source"]])
-            contexts += filter(None, [opinion.context])
+            hook_input = hook_format.session_start_input(resumed=self._resumed)
+            result = await self._consult("SessionStart", self._agent.hook_context(), hook_input, [hook_input["source"]])
+            contexts += filter(None, [result.context])
         return contexts
 
-    async def prompt(self, scene: Scene, text: str, *, verbatim: bool) -> Heard:
-        verdict = await self._own.prompt(scene, text, verbatim=verbatim)
+    async def prompt(self, context: HookContext, text: str, *, verbatim: bool) -> PreparedPrompt:
+        verdict = await self._own.prompt(context, text, verbatim=verbatim)
         if verdict.refused or verdict.answer is not None:
             return verdict
-        opinion = await self._consult("UserPromptSubmit", scene, {"prompt": verdict.text})
-        if opinion.decision == "deny":
-            return replace(verdict, refused=opinion.reason or "a hook of the host refused the prompt")
-        return replace(verdict, contexts=(*verdict.contexts, *filter(None, [opinion.context])))
+        result = await self._consult("UserPromptSubmit", context, {"prompt": verdict.text})
+        if result.decision == "deny":
+            return replace(verdict, refused=result.reason or "a hook of the host refused the prompt")
+        return replace(verdict, contexts=(*verdict.contexts, *filter(None, [result.context])))
 
-    async def before_tool(self, scene: Scene, call: ToolCall) -> Opinion:
-        own = await self._own.before_tool(scene, call)
+    async def before_tool(self, context: HookContext, call: ToolCall) -> HookResult:
+        own = await self._own.before_tool(context, call)
         if own.decision == "deny":
             return own
         call = call if own.args is None else replace(call, args=own.args)
-        hook_input = hook_words.call(call.call, call.name, call.args)
-        return hook_words.both(own, await self._consult("PreToolUse", scene, hook_input, self._called(call), call.call))
+        hook_input = hook_format.call_input(call.call, call.name, call.args)
+        return hook_format.merge(
+            own, await self._consult("PreToolUse", context, hook_input, self._called(call), call.call)
+        )
 
-    async def after_tool(self, scene: Scene, call: ToolCall, returned: ToolReturn) -> Opinion:
-        own = await self._own.after_tool(scene, call, returned)
+    async def after_tool(self, context: HookContext, call: ToolCall, returned: ToolReturn) -> HookResult:
+        own = await self._own.after_tool(context, call, returned)
         output = returned.output if own.output is None else own.output
-        hook_input = hook_words.call(call.call, call.name, call.args)
+        hook_input = hook_format.call_input(call.call, call.name, call.args)
         if returned.ok:
-            event, hook_input = "PostToolUse", hook_input | hook_words.result(replace(returned, output=output))
+            event, hook_input = "PostToolUse", hook_input | hook_format.result_input(replace(returned, output=output))
         else:
             event, hook_input = "PostToolUseFailure", {**hook_input, "error": output, "is_interrupt": False}
-        opinion = await self._consult(event, scene, hook_input, self._called(call), call.call)
-        return hook_words.both(own, hook_words.too_late(opinion))
+        result = await self._consult(event, context, hook_input, self._called(call), call.call)
+        return hook_format.merge(own, hook_format.deny_as_context(result))
 
-    async def compaction(self, scene: Scene, reason: str) -> Opinion:
-        own = await self._own.compaction(scene, reason)
-        hook_input = hook_words.compaction(reason)
-        return hook_words.both(own, await self._consult("PreCompact", scene, hook_input, [hook_input["trigger"]]))
+    async def before_compaction(self, context: HookContext, reason: str) -> HookResult:
+        own = await self._own.before_compaction(context, reason)
+        hook_input = hook_format.compaction_input(reason)
+        return hook_format.merge(own, await self._consult("PreCompact", context, hook_input, [hook_input["trigger"]]))
 
-    async def stopping(self, scene: Scene, said: str, *, again: bool) -> str:
-        own = await self._own.stopping(scene, said, again=again)
-        hook_input = hook_words.stop(said, again=again)
-        if scene.agent:
-            name = self._names.get(scene.agent, "")
+    async def before_stop(self, context: HookContext, reply: str, *, again: bool) -> str:
+        own = await self._own.before_stop(context, reply, again=again)
+        hook_input = hook_format.stop_input(reply, again=again)
+        if context.agent:
+            name = self._names.get(context.agent, "")
             hook_input |= {"agent_type": name, "agent_transcript_path": ""}
-            opinion = await self._consult("SubagentStop", scene, hook_input, [name])
+            result = await self._consult("SubagentStop", context, hook_input, [name])
         else:
-            opinion = await self._consult("Stop", scene, hook_input)
-        return "\n".join(filter(None, (own, opinion.reason if opinion.decision == "deny" else "")))
+            result = await self._consult("Stop", context, hook_input)
+        return "\n".join(filter(None, (own, result.reason if result.decision == "deny" else "")))
 
-    async def happened(self, scene: Scene, what: Happening, name: str) -> str:
-        own = await self._own.happened(scene, what, name)
+    async def notify(self, context: HookContext, what: HookNotification, name: str) -> str:
+        own = await self._own.notify(context, what, name)
         if what == "agent_started":
-            self._names[scene.agent] = name
-            opinion = await self._consult("SubagentStart", scene, {"agent_type": name}, [name])
+            self._names[context.agent] = name
+            result = await self._consult("SubagentStart", context, {"agent_type": name}, [name])
         else:
             kind = "permission_prompt"
             hook_input = {"message": name, "title": "", "notification_type": kind}
-            opinion = await self._consult("Notification", scene, hook_input, [kind])
-        return "\n".join(filter(None, (own, opinion.context)))
+            result = await self._consult("Notification", context, hook_input, [kind])
+        return "\n".join(filter(None, (own, result.context)))
 
     async def commands(self) -> Sequence[CommandCard]:
         return await self._own.commands()
 
-    def watch(self) -> Watch | None:
+    def watch(self) -> ReplyWatcher | None:
         return self._own.watch()
 
     async def close(self) -> None:
-        ending = self._consult("SessionEnd", self._agent.scene(), {"reason": "other"}, ["other"])
+        ending = self._consult("SessionEnd", self._agent.hook_context(), {"reason": "other"}, ["other"])
         try:
             await asyncio.wait_for(ending, END_BOUND)
         except TimeoutError:
@@ -170,24 +172,24 @@ class HostHooks:
                 yield from ((id, row) for id in row.ids)
 
     async def _consult(
-        self, event: str, scene: Scene, hook_input: dict[str, Any], about: Sequence[str] = ("",), call: str = ""
-    ) -> Opinion:
+        self, event: str, context: HookContext, hook_input: dict[str, Any], about: Sequence[str] = ("",), call: str = ""
+    ) -> HookResult:
         """Ask all matching callbacks at the same time and combine their opinions; the strictest counts."""
-        hook_input = hook_words.common(event, scene, self._agent.session.store.file) | hook_input
+        hook_input = hook_format.common_input(event, context, self._agent.session.store.file) | hook_input
         pending = [
-            self._ask(event, scene, row, {"callback": id, "input": hook_input, "call": call})
+            self._ask(event, context, row, {"callback": id, "input": hook_input, "call": call})
             for id, row in self._at(event, about)
         ]
-        return reduce(hook_words.both, await asyncio.gather(*pending), Opinion())
+        return reduce(hook_format.merge, await asyncio.gather(*pending), HookResult())
 
-    async def _ask(self, event: str, scene: Scene, row: Callbacks, params: dict[str, Any]) -> Opinion:
+    async def _ask(self, event: str, context: HookContext, row: Callbacks, params: dict[str, Any]) -> HookResult:
         try:
-            result = await self._agent.host_calls.ask("hook", params, scene.say, timeout=row.timeout or DEADLINE)
-            opinion = hook_words.opinion(event, result)
+            output = await self._agent.host_calls.call("hook", params, context.emit, timeout=row.timeout or DEADLINE)
+            result = hook_format.parse_output(event, output)
         except (HostFault, ValueError) as fault:
-            scene.say(Notice(f"A hook of the host failed ({event}): {fault}", "warning"))
+            context.emit(Notice(f"A hook of the host failed ({event}): {fault}", "warning"))
             blocks = row.on_failure == "block" and event in _GUARDS
-            return Opinion("deny", f"a hook of the host failed: {fault}") if blocks else Opinion()
-        if message := hook_words.message(result or {}):
-            scene.say(Notice(message, "warning"))
-        return opinion
+            return HookResult("deny", f"a hook of the host failed: {fault}") if blocks else HookResult()
+        if message := hook_format.system_message(output or {}):
+            context.emit(Notice(message, "warning"))
+        return result

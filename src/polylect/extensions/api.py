@@ -9,7 +9,7 @@ from polylect.extensions.hook_runner import Stage
 from polylect.extensions.registry import Book, Command, Hook, Moment, OfferedTool, matcher
 from polylect.vocab.content import Category, Option
 from polylect.vocab.events import Ask, Display, Extra
-from polylect.vocab.hooks import Opinion, StreamRule
+from polylect.vocab.hooks import HookResult, StreamRule
 
 Act = TypeVar("Act", bound=Callable[..., Any])
 DEADLINE = 10.0
@@ -110,22 +110,22 @@ class Polylect:
 
     # Opinions.
 
-    def allow(self, reason: str = "") -> Opinion:
+    def allow(self, reason: str = "") -> HookResult:
         """Nobody has to be asked. A rule that denies it still does."""
-        return Opinion("allow", reason)
+        return HookResult("allow", reason)
 
-    def deny(self, reason: str, *, interrupt: bool = False) -> Opinion:
-        return Opinion("deny", reason, interrupt=interrupt)
+    def deny(self, reason: str, *, interrupt: bool = False) -> HookResult:
+        return HookResult("deny", reason, interrupt=interrupt)
 
-    def ask(self, reason: str = "") -> Opinion:
+    def ask(self, reason: str = "") -> HookResult:
         """The person has to be asked, whatever the rules say."""
-        return Opinion("ask", reason)
+        return HookResult("ask", reason)
 
-    def change(self, args: dict[str, Any]) -> Opinion:
-        return Opinion(args=args)
+    def change(self, args: dict[str, Any]) -> HookResult:
+        return HookResult(args=args)
 
-    def tell(self, context: str) -> Opinion:
-        return Opinion(context=context)
+    def tell(self, context: str) -> HookResult:
+        return HookResult(context=context)
 
     # Questions. Where nobody can be asked, the answer is no, or None.
 
@@ -146,23 +146,23 @@ class Polylect:
     # Things to show.
 
     def notify(self, message: str, kind: Literal["info", "warning", "error"] = "info") -> None:
-        self._stage.say(Display("notify", {"message": message, "notifyType": kind}))
+        self._stage.emit(Display("notify", {"message": message, "notifyType": kind}))
 
     def status(self, key: str, text: str | None) -> None:
         """None takes it away."""
-        self._stage.say(Display("setStatus", _present(statusKey=key, statusText=text)))
+        self._stage.emit(Display("setStatus", _present(statusKey=key, statusText=text)))
 
     def widget(self, key: str, lines: Sequence[str] | None) -> None:
         """None takes it away."""
-        self._stage.say(Display("setWidget", _present(widgetKey=key, widgetLines=lines and list(lines))))
+        self._stage.emit(Display("setWidget", _present(widgetKey=key, widgetLines=lines and list(lines))))
 
     def event(self, kind: str, payload: Any = None) -> None:
         """Something of the extension's own, for hosts that know it."""
         name = os.path.basename(self._book.path).removesuffix(".py")
-        self._stage.say(Extra("plugin_event", {"plugin_name": name, "event_type": kind, "payload": payload}))
+        self._stage.emit(Extra("plugin_event", {"plugin_name": name, "event_type": kind, "payload": payload}))
 
     def title(self, text: str) -> None:
-        self._stage.say(Display("setTitle", {"title": text}))
+        self._stage.emit(Display("setTitle", {"title": text}))
 
     def _hook(self, moment: Moment, act: Act | None, timeout: float, tools: str = "") -> Any:
         which = matcher(tools)

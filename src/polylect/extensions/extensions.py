@@ -19,12 +19,12 @@ from polylect.extensions.registry import Book, Call, Command, Hook, Moment
 from polylect.extensions.rules import watcher
 from polylect.extensions.shell_hooks import ShellHooks, Wrap
 from polylect.extensions.tool import ExtensionTool
-from polylect.vocab import hook_words
+from polylect.vocab import hook_format
 from polylect.vocab.answers import CommandCard
 from polylect.vocab.content import ToolCall
 from polylect.vocab.errors import StartError
 from polylect.vocab.events import Extra, Notice
-from polylect.vocab.hooks import Happening, Heard, Opinion, Scene, StreamRule, Watch
+from polylect.vocab.hooks import HookContext, HookNotification, HookResult, PreparedPrompt, ReplyWatcher, StreamRule
 from polylect.vocab.ports import Processes, Tool, ToolReturn
 from polylect.vocab.tool_names import is_reserved
 
@@ -69,10 +69,10 @@ class Extensions:
         self._rules: list[StreamRule] = []
         self._contexts: list[str] = []
 
-    def begin(self, scene: Scene, *, resumed: bool) -> None:
-        self._session = scene
+    def start(self, context: HookContext, *, resumed: bool) -> None:
+        self._session = context
         self._resumed = resumed
-        self._stage = Stage(scene)
+        self._stage = Stage(context)
         self._loading = asyncio.create_task(self._load())
 
     async def loaded(self) -> None:
@@ -81,64 +81,64 @@ class Extensions:
         if self._missing:
             raise StartError(self._missing)
 
-    async def opened(self) -> Sequence[str]:
+    async def session_contexts(self) -> Sequence[str]:
         await asyncio.shield(self._loading)
         contexts, self._contexts = self._contexts, []
         return contexts
 
-    async def prompt(self, scene: Scene, text: str, *, verbatim: bool) -> Heard:
+    async def prompt(self, context: HookContext, text: str, *, verbatim: bool) -> PreparedPrompt:
         await asyncio.shield(self._loading)
         name, _, words = text.removeprefix("/").partition(" ")
         if text.startswith("/") and not verbatim and (command := self._commands.get(name.strip())):
-            return Heard(text, answer=await self._carry_out(command, scene, words.strip()))
+            return PreparedPrompt(text, answer=await self._carry_out(command, context, words.strip()))
         contexts: list[str] = []
         for hook in self._at("prompt"):
-            opinion = await self._consult(hook, scene, text)
-            if opinion.decision == "deny":
-                return Heard(text, refused=opinion.reason or f"{hook.path} refused the prompt")
-            text = text if opinion.output is None else opinion.output
-            contexts += filter(None, [opinion.context])
-        return Heard(text, tuple(contexts))
+            result = await self._consult(hook, context, text)
+            if result.decision == "deny":
+                return PreparedPrompt(text, refused=result.reason or f"{hook.path} refused the prompt")
+            text = text if result.output is None else result.output
+            contexts += filter(None, [result.context])
+        return PreparedPrompt(text, tuple(contexts))
 
-    async def before_tool(self, scene: Scene, call: ToolCall) -> Opinion:
+    async def before_tool(self, context: HookContext, call: ToolCall) -> HookResult:
         await asyncio.shield(self._loading)
-        said = Opinion(args=call.args)
+        result = HookResult(args=call.args)
         for hook in self._at("before_tool", *self._called(call)):
-            seen = Call(call.call, call.name, deepcopy(said.args or {}), scene.agent)
-            said = hook_words.both(said, await self._consult(hook, scene, seen))
-            if said.decision == "deny":
+            seen = Call(call.call, call.name, deepcopy(result.args or {}), context.agent)
+            result = hook_format.merge(result, await self._consult(hook, context, seen))
+            if result.decision == "deny":
                 break
-        return said if said.args is not call.args else replace(said, args=None)
+        return result if result.args is not call.args else replace(result, args=None)
 
-    async def after_tool(self, scene: Scene, call: ToolCall, returned: ToolReturn) -> Opinion:
-        said = Opinion(output=returned.output)
+    async def after_tool(self, context: HookContext, call: ToolCall, returned: ToolReturn) -> HookResult:
+        result = HookResult(output=returned.output)
         for hook in self._at("after_tool", *self._called(call)):
-            seen = Call(call.call, call.name, deepcopy(call.args), scene.agent)
-            opinion = await self._consult(hook, scene, seen, replace(returned, output=said.output or ""))
-            said = hook_words.both(said, hook_words.too_late(opinion))
-        return said
+            seen = Call(call.call, call.name, deepcopy(call.args), context.agent)
+            verdict = await self._consult(hook, context, seen, replace(returned, output=result.output or ""))
+            result = hook_format.merge(result, hook_format.deny_as_context(verdict))
+        return result
 
-    async def compaction(self, scene: Scene, reason: str) -> Opinion:
+    async def before_compaction(self, context: HookContext, reason: str) -> HookResult:
         await asyncio.shield(self._loading)
-        said = Opinion()
+        result = HookResult()
         for hook in self._at("compaction"):
-            said = hook_words.both(said, await self._consult(hook, scene, reason))
-        return said
+            result = hook_format.merge(result, await self._consult(hook, context, reason))
+        return result
 
-    async def happened(self, scene: Scene, what: Happening, name: str) -> str:
+    async def notify(self, context: HookContext, what: HookNotification, name: str) -> str:
         return ""
 
     async def commands(self) -> Sequence[CommandCard]:
         await asyncio.shield(self._loading)
         return [CommandCard(command.name, command.description) for command in self._commands.values()]
 
-    async def stopping(self, scene: Scene, said: str, *, again: bool) -> str:
-        if scene.agent:  # what it says is for its parent to judge
+    async def before_stop(self, context: HookContext, reply: str, *, again: bool) -> str:
+        if context.agent:  # what it says is for its parent to judge
             return ""
-        reasons = [await self._consult(hook, scene, said, again) for hook in self._at("stop")]
-        return "\n".join(opinion.reason for opinion in reasons if opinion.decision == "deny" and opinion.reason)
+        reasons = [await self._consult(hook, context, reply, again) for hook in self._at("stop")]
+        return "\n".join(result.reason for result in reasons if result.decision == "deny" and result.reason)
 
-    def watch(self) -> Watch | None:
+    def watch(self) -> ReplyWatcher | None:
         return watcher(self._rules) if self._rules else None
 
     async def close(self) -> None:
@@ -164,7 +164,7 @@ class Extensions:
             return
         shell = ShellHooks(self._processes, self._env, self._wrap, resumed=self._resumed)
         try:
-            self._hooks += shell.hooks(self._table, lambda: self._stage.scene)
+            self._hooks += shell.hooks(self._table, lambda: self._stage.context)
         except (LookupError, ValueError) as error:
             self._unregistered("settings", "hooks", "config", str(error))
         for hook in self._at("session_start"):
@@ -225,51 +225,51 @@ class Extensions:
             if hook.moment == moment and (hook.tools is None or any(hook.tools.fullmatch(tool) for tool in tools)):
                 yield hook
 
-    async def _consult(self, hook: Hook, scene: Scene, *given: Any) -> Opinion:
+    async def _consult(self, hook: Hook, context: HookContext, *given: Any) -> HookResult:
         try:
-            return _opinion(hook, await self._stage.run(hook.act, *given, scene=scene, timeout=hook.timeout))
+            return _hook_result(hook, await self._stage.run(hook.act, *given, context=context, timeout=hook.timeout))
         except Fault as fault:
-            self._failed(scene, hook.path, hook.name, str(fault))
+            self._failed(context, hook.path, hook.name, str(fault))
             guards = hook.guard and hook.moment == "before_tool"
-            return Opinion("deny", f"the extension {hook.path} failed: {fault}") if guards else Opinion()
+            return HookResult("deny", f"the extension {hook.path} failed: {fault}") if guards else HookResult()
 
-    async def _carry_out(self, command: Command, scene: Scene, words: str) -> str:
+    async def _carry_out(self, command: Command, context: HookContext, words: str) -> str:
         try:
-            said = await self._stage.run(command.act, words, scene=scene, timeout=command.timeout)
+            answer = await self._stage.run(command.act, words, context=context, timeout=command.timeout)
         except Fault as fault:
-            self._failed(scene, command.path, f"command:{command.name}", str(fault))
+            self._failed(context, command.path, f"command:{command.name}", str(fault))
             return ""
-        return "" if said is None else str(said)
+        return "" if answer is None else str(answer)
 
     # Reporting: in the one word that a wire may have for it, and in one that all have.
 
-    def _failed(self, scene: Scene, path: str, event: str, error: str) -> None:
-        scene.say(Extra("extension_error", {"extensionPath": path, "event": event, "error": error}))
-        scene.say(Notice(f"The extension {path} failed ({event}): {error}", "warning"))
+    def _failed(self, context: HookContext, path: str, event: str, error: str) -> None:
+        context.emit(Extra("extension_error", {"extensionPath": path, "event": event, "error": error}))
+        context.emit(Notice(f"The extension {path} failed ({event}): {error}", "warning"))
 
     def _unregistered(self, path: str, surface: str, kind: str, message: str) -> None:
         told = {"plugin_name": path, "surface": surface, "error_kind": kind, "message": message}
-        self._session.say(Extra("plugin_registration_failed", told))
-        self._session.say(Notice(f"The extension {path} is not used as it should be: {message}", "warning"))
+        self._session.emit(Extra("plugin_registration_failed", told))
+        self._session.emit(Notice(f"The extension {path} is not used as it should be: {message}", "warning"))
 
 
 def _opener(path: str) -> Callable[[], Extend]:
     return lambda: from_file(path)
 
 
-def _opinion(hook: Hook, returned: Any) -> Opinion:
+def _hook_result(hook: Hook, returned: Any) -> HookResult:
     """What a hook returned, in one form. A text means what the moment says it means."""
     match returned:
         case None:
-            return Opinion()
-        case Opinion():
+            return HookResult()
+        case HookResult():
             return returned
         case str() if hook.moment in ("prompt", "after_tool"):
-            return Opinion(output=returned)
+            return HookResult(output=returned)
         case str() if hook.moment in ("session_start", "compaction"):
-            return Opinion(context=returned)
+            return HookResult(context=returned)
         case str() if hook.moment == "stop":
-            return Opinion("deny", returned)
+            return HookResult("deny", returned)
         case _ if hook.moment == "session_end":
-            return Opinion()
+            return HookResult()
     raise Fault(f"it returned {returned!r}, which means nothing here")

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from polylect.vocab.commands import Answer
 from polylect.vocab.events import Ask, Event
-from polylect.vocab.hooks import Scene
+from polylect.vocab.hooks import HookContext
 
 
 class Fault(Exception):
@@ -22,7 +22,7 @@ class Fault(Exception):
 class _Act(Struct):
     """What runs now, and who runs it."""
 
-    scene: Scene
+    context: HookContext
     task: asyncio.Task[Any] | None
     deadline: asyncio.Timeout
 
@@ -33,22 +33,24 @@ _now: ContextVar[_Act | None] = ContextVar("act", default=None)
 class Stage:
     """Where code speaks that belongs to no turn, and how that of a turn finds back to it."""
 
-    def __init__(self, session: Scene) -> None:
+    def __init__(self, session: HookContext) -> None:
         self._session = session
         self._loop = asyncio.get_running_loop()
 
     @property
-    def scene(self) -> Scene:
+    def context(self) -> HookContext:
         """Work that code has left behind may outlive its turn, so it speaks for the session."""
         act = _now.get()
-        return act.scene if act and (not self._in_loop() or act.task is asyncio.current_task()) else self._session
+        return act.context if act and (not self._in_loop() or act.task is asyncio.current_task()) else self._session
 
-    async def run(self, act: Callable[..., Any], *given: Any, scene: Scene | None = None, timeout: float) -> Any:
+    async def run(
+        self, act: Callable[..., Any], *given: Any, context: HookContext | None = None, timeout: float
+    ) -> Any:
         """What it returns. Raises Fault. The time that a person takes to answer does not count."""
         task = asyncio.current_task()
         try:
             async with asyncio.timeout(timeout) as deadline:
-                token = _now.set(_Act(scene or self._session, task, deadline))
+                token = _now.set(_Act(context or self._session, task, deadline))
                 try:
                     return await _called(act, *given)
                 finally:
@@ -64,22 +66,22 @@ class Stage:
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             raise Fault(f"{type(error).__name__}: {error}") from error
 
-    def say(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
         """Also from a thread."""
-        scene = self.scene
+        context = self.context
         if self._in_loop():
-            scene.say(event)
+            context.emit(event)
         else:
-            self._loop.call_soon_threadsafe(scene.say, event)
+            self._loop.call_soon_threadsafe(context.emit, event)
 
     async def ask(self, question: Ask) -> Answer:
-        act, scene = _now.get(), self.scene
-        if act is None or scene is self._session or (when := act.deadline.when()) is None:
-            return await scene.ask(question)
+        act, context = _now.get(), self.context
+        if act is None or context is self._session or (when := act.deadline.when()) is None:
+            return await context.ask(question)
         left = when - self._loop.time()
         act.deadline.reschedule(None)
         try:
-            return await scene.ask(question)
+            return await context.ask(question)
         finally:
             act.deadline.reschedule(self._loop.time() + left)
 

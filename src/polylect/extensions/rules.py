@@ -4,14 +4,14 @@ import re
 from collections.abc import Sequence
 
 from polylect.vocab.content import Text
-from polylect.vocab.hooks import StreamRule, Watch
+from polylect.vocab.hooks import ReplyWatcher, StreamRule
 from polylect.vocab.ports import BlockDone, ModelEvent, TextChunk
 
 REACH = 2000
 """How far back, in characters, a match can begin: without a limit every chunk would cost the whole reply."""
 
 
-def watcher(rules: Sequence[StreamRule]) -> Watch:
+def watcher(rules: Sequence[StreamRule]) -> ReplyWatcher:
     """For one reply."""
     watched = [(rule, re.compile(rule.pattern)) for rule in rules]
     tail = ""

@@ -11,8 +11,8 @@ from typing import Any, Literal
 import msgspec
 
 from polylect.extensions.registry import Call, Hook, Moment, matcher
-from polylect.vocab import hook_words
-from polylect.vocab.hooks import Opinion, Scene
+from polylect.vocab import hook_format
+from polylect.vocab.hooks import HookContext, HookResult
 from polylect.vocab.ports import Processes, ToolReturn
 
 MOMENTS: dict[str, Moment] = {
@@ -40,15 +40,15 @@ class ShellHooks:
         self._wrap = wrap
         self._resumed = resumed
 
-    def hooks(self, table: Mapping[str, Sequence[Mapping[str, Any]]], scene: Callable[[], Scene]) -> list[Hook]:
-        return [self._hook(event, row, scene) for event, rows in table.items() for row in rows]
+    def hooks(self, table: Mapping[str, Sequence[Mapping[str, Any]]], context: Callable[[], HookContext]) -> list[Hook]:
+        return [self._hook(event, row, context) for event, rows in table.items() for row in rows]
 
-    def _hook(self, event: str, row: Mapping[str, Any], scene: Callable[[], Scene]) -> Hook:
+    def _hook(self, event: str, row: Mapping[str, Any], context: Callable[[], HookContext]) -> Hook:
         command, timeout = str(row["command"]), float(row.get("timeout") or DEADLINE)
 
-        async def act(*given: Any) -> Opinion:
-            place = scene()
-            told = hook_words.common(event, place) | self._own(event, given)
+        async def act(*given: Any) -> HookResult:
+            place = context()
+            told = hook_format.common_input(event, place) | self._own(event, given)
             return await self._run(event, command, told, place, timeout)
 
         tools = matcher(str(row.get("matcher", "")))
@@ -57,20 +57,22 @@ class ShellHooks:
     def _own(self, event: str, given: Sequence[Any]) -> dict[str, Any]:
         match event, *given:
             case "PreToolUse", Call(id, name, args):
-                return hook_words.call(id, name, args)
+                return hook_format.call_input(id, name, args)
             case "PostToolUse", Call(id, name, args), ToolReturn() as returned:
-                return hook_words.call(id, name, args) | hook_words.result(returned)
+                return hook_format.call_input(id, name, args) | hook_format.result_input(returned)
             case "UserPromptSubmit", text:
                 return {"prompt": text}
             case "SessionStart", *_:
-                return hook_words.session_start(resumed=self._resumed)
+                return hook_format.session_start_input(resumed=self._resumed)
             case "SessionEnd", *_:
                 return {"reason": "other"}
             case "Stop", said, again:
-                return hook_words.stop(said, again=again)
-        return hook_words.compaction(str(given[0]))
+                return hook_format.stop_input(said, again=again)
+        return hook_format.compaction_input(str(given[0]))
 
-    async def _run(self, event: str, command: str, told: dict[str, Any], scene: Scene, timeout: float) -> Opinion:
+    async def _run(
+        self, event: str, command: str, told: dict[str, Any], context: HookContext, timeout: float
+    ) -> HookResult:
         said: dict[str, bytearray] = {"out": bytearray(), "err": bytearray()}
 
         def take(stream: Literal["out", "err"], data: bytes) -> None:
@@ -78,8 +80,8 @@ class ShellHooks:
 
         end = await self._processes.run(
             await self._wrap(("/bin/sh", "-c", command)),
-            cwd=scene.workspace,
-            env={**self._env, "CLAUDE_PROJECT_DIR": scene.workspace, "POLYLECT_PROJECT_DIR": scene.workspace},
+            cwd=context.workspace,
+            env={**self._env, "CLAUDE_PROJECT_DIR": context.workspace, "POLYLECT_PROJECT_DIR": context.workspace},
             timeout=timeout,
             on_output=take,
             stdin=msgspec.json.encode(told),
@@ -87,16 +89,16 @@ class ShellHooks:
         errors = said["err"].decode(errors="replace").strip()
         if event == "PreToolUse" and (end.timed_out or end.code < 0):
             how = f"did not end within {timeout:g} s" if end.timed_out else f"was ended by signal {-end.code}"
-            return Opinion("deny", f"the hook {command!r} {how}, so the call is not run")
+            return HookResult("deny", f"the hook {command!r} {how}, so the call is not run")
         if end.timed_out:
             raise TimeoutError(f"no end after {timeout:g} s")
         if end.code == 2:
-            return Opinion("deny", errors or f"{command} says no")
+            return HookResult("deny", errors or f"{command} says no")
         if end.code:
             raise RuntimeError(f"exit status {end.code}{': ' if errors else ''}{errors}")
         if event == "PreToolUse" and _is_broken_json(bytes(said["out"])):
-            return Opinion("deny", f"the hook {command!r} printed JSON that cannot be read, so the call is not run")
-        return opinion_of(event, bytes(said["out"]))
+            return HookResult("deny", f"the hook {command!r} printed JSON that cannot be read, so the call is not run")
+        return parse_output(event, bytes(said["out"]))
 
 
 def _is_broken_json(out: bytes) -> bool:
@@ -110,10 +112,10 @@ def _is_broken_json(out: bytes) -> bool:
     return False
 
 
-def opinion_of(event: str, out: bytes) -> Opinion:
+def parse_output(event: str, out: bytes) -> HookResult:
     """What a command that ended well has said."""
     try:
         found = msgspec.json.decode(out, type=dict[str, Any])
     except msgspec.DecodeError:
-        return Opinion(context=out.decode(errors="replace").strip() if event in _SPEAKING else "")
-    return hook_words.opinion(event, found)
+        return HookResult(context=out.decode(errors="replace").strip() if event in _SPEAKING else "")
+    return hook_format.parse_output(event, found)

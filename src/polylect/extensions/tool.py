@@ -7,7 +7,7 @@ from polylect.extensions.registry import OfferedTool
 from polylect.vocab.argument_schema import misfit
 from polylect.vocab.content import Origin
 from polylect.vocab.describe_arguments import arguments
-from polylect.vocab.hooks import Scene
+from polylect.vocab.hooks import HookContext
 from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
 
 
@@ -16,7 +16,7 @@ class ExtensionTool:
 
     origin: Origin = "extension"
 
-    def __init__(self, offered: OfferedTool, stage: Stage, session: Scene) -> None:
+    def __init__(self, offered: OfferedTool, stage: Stage, session: HookContext) -> None:
         self.name = offered.name
         self.category = offered.category
         self.spec = ToolSpec(offered.name, offered.description, {"properties": {}, **offered.schema, "type": "object"})
@@ -35,19 +35,21 @@ class ExtensionTool:
         return misfit(args, self.spec.schema)
 
     async def run(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
-        scene = _CallScene(context, self._session)
+        hook_context = _CallHookContext(context, self._session)
         try:
-            returned = await self._stage.run(self._offered.act, args, scene=scene, timeout=self._offered.timeout)
+            returned = await self._stage.run(
+                self._offered.act, args, context=hook_context, timeout=self._offered.timeout
+            )
         except Fault as fault:  # the engine has a word for a crash, and wants to know which
             raise fault.__cause__ if isinstance(fault.__cause__, Exception) else fault from None
         return returned if isinstance(returned, ToolReturn) else ToolReturn("" if returned is None else str(returned))
 
 
-class _CallScene:
+class _CallHookContext:
     """What a tool asks, its call asks."""
 
-    def __init__(self, context: ToolContext, session: Scene) -> None:
+    def __init__(self, context: ToolContext, session: HookContext) -> None:
         self.session, self.workspace, self.mode = session.session, session.workspace, session.mode
         self.turn, self.agent = context.turn, ""
-        self.say = session.say
+        self.emit = session.emit
         self.ask = context.ask

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec.structs import replace
 
 from polylect.vocab.content import Block, Image, Message, ToolResult
-from polylect.vocab.entries import Entry, FileKept, Said
+from polylect.vocab.entries import Entry, FileSaved, MessageAdded
 
 _PREFIX = "sha256:"
 _HEX = frozenset("0123456789abcdef")
@@ -109,9 +109,9 @@ def named(entries: Iterable[Entry]) -> set[str]:
     blobs: set[str] = set()
     for entry in entries:
         match entry.body:
-            case Said(message):
+            case MessageAdded(message):
                 blobs.update(image.blob for image in images(message))
-            case FileKept(blob=blob):
+            case FileSaved(blob=blob):
                 blobs.add(blob)
     return blobs - {""}
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 from polylect.sessions import folder, log
 from polylect.sessions.folder import FolderError
 from polylect.sessions.replay import current, words
-from polylect.vocab.entries import Configured, Entry, Opened, Said
+from polylect.vocab.entries import Configured, Entry, MessageAdded, Opened
 
 Kind = TypeVar("Kind")
 _WORDS = 80
@@ -115,7 +115,7 @@ class _LogOutline:
             self.outlines.append(outline)
             if outline.body.type == "opened":
                 self.parent = outline.body.parent
-            elif outline.body.message.role == "user" and (said := _body(line, Said)):
+            elif outline.body.message.role == "user" and (said := _body(line, MessageAdded)):
                 outline.words = " ".join(words(said.message)[: 4 * _WORDS].split())[:_WORDS]
             elif outline.body.type == "configured" and (configured := _body(line, Configured)):
                 self.name = str(configured.settings.get("name", self.name))

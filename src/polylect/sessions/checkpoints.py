@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 from polylect.vocab.answers import Rewound
-from polylect.vocab.entries import Entry, FileKept, Said, TurnOpened
+from polylect.vocab.entries import Entry, FileSaved, MessageAdded, TurnOpened
 from polylect.vocab.errors import SessionError, ToolError
 from polylect.vocab.ports import FileState, Store, Worker
 
@@ -32,24 +32,24 @@ class Checkpoints:
         self._store = store
         self._worker = worker
 
-    async def keep(self, turn: str, paths: Iterable[str]) -> None:
+    async def save(self, turn: str, paths: Iterable[str]) -> None:
         """Save these files before they are changed. Raises ToolError, so that the change does not happen."""
         if not isinstance(self._store, BlobStore):
             return
         for path in paths:
-            if _kept_already(path, self._store.entries):
+            if _saved_already(path, self._store.entries):
                 continue
             try:
                 state = await self._worker.file_state(path)
             except ToolError:
                 continue  # a folder, a pipe, a device: the call will not change it
             except OSError as error:
-                raise _unkept(path, error) from error
+                raise _unsaved(path, error) from error
             try:
                 blob = self._store.put_blob(state.data) if state else ""
-                self._store.append(FileKept(turn, path, blob, state.mode if state else 0))
+                self._store.append(FileSaved(turn, path, blob, state.mode if state else 0))
             except (OSError, SessionError) as error:
-                raise _unkept(path, error) from error
+                raise _unsaved(path, error) from error
 
     async def rewind(self, to: str, *, dry_run: bool) -> Rewound:
         """Restore every file to its content before this message; with `dry_run` only say which.
@@ -69,7 +69,7 @@ class Checkpoints:
                 await self._put_back(path, before)
         return Rewound(tuple(path for path, _ in changed), come, go)
 
-    def _content(self, saved: FileKept) -> FileState | None:
+    def _content(self, saved: FileSaved) -> FileState | None:
         if not saved.blob:
             return None
         data = self._store.get_blob(saved.blob) if isinstance(self._store, BlobStore) else None
@@ -90,7 +90,7 @@ class Checkpoints:
             raise SessionError(f"{path} cannot be put back: {_why(error)}") from error
 
 
-def _unkept(path: str, error: Exception) -> ToolError:
+def _unsaved(path: str, error: Exception) -> ToolError:
     return ToolError(f"{path} could not be kept as it is, so it was not changed: {error}")
 
 
@@ -98,25 +98,25 @@ def _why(error: Exception) -> str:
     return (error.strerror if isinstance(error, OSError) else "") or str(error)
 
 
-def _kept_already(path: str, entries: Sequence[Entry]) -> bool:
+def _saved_already(path: str, entries: Sequence[Entry]) -> bool:
     """Whether this file was saved since the last message."""
     for entry in reversed(entries):
         match entry.body:
-            case FileKept(path=saved_path) if saved_path == path:
+            case FileSaved(path=saved_path) if saved_path == path:
                 return True
             case _ if _is_message(entry):
                 return False
     return False
 
 
-def _after(to: str, entries: Sequence[Entry]) -> list[FileKept]:
+def _after(to: str, entries: Sequence[Entry]) -> list[FileSaved]:
     """For each file its first saved state after this message."""
     numbers = [number for number, entry in enumerate(entries) if _is_message(entry) and to in _names(entry)]
     if not numbers:
         raise SessionError(f"{to!r} is not a message of the person's in this session")
-    first_states: dict[str, FileKept] = {}
+    first_states: dict[str, FileSaved] = {}
     for entry in entries[numbers[-1] :]:
-        if isinstance(entry.body, FileKept):
+        if isinstance(entry.body, FileSaved):
             first_states.setdefault(entry.body.path, entry.body)
     return list(first_states.values())
 
@@ -125,7 +125,7 @@ def _is_message(entry: Entry) -> bool:
     match entry.body:
         case TurnOpened():
             return True
-        case Said(message, turn=""):
+        case MessageAdded(message, turn=""):
             return message.role == "user"
         case _:
             return False

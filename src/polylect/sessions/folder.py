@@ -98,7 +98,7 @@ def create(root: str, session: str, workspace: str) -> Folder:
     return folder
 
 
-def known(root: str, session: str, workspace: str) -> str:
+def find_session(root: str, session: str, workspace: str) -> str:
     """The id of an existing session; `latest` is the most recently active one of this workspace. Raises FolderError."""
     if session == "latest":
         session = _latest(root, workspace)
@@ -112,7 +112,7 @@ def known(root: str, session: str, workspace: str) -> str:
 
 def resume(root: str, session: str, workspace: str) -> Folder:
     """Lock the folder of an existing session. Raises FolderError."""
-    session = known(root, session, workspace)
+    session = find_session(root, session, workspace)
     folder = _lock(path_of(root, session))
     if folder is None:
         raise FolderError(f"Session '{session}' not found in {root}. Start it with --session-id {session}")
@@ -124,7 +124,7 @@ def resume(root: str, session: str, workspace: str) -> Folder:
     return folder
 
 
-def look(root: str, session: str) -> None:
+def check_resumable(root: str, session: str) -> None:
     """Raise FolderError if the session cannot be resumed, as far as the first lines of the logs show.
 
     Only a log with a damaged first line is read to its end.
@@ -146,7 +146,7 @@ def look(root: str, session: str) -> None:
         opened = _opened(path)
 
 
-def weight(root: str, session: str) -> int:
+def bytes_to_read(root: str, session: str) -> int:
     """Bytes to read for resuming a session: its log and those of the sessions it came from."""
     total, seen = 0, {""}
     while session not in seen:
@@ -160,12 +160,12 @@ def weight(root: str, session: str) -> int:
     return total
 
 
-def look_at(path: str) -> None:
+def check_resumable_path(path: str) -> None:
     """Like `look`, for a session that is named by a path, which may be another program's file."""
     place = path if os.path.isdir(path) else os.path.dirname(path)
     log = os.path.join(place, "log.jsonl")
     if path in (place, log) and os.path.isfile(log):
-        return look(*os.path.split(place))
+        return check_resumable(*os.path.split(place))
     if not os.path.isfile(path):
         raise FolderError(f"{path} is no session file: it is no file at all")
     lines = _beginning(path).split(b"\n")

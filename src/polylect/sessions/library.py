@@ -50,14 +50,14 @@ class FileLibrary:
             return self._store(_locked_folder(folder.resume, *os.path.split(place), self._workspace))
         return self._take_over(path)
 
-    def weight(self, target: str) -> int:
+    def bytes_to_read(self, target: str) -> int:
         """Bytes that would be read to resume it; none if there is nothing to resume."""
         path = os.path.join(self._workspace, os.path.expanduser(target))
         try:
             if os.sep not in target and (target == "latest" or os.path.exists(os.path.join(self._root, target))):
-                return folder.weight(self._root, folder.known(self._root, target, self._workspace))
+                return folder.bytes_to_read(self._root, folder.find_session(self._root, target, self._workspace))
             place = _ours(path, self._root)
-            return folder.weight(*os.path.split(place)) if place else os.path.getsize(path)
+            return folder.bytes_to_read(*os.path.split(place)) if place else os.path.getsize(path)
         except (OSError, FolderError):
             return 0
 

@@ -1,6 +1,7 @@
 """Replays a log: folds its entries into the conversation they describe. Pure.
 
-    Said("t1", user) TurnOpened("t1") Said(assistant) Said(tool)   ->   messages: user, assistant, tool
+    MessageAdded(user, "t1") TurnOpened("t1") MessageAdded(assistant) MessageAdded(tool)
+    ->  messages: user, assistant, tool
 
 The result is a conversation that every vendor accepts up to its last message, whatever the log has lost: results that
 are missing are made up (T4). A log may branch; only the branch of the last entry is the conversation.
@@ -20,8 +21,8 @@ from polylect.vocab.entries import (
     Configured,
     ContextAdded,
     Entry,
+    MessageAdded,
     Opened,
-    Said,
     ShellRan,
     TurnClosed,
     TurnOpened,
@@ -67,7 +68,7 @@ class Replay:
             match entry.body:
                 case _ if entry.id in line:
                     self._take(entry)
-                case Said(message, _, request):
+                case MessageAdded(message, _, request):
                     if message.usage:
                         self.replies.append((message, request))
                     self.calls.update(call.call for call in _calls(message))
@@ -76,9 +77,9 @@ class Replay:
 
     def _take(self, entry: Entry) -> None:
         match entry.body:
-            case Said(message, turn, request) if message.role != "user" or not turn:
+            case MessageAdded(message, turn, request) if message.role != "user" or not turn:
                 self._add(entry, message, request)
-            case Said(message, turn):
+            case MessageAdded(message, turn):
                 self.waiting[turn] = message
             case TurnOpened(turn) if turn in self.waiting:
                 self._add(entry, self.waiting.pop(turn), "")
@@ -88,7 +89,7 @@ class Replay:
                 self.contexts.append(text)
             case Configured(settings):
                 self.settings |= {key: value for key, value in settings.items() if _is_valid(key, value)}
-            case Compacted() as compacted if 0 <= compacted.kept <= len(self.messages):
+            case Compacted() as compacted if 0 <= compacted.first_kept <= len(self.messages):
                 self.compactions.append((len(self.messages), compacted))
                 self.compacted = entry
             case ShellRan(result):
@@ -128,7 +129,7 @@ class Replay:
 
     def items(self) -> list[Item]:
         """The conversation as the model sees it, each message with its entry."""
-        first_kept = self.compactions[-1][1].kept if self.compactions else 0
+        first_kept = self.compactions[-1][1].first_kept if self.compactions else 0
         items = [_summary(self.compacted)] if self.compacted and self.compactions[-1][1].summary else []
         at, last = 0, ""
         for number, (message, entry) in enumerate(zip(self.messages, self.marks, strict=True)):
@@ -181,7 +182,7 @@ def _item(id: str, at: int, message: Message, entry: Entry | None) -> Item:
     match entry.body if entry else None:
         case ShellRan(result):
             return Item(id, at, message, "shell", result)
-        case Said(request=request):
+        case MessageAdded(request=request):
             return Item(id, at, message, request=request)
         case _:
             return Item(id, at, message)

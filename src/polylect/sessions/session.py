@@ -15,7 +15,7 @@ from polylect.sessions.replay import AT_WORK, Replay, current, missing_results, 
 from polylect.sessions.suspension import SUSPENDED, Suspension
 from polylect.vocab.answers import Item, ShellResult, Stats
 from polylect.vocab.content import Message, Text, ToolCall, ToolResult, Usage
-from polylect.vocab.entries import Compacted, Configured, ContextAdded, Said, ShellRan, TurnClosed, TurnOpened
+from polylect.vocab.entries import Compacted, Configured, ContextAdded, MessageAdded, ShellRan, TurnClosed, TurnOpened
 from polylect.vocab.ports import Store
 
 SUMMARY = "The conversation so far was longer than fits. This is what matters of its beginning:\n\n"
@@ -56,7 +56,7 @@ class Session:
     def accept(self, turn: str, message: Message) -> None:
         """Store a prompt before it is acknowledged (T1). It becomes part of the conversation when its turn starts."""
         self.expire_suspended()
-        self.store.append(Said(message, turn))
+        self.store.append(MessageAdded(message, turn))
         self._waiting[turn] = message
 
     def begin(self, turn: str) -> Message:
@@ -92,7 +92,7 @@ class Session:
         request = self._unique_request(request)
         said = [message for message in messages if message.content or (message.usage and message.usage.tokens)]
         if said:
-            self.store.append(*(Said(message, turn, request) for message in said))
+            self.store.append(*(MessageAdded(message, turn, request) for message in said))
         for message in said:
             self._remember(message, request)
 
@@ -245,7 +245,7 @@ class Session:
             self._count(*reply)
         if replay.compactions:
             _, last = replay.compactions[-1]
-            self._apply_compaction(last.summary, last.kept)
+            self._apply_compaction(last.summary, last.first_kept)
         waiting = suspension.suspensions_in(self.settings.get(SUSPENDED, {}))
         self.suspended = {call.call: waiting[call.call] for call in owed(self.messages) if call.call in waiting}
         if replay.waiting or not self.suspended:

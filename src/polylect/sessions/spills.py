@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable
 
 from polylect.vocab.content import ToolResult
-from polylect.vocab.entries import Body, Entry, Opened, Said, ShellRan
+from polylect.vocab.entries import Body, Entry, MessageAdded, Opened, ShellRan
 from polylect.vocab.ports import Store
 
 _FOLDER, _END = "/spill/", ".txt"
@@ -82,7 +82,7 @@ def _named(body: Body) -> set[str]:
 
 def _texts(body: Body) -> list[str]:
     match body:
-        case Said(message):
+        case MessageAdded(message):
             return [block.output for block in message.content if isinstance(block, ToolResult)]
         case ShellRan(result):
             return [result.path]

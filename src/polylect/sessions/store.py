@@ -17,7 +17,7 @@ from polylect.sessions.folder import Folder
 from polylect.sessions.replay import PARENT, Replay
 from polylect.sessions.spills import Spills
 from polylect.vocab.content import Message
-from polylect.vocab.entries import Body, Configured, Entry, Opened, Said, TurnClosed
+from polylect.vocab.entries import Body, Configured, Entry, MessageAdded, Opened, TurnClosed
 from polylect.vocab.errors import SessionError, StorageError
 from polylect.vocab.ports import Store
 from polylect.wire import jsonl
@@ -119,7 +119,7 @@ class FileStore:
         self.append(*(TurnClosed(turn, "cancelled") for turn in Replay(self.entries).waiting))
 
     def _stored(self, body: Body) -> Body:
-        if not isinstance(body, Said):
+        if not isinstance(body, MessageAdded):
             return body
         try:
             message = self._blobs.store_images(body.message)

@@ -8,7 +8,7 @@ writes one line.
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from polylect.vocab.answers import ShellResult
 from polylect.vocab.content import Message, Usage
@@ -26,7 +26,7 @@ class Opened(Struct, frozen=True, omit_defaults=True, tag="opened"):
     parent: str = ""
 
 
-class Said(Struct, frozen=True, omit_defaults=True, tag="said"):
+class MessageAdded(Struct, frozen=True, omit_defaults=True, tag="said"):
     """A message was accepted. `request` is an id of the model request; usage is counted once for each."""
 
     message: Message
@@ -45,10 +45,10 @@ class Configured(Struct, frozen=True, tag="configured"):
 
 
 class Compacted(Struct, frozen=True, omit_defaults=True, tag="compacted"):
-    """From here on the model sees this summary instead of all messages before number `kept`. They stay in the log."""
+    """From here on the model sees `summary` in the place of all messages before number `first_kept`."""
 
     summary: str
-    kept: int
+    first_kept: int = field(name="kept")
     before: int = 0
 
 
@@ -72,7 +72,7 @@ class ShellRan(Struct, frozen=True, tag="shell_ran"):
     result: ShellResult
 
 
-class FileKept(Struct, frozen=True, omit_defaults=True, tag="file_kept"):
+class FileSaved(Struct, frozen=True, omit_defaults=True, tag="file_kept"):
     """What a file was before a call of this turn changed it: the name of a blob, or none if there was no file."""
 
     turn: str
@@ -81,7 +81,7 @@ class FileKept(Struct, frozen=True, omit_defaults=True, tag="file_kept"):
     mode: int = 0
 
 
-Body = Opened | Said | ContextAdded | Configured | Compacted | TurnOpened | TurnClosed | ShellRan | FileKept
+Body = Opened | MessageAdded | ContextAdded | Configured | Compacted | TurnOpened | TurnClosed | ShellRan | FileSaved
 
 
 class Entry(Struct, frozen=True, omit_defaults=True):

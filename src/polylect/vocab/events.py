@@ -6,7 +6,7 @@ agent form a lane; the main agent's lane has the name "". `grammar.py` says whic
 
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from polylect.vocab.content import (
     Abilities,
@@ -277,8 +277,13 @@ class CompactionEnded(_Event, frozen=True, tag="compaction_ended"):
     summary: str = ""
     before: int = 0
     after: int = 0
-    kept: str = ""
+    first_kept: str = field(default="", name="kept")
     error: str = ""
+
+    @property
+    def kept(self) -> str:
+        """The old name of `first_kept`."""
+        return self.first_kept
 
 
 class ContextUsed(_Event, frozen=True, tag="context_used"):

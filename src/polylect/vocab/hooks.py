@@ -1,4 +1,11 @@
-"""What the engine asks of the user's own code, and where."""
+"""The protocol of hooks: user code that the engine calls before and after what it does.
+
+The engine (`engine/turn/`) knows only the protocol `Hooks`. `extensions/extensions.py` fulfils it with Python files and
+shell commands, `engine/host_hooks.py` adds the callbacks of the host on top, and `engine/hooks.py` has the empty form.
+
+The invariant: no method raises. A hook that fails is reported by an event, and its result is empty, or a denial where
+the user asked for that.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
@@ -12,22 +19,45 @@ from polylect.vocab.events import Ask, Event
 from polylect.vocab.ports import ModelEvent, ToolReturn
 
 
-class Scene(Protocol):
-    """Where the user's own code is asked: what it says and asks itself belongs there."""
+class HookContext(Protocol):
+    """The turn, or the session, in which a hook is called. Events and questions of the hook go there."""
 
     session: str
     turn: str
+    """Empty for a hook that belongs to no turn, such as the start of the session."""
     agent: str
     workspace: str
     mode: str
 
-    def say(self, event: Event) -> None: ...
+    def emit(self, event: Event) -> None:
+        """Sends an event to the host.
 
-    async def ask(self, question: Ask) -> Answer: ...
+        Args:
+            event: The event; it gets the turn and the agent of this context.
+        """
+        ...
+
+    async def ask(self, question: Ask) -> Answer:
+        """Asks the person and waits for the answer.
+
+        Args:
+            question: The question; it gets the turn and the agent of this context.
+
+        Returns:
+            The answer. Where nobody can be asked, it is a denial.
+        """
+        ...
 
 
-class Heard(Struct, frozen=True):
-    """What a prompt has become. With `answer` it was a command and is carried out; if `refused`, nobody hears it."""
+class PreparedPrompt(Struct, frozen=True):
+    """A prompt after the hooks and slash commands have seen it.
+
+    Args:
+        text: The prompt for the model, perhaps changed.
+        contexts: Texts that the model gets beside it.
+        refused: Why the prompt is not sent to the model; empty if it is.
+        answer: The output of a slash command that was run instead of asking the model; None for other prompts.
+    """
 
     text: str
     contexts: tuple[str, ...] = ()
@@ -35,23 +65,35 @@ class Heard(Struct, frozen=True):
     answer: str | None = None
 
 
-class Opinion(Struct, frozen=True):
-    """On something that is about to happen, or has. Without a decision it is left to the rules."""
+class HookResult(Struct, frozen=True):
+    """What a hook returned, in one form for all kinds of hooks.
+
+    Args:
+        decision: `allow`, `ask` or `deny`; empty leaves the decision to the rules.
+        reason: Why; the model or the person sees it.
+        args: Arguments to run the call with, instead of those that the model gave.
+        output: Output for the model, instead of what the tool returned.
+        context: A text that the model gets in addition.
+        interrupt: Whether the turn ends here.
+    """
 
     decision: Literal["", "allow", "ask", "deny"] = ""
     reason: str = ""
     args: dict[str, Any] | None = None
-    """What a call is to be made with, instead of what the model wanted."""
     output: str | None = None
-    """What the model is told, instead of what the tool returned."""
     context: str = ""
-    """What the model is told besides."""
     interrupt: bool = False
-    """The turn is to end here."""
 
 
 class StreamRule(Struct, frozen=True):
-    """What the model is reminded of when its text matches."""
+    """A reminder that is sent to the model when its reply matches a pattern.
+
+    Args:
+        name: The name of the rule, for events about it.
+        pattern: A regular expression that is searched for in the reply.
+        text: The reminder.
+        path: The file that the rule comes from.
+    """
 
     name: str
     pattern: str
@@ -59,50 +101,95 @@ class StreamRule(Struct, frozen=True):
     path: str = ""
 
 
-Happening = Literal["agent_started", "asked"]
-"""What nobody's code decides on, but some may want to know of."""
+HookNotification = Literal["agent_started", "asked"]
+"""Events that hooks are informed of but cannot decide on: a sub-agent started, or the person was asked something."""
 
-Watch = Callable[[ModelEvent], Sequence[StreamRule]]
-"""Takes a reply as it comes, and tells the rules that it has just broken."""
+ReplyWatcher = Callable[[ModelEvent], Sequence[StreamRule]]
+"""Gets each event of a reply and returns the rules that the reply matches since that event."""
 
 
 class Hooks(Protocol):
-    """The user's own code: extensions and commands. Never raises: what fails in it is reported."""
+    """All hooks of a session. No method raises: a hook that fails is reported by an event."""
 
-    def begin(self, scene: Scene, *, resumed: bool) -> None:
-        """Load it, in the background. All that follows waits for that."""
+    def start(self, context: HookContext, *, resumed: bool) -> None:
+        """Starts to load the hooks in the background. Every other method waits until they are loaded.
+
+        Args:
+            context: The session, for hooks that belong to no turn.
+            resumed: Whether the session has messages already.
+        """
         ...
 
-    async def opened(self) -> Sequence[str]:
-        """What it has to say to the model before the first prompt; told once."""
+    async def session_contexts(self) -> Sequence[str]:
+        """Returns the texts that hooks add at the start of the session. The second call returns none."""
         ...
 
-    async def prompt(self, scene: Scene, text: str, *, verbatim: bool) -> Heard: ...
+    async def prompt(self, context: HookContext, text: str, *, verbatim: bool) -> PreparedPrompt:
+        """Lets the hooks judge and change a prompt.
 
-    async def before_tool(self, scene: Scene, call: ToolCall) -> Opinion: ...
-
-    async def after_tool(self, scene: Scene, call: ToolCall, returned: ToolReturn) -> Opinion: ...
-
-    async def compaction(self, scene: Scene, reason: str) -> Opinion:
-        """The context of the opinion is what the summary should heed."""
+        Args:
+            context: The turn of the prompt.
+            text: The prompt.
+            verbatim: Whether a slash at its beginning is part of the text and no command.
+        """
         ...
 
-    async def stopping(self, scene: Scene, said: str, *, again: bool) -> str:
-        """Why the turn should not end with what was said, if it should not."""
+    async def before_tool(self, context: HookContext, call: ToolCall) -> HookResult:
+        """Lets the hooks allow, deny or change a call before it runs.
+
+        Args:
+            context: The turn of the call.
+            call: The call, as the model made it.
+        """
         ...
 
-    async def happened(self, scene: Scene, what: Happening, name: str) -> str:
-        """An agent of this name has started, or the person is asked this. What the model should know besides."""
+    async def after_tool(self, context: HookContext, call: ToolCall, returned: ToolReturn) -> HookResult:
+        """Lets the hooks change the output of a call.
+
+        Args:
+            context: The turn of the call.
+            call: The call, as it ran.
+            returned: What the tool returned.
+        """
+        ...
+
+    async def before_compaction(self, context: HookContext, reason: str) -> HookResult:
+        """Lets the hooks deny a compaction. The `context` of the result is added to the instructions of the summary.
+
+        Args:
+            context: The turn, or the session, that is compacted.
+            reason: `threshold`, `overflow`, `manual` or `idle`, as in `CompactionStarted`.
+        """
+        ...
+
+    async def before_stop(self, context: HookContext, reply: str, *, again: bool) -> str:
+        """Returns why the turn should go on instead of ending; empty if it may end.
+
+        Args:
+            context: The turn that would end.
+            reply: The last text of the model.
+            again: Whether a hook has sent this turn back before.
+        """
+        ...
+
+    async def notify(self, context: HookContext, what: HookNotification, name: str) -> str:
+        """Informs the hooks, and returns a text for the model; mostly an empty one.
+
+        Args:
+            context: The turn in which it happened.
+            what: What happened.
+            name: The kind of the sub-agent, or the title of the question.
+        """
         ...
 
     async def commands(self) -> Sequence[CommandCard]:
-        """Its slash commands, once it is loaded."""
+        """Returns the slash commands that extensions add."""
         ...
 
-    def watch(self) -> Watch | None:
-        """For one reply; None if there is nothing to watch for."""
+    def watch(self) -> ReplyWatcher | None:
+        """Returns a watcher for one reply; None if there are no stream rules."""
         ...
 
     async def close(self) -> None:
-        """The session ends. Bounded."""
+        """Calls the hooks for the end of the session. Takes a bounded time."""
         ...

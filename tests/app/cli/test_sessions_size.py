@@ -12,7 +12,7 @@ from machine import cpu
 from polylect.sessions import folder
 from polylect.sessions.store import FileStore
 from polylect.vocab.content import Message, Text, Thinking, ToolCall, ToolResult, Usage
-from polylect.vocab.entries import Body, Said, TurnClosed, TurnOpened
+from polylect.vocab.entries import Body, MessageAdded, TurnClosed, TurnOpened
 
 MIB = 1024 * 1024
 WORDS = "Some words of a conversation between a person and a coding agent. "
@@ -21,14 +21,18 @@ WORDS = "Some words of a conversation between a person and a coding agent. "
 def turns(number: int) -> Iterator[Body]:
     """Ten messages each."""
     for turn in (f"t{index}" for index in range(number)):
-        yield Said(Message("user", (Text(WORDS * 3),)), turn)
+        yield MessageAdded(Message("user", (Text(WORDS * 3),)), turn)
         yield TurnOpened(turn)
         for step in range(4):
             call = ToolCall(f"{turn}-{step}", "Bash", {"command": WORDS})
             content = (Thinking(WORDS, "c2lnbmF0dXJl"), Text(WORDS * 4), call)
-            yield Said(Message("assistant", content, "calls", Usage(1000, 100), "m", "p"), turn, f"{turn}-{step}")
-            yield Said(Message("tool", (ToolResult(call.call, "Bash", WORDS * 20),)))
-        yield Said(Message("assistant", (Text(WORDS * 6),), "end", Usage(1000, 100), "m", "p"), turn, f"{turn}-5")
+            yield MessageAdded(
+                Message("assistant", content, "calls", Usage(1000, 100), "m", "p"), turn, f"{turn}-{step}"
+            )
+            yield MessageAdded(Message("tool", (ToolResult(call.call, "Bash", WORDS * 20),)))
+        yield MessageAdded(
+            Message("assistant", (Text(WORDS * 6),), "end", Usage(1000, 100), "m", "p"), turn, f"{turn}-5"
+        )
         yield TurnClosed(turn, "end")
 
 

@@ -13,7 +13,7 @@ from engine_process import Engine, Place, message
 from polylect.sessions import folder
 from polylect.sessions.store import FileStore
 from polylect.vocab.content import Message, Text
-from polylect.vocab.entries import Said, TurnOpened
+from polylect.vocab.entries import MessageAdded, TurnOpened
 
 _SLOW = """
 import os, sys
@@ -38,7 +38,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
         workspace = str(place.workspace)
         made = folder.create(str(place.sessions), "one", workspace)
         store = FileStore(made, cwd=workspace, new_id=map(str, count(1)).__next__)
-        store.append(Said(Message("user", (Text("x" * folder.LONG),)), "t1"), TurnOpened("t1"))
+        store.append(MessageAdded(Message("user", (Text("x" * folder.LONG),)), "t1"), TurnOpened("t1"))
         store.close()
         yield place
 

@@ -96,13 +96,13 @@ def test_there_is_room_until_a_megabyte_waits_and_again_when_it_was_read() -> No
 
     async def work(wire: Wire) -> None:
         wire.say(b"x" * HIGH)
-        await asyncio.wait_for(wire.out.room(), PATIENCE)
+        await asyncio.wait_for(wire.out.wait_writable(), PATIENCE)
         wire.say(b"x" * HIGH)
         await asyncio.sleep(0)
-        waiting = asyncio.create_task(wire.out.room())
+        waiting = asyncio.create_task(wire.out.wait_writable())
         await asyncio.sleep(0)
         assert not waiting.done()
-        await asyncio.wait_for(wire.out.room(FLOOD), PATIENCE)
+        await asyncio.wait_for(wire.out.wait_writable(FLOOD), PATIENCE)
         await wire.hear(2 * HIGH)
         await asyncio.wait_for(waiting, PATIENCE)
 
@@ -113,7 +113,7 @@ def test_those_who_wait_for_more_room_and_for_less_are_all_let_go() -> None:
     async def work(wire: Wire) -> None:
         wire.say(b"x" * (FLOOD + HIGH))
         await asyncio.sleep(0)
-        waiting = [asyncio.create_task(wire.out.room()), asyncio.create_task(wire.out.room(FLOOD))]
+        waiting = [asyncio.create_task(wire.out.wait_writable()), asyncio.create_task(wire.out.wait_writable(FLOOD))]
         await asyncio.sleep(0)
         await wire.hear(FLOOD + HIGH)
         await asyncio.wait_for(asyncio.gather(*waiting), PATIENCE)
@@ -152,7 +152,7 @@ def test_a_host_that_leaves_frees_those_who_wait_for_it() -> None:
     async def work(wire: Wire) -> None:
         wire.say(b"x" * (2 * HIGH))
         await asyncio.sleep(0)
-        waiting = asyncio.gather(wire.out.room(), wire.out.drain(60))
+        waiting = asyncio.gather(wire.out.wait_writable(), wire.out.drain(60))
         await asyncio.sleep(0)
         os.close(wire.reader)
         await asyncio.wait_for(waiting, PATIENCE)

@@ -45,7 +45,7 @@ _IN_ANY_VERSION = (
     "CompactionEnded.summary",
     "CompactionEnded.before",
     "CompactionEnded.after",
-    "CompactionEnded.kept",
+    "CompactionEnded.first_kept",
     "ContextUsed",
     "CostChanged.total.input",
     "CostChanged.total.output",

@@ -374,7 +374,9 @@ def test_a_retry_that_was_cancelled_while_it_waited_has_no_run_of_its_own(stop: 
 
 def test_an_automatic_compaction_is_told_with_its_result() -> None:
     talk = EngineTalk()
-    frames = talk.say(CompactionStarted("overflow"), CompactionEnded(summary="short", before=9, after=3, kept="e1"))
+    frames = talk.say(
+        CompactionStarted("overflow"), CompactionEnded(summary="short", before=9, after=3, first_kept="e1")
+    )
     assert frames == [
         {"type": "auto_compaction_start", "reason": "overflow", "action": "context-full"},
         {
@@ -401,7 +403,9 @@ def test_a_compaction_by_command_is_told_by_its_response_alone_and_in_pi_by_both
     for version in ("13", "18", "pi"):
         talk = EngineTalk(version)
         assert talk.ask({"id": "c", "type": "compact", "customInstructions": "briefly"}) == []
-        said[version] = kinds(talk.say(CompactionStarted("manual"), CompactionEnded(summary="s", before=5, kept="e")))
+        said[version] = kinds(
+            talk.say(CompactionStarted("manual"), CompactionEnded(summary="s", before=5, first_kept="e"))
+        )
     assert said["13"] == said["18"] == ["response compact"]
     assert said["pi"] == ["compaction_start", "compaction_end", "response compact"]
 

@@ -224,7 +224,7 @@ def test_a_compaction_that_continues_is_the_same_turn() -> None:
     talk.hear(START, *said(FAILED), end(), {"type": "auto_compaction_start", "reason": "overflow"})
     result = {"summary": "short", "tokensBefore": 9, "firstKeptEntryId": "k"}
     done = {"type": "auto_compaction_end", "result": result, "aborted": False, "willRetry": True}
-    assert talk.hear(done) == [CompactionEnded(True, "short", 9, kept="k", **T)]
+    assert talk.hear(done) == [CompactionEnded(True, "short", 9, first_kept="k", **T)]
     assert talk.sent == []
     talk.hear(START, *said(reply(text("a"))), end())
     assert ended(talk.state(IDLE)) == [("t1", "end")]

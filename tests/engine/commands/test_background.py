@@ -144,7 +144,7 @@ def test_an_export_that_an_engine_does_not_wait_for_is_answered(tmp_path: Path) 
 def test_T8_questions_wait_in_order_while_nobody_reads_answers_but_control_does_not(tmp_path: Path) -> None:
     async def conversation(talk: Talk) -> None:
         agent, room = talk.engine.agent, asyncio.Event()
-        agent.room, agent.full = room.wait, lambda: not room.is_set()  # type: ignore[assignment]
+        agent.wait_writable, agent.full = room.wait, lambda: not room.is_set()  # type: ignore[assignment]
         talk.send(Query("messages", ref="q1"), Prompt("t1", "Hello", ref="p"), Query("messages", ref="q2"))
         talk.send(Answer("a1", "deny", ref="a"))
         assert refs(talk) == ["a"]
@@ -164,7 +164,7 @@ def test_T8_one_answer_may_be_enough_to_wait_again(tmp_path: Path) -> None:
 
     async def conversation(talk: Talk) -> None:
         agent = talk.engine.agent
-        agent.room, agent.full = room.wait, lambda: not room.is_set()  # type: ignore[assignment]
+        agent.wait_writable, agent.full = room.wait, lambda: not room.is_set()  # type: ignore[assignment]
         talk.send(*(Query("version", ref=f"q{number}") for number in range(3)))
         for number in range(3):
             assert refs(talk) == [f"q{earlier}" for earlier in range(number)]

@@ -251,7 +251,7 @@ def reaches_its_host(talk: Talk, folder: Path) -> Any:
         agent.offer_changed()
 
     async def to_host(server: str, message: object) -> object:
-        return await agent.host_calls.ask("mcp_message", {"server_name": server, "message": message}, agent.emit)
+        return await agent.host_calls.call("mcp_message", {"server_name": server, "message": message}, agent.emit)
 
     agent.open_servers = lambda: Servers(agent.tools, report, custody, {}, str(folder), host=to_host)
     return custody

@@ -18,7 +18,7 @@ from polylect.sessions.store import FileStore, MemoryStore
 from polylect.vocab.answers import ModelCard, Queue, SessionOpened
 from polylect.vocab.commands import Answer, Cancel, Configure, Grant, OpenSession, Prompt, Query, Steer
 from polylect.vocab.content import Failure, Message, PlanItem, Rule, Text, ToolCall, Usage
-from polylect.vocab.entries import Configured, Said
+from polylect.vocab.entries import Configured, MessageAdded
 from polylect.vocab.events import (
     Ask,
     Event,
@@ -54,7 +54,7 @@ class Place:
         told = {"store": self.store, "library": self.library, **more}
         return run(conversation, self.workspace, Played(*replies), *tools, **told)
 
-    def kept(self, *bodies: Any) -> FileStore:
+    def stored(self, *bodies: Any) -> FileStore:
         store = self.library.create()
         store.append(*bodies)
         store.close()
@@ -75,8 +75,8 @@ def heard(talk: Talk) -> list[str]:
     return [words(message) for message in talk.engine.agent.session.context()]
 
 
-def user(text: str) -> Said:
-    return Said(Message("user", (Text(text),)))
+def user(text: str) -> MessageAdded:
+    return MessageAdded(Message("user", (Text(text),)))
 
 
 def settings(talk: Talk) -> list[tuple[str, Any]]:
@@ -230,8 +230,8 @@ def test_S3_the_old_session_can_be_had_by_others_at_once_and_gone_back_to(place:
 
 
 def test_a_resumed_session_has_its_name_and_its_budget_goes_on(place: Place) -> None:
-    other = place.kept(
-        Configured({"name": "mine"}), user("Hi"), Said(Message("assistant", (Text("yes"),), "end", Usage(7, 3)))
+    other = place.stored(
+        Configured({"name": "mine"}), user("Hi"), MessageAdded(Message("assistant", (Text("yes"),), "end", Usage(7, 3)))
     )
 
     async def conversation(talk: Talk) -> None:
@@ -257,7 +257,7 @@ class BlobStore:
 
 @pytest.mark.parametrize(("model", "then"), [("played/n", "n"), ("gone/n", "m")])
 def test_the_model_of_a_session_is_used_again_if_it_can_still_be_had(place: Place, model: str, then: str) -> None:
-    other = place.kept(Configured({"model": model}), user("Hi"))
+    other = place.stored(Configured({"model": model}), user("Hi"))
 
     async def conversation(talk: Talk) -> None:
         await talk.answer(OpenSession("resume", target=other.session, ref="r"))
@@ -425,7 +425,7 @@ def test_an_engine_that_closes_while_another_session_is_opened_lets_go_of_both(p
 def test_what_an_earlier_process_put_aside_may_be_read_without_asking(place: Place) -> None:
     place.store.append(user("Hi"))
     path = place.store.spill("long")
-    place.store.append(Said(Message("user", (Text(path),))))
+    place.store.append(MessageAdded(Message("user", (Text(path),))))
     fork = place.library.fork(place.store)
     own = fork.spill("longer")
 
@@ -456,8 +456,8 @@ class Gated(FileLibrary):
         super().__init__(str(place.root), str(place.workspace), ids.__next__)
         self.gate = threading.Event()
 
-    def weight(self, target: str) -> int:
-        return super().weight(target) and LONG + 1
+    def bytes_to_read(self, target: str) -> int:
+        return super().bytes_to_read(target) and LONG + 1
 
     def resume(self, target: str) -> FileStore:
         assert self.gate.wait(PATIENCE)
@@ -465,7 +465,7 @@ class Gated(FileLibrary):
 
 
 def test_L4_whoever_speaks_is_heard_while_a_long_session_is_read(place: Place) -> None:
-    other = place.kept(Said(Message("user", (Text("before"),))))
+    other = place.stored(MessageAdded(Message("user", (Text("before"),))))
     library = Gated(place)
 
     async def conversation(talk: Talk) -> None:
@@ -484,7 +484,7 @@ def test_L4_whoever_speaks_is_heard_while_a_long_session_is_read(place: Place) -
 
 
 def test_L4_a_long_session_that_cannot_be_had_is_refused_and_what_was_held_goes_on_here(place: Place) -> None:
-    other = place.kept(Said(Message("user", (Text("before"),))))
+    other = place.stored(MessageAdded(Message("user", (Text("before"),))))
     library = Gated(place)
     held = library.resume
 
@@ -504,7 +504,7 @@ def test_L4_a_long_session_that_cannot_be_had_is_refused_and_what_was_held_goes_
 
 
 def test_L4_an_engine_that_closes_meanwhile_lets_go_of_it(place: Place) -> None:
-    other = place.kept(Said(Message("user", (Text("before"),))))
+    other = place.stored(MessageAdded(Message("user", (Text("before"),))))
     library = Gated(place)
 
     async def whole() -> None:

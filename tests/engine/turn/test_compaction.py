@@ -129,7 +129,7 @@ def test_a_conversation_that_is_far_too_long_for_a_model_whose_window_nobody_kno
 
     talk = run(conversation, tmp_path, model)
     assert {event.reason for event in talk.of(TurnEnded)} == {"end"}
-    assert [(event.ok, event.kept) for event in talk.of(CompactionEnded)] == [(True, "61"), (True, "120")]
+    assert [(event.ok, event.first_kept) for event in talk.of(CompactionEnded)] == [(True, "61"), (True, "120")]
 
 
 @pytest.mark.parametrize("most", [8000, 100_000])

@@ -173,7 +173,7 @@ def test_T4_a_stop_between_the_models_last_word_and_its_calls_keeps_the_reply_an
         return Cancel() if isinstance(event, ReplyEnded) else None
 
     say = [{"text": "Hi"}, {"call": "Echo", "id": "c1"}]
-    talk = converse(tmp_path, Scripted.in_order({"say": say}), [HELLO], Echo(), host=host, room=stuck)
+    talk = converse(tmp_path, Scripted.in_order({"say": say}), [HELLO], Echo(), host=host, wait_writable=stuck)
     assert [message.role for message in talk.messages] == ["user", "assistant", "tool"]
     assert talk.story[3:] == [
         "text_delta Hi",

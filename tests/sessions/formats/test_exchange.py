@@ -14,7 +14,7 @@ from polylect.sessions.formats.conversation import Conversation, Imported, Wrong
 from polylect.sessions.replay import CUT_OFF, Replay, shell_message
 from polylect.vocab.answers import ShellResult
 from polylect.vocab.content import Document, Image, Message, Text, Thinking, ToolCall, ToolResult, Usage
-from polylect.vocab.entries import Body, Compacted, Configured, ContextAdded, Entry, Said, ShellRan
+from polylect.vocab.entries import Body, Compacted, Configured, ContextAdded, Entry, MessageAdded, ShellRan
 
 Json = dict[str, Any]
 PNG = "aGVsbG8="
@@ -42,8 +42,8 @@ CALLS = (ToolCall("toolu_1", "Bash", {"command": "echo one"}), ToolCall("toolu_2
 EVERYTHING: tuple[Body, ...] = (
     ContextAdded("Be brief."),
     Configured({"name": "My name"}),
-    Said(user("please go", Image("image/png", PNG))),
-    Said(
+    MessageAdded(user("please go", Image("image/png", PNG))),
+    MessageAdded(
         Message(
             "assistant",
             (Thinking("hm", "c2ln"), Thinking("", redacted="eHg="), Text("I look."), *CALLS),
@@ -55,7 +55,7 @@ EVERYTHING: tuple[Body, ...] = (
         "t1",
         "r1",
     ),
-    Said(
+    MessageAdded(
         Message(
             "tool",
             (
@@ -64,11 +64,11 @@ EVERYTHING: tuple[Body, ...] = (
             ),
         )
     ),
-    Said(Message("assistant", (Text("All done."),), "end", Usage(60, 7), "m", "anthropic"), "t1", "r2"),
-    Said(user("and?")),
-    Said(Message("assistant", (Text("Nothing."),), "end", Usage(70, 7), "m", "anthropic"), "t2", "r3"),
+    MessageAdded(Message("assistant", (Text("All done."),), "end", Usage(60, 7), "m", "anthropic"), "t1", "r2"),
+    MessageAdded(user("and?")),
+    MessageAdded(Message("assistant", (Text("Nothing."),), "end", Usage(70, 7), "m", "anthropic"), "t2", "r3"),
     Compacted("They said go.", 4, 107),
-    Said(user("then go on")),
+    MessageAdded(user("then go on")),
 )
 
 
@@ -141,7 +141,12 @@ def said(text: str, role: str = "user") -> Json:
 
 def test_a_command_of_the_person_s_own_goes_to_omp_and_comes_back() -> None:
     ran = ShellResult("ls", "a.py\n", 2, truncated=True, lines=1, size=5)
-    bodies = (Said(user("Hello")), ShellRan(ran), ShellRan(ShellResult("sleep 9", cancelled=True)), *EVERYTHING[-1:])
+    bodies = (
+        MessageAdded(user("Hello")),
+        ShellRan(ran),
+        ShellRan(ShellResult("sleep 9", cancelled=True)),
+        *EVERYTHING[-1:],
+    )
     out = omp.export(conversation(*bodies)).splitlines()
     assert json.loads(out[2])["message"] == {
         "role": "bashExecution", "command": "ls", "output": "a.py\n", "exitCode": 2, "cancelled": False,
@@ -151,7 +156,7 @@ def test_a_command_of_the_person_s_own_goes_to_omp_and_comes_back() -> None:
 
 
 def test_the_session_before_is_named_in_the_header() -> None:
-    out = omp.export(conversation(Configured({"parent": "/s/old.jsonl"}), Said(user("Hello"))))
+    out = omp.export(conversation(Configured({"parent": "/s/old.jsonl"}), MessageAdded(user("Hello"))))
     assert json.loads(out.splitlines()[0])["parentSession"] == "/s/old.jsonl"
 
 

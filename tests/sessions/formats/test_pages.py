@@ -13,7 +13,7 @@ from polylect.sessions.formats import claude, html_page, json_document, markdown
 from polylect.sessions.formats.conversation import WrongFormat, milliseconds
 from polylect.sessions.formats.markdown_html import prose
 from polylect.vocab.content import Document, Image, Message, Text, ToolCall, ToolResult
-from polylect.vocab.entries import Said
+from polylect.vocab.entries import MessageAdded
 from sessions.formats.test_exchange import CALLS, EVERYTHING, PNG, conversation, user
 
 TABLE = ("table", "thead", "tbody", "tr", "th", "td")
@@ -62,7 +62,9 @@ def test_markdown_tells_who_said_what_and_what_was_done() -> None:
 def test_what_stands_in_a_fence_cannot_end_it() -> None:
     call = ToolCall("c1", "Bash", {"command": "echo ```` `x`"})
     result = ToolResult("c1", "Bash", "```\n# not a heading\n```")
-    told = markdown.export(conversation(Said(Message("assistant", (call,))), Said(Message("tool", (result,))))).decode()
+    told = markdown.export(
+        conversation(MessageAdded(Message("assistant", (call,))), MessageAdded(Message("tool", (result,))))
+    ).decode()
     assert "````\n```\n# not a heading\n```\n````" in told
     assert "````` echo ```` `x` `````" in told
 
@@ -75,7 +77,7 @@ def test_a_page_is_whole_by_itself_with_calls_folded_and_diffs_in_colour() -> No
         ToolResult("toolu_2", "Bash", "", "denied"),
     )
     called, done = Message("assistant", (EDIT, *CALLS)), Message("tool", results)
-    told = html_page.export(conversation(*EVERYTHING[:3], Said(called), Said(done))).decode()
+    told = html_page.export(conversation(*EVERYTHING[:3], MessageAdded(called), MessageAdded(done))).decode()
     found = Elements(told)
     assert found.open == []
     assert found.found.count("details") == 3
@@ -99,7 +101,7 @@ def test_nothing_that_was_said_becomes_markup() -> None:
         Message("assistant", (call,), model=NASTY),
         Message("tool", (ToolResult(NASTY, NASTY, NASTY),)),
     )
-    told = conversation(*map(Said, messages))
+    told = conversation(*map(MessageAdded, messages))
     found = Elements(html_page.export(told).decode())
     assert "script" not in found.found
     assert "img" not in found.found
@@ -180,7 +182,9 @@ def test_the_json_document_holds_everything() -> None:
 
 
 def test_text_that_utf_8_cannot_say_is_no_reason_to_fail() -> None:
-    told = conversation(Said(user("lone \ud800 surrogate")), Said(Message("assistant", (Text("\ud800"),))))
+    told = conversation(
+        MessageAdded(user("lone \ud800 surrogate")), MessageAdded(Message("assistant", (Text("\ud800"),)))
+    )
     for export in (markdown.export, html_page.export, omp.export, claude.export):
         assert b"surrogate" in export(told)
 

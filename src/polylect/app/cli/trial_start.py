@@ -111,7 +111,7 @@ async def _run(start: Start, trial: Trial) -> None:
     try:
         await assembly.required()
         async with asyncio.timeout(_EXTENSIONS):
-            await engine.agent.hooks.opened()
+            await engine.agent.hooks.session_contexts()
         assembly.begin(engine)
         if engine.servers:
             await wait_for_servers(engine.servers, engine.settings.mcp_wait or _SERVERS, receive)

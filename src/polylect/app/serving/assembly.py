@@ -48,8 +48,8 @@ _LAST_SPANS = 2.0
 class Assembly:
     """`room` and `full` are those of the way to the host. Raises PolylectError."""
 
-    def __init__(self, start: Start, room: Callable[[], Awaitable[None]], full: Callable[[], bool]) -> None:
-        self._start, self._room, self._full = start, room, full
+    def __init__(self, start: Start, wait_writable: Callable[[], Awaitable[None]], full: Callable[[], bool]) -> None:
+        self._start, self._wait_writable, self._full = start, wait_writable, full
         self._settings = settings = _settings(start)
         self._provider = open_provider(start.values, start.env)
         self._spans = open_spans(start.env, start.session)
@@ -79,7 +79,7 @@ class Assembly:
             trace=self._spans.keep if self._spans else None,
             offered=Abilities(mcp=bool(start.values.get("mcp_servers")), extras=flags(start.values)),
             emit=emit,
-            room=self._room,
+            wait_writable=self._wait_writable,
             full=self._full,
             new_id=new_id,
         )

@@ -23,7 +23,7 @@ def open_servers(
 
     async def to_host(server: str, message: object) -> object:
         params = {"server_name": server, "message": message}
-        return await agent.host_calls.ask("mcp_message", params, agent.emit)
+        return await agent.host_calls.call("mcp_message", params, agent.emit)
 
     return McpServers(
         agent.tools,

@@ -80,7 +80,7 @@ class _Conversation:
         try:
             if (opened := await self._opened(ended)) is None:
                 return 128 + self._signal if self._signal else self._codec_end()
-            self._assembly = assembly = Assembly(start, self._out.room, self._out.full)
+            self._assembly = assembly = Assembly(start, self._out.wait_writable, self._out.full)
             self._engine = Engine(lambda emit: assembly.agent(emit, *opened), self._say)
             if not self._ready and not await self._get_ready(ended):
                 return 128 + self._signal
@@ -192,7 +192,7 @@ class _Conversation:
             await self._there.wait()
         self._take(self._codec.start())
         if not one_shot:
-            await stdio.read(self._start.stdin, self._receive, self._out.room)
+            await stdio.read(self._start.stdin, self._receive, self._out.wait_writable)
         self._take(self._codec.receive_eof())
         await self._there.wait()
         self._engine.input_closed(stop=self._start.values.get("on_eof") == "stop")

@@ -56,7 +56,7 @@ class Outgoing:
             self._scheduled = True
             self._loop.call_soon(self._flush)
 
-    async def room(self, most: int = HIGH) -> None:
+    async def wait_writable(self, most: int = HIGH) -> None:
         """Returns at once while less than `most` waits to be read, else when the host has read enough."""
         if self._scheduled:
             self._flush()  # whoever asks has said all for now; what is not in the buffer would not be counted
@@ -168,7 +168,7 @@ class Outgoing:
         self._loop.call_soon(self._broken)
 
 
-async def read(descriptor: int, take: Callable[[bytes], None], room: Callable[[int], Awaitable[None]]) -> None:
+async def read(descriptor: int, take: Callable[[bytes], None], wait_writable: Callable[[int], Awaitable[None]]) -> None:
     """Hand over what comes in until it ends. While there is no room for answers, leave it in the pipe."""
     if not _pollable(descriptor):
         while data := os.read(descriptor, _READ):  # a file or /dev/null never keeps anyone waiting
@@ -180,7 +180,7 @@ async def read(descriptor: int, take: Callable[[bytes], None], room: Callable[[i
     try:
         while (data := await _next(descriptor, loop)) != b"":
             take(data)
-            await room(FLOOD)
+            await wait_writable(FLOOD)
     finally:
         os.set_blocking(descriptor, True)
 

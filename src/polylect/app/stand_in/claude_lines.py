@@ -12,7 +12,7 @@ from polylect.dialects import line_limit
 from polylect.dialects.claude.engine.line_writer import PIECE
 from polylect.sessions.store import FileStore
 from polylect.vocab.content import Block, Message, Text, Thinking, ToolCall
-from polylect.vocab.entries import Entry, Said, TurnOpened
+from polylect.vocab.entries import Entry, MessageAdded, TurnOpened
 from polylect.vocab.errors import SessionError
 
 _PRIME = (1 << 127) - 1
@@ -38,7 +38,7 @@ def go_back(store: FileStore, line: str) -> None:
     Raises SessionError if there is no such line.
     """
     entry, kept = _find(store.entries, line)
-    assert isinstance(entry.body, Said)
+    assert isinstance(entry.body, MessageAdded)
     message = entry.body.message
     if kept == len(message.content):
         return store.go_back(entry.id)
@@ -54,7 +54,7 @@ def _find(entries: Sequence[Entry], line: str) -> tuple[Entry, int]:
         match entry.body:
             case TurnOpened(turn):
                 numbers[turn] = 0
-            case Said(Message("assistant", content), turn):
+            case MessageAdded(Message("assistant", content), turn):
                 for place, block in enumerate(content, 1):
                     for words in _lines(block):
                         number = numbers.get(turn, 0)

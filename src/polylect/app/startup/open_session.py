@@ -19,7 +19,7 @@ def is_long(start: Start) -> bool:
         return os.path.getsize(os.path.join(file, "log.jsonl") if os.path.isdir(file) else file) > folder.LONG
     goes_on = bool(values.get("resume") or values.get("continue"))
     session = str(values.get("fork_from") or (place.session if place and goes_on else ""))
-    return folder.weight(sessions_root(values, start.env), session) > folder.LONG
+    return folder.bytes_to_read(sessions_root(values, start.env), session) > folder.LONG
 
 
 def open_session(start: Start) -> tuple[Session, FileLibrary | None]:

@@ -349,11 +349,11 @@ def take_session(values: config.Values, env: dict[str, str]) -> folder.Folder | 
         return None
     root, workspace = sessions_root(values, env), str(values["workspace"])
     if file := values.get("session_file"):
-        folder.look_at(str(file))
+        folder.check_resumable_path(str(file))
         return None  # which session that is shows when it is read
     if resumed is not None:
-        known = folder.known(root, str(resumed), workspace)
-        folder.look(root, known)
+        known = folder.find_session(root, str(resumed), workspace)
+        folder.check_resumable(root, known)
         if not values.get("fork"):
             return folder.resume(root, known, workspace)
         values["fork_from"] = known

@@ -24,10 +24,10 @@ from polylect.sessions.suspension import EarlyAnswer, Suspension, digest
 from polylect.system.threads import run_in_thread
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Failure, Message, ToolCall, Usage
-from polylect.vocab.entries import Said, TurnOpened
+from polylect.vocab.entries import MessageAdded, TurnOpened
 from polylect.vocab.errors import SessionError
 from polylect.vocab.events import ReplyEnded, StepStarted
-from polylect.vocab.hooks import Opinion
+from polylect.vocab.hooks import HookResult
 from polylect.vocab.ports import ToolReturn
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class ResumedTurn(Turn):
             match entry.body:
                 case TurnOpened(turn) if turn == self.id:
                     return
-                case Said(Message("assistant", usage=usage), turn) if turn == self.id:
+                case MessageAdded(Message("assistant", usage=usage), turn) if turn == self.id:
                     self._steps += 1
                     self._meter.spend(usage or Usage())
                     self._agent.spent += usage or Usage()
@@ -137,4 +137,4 @@ class _RemainingCalls(Calls):
             return self._finish(
                 call, ToolReturn(f"{waiting.model_text}\nTool denied: {judged.why}", ok=False), "denied", judged.why
             )
-        return await self._carry_out(call, script, proposed, Opinion())
+        return await self._carry_out(call, script, proposed, HookResult())

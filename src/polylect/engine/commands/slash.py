@@ -23,7 +23,7 @@ from polylect.vocab.commands import OpenSession
 from polylect.vocab.content import Text, Usage
 from polylect.vocab.errors import PolylectError, SessionError
 from polylect.vocab.events import Event, Failed
-from polylect.vocab.hooks import Heard
+from polylect.vocab.hooks import PreparedPrompt
 from polylect.vocab.modes import MODES
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class SlashCommands:
         servers = self._engine.servers
         return [*builtin, *files, *(servers.commands() if servers else ())]
 
-    async def expand(self, prompt: Heard, emit: Emit) -> Heard:
+    async def expand(self, prompt: PreparedPrompt, emit: Emit) -> PreparedPrompt:
         """Carry out or expand a prompt that is a slash command; any other prompt is returned as it is."""
         match = _COMMAND.fullmatch(prompt.text.strip())
         if prompt.refused or prompt.answer is not None or match is None:
@@ -73,7 +73,7 @@ class SlashCommands:
         trusted = agent.settings.trust_workspace
         return find_prompt_files(self._places, trusted=trusted, fault=agent.reading_fault)
 
-    async def _ask_server(self, prompt: Heard, name: str, words: str) -> Heard:
+    async def _ask_server(self, prompt: PreparedPrompt, name: str, words: str) -> PreparedPrompt:
         servers = self._engine.servers
         if servers is None or name not in [card.name for card in servers.commands()]:
             return prompt

@@ -59,8 +59,8 @@ def _switch(engine: Engine, command: OpenSession, session: Session, *, keep: boo
 
 def _is_long(engine: Engine, command: OpenSession) -> bool:
     """Whether reading the logs takes long, as far as the library can tell before it opens them."""
-    weigh: Callable[[str], int] = getattr(engine.agent.library, "weight", lambda target: 0)
-    return command.how != "new" and weigh(command.target or engine.agent.session.id) > LONG
+    bytes_to_read: Callable[[str], int] = getattr(engine.agent.library, "bytes_to_read", lambda target: 0)
+    return command.how != "new" and bytes_to_read(command.target or engine.agent.session.id) > LONG
 
 
 async def _read_and_switch(engine: Engine, command: OpenSession, *, keep: bool) -> None:

@@ -237,7 +237,7 @@ class Spawn:
             worker=parent.worker,
             env=parent.env,
             emit=parent.emit,
-            room=parent.room,
+            wait_writable=parent.wait_writable,
             new_id=parent.new_id,
             id=agent_id,
             parent=parent,
@@ -288,8 +288,8 @@ class _Child:
     async def work(self) -> None:
         """Never raises: a cancelled agent has ended too, and says so."""
         try:
-            scene, kind = self._agent.scene(self._turn), self.task.agent or GENERAL
-            if context := await self._agent.hooks.happened(scene, "agent_started", kind):
+            hook_context, kind = self._agent.hook_context(self._turn), self.task.agent or GENERAL
+            if context := await self._agent.hooks.notify(hook_context, "agent_started", kind):
                 self._agent.session.add_context(context)
             ended = await Turn(self._agent, self._turn).run()
         except asyncio.CancelledError:  # before it could begin

@@ -52,9 +52,9 @@ class RemoteTool:
 
     async def run(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
         params = {"name": self.name, "args": args, "call": context.call}
-        say = self._agent.emitter(context.turn)
+        emit = self._agent.emitter(context.turn)
         try:
-            return returned(await self._agent.host_calls.ask("tool", params, say, on_partial=_shower(context)))
+            return returned(await self._agent.host_calls.call("tool", params, emit, on_partial=_shower(context)))
         except HostFault as fault:
             return ToolReturn(str(fault), ok=False)
 

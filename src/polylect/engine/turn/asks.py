@@ -58,7 +58,7 @@ class Asks:
         for ask in [ask for ask, question in self._questions.items() if question.turn == turn]:
             self._open.pop(ask, None)
 
-    def nobody_listens(self) -> None:
+    def host_gone(self) -> None:
         """The host is gone: deny all open and all later questions."""
         self._nobody = True
         for ask in list(self._open):

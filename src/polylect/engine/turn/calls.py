@@ -38,7 +38,7 @@ from polylect.vocab.events import (
     ToolOutput,
     ToolStarted,
 )
-from polylect.vocab.hooks import Opinion
+from polylect.vocab.hooks import HookResult
 from polylect.vocab.ports import Tool, ToolReturn
 
 STOPPED = "Stopped"
@@ -121,7 +121,7 @@ class Calls:
         for start in range(MOST_CALLS, len(self._called), SLICE):
             for call in self._called[start : start + SLICE]:
                 self._refuse(call, why)
-            await self._agent.room()
+            await self._agent.wait_writable()
             await asyncio.sleep(0)
 
     def _interrupted(self) -> bool:
@@ -213,7 +213,7 @@ class Calls:
             return self._refuse(call, why)
         if fault := _misfit(tool, call.args):
             return self._refuse(call, fault)
-        opinion = await self._agent.hooks.before_tool(self._agent.scene(self.turn), call)
+        opinion = await self._agent.hooks.before_tool(self._agent.hook_context(self.turn), call)
         if opinion.decision == "deny":
             self._deny(call, opinion.reason or "Denied")
             return self._interrupt() if opinion.interrupt else None
@@ -226,14 +226,14 @@ class Calls:
             return None
         return await self._carry_out(replace(call, args=proposed.args), tool, proposed, opinion)
 
-    async def _carry_out(self, call: ToolCall, tool: Tool, proposed: ProposedCall, opinion: Opinion) -> None:
+    async def _carry_out(self, call: ToolCall, tool: Tool, proposed: ProposedCall, opinion: HookResult) -> None:
         async with self._composite_slots if _is_composite(tool) else self._slots:
             returned = await self._execute(call, tool, proposed)
             if tool.category in ("exec", "mcp"):  # what is in files has to stay as it is
                 returned = replace(returned, output=clean_output(returned.output, self._agent.settings.output_cleanup))
             return await self._after_call(call, returned, opinion)
 
-    async def _allowed(self, call: ToolCall, tool: Tool, opinion: Opinion, gated: str) -> ProposedCall | None:
+    async def _allowed(self, call: ToolCall, tool: Tool, opinion: HookResult, gated: str) -> ProposedCall | None:
         """The call as it may run, or None if it was denied; then the model has its result."""
         args = copy.deepcopy(call.args)  # what is judged here is what runs, whoever else holds the original
         proposed, judged = await self._judge(tool, args)
@@ -258,9 +258,9 @@ class Calls:
             return None
         return proposed
 
-    async def _after_call(self, call: ToolCall, returned: ToolReturn, before: Opinion) -> None:
+    async def _after_call(self, call: ToolCall, returned: ToolReturn, before: HookResult) -> None:
         """Pass the result to hooks, which may change it, before the model gets it."""
-        after = await self._agent.hooks.after_tool(self._agent.scene(self.turn), call, returned)
+        after = await self._agent.hooks.after_tool(self._agent.hook_context(self.turn), call, returned)
         output = returned.output if after.output is None else after.output
         output_with_context = "\n\n".join(filter(None, (self._fit(output), before.context, after.context)))
         self._finish(call, replace(returned, output=output_with_context), "ok" if returned.ok else "error")
@@ -335,7 +335,7 @@ class Calls:
 
     async def _ask_host(self, ask: Ask) -> Answer:
         agent = self._agent
-        notification = asyncio.create_task(agent.hooks.happened(agent.scene(self.turn), "asked", ask.title))
+        notification = asyncio.create_task(agent.hooks.notify(agent.hook_context(self.turn), "asked", ask.title))
         try:
             return await agent.asks.ask(ask, self._emit, self._patience)
         finally:
@@ -354,7 +354,7 @@ class Calls:
             if tool.category == "edit":
                 async with self._editing:  # two edits of one file in one step must not race
                     if self._agent.settings.checkpoints:
-                        await self._agent.checkpoints.keep(self.turn, proposed.touched)
+                        await self._agent.checkpoints.save(self.turn, proposed.touched)
                     return await tool.run(args, context)
             return await tool.run(args, context)
         except asyncio.CancelledError:

@@ -16,7 +16,7 @@ from polylect.sessions.session import Session
 from polylect.vocab.content import Block, Document, Image, Message, Text, Thinking, ToolCall, ToolResult, Usage
 from polylect.vocab.errors import PolylectError, ProviderError, SessionError
 from polylect.vocab.events import CompactionEnded, CompactionStarted, ContextUsed, Event
-from polylect.vocab.hooks import Opinion
+from polylect.vocab.hooks import HookResult
 from polylect.vocab.ports import ModelRequest, Provider, ReplyBegun, ReplyDone, Retrying, TextChunk
 
 Emit = Callable[[Event], None]
@@ -54,7 +54,7 @@ class Compactor:
         provider: Callable[[], Provider],
         session: Session,
         settings: Callable[[], Settings],
-        consult: Callable[[str], Awaitable[Opinion]],
+        consult: Callable[[str], Awaitable[HookResult]],
         charge: Callable[[Message, str], None],
         prompt_tokens: Callable[[], int],
     ) -> None:
@@ -162,7 +162,7 @@ class Compactor:
             self._work = None
         self._known = self._known_at = 0
         self._failures = self._failures + 1 if self._is_full() else 0  # it does not help: that is a failure too
-        emit(CompactionEnded(summary=summary, before=before, after=self.used(), kept=str(first_kept)))
+        emit(CompactionEnded(summary=summary, before=before, after=self.used(), first_kept=str(first_kept)))
         return True
 
     @property
@@ -191,10 +191,10 @@ class Compactor:
         return cut(self._session.messages, self._session.visible_from, min(most, talk // 2) if keep else 0)
 
     async def _summary(self, reason: str, messages: Sequence[Message], instructions: str) -> str:
-        opinion = await self._consult(reason)
-        if opinion.decision == "deny":
-            raise Declined(f"The conversation was not shortened: {opinion.reason}")
-        return await self._summarise(messages, "\n".join(filter(None, (instructions, opinion.context))))
+        result = await self._consult(reason)
+        if result.decision == "deny":
+            raise Declined(f"The conversation was not shortened: {result.reason}")
+        return await self._summarise(messages, "\n".join(filter(None, (instructions, result.context))))
 
     async def _summarise(self, messages: Sequence[Message], instructions: str) -> str:
         """Ask the model for a summary, of less and less text while the provider reports an overflow."""

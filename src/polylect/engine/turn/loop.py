@@ -122,11 +122,11 @@ class Turn:
         agent, prompt = self._agent, self._prompt
         if prompt is None or self.cause == "engine":
             return None
-        for context in await agent.hooks.opened():
+        for context in await agent.hooks.session_contexts():
             agent.session.add_context(context)
-        verdict = await agent.hooks.prompt(agent.scene(self.id), prompt.text, verbatim=prompt.verbatim)
-        if agent.hear_command and not prompt.verbatim:
-            verdict = await agent.hear_command(verdict, self._emit)
+        verdict = await agent.hooks.prompt(agent.hook_context(self.id), prompt.text, verbatim=prompt.verbatim)
+        if agent.expand_command and not prompt.verbatim:
+            verdict = await agent.expand_command(verdict, self._emit)
         if verdict.refused or verdict.answer is not None:
             if message := verdict.refused or verdict.answer:
                 self._emit(Notice(message, "warning" if verdict.refused else "info"))
@@ -202,9 +202,9 @@ class Turn:
         """Whether a hook sends the model back although it has finished; a few times at most."""
         if reply.stop != "end" or self._sent_back == MOST_REMINDERS:
             return False
-        hooks, scene = self._agent.hooks, self._agent.scene(self.id)
+        hooks, context = self._agent.hooks, self._agent.hook_context(self.id)
         said = _words(reply.message(self._agent.provider.name))
-        if why := await hooks.stopping(scene, said, again=self._sent_back > 0):
+        if why := await hooks.before_stop(context, said, again=self._sent_back > 0):
             self._sent_back += 1
             self._add(why)
         return bool(why)
@@ -265,7 +265,7 @@ class Turn:
                             reply.add(event)
                             if watch and (broken := watch(event)):
                                 raise RuleBroken(broken)
-                        await self._agent.room()
+                        await self._agent.wait_writable()
                     retrying = batch[-1] if isinstance(batch[-1], Retrying) else None
             if not reply.ended:
                 raise ProviderError("protocol", "the model's reply broke off in the middle", retryable=True)

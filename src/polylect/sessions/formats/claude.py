@@ -291,8 +291,8 @@ class _Exporter:
             isCompactSummary=True,
             isVisibleInTranscriptOnly=True,
         )
-        if compacted.kept < len(self._spans):
-            head, tail = self._spans[compacted.kept][0], self._spans[-1][1]
+        if compacted.first_kept < len(self._spans):
+            head, tail = self._spans[compacted.first_kept][0], self._spans[-1][1]
             about["preservedSegment"] = {"headUuid": head, "anchorUuid": summary, "tailUuid": tail}
 
     def title(self, name: str) -> None:

@@ -8,7 +8,7 @@ from msgspec import Struct
 from polylect.sessions.replay import PARENT, Replay, cut_off, missing_results, shell_message
 from polylect.vocab.answers import ShellResult
 from polylect.vocab.content import Block, Message, ToolCall, ToolResult, Usage
-from polylect.vocab.entries import Body, Compacted, Configured, Said, ShellRan
+from polylect.vocab.entries import Body, Compacted, Configured, MessageAdded, ShellRan
 
 Timed = tuple[int, Message | Compacted]
 """Milliseconds since 1970, and what happened then."""
@@ -132,7 +132,7 @@ class Importer:
         self._results.clear()
 
     def _append(self, message: Message, request: str = "") -> None:
-        self._bodies.append((self.at, Said(message, "", request)))
+        self._bodies.append((self.at, MessageAdded(message, "", request)))
         self.messages += 1
 
 

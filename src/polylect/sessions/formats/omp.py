@@ -260,7 +260,7 @@ def _bodies(conversation: Conversation, first: list[str], lines: list[Json]) -> 
         yield conversation.at, {"type": "custom_message", "customType": "context", "content": context, "display": False}
     for at, step in conversation.steps_and_commands():
         if isinstance(step, Compacted):
-            first_kept = first[step.kept] if step.kept < len(first) else f"{len(lines):08x}"
+            first_kept = first[step.first_kept] if step.first_kept < len(first) else f"{len(lines):08x}"
             summary = {"summary": step.summary, "firstKeptEntryId": first_kept, "tokensBefore": step.before}
             yield at, {"type": "compaction", **summary}
         else:

@@ -426,7 +426,7 @@ class EventWriter:
         if event.ok:
             if turn := self._open_turn():
                 turn.compacted = True
-            segment = {"preserved_segment": {"head_uuid": event.kept}} if event.kept else {}
+            segment = {"preserved_segment": {"head_uuid": event.first_kept}} if event.first_kept else {}
             counted = {"trigger": self._trigger, "pre_tokens": event.before, "post_tokens": event.after, **segment}
             self.out.write(
                 notices.CompactBoundary(subtype="compact_boundary", compact_metadata=counted, **self.out.envelope())

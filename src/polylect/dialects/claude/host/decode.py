@@ -262,7 +262,10 @@ class EventReader:
         metadata = inner(frame, "compact_metadata")
         first_uuid = text(inner(metadata, "preserved_segment"), "head_uuid")
         self._boundary = e.CompactionEnded(
-            before=whole(metadata, "pre_tokens"), after=whole(metadata, "post_tokens"), kept=first_uuid, turn=self.turn
+            before=whole(metadata, "pre_tokens"),
+            after=whole(metadata, "post_tokens"),
+            first_kept=first_uuid,
+            turn=self.turn,
         )
         return []
 

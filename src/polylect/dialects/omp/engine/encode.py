@@ -248,7 +248,7 @@ class EventWriter:
 
 
 def compaction_result(event: CompactionEnded) -> m.CompactionResult:
-    return m.CompactionResult(event.summary, event.kept, event.before)
+    return m.CompactionResult(event.summary, event.first_kept, event.before)
 
 
 def _error(failure: Failure) -> dict[str, Any]:

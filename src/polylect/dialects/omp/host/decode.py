@@ -151,7 +151,7 @@ class EventReader:
             bool(result) and not error,
             text(result, "summary"),
             number(result, "tokensBefore"),
-            kept=text(result, "firstKeptEntryId"),
+            first_kept=text(result, "firstKeptEntryId"),
             error=error,
             turn=self.runs.turn,
         )
