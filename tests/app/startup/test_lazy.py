@@ -9,8 +9,8 @@ from machine import PATIENCE
 _SOURCES = Path(__file__).parents[3] / "src"
 
 
-def run(program: str) -> str:
-    env = {"PYTHONPATH": str(_SOURCES)}
+def run(program: str, **env: str) -> str:
+    env = {"PYTHONPATH": str(_SOURCES), **env}
     argv = [sys.executable, "-c", program]
     done = subprocess.run(argv, capture_output=True, text=True, env=env, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
@@ -91,16 +91,6 @@ def test_nothing_is_hidden_any_more_once_the_imports_are_done() -> None:
     assert run(start + program) == "None True\n"
 
 
-def test_uuid_is_told_the_system_without_loading_platform_and_it_is_the_truth() -> None:
-    program = """
-import uuid
-loaded = type(sys.modules.get('platform')).__name__  # from Python 3.13 on it does not even ask
-import platform
-print(loaded in ('_Later', 'NoneType'), uuid._LINUX == (platform.system() == 'Linux'), type(platform).__name__)
-"""
-    assert run(ASYNCIO + program) == "True True module\n"
-
-
 def test_a_connection_without_tls_does_not_load_it_and_one_of_tls_is_still_known() -> None:
     program = """
 import socket, ssl
@@ -120,3 +110,29 @@ async def serve():
 asyncio.run(serve())
 """
     assert run(ASYNCIO + program) == "b'' False\nSocket cannot be of type SSLSocket\n"
+
+
+def test_the_class_of_tls_sockets_can_be_taken_before_tls_is_loaded() -> None:
+    program = """
+import socket, ssl
+Socket = ssl.SSLSocket
+print(isinstance(socket.socket(), Socket), '_ssl' in sys.modules)
+class Own(Socket):
+    pass
+with Socket._create(socket.socket(), context=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), server_hostname='x') as wrapped:
+    print(issubclass(Own, ssl.SSLSocket), isinstance(wrapped, Socket), Socket.__name__)
+"""
+    assert run(ASYNCIO + program) == "False False\nTrue True SSLSocket\n"
+
+
+def test_a_finder_from_before_find_spec_is_skipped() -> None:
+    finder = (
+        "import sys\nclass Old:\n    def find_module(self, name, path=None): pass\nsys.meta_path.insert(0, Old())\n"
+    )
+    quiet = "import warnings\nwarnings.simplefilter('ignore')\n"  # Python 3.11 itself warns of such a finder
+    assert run(quiet + finder + ASYNCIO + "import ssl\nprint(ssl.SSLContext.__name__)") == "SSLContext\n"
+
+
+def test_the_switch_turns_it_off() -> None:
+    program = "print('_ssl' in sys.modules, 'ast' in sys.modules)"
+    assert run(ASYNCIO + program, POLYLECT_PLAIN_IMPORTS="1") == "True True\n"

@@ -1,19 +1,23 @@
 """One file for 200 is no different in use, and never knows better than they. Each case is one Python."""
 
+import marshal
 import os
 import shutil
 import subprocess
 import sys
+import venv
+from collections.abc import Callable
 from pathlib import Path
 
+import httptools
+import msgspec
 import pytest
 
 from machine import PATIENCE
 
 _SOURCES = Path(__file__).parents[3] / "src" / "polylect"
-NO_PACK = shutil.ignore_patterns("packed.*[0-9]")
 IMPORT = """
-from polylect.app.startup.packed import PackedImports
+from polylect.app.startup.packed import Pack, PackedImports
 with PackedImports() as packed:
     import polylect.app.serving.serve, asyncio
 specs = [getattr(module, '__spec__', None) for module in sys.modules.values()]
@@ -25,7 +29,7 @@ ours = [spec.name for spec in specs if spec and type(spec.loader).__name__ == '_
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with polylect in it, and its pack."""
     folder = tmp_path_factory.mktemp("made")
-    shutil.copytree(_SOURCES, folder / "polylect", ignore=NO_PACK)
+    shutil.copytree(_SOURCES, folder / "polylect")
     run(folder, "from polylect.app.startup import packed; from polylect.app.serving import serve; packed.pack()")
     return folder
 
@@ -50,7 +54,7 @@ def run(folder: Path, program: str, flags: tuple[str, ...] = (), said: str = "",
 
 
 def packs(folder: Path) -> list[Path]:
-    return list((folder / "polylect" / "__pycache__").glob("packed.*"))
+    return list((folder / "__pycache__").glob("polylect.*"))
 
 
 def test_ours_and_what_we_import_comes_from_the_pack(made: Path) -> None:
@@ -94,7 +98,7 @@ with PackedImports():
 
 
 def test_a_pack_that_was_carried_elsewhere_is_not_used(made: Path, tmp_path: Path) -> None:
-    shutil.copytree(made / "polylect", tmp_path / "polylect")
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     assert packs(tmp_path)
     assert (
         run(tmp_path, IMPORT + "print(len(ours), polylect.__file__)") == f"0 {tmp_path / 'polylect' / '__init__.py'}\n"
@@ -110,19 +114,61 @@ def test_with_a_path_of_the_users_own_it_is_not_used(made: Path, tmp_path: Path)
     assert run(made, with_pack, PYTHONPATH=str(tmp_path)) == "another msgspec\n"
 
 
-def test_a_pack_that_is_cut_off_or_is_none_is_not_used(place: Path) -> None:
-    program = """
-from polylect.app.startup.packed import FILE, Pack
-with open(FILE, 'rb') as file:
-    whole = file.read()
-no_index, numbers = (8).to_bytes(8, 'little'), (b'i' + bytes(4), b'{0', b'(\\x02\\x00\\x00\\x00NN')
-cut = [whole[:n] for n in (0, 1, 7, 8, 9, 1000, -1)]
-for bad in (*cut, b'\\xff' * 99, bytes(99), *(no_index + bad for bad in numbers)):
-    with open(FILE, 'wb') as file:
-        file.write(bad)
-    print(Pack.open(), end=' ')
-"""
-    assert set(run(place, program).split()) == {"None"}
+def test_the_name_says_for_which_interpreter_and_place_it_was_made(made: Path) -> None:
+    [file] = packs(made)
+    version = ".".join(map(str, sys.version_info[:3]))
+    assert file.name.startswith(f"polylect.{sys.implementation.name}-{version}-")
+    name = "from polylect.app.startup.packed import FILE; import os; print(os.path.basename(FILE))"
+    assert run(made, name) == f"{file.name}\n"
+    elsewhere = run(made, f"sys.prefix = '/elsewhere'\n{name}").strip()
+    assert elsewhere.rpartition("-")[0] == file.name.rpartition("-")[0]
+    assert elsewhere != file.name
+
+
+def test_a_pack_of_another_prefix_is_neither_used_nor_touched(place: Path) -> None:
+    before = {file: file.read_bytes() for file in packs(place)}
+    engine = f"sys.prefix = '/elsewhere'\n{IMPORT}packed.make()\npacked.made(60)\nprint(len(ours))"
+    assert run(place, engine) == "0\n"
+    assert {file: file.read_bytes() for file in before} == before
+    assert len(packs(place)) == 2
+
+
+DAMAGE = {
+    "cut in the head": lambda whole: whole[:9],
+    "cut in the code": lambda whole: whole[:1000],
+    "random": lambda whole: os.urandom(len(whole)),
+    "zeros": lambda whole: bytes(len(whole)),
+    "other code": lambda whole: _with_code(
+        whole, lambda code: marshal.dumps(compile("raise SystemExit(9)", "x", "exec"))
+    ),
+    "no marshal": lambda whole: _with_code(whole, lambda code: os.urandom(len(code))),
+    "single bits": lambda whole: _with_code(whole, _with_other_bits),
+}
+
+
+def _with_other_bits(code: bytes) -> bytes:
+    changed = bytearray(code)
+    changed[::997] = bytes(byte ^ 1 for byte in changed[::997])
+    return bytes(changed)
+
+
+def _with_code(whole: bytes, change: Callable[[bytes], bytes]) -> bytes:
+    """The same index, and something else in the place of all code."""
+    begin = int.from_bytes(whole[:8], "little")
+    return whole[:16] + change(whole[16:begin]).ljust(begin - 16, b"0")[: begin - 16] + whole[begin:]
+
+
+def test_a_damaged_pack_is_a_miss_and_is_written_anew(place: Path) -> None:
+    [file] = packs(place)
+    whole = file.read_bytes()
+    program = IMPORT + "packed.make()\npacked.made(60)\nagain = Pack.open()\n"
+    program += "print(polylect.engine.engine.Engine.__name__, all(again.code(name) for name in again._parts))"
+    for how, damage in DAMAGE.items():
+        file.write_bytes(damage(whole))
+        assert (how, run(place, "import polylect.app.startup.packed as packed_module\n" + program)) == (
+            how,
+            "Engine True\n",
+        )
 
 
 SERVE = "sys.argv[0] = 'polylect'\nfrom polylect.app.main import main\nsys.exit(main())"
@@ -130,7 +176,7 @@ FLAGS = ("--json-stream", "--no-session", "--provider", "scripted")
 
 
 def test_the_first_engine_makes_it_and_the_next_has_it(made: Path, tmp_path: Path) -> None:
-    shutil.copytree(made / "polylect", tmp_path / "polylect", ignore=NO_PACK)
+    shutil.copytree(made / "polylect", tmp_path / "polylect")
     ping = '{"type":"ping"}\n'
     assert run(tmp_path, SERVE, FLAGS, ping, PYTHONDONTWRITEBYTECODE="1").endswith('{"type":"pong"}\n')
     assert not packs(tmp_path)
@@ -142,13 +188,13 @@ def test_the_first_engine_makes_it_and_the_next_has_it(made: Path, tmp_path: Pat
         finished = [file for file in packs(tmp_path) if file.suffix != ".new"]  # one that was cut off is begun anew
         if finished:
             break
-    assert [file.suffix for file in finished] == [f".{sys.flags.optimize}"]
+    assert [file.suffix for file in finished] == [".pack"]
     assert run(tmp_path, IMPORT + "print(len(ours) > 100)") == "True\n"
 
 
 def test_where_it_cannot_be_written_nobody_misses_it(place: Path) -> None:
-    shutil.rmtree(place / "polylect" / "__pycache__")
-    (place / "polylect" / "__pycache__").touch()  # root may write into any folder, but not into a file
+    shutil.rmtree(place / "__pycache__")
+    (place / "__pycache__").touch()  # root may write into any folder, but not into a file
     program = (
         "from polylect.app.startup.packed import PackedImports\nwith PackedImports() as packed:\n    packed.make()\n"
     )
@@ -164,3 +210,44 @@ def test_many_at_once_make_one(place: Path) -> None:
     makers = [subprocess.Popen(argv, env={"HOME": str(place)}) for _ in range(4)]
     assert [maker.wait(60) for maker in makers] == [0] * 4
     assert run(place, IMPORT + "print(len(ours) > 100, packed._pack.missed)") == "True False\n"
+
+
+def test_the_switch_turns_it_off_and_nothing_is_written(place: Path) -> None:
+    [file] = packs(place)
+    program = IMPORT + "packed.make()\npacked.made(60)\nprint(len(ours), packed._making)"
+    assert run(place, program, POLYLECT_PLAIN_IMPORTS="1") == "0 None\n"
+    file.unlink()
+    assert run(place, SERVE, FLAGS, '{"type":"ping"}\n', POLYLECT_PLAIN_IMPORTS="1").endswith('{"type":"pong"}\n')
+    assert packs(place) == []
+
+
+def test_nothing_can_be_imported_after_an_uninstall(tmp_path: Path) -> None:
+    """From a wheel, in a venv that finds the dependencies in this one."""
+    tools = Path(sys.prefix) / "bin" / "python"
+    env = {"PATH": os.defpath, "HOME": str(tmp_path)}
+
+    def do(*argv: object, cwd: Path = tmp_path, check: bool = True) -> subprocess.CompletedProcess[str]:
+        words = [str(word) for word in argv]
+        return subprocess.run(words, capture_output=True, text=True, env=env, cwd=cwd, timeout=PATIENCE, check=check)
+
+    shutil.copytree(_SOURCES.parents[1], tmp_path / "tree", ignore=_not_in_a_wheel)
+    do(tools, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path / "dist", cwd=tmp_path / "tree")
+    venv.create(tmp_path / "venv")
+    python = tmp_path / "venv" / "bin" / "python"
+    packages = Path(do(python, "-c", "import site; print(site.getsitepackages()[0])").stdout.strip())
+    for needed in (msgspec, httptools):
+        (packages / needed.__name__).symlink_to(Path(needed.__file__).parent)
+    [wheel] = (tmp_path / "dist").glob("*.whl")
+    pip = (tools, "-m", "pip", "--python", python, "--disable-pip-version-check")
+    do(*pip, "install", "--no-deps", "--no-index", wheel)
+    do(python, "-m", "polylect.app.startup.packed")
+    assert packs(packages)
+    do(*pip, "uninstall", "--yes", "polylect")
+    assert "No module named 'polylect'" in do(python, "-c", "import polylect", check=False).stderr
+    assert [path.name for path in packages.glob("polylect*")] == []
+
+
+def _not_in_a_wheel(folder: str, names: list[str]) -> set[str]:
+    if Path(folder) == _SOURCES.parents[1]:
+        return set(names) - {"src", "examples", "pyproject.toml", "README.md", "LICENSE"}
+    return {"__pycache__"} & set(names)

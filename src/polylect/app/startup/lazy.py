@@ -1,14 +1,17 @@
 """Modules that others import and we may never use are loaded at their first use: 15 ms and 6 MiB of a start.
 
-The lazy loader of importlib cannot do this: there, the second import of a module loads it.
+The lazy loader of importlib cannot do this: there, the second import of a module loads it. `app/startup/start.py` and
+`app/main.py` enter `LazyImports` around the imports of a start; docs/performance.md says how to turn it off, and which
+Python will do without it.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from _thread import RLock
 from types import ModuleType
+
+from polylect.app.startup import PLAIN_IMPORTS
 
 TYPE_CHECKING = False  # typing itself would cost 5 ms
 if TYPE_CHECKING:
@@ -19,13 +22,8 @@ if TYPE_CHECKING:
 
 LATER = frozenset(
     {"ssl", "asyncio.sslproto", "asyncio.staggered", "inspect", "linecache", "textwrap"}
-    | {"locale", "platform", "base64", "copy", "msgspec.inspect", "msgspec.toml", "msgspec.yaml", "httptools"}
+    | {"locale", "base64", "copy", "msgspec.inspect", "msgspec.toml", "msgspec.yaml", "httptools"}
 )
-_ANSWERS: dict[tuple[str, str, str], object] = {
-    ("uuid", "platform", "system"): lambda: os.uname().sysname,
-    ("asyncio.base_events", "ssl", "SSLSocket"): type("NoSocket", (), {}),  # while ssl is not loaded, none is one
-}
-"""Who asks which module for what, and can be told without loading it."""
 _NEEDS = {"ssl": "_ssl"}
 """A Python may be built without these; then the import has to fail as it always does."""
 HIDDEN = frozenset({"typing_extensions"})
@@ -38,10 +36,12 @@ class LazyImports:
 
     def __enter__(self) -> None:
         self._finder = _Finder()
-        sys.meta_path.insert(0, self._finder)
+        if not PLAIN_IMPORTS:
+            sys.meta_path.insert(0, self._finder)
 
     def __exit__(self, *exc: object) -> None:
-        sys.meta_path.remove(self._finder)
+        if not PLAIN_IMPORTS:
+            sys.meta_path.remove(self._finder)
 
 
 class _Loading(ModuleType):
@@ -59,13 +59,36 @@ class _Later(ModuleType):
         spec = ModuleType.__getattribute__(self, "__spec__")
         if name == "__spec__":  # every import statement looks at it
             return spec
-        asker = sys._getframe(1).f_globals.get("__name__", "")
-        if answer := _ANSWERS.get((asker, spec.name, name)):
-            return answer
-        with _lock:
-            if type(self) is _Later:
-                _load(self)
-        return getattr(self, name)
+        if name == "SSLSocket" and spec.name == "ssl":  # asyncio asks at each connection whether the socket is one
+            return _SSLSocket(self)
+        return getattr(_loaded(self), name)
+
+
+class _SSLSocket:
+    """Stands for `ssl.SSLSocket` while ssl is not loaded: no socket is one yet. Any other use of the class loads it."""
+
+    def __init__(self, ssl: ModuleType) -> None:
+        self._ssl = ssl
+
+    def __instancecheck__(self, value: object) -> bool:
+        return type(self._ssl) is not _Later and isinstance(value, self._ssl.SSLSocket)
+
+    def __mro_entries__(self, bases: tuple[object, ...]) -> tuple[type, ...]:
+        return (_loaded(self._ssl).SSLSocket,)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_loaded(self._ssl).SSLSocket, name)
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        return _loaded(self._ssl).SSLSocket(*args, **options)
+
+
+def _loaded(module: ModuleType) -> ModuleType:
+    """The module, loaded by this call if nothing has used it before."""
+    with _lock:
+        if type(module) is _Later:
+            _load(module)
+    return module
 
 
 def _load(module: ModuleType) -> None:
@@ -95,8 +118,9 @@ class _Finder:
         return spec
 
     def _find(self, name: str, path: Sequence[str] | None) -> ModuleSpec | None:
-        others = (finder.find_spec(name, path) for finder in sys.meta_path if finder is not self)
-        return next((spec for spec in others if spec is not None), None)
+        """As Python does it, by the other finders; one from before `find_spec` is skipped."""
+        finders = [finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec")]
+        return next((spec for finder in finders if (spec := finder.find_spec(name, path)) is not None), None)
 
 
 class _Deferred:

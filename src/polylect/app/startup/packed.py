@@ -1,8 +1,14 @@
-"""The code of all modules that a start imports, in one file beside the .pyc files: 10 ms less than 200 of those.
+"""The code of all modules that a start imports, in one file instead of 200: 10 ms less than reading their .pyc files.
 
-It is trusted as a .pyc is: made for one Python and one place, and each module's part only for as long as its source has
-the size and the time it had. Whatever is not as it was is imported as ever. `python -m polylect.app.startup.packed`
-makes it ahead, for an image or a machine's administrator; else the first engine does that may write there.
+The file is called the pack. It is trusted as a .pyc is: it belongs to one interpreter and one place, which its name
+says, and each module's code in it counts only while the module's source has the size and time it had. Every part has a
+checksum. What is missing, older than its source or damaged is imported as Python always does it, and the pack is
+written anew.
+
+The first engine that may write there makes the pack; `python -m polylect.app.startup.packed` makes it ahead, for an
+image or by an administrator. It lies beside the package and not in it, because a file that pip does not know of would
+keep the package's folder, and with it an empty package, after an uninstall. `app/startup/start.py` and `app/main.py`
+enter `PackedImports`; docs/performance.md says how to turn it off and what removes it.
 """
 
 from __future__ import annotations
@@ -12,6 +18,9 @@ import marshal
 import os
 import sys
 from _frozen_importlib_external import MAGIC_NUMBER, SourceFileLoader, spec_from_file_location
+from _imp import source_hash  # the checksum of .pyc files: nothing has to be loaded for it
+
+from polylect.app.startup import PLAIN_IMPORTS
 
 TYPE_CHECKING = False  # typing itself would cost 5 ms
 if TYPE_CHECKING:
@@ -21,15 +30,31 @@ if TYPE_CHECKING:
     from types import CodeType, ModuleType
     from typing import BinaryIO
 
-    Part = tuple[str, int, int, int, int]
-    """A module's file, its time and size; where its code begins, and how long it is."""
+    Part = tuple[str, int, int, int, int, bytes]
+    """A module's file, its time and size; where its code begins, how long it is, and its checksum."""
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-FOLDER = os.path.join(PACKAGE, "__pycache__")
-FILE = os.path.join(FOLDER, f"packed.{sys.implementation.cache_tag}.{sys.flags.optimize}")
-_LAST = 0.5
-"""Once, so that those who only ever ask one thing start faster from then on as well."""
+FOLDER = os.path.join(os.path.dirname(PACKAGE), "__pycache__")
+_HEAD = 16
+"""Bytes before the first part: where the index begins, and its checksum."""
 _THEIRS = frozenset({"msgspec", "httptools"})
+_EXIT_WAIT = 0.5
+"""Seconds that an engine which ends waits for its pack: those who ask one thing start faster from then on as well."""
+
+
+def _checksum(data: bytes) -> bytes:
+    return source_hash(0, data)
+
+
+def _file() -> str:
+    """Names the interpreter (implementation, version, magic number, optimization) and the place (package, prefixes)."""
+    place = "\0".join((PACKAGE, sys.prefix, sys.base_prefix)).encode("utf-8", "surrogateescape")
+    version = ".".join(map(str, sys.version_info[:3]))
+    made_for = f"{sys.implementation.name}-{version}-{int.from_bytes(MAGIC_NUMBER[:2], 'little')}-{sys.flags.optimize}"
+    return os.path.join(FOLDER, f"polylect.{made_for}.{_checksum(place).hex()}.pack")
+
+
+FILE = _file()
 
 
 class PackedImports:
@@ -49,16 +74,16 @@ class PackedImports:
             self._pack.close()
 
     def make(self) -> None:
-        """For those who come after us, if there was none or it was not right any more: 80 ms, in a thread."""
-        wanted = not self._pack or self._pack.missed
-        if wanted and not sys.dont_write_bytecode and not _is_out_of_place() and os.access(FOLDER, os.W_OK):
+        """Begin to write the pack for later starts if this one missed something in it: 80 ms, in a thread."""
+        needed = not self._pack or self._pack.missed
+        if needed and not sys.dont_write_bytecode and not _is_unused() and _is_writable():
             from threading import Thread
 
             self._making = Thread(target=_try_to_pack, daemon=True)
             self._making.start()
 
-    def made(self, timeout: float = _LAST) -> None:
-        """Waits for it, and begins it where the program ends before there was time for it."""
+    def made(self, timeout: float = _EXIT_WAIT) -> None:
+        """Wait until it is written, and begin it where the program ends before there was time for it."""
         if not self._making:
             self.make()
         if self._making:
@@ -74,18 +99,20 @@ class Pack:
 
     @classmethod
     def open(cls) -> Pack | None:
-        if _is_out_of_place():
+        """None where there is no pack, it is damaged, or it must not be used."""
+        if _is_unused():
             return None
         try:
             descriptor = os.open(FILE, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return None
         try:
-            begin = int.from_bytes(os.pread(descriptor, 8, 0), "little")
-            made_for, parts = marshal.loads(os.pread(descriptor, os.fstat(descriptor).st_size - begin, begin))
-            if made_for == _here():
-                return cls(descriptor, parts)
-        except (OSError, EOFError, ValueError, TypeError, OverflowError):  # cut off, or none of ours
+            head, size = os.pread(descriptor, _HEAD, 0), os.fstat(descriptor).st_size
+            begin = int.from_bytes(head[:8], "little")
+            index = os.pread(descriptor, size - begin, begin) if _HEAD <= begin < size else b""
+            if index and _checksum(index) == head[8:]:
+                return cls(descriptor, marshal.loads(index))
+        except OSError:
             pass
         os.close(descriptor)
         return None
@@ -107,12 +134,16 @@ class Pack:
         return spec_from_file_location(name, file, loader=loader, submodule_search_locations=folders)
 
     def code(self, name: str) -> CodeType | None:
-        """Nothing once the pack is closed: a module may be put off until then."""
+        """None if it is damaged, or once the pack is closed: a module may be loaded later than that."""
         if self._descriptor < 0:
             return None
-        *_, begin, length = self._parts[name]
-        found: CodeType = marshal.loads(os.pread(self._descriptor, length, begin))
-        return found
+        *_, begin, length, checksum = self._parts[name]
+        data = os.pread(self._descriptor, length, begin)
+        if _checksum(data) != checksum:
+            self.missed = True
+            return None
+        code: CodeType = marshal.loads(data)
+        return code
 
 
 class _Loader(SourceFileLoader):
@@ -124,13 +155,9 @@ class _Loader(SourceFileLoader):
         return self._pack.code(name) or super().get_code(name)
 
 
-def _is_out_of_place() -> bool:
-    """Other modules may come before those we know."""
-    return os.environ.get("PYTHONPATH", "") not in ("", os.path.dirname(PACKAGE))
-
-
-def _here() -> tuple[bytes, str, str, str]:
-    return MAGIC_NUMBER, PACKAGE, sys.prefix, sys.base_prefix
+def _is_unused() -> bool:
+    """Switched off, or a PYTHONPATH may put other modules before those in the pack."""
+    return PLAIN_IMPORTS or os.environ.get("PYTHONPATH", "") not in ("", os.path.dirname(PACKAGE))
 
 
 def _is_as_it_was(part: Part) -> bool:
@@ -144,8 +171,13 @@ def _is_as_it_was(part: Part) -> bool:
 # Making it.
 
 
+def _is_writable() -> bool:
+    return os.access(FOLDER if os.path.exists(FOLDER) else os.path.dirname(FOLDER), os.W_OK)
+
+
 def pack() -> None:
-    """Everything of ours, and of others what has been imported. Whoever finds another at it leaves it to them."""
+    """Write everything of ours, and of others what has been imported. One process at a time; others leave it to it."""
+    os.makedirs(FOLDER, exist_ok=True)
     with open(f"{FILE}.new", "ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(file.fileno()), os.stat(file.name)):  # else another has just put it in its place
@@ -156,7 +188,7 @@ def pack() -> None:
 
 
 def _try_to_pack() -> None:
-    """Nobody misses it."""
+    """Without a pack a start is slower and nothing else."""
     try:
         pack()
     except (OSError, SyntaxError, ValueError):  # no room, or a source that is being edited
@@ -164,14 +196,17 @@ def _try_to_pack() -> None:
 
 
 def _write(file: BinaryIO) -> None:
-    codes, parts, place = [], {}, 8
+    codes: list[bytes] = []
+    parts: dict[str, Part] = {}
+    begin = _HEAD
     for name, path in _modules():
         now = os.stat(path)
         code = marshal.dumps(SourceFileLoader(name, path).get_code(name))
         codes.append(code)
-        parts[name] = (path, now.st_mtime_ns, now.st_size, place, len(code))
-        place += len(code)
-    file.writelines([place.to_bytes(8, "little"), *codes, marshal.dumps((_here(), parts))])
+        parts[name] = (path, now.st_mtime_ns, now.st_size, begin, len(code), _checksum(code))
+        begin += len(code)
+    index = marshal.dumps(parts)
+    file.writelines([begin.to_bytes(8, "little"), _checksum(index), *codes, index])
 
 
 def _modules() -> Iterator[tuple[str, str]]:
