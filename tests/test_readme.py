@@ -46,6 +46,11 @@ def test_the_python_example_drives_a_whole_turn(tmp_path: Path) -> None:
     assert told(run([sys.executable, "-c", example("python")], tmp_path))
 
 
+def test_the_example_of_the_sdk_drives_a_whole_turn(tmp_path: Path) -> None:
+    output = run([sys.executable, "-c", example("sdk")], tmp_path)
+    assert re.search(r"First I look around.*\[allow [^\]]+\].*That is all", output, re.DOTALL)
+
+
 @pytest.mark.skipif(not shutil.which("node"), reason="there is no Node on this machine")
 def test_the_node_example_drives_a_whole_turn(tmp_path: Path) -> None:
     path = tmp_path / "example.mjs"

@@ -128,6 +128,7 @@ class Agent:
 
     @property
     def session(self) -> str:
+        """The id of the conversation, to resume it by. Some wires tell it only when the first turn begins."""
         return str(self.settings.get("session") or "")
 
     @property

@@ -19,7 +19,7 @@ _NO_METHOD = -32601
 class HostTool(Struct, frozen=True):
     """A tool that this program runs for the model.
 
-    Args:
+    Attributes:
         name: What the model calls it.
         description: What the model is told about it.
         run: The function, async or not. It gets the arguments by name and returns a text or any value that JSON has.

@@ -42,7 +42,7 @@ _LAST_WORDS = 2.0
 class Limits(Struct, frozen=True):
     """Limits for a turn. Zero is no limit.
 
-    Args:
+    Attributes:
         total: Seconds for all of the turn, from when it runs.
         idle: Seconds without any event.
         cost: Dollars.
