@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rich.console import Console, RenderableType
 
-from polylect.tui.view import View, plain, shown, wanted
+from polylect.tui.view import View, call_preview, escaped, output_view
 from polylect.vocab.content import Failure, PlanItem
 from polylect.vocab.escape import escape_controls
 from polylect.vocab.events import Event, Failed, Notice, PlanChanged, TextDelta, ToolCalled, ToolFinished, ToolOutput
@@ -26,14 +26,14 @@ def printed(*things: RenderableType) -> str:
     "args", [{"command": EVIL}, {"content": EVIL}, {"old_string": EVIL, "new_string": "x"}, {"x": EVIL}]
 )
 def test_what_is_asked_for_cannot_hide_itself(args: dict[str, Any]) -> None:
-    told = printed(wanted("Bash", args))
-    assert not set(told) & set("\x1b\r\x07\x9b\u202e")
-    assert "\\x1b[8mhidden" in "".join(told.split())
+    text = printed(call_preview("Bash", args))
+    assert not set(text) & set("\x1b\r\x07\x9b\u202e")
+    assert "\\x1b[8mhidden" in "".join(text.split())
 
 
 def test_what_is_not_shown_of_it_is_said_to_be_missing() -> None:
-    told = printed(wanted("Write", {"content": "line\n" * 99 + "the end"}))
-    assert "… 60 more lines" in told
+    text = printed(call_preview("Write", {"content": "line\n" * 99 + "the end"}))
+    assert "… 60 more lines" in text
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,8 @@ def test_nothing_that_is_heard_reaches_the_terminal_itself(event: Event) -> None
     console = Console(file=io.StringIO(), width=80)
     view = View(console)
     for each in (ToolCalled("c", "Bash", {}, description=EVIL), ToolOutput("c", EVIL), event):
-        view.hear(each)
-    view.end()
+        view.update(each)
+    view.stop()
     assert isinstance(console.file, io.StringIO)
     assert not set(console.file.getvalue()) & set("\x1b\r\x07\x9b\u202e")
 
@@ -61,5 +61,5 @@ def test_nothing_that_is_heard_reaches_the_terminal_itself(event: Event) -> None
 def test_words_stay_as_they_are() -> None:
     text = "tab\tline\nüß漢🦊 [bold]\r\n"
     assert escape_controls(text) == text.replace("\r\n", "\n")
-    assert printed(plain("[bold]x[/bold]")) == "[bold]x[/bold]\n"
-    assert printed(shown("a\nb", "text")) == "a\nb\n"
+    assert printed(escaped("[bold]x[/bold]")) == "[bold]x[/bold]\n"
+    assert printed(output_view("a\nb", "text")) == "a\nb\n"

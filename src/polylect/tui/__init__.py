@@ -1,1 +1,1 @@
-"""A conversation in a terminal: an ordinary host, of which no engine knows."""
+"""A conversation in a terminal: an ordinary host, written with the SDK in `polylect.host`."""

@@ -1,7 +1,8 @@
-"""The conversation in a terminal: reads a line, shows the turn, has a key answer what the turn asks.
+"""The conversation of `polylect chat`: reads a line, shows the turn, asks the person what the turn asks.
 
-`polylect chat` makes one `Chat` for each engine it connects to. A turn is read to its end whatever the person does in
-it, so that its end line is always shown: quitting and Ctrl-C cancel it, and the engine then ends it.
+`app/cli/chat.py` makes one `Chat` for each engine that it connects to. A turn is always read to its end, so that its
+last line is shown: quitting and Ctrl-C cancel the turn, and the engine then ends it. Like any host, this one uses only
+the SDK (`polylect.host`).
 """
 
 import asyncio
@@ -23,11 +24,11 @@ from polylect.host.agent import Agent
 from polylect.host.asking import Ask
 from polylect.host.errors import EngineDied, HostError, Refused, Unsupported
 from polylect.host.turn import Turn
-from polylect.tui.view import View, plain, wanted
+from polylect.tui.view import View, call_preview, escaped
 from polylect.vocab.answers import SessionCard
 from polylect.vocab.escape import escape_controls
 
-_ENDS = (signal.SIGTERM, signal.SIGHUP)
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 _MODES = ("default", "auto_edit", "force", "plan", "dont_ask")
 _HELP = {
     "model": ("/model NAME", "another model"),
@@ -39,74 +40,74 @@ _HELP = {
     "compact": ("/compact", "shorten the conversation"),
     "shell": ("/shell CMD", "run it, and let the model know"),
 }
-_NEEDS = {"model": "model", "mode": "mode", "thinking": "thinking", "shell": "shell"}
-"""Commands that the engine's wire must have a word for. The rest work with every engine."""
-_KEYS = """\
+_REQUIRED_COMMANDS = {"model": "model", "mode": "mode", "thinking": "thinking", "shell": "shell"}
+"""Commands of the chat that need this command on the engine's wire. The rest work with every engine."""
+_HELP_KEYS = """\
   /quit             or Ctrl-D
   Ctrl-C stops what runs; twice ends the chat. Any other /command goes to the engine."""
-_QUIT = "the person wants to stop here"
-_AGAIN = "  Ctrl-C again ends the chat"
+_QUIT_REASON = "the person wants to stop here"
+_INTERRUPT_HINT = "  Ctrl-C again ends the chat"
 
-Listing = Callable[[], Awaitable[Sequence[SessionCard]]]
+SessionLister = Callable[[], Awaitable[Sequence[SessionCard]]]
 
 
-class Elsewhere(Exception):
-    """The person wants to be in another session, or in a new one, and this engine has to be started again for that."""
+class SwitchSession(Exception):
+    """Raised to open another session, or a new one, when the engine has to be started again for that."""
 
-    def __init__(self, session: str, left: str) -> None:
+    def __init__(self, session: str, previous: str) -> None:
         self.session = session
-        self.left = left
-        """Where they were, if they had said something there."""
+        self.previous = previous
+        """The session that was open, if a prompt was sent in it."""
 
 
 class Chat:
-    """One conversation with one engine. `sessions` lists those that there are."""
+    """One conversation with one engine. `sessions` lists its sessions, `history` is the file for typed lines."""
 
-    def __init__(self, agent: Agent, console: Console, *, sessions: Listing, history: str = "") -> None:
+    def __init__(self, agent: Agent, console: Console, *, sessions: SessionLister, history: str = "") -> None:
         self._agent = agent
-        self._list = sessions
-        self._spoken = False
+        self._list_sessions = sessions
+        self._has_prompted = False
         self._console = console
         self._view = View(console)
-        kept: History = FileHistory(history) if history else InMemoryHistory()
-        words = WordCompleter([f"/{name}" for name in _COMMANDS if self._has(name)], sentence=True)
-        self._line: PromptSession[str] = PromptSession(history=kept, completer=words)
-        self._key: PromptSession[str] = PromptSession(key_bindings=_one_key("y", "n", "a", "q"))
+        input_history: History = FileHistory(history) if history else InMemoryHistory()
+        words = WordCompleter([f"/{name}" for name in _COMMANDS if self._supports(name)], sentence=True)
+        self._input: PromptSession[str] = PromptSession(history=input_history, completer=words)
+        self._key_input: PromptSession[str] = PromptSession(key_bindings=_single_key_bindings("y", "n", "a", "q"))
         self._turn: Turn | None = None
         self._quitting = False
-        """The person has quit the turn that runs: its further questions are denied unseen."""
+        """The person has quit the running turn: its further asks are denied without being shown."""
         self._interrupted = False
-        """The last thing the person did was Ctrl-C, so that another one ends the chat."""
+        """The last key was Ctrl-C, so that another one ends the chat."""
 
     async def run(self) -> int:
-        """Raises Elsewhere."""
-        self._all = asyncio.ensure_future(self._talk())
+        """Runs the conversation and returns the exit code. Raises SwitchSession."""
+        self._main_task = asyncio.ensure_future(self._run_prompts())
         self._signal = signal.SIGINT
-        for number in _ENDS:
-            asyncio.get_running_loop().add_signal_handler(number, self._end, number)
+        for number in _SIGNALS:
+            asyncio.get_running_loop().add_signal_handler(number, self._on_signal, number)
         try:
-            return await self._all
+            return await self._main_task
         except asyncio.CancelledError:
             return 128 + self._signal
 
-    def _end(self, number: signal.Signals) -> None:
+    def _on_signal(self, number: signal.Signals) -> None:
         self._signal = number
-        self._all.cancel()
+        self._main_task.cancel()
 
-    async def _talk(self) -> int:
-        told = self._agent.settings
+    async def _run_prompts(self) -> int:
+        settings = self._agent.settings
         session = f"session {self._agent.session}" if self._agent.session else ""
-        who = (session, str(told.get("model") or ""), str(told.get("mode") or ""), "/help for help")
-        self._console.print(plain("  ".join(filter(None, who)), "dim"))
+        facts = (session, str(settings.get("model") or ""), str(settings.get("mode") or ""), "/help for help")
+        self._console.print(escaped("  ".join(filter(None, facts)), "dim"))
         while (text := await self._read()) is not None:
             try:
                 if not await self._command(text):
-                    await self._converse(text)
+                    await self._run_turn(text)
             except EngineDied as error:
-                self._console.print(plain(str(error), "red"))
+                self._console.print(escaped(str(error), "red"))
                 return 1
             except HostError as error:
-                self._console.print(plain(str(error), "red"))
+                self._console.print(escaped(str(error), "red"))
         return 0
 
     async def _read(self) -> str | None:
@@ -114,12 +115,12 @@ class Chat:
         while True:
             try:
                 with patch_stdout(raw=True):
-                    text = (await self._line.prompt_async("› ")).strip()
+                    text = (await self._input.prompt_async("› ")).strip()
             except KeyboardInterrupt:
-                if self._interrupted and not self._line.default_buffer.text:
+                if self._interrupted and not self._input.default_buffer.text:
                     raise asyncio.CancelledError from None
                 self._interrupted = True
-                self._console.print(plain(_AGAIN, "dim"))
+                self._console.print(escaped(_INTERRUPT_HINT, "dim"))
                 continue
             except EOFError:
                 return None
@@ -129,26 +130,26 @@ class Chat:
             if text:
                 return text
 
-    async def _converse(self, text: str) -> None:
+    async def _run_turn(self, text: str) -> None:
         self._turn = self._agent.prompt(text)
-        self._spoken = True
+        self._has_prompted = True
         self._quitting = False
-        self._begin()
+        self._start_view()
         try:
             async for event in self._turn:
-                self._view.hear(event)
+                self._view.update(event)
                 if isinstance(event, Ask) and event.open:
-                    with _unless_closed():
+                    with _ignore_closed_ask():
                         await self._decide(event)
         finally:
             asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
-            self._view.end()
+            self._view.stop()
             self._turn = None
 
     async def _decide(self, ask: Ask) -> None:
         if self._quitting:
-            return await ask.deny(_QUIT)
-        self._view.end()
+            return await ask.deny(_QUIT_REASON)
+        self._view.stop()
         self._console.print(
             Text.assemble(
                 ("? ", "yellow"),
@@ -157,48 +158,48 @@ class Chat:
             )
         )
         if ask.kind == "permission":
-            self._console.print(wanted(ask.name, ask.args))
-            answer = await self._permit(ask)
+            self._console.print(call_preview(ask.name, ask.args))
+            answer = await self._ask_permission(ask)
         else:
-            answer = await self._answer(ask)
-        self._begin()
+            answer = await self._ask_question(ask)
+        self._start_view()
         await answer
         return None
 
-    def _begin(self) -> None:
-        """Nothing is typed now: Ctrl-C comes as a signal, which each prompt takes for itself and gives back to none."""
-        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupt)
-        self._view.begin()
+    def _start_view(self) -> None:
+        """Starts the live view. Every prompt removes our handler of Ctrl-C, so it is set again here."""
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._on_interrupt)
+        self._view.start()
 
-    async def _permit(self, ask: Ask) -> Awaitable[None]:
+    async def _ask_permission(self, ask: Ask) -> Awaitable[None]:
         """The answer that the person has chosen, still to be sent."""
-        match await self._press("  allow it? [y]es  [n]o  [a]lways  [q]uit the turn "):
+        match await self._read_key("  allow it? [y]es  [n]o  [a]lways  [q]uit the turn "):
             case "y":
                 return ask.allow()
             case "a":
                 return ask.allow(always=True)
             case "q":
-                return self._quit()
+                return self._quit_turn()
             case _:
                 return ask.deny("the person said no")
 
-    async def _quit(self) -> None:
-        """Denies all that the turn asks, and stops it."""
+    async def _quit_turn(self) -> None:
+        """Denies all open asks of the turn and cancels it."""
         self._quitting = True
         for ask in self._agent.asks:
-            with _unless_closed():
-                await ask.deny(_QUIT)
+            with _ignore_closed_ask():
+                await ask.deny(_QUIT_REASON)
         await self._agent.cancel()
 
-    async def _answer(self, ask: Ask) -> Awaitable[None]:
+    async def _ask_question(self, ask: Ask) -> Awaitable[None]:
         """A choice by its number or label, or a text; still to be sent."""
         for number, option in enumerate(ask.options, 1):
-            self._console.print(plain(f"  {number}. {option.label}  {option.description}"))
+            self._console.print(escaped(f"  {number}. {option.label}  {option.description}"))
         try:
             text = (await PromptSession[str]().prompt_async("  ", default=ask.default)).strip()
         except KeyboardInterrupt:
             self._interrupted = True
-            return self._quit()
+            return self._quit_turn()
         except EOFError:
             return ask.deny("the person gave no answer")
         if ask.kind == "confirm" and text.lower() not in ("y", "yes"):
@@ -207,32 +208,32 @@ class Chat:
             text = ask.options[int(text) - 1].label
         return ask.answer(text)
 
-    async def _press(self, question: str) -> str:
+    async def _read_key(self, question: str) -> str:
         try:
-            return await self._key.prompt_async(question)
+            return await self._key_input.prompt_async(question)
         except KeyboardInterrupt:
             self._interrupted = True
             return "q"
         except EOFError:
             return "q"
 
-    def _interrupt(self) -> None:
+    def _on_interrupt(self) -> None:
         """Ctrl-C while a turn runs: the first one stops the turn, a second one ends the chat."""
         if self._interrupted or self._turn is None:
-            self._all.cancel()
+            self._main_task.cancel()
             return
         self._interrupted = True
-        self._view.show(plain(_AGAIN, "dim"))
-        self._stopping = asyncio.ensure_future(self._stop(self._turn))
+        self._view.show(escaped(_INTERRUPT_HINT, "dim"))
+        self._cancel_task = asyncio.ensure_future(self._stop(self._turn))
 
     async def _stop(self, turn: Turn) -> None:
         with suppress(HostError):
             await turn.cancel()
 
-    # What the terminal itself knows.
+    # Commands of the chat itself.
 
     async def _command(self, text: str) -> bool:
-        """False if it is for the engine."""
+        """Runs a command of the chat. Returns False if the text is meant for the engine."""
         if not text.startswith("/"):
             return False
         name, _, rest = text[1:].partition(" ")
@@ -241,28 +242,23 @@ class Chat:
             return False
         if name == "compact" and not self._agent.can("compact"):
             return False
-        if not self._has(name):
+        if not self._supports(name):
             raise Unsupported(f"this engine has no /{name}; /help lists what it has")
-        self._console.print(plain(str(await do(self, rest.strip())), "dim"))
+        self._console.print(escaped(str(await do(self, rest.strip())), "dim"))
         return True
 
-    def _has(self, name: str) -> bool:
-        return name not in _NEEDS or self._agent.can(_NEEDS[name])
+    def _supports(self, name: str) -> bool:
+        return name not in _REQUIRED_COMMANDS or self._agent.can(_REQUIRED_COMMANDS[name])
 
     async def _help(self, rest: str) -> str:
         modes = ", ".join(mode for mode in _MODES if self._agent.can(f"mode:{mode}"))
-        rows = [(words, text or modes) for name, (words, text) in _HELP.items() if self._has(name)]
-        return "\n".join([*(f"  {words:<16}  {text}" for words, text in rows), _KEYS])
+        rows = [(words, text or modes) for name, (words, text) in _HELP.items() if self._supports(name)]
+        return "\n".join([*(f"  {words:<16}  {text}" for words, text in rows), _HELP_KEYS])
 
-    async def _set_model(self, rest: str) -> str:
-        if rest:
-            await self._agent.configure(model=rest)
-        return f"model: {rest or self._agent.settings.get('model')}"
-
-    async def _set_mode(self, rest: str) -> str:
-        if rest:
-            await self._agent.configure(mode=rest)
-        return f"mode: {rest or self._agent.settings.get('mode')}"
+    async def _set(self, name: str, value: str) -> str:
+        if value:
+            await self._agent.configure(**{name: value})
+        return f"{name}: {value or self._agent.settings.get(name)}"
 
     async def _set_thinking(self, rest: str) -> str:
         await self._agent.configure(thinking=rest or "medium")
@@ -270,24 +266,24 @@ class Chat:
 
     async def _new(self, rest: str) -> str:
         if not self._agent.can("new_session"):
-            raise Elsewhere("", self._left)
+            raise SwitchSession("", self._previous_session)
         return f"session {(await self._agent.new_session()).session}"
 
     async def _resume(self, rest: str) -> str:
         if not rest:
             return "which one? /sessions lists them"
         if not self._agent.can("resume"):
-            raise Elsewhere(rest, self._left)
+            raise SwitchSession(rest, self._previous_session)
         return f"session {(await self._agent.resume(rest)).session}"
 
     @property
-    def _left(self) -> str:
-        return self._agent.session if self._spoken else ""
+    def _previous_session(self) -> str:
+        return self._agent.session if self._has_prompted else ""
 
     async def _sessions(self, rest: str) -> str:
-        cards = await self._list()
-        told = [f"  {card.id}  {card.messages} messages  {card.name or card.first[:60]}" for card in cards]
-        return "\n".join(told) or "  none yet"
+        cards = await self._list_sessions()
+        lines = [f"  {card.id}  {card.messages} messages  {card.name or card.first[:60]}" for card in cards]
+        return "\n".join(lines) or "  none yet"
 
     async def _compact(self, rest: str) -> str:
         await self._agent.compact(rest)
@@ -302,8 +298,8 @@ class Chat:
 
 _COMMANDS: dict[str, Callable[[Chat, str], Awaitable[Any]]] = {
     "help": Chat._help,
-    "model": Chat._set_model,
-    "mode": Chat._set_mode,
+    "model": lambda chat, value: chat._set("model", value),
+    "mode": lambda chat, value: chat._set("mode", value),
     "thinking": Chat._set_thinking,
     "new": Chat._new,
     "resume": Chat._resume,
@@ -314,8 +310,8 @@ _COMMANDS: dict[str, Callable[[Chat, str], Awaitable[Any]]] = {
 
 
 @contextmanager
-def _unless_closed() -> Iterator[None]:
-    """An answer to a question that was closed meanwhile needs no words: its call has ended, and that was shown."""
+def _ignore_closed_ask() -> Iterator[None]:
+    """Ignores that an ask was closed before it was answered: the end of its call has been shown."""
     try:
         yield
     except Refused as refusal:
@@ -323,14 +319,14 @@ def _unless_closed() -> Iterator[None]:
             raise
 
 
-def _one_key(*keys: str) -> KeyBindings:
-    """A prompt that is answered by one key."""
+def _single_key_bindings(*keys: str) -> KeyBindings:
+    """Key bindings for a prompt that one key answers; Enter counts as no."""
     bindings = KeyBindings()
 
-    def take(key: str) -> Callable[[KeyPressEvent], None]:
+    def answer_with(key: str) -> Callable[[KeyPressEvent], None]:
         return lambda event: event.app.exit(result=key)
 
     for key in keys:
-        bindings.add(key)(take(key))
+        bindings.add(key)(answer_with(key))
     bindings.add("enter")(lambda event: event.app.exit(result="n"))
     return bindings

@@ -1,4 +1,9 @@
-"""What a person sees of a turn: Markdown as it streams, calls, diffs in colour, what it cost."""
+"""Draws a turn of `polylect chat`: Markdown as it streams, calls and their output, diffs in colour, the cost.
+
+`Chat` gives every event to `View.update`. Lines that still change (streaming text, the spinner) are redrawn by rich;
+finished ones are printed once and stay. Every text of the model, of a tool or of the engine goes through
+`escape_controls` first, so that it cannot control the terminal.
+"""
 
 from typing import Any
 
@@ -32,153 +37,154 @@ from polylect.vocab.events import (
     TurnEnded,
 )
 
-_MOST_LINES = 16
-_MOST_WANTED = 40
-_TAIL = 12
-"""Of text that still streams, only so many lines are drawn again and again."""
-_MARKS = {"pending": "○", "in_progress": "◐", "completed": "●"}
-_SIGNS = {"ok": ("✓", "green"), "error": ("✗", "red")}
+_MAX_OUTPUT_LINES = 16
+_MAX_PREVIEW_LINES = 40
+_STREAMED_LINES = 12
+"""How many lines of text that still streams are redrawn with every update."""
+_PLAN_MARKS = {"pending": "○", "in_progress": "◐", "completed": "●"}
+_OUTCOME_MARKS = {"ok": ("✓", "green"), "error": ("✗", "red")}
 
 
 class View:
-    """Takes events in order. Between `begin` and `end` the last lines of the screen are alive."""
+    """Shows the events of a turn in order. Between `start` and `stop` the last lines of the screen are redrawn."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._live: Live | None = None
         self._text = ""
-        self._thinking = False
-        self._doing = "starting"
-        self._described: dict[str, str] = {}
+        self._activity = "starting"
+        self._descriptions: dict[str, str] = {}
         self._output: dict[str, str] = {}
 
-    def begin(self) -> None:
-        self._doing = "asking the model"
-        self._live = Live(self._moving(), console=self._console, refresh_per_second=8, transient=True)
+    def start(self) -> None:
+        self._activity = "asking the model"
+        self._live = Live(self._live_view(), console=self._console, refresh_per_second=8, transient=True)
         self._live.start()
 
-    def end(self) -> None:
-        self._settle()
+    def stop(self) -> None:
+        self._flush_text()
         if self._live:
             self._live.stop()
             self._live = None
 
     def show(self, thing: RenderableType) -> None:
-        """Above what is alive."""
+        """Prints something for good, above the lines that are redrawn."""
         self._console.print(thing)
 
-    def hear(self, event: Event) -> None:
+    def update(self, event: Event) -> None:
         match event:
             case StepStarted():
-                self._doing = "asking the model"
+                self._activity = "asking the model"
             case TextDelta(text):
                 self._text += escape_controls(text)
             case ThinkingDelta():
-                self._doing = "thinking"
+                self._activity = "thinking"
             case BlockEnded():
-                self._settle()
+                self._flush_text()
             case ToolCalled(call, name, args, _, description):
-                self._settle()
-                self._described[call] = escape_controls(description or _in_short(name, args))
+                self._flush_text()
+                self._descriptions[call] = escape_controls(description or _describe_call(name, args))
             case ToolStarted(call, name):
-                self._doing = self._described.setdefault(call, escape_controls(name))
+                self._activity = self._descriptions.setdefault(call, escape_controls(name))
             case ToolOutput(call, text, replaced):
                 text = escape_controls(text)
                 self._output[call] = text if replaced else self._output.get(call, "") + text
             case ToolFinished():
                 self._finish(event)
             case _:
-                self._remark(event)
+                self._show_notice(event)
         if self._live:
-            self._live.update(self._moving())
+            self._live.update(self._live_view())
 
-    def _remark(self, event: Event) -> None:
+    def _show_notice(self, event: Event) -> None:
         match event:
             case AgentStarted(name=name):
-                self.show(plain(f"  agent {name} is at work", "dim"))
+                self.show(escaped(f"  agent {name} is at work", "dim"))
             case AgentEnded(ok):
-                self.show(plain(f"  agent {event.agent} has {'ended' if ok else 'failed'}", "dim"))
+                self.show(escaped(f"  agent {event.agent} has {'ended' if ok else 'failed'}", "dim"))
             case PlanChanged(items):
-                self.show(Group(*(plain(f"  {_MARKS.get(item.status, '·')} {item.text}", "cyan") for item in items)))
+                self.show(
+                    Group(*(escaped(f"  {_PLAN_MARKS.get(item.status, '·')} {item.text}", "cyan") for item in items))
+                )
             case RetryStarted(attempt, most, delay, error):
-                self.show(plain(f"  {error}: trying again in {delay / 1000:.0f} s ({attempt} of {most})", "yellow"))
+                self.show(escaped(f"  {error}: trying again in {delay / 1000:.0f} s ({attempt} of {most})", "yellow"))
             case CompactionEnded(ok):
                 self.show(Text("  the conversation was shortened" if ok else "  it could not be shortened", "dim"))
             case Notice(text, level):
-                self.show(plain(f"  {text}", "yellow" if level == "warning" else "dim"))
+                self.show(escaped(f"  {text}", "yellow" if level == "warning" else "dim"))
             case Failed(failure):
-                self.show(plain(f"  {failure.message}", "red"))
+                self.show(escaped(f"  {failure.message}", "red"))
             case TurnEnded():
-                self._settle()
-                self.show(_ending(event))
+                self._flush_text()
+                self.show(_turn_summary(event))
 
     def _finish(self, event: ToolFinished) -> None:
-        self._doing = "going on"
+        self._activity = "going on"
         self._output.pop(event.call, None)
-        sign, style = _SIGNS.get(event.outcome, ("−", "yellow"))
-        told = self._described.pop(event.call, escape_controls(event.name))
+        mark, style = _OUTCOME_MARKS.get(event.outcome, ("−", "yellow"))
+        description = self._descriptions.pop(event.call, escape_controls(event.name))
         why = f"  {event.outcome}: {event.reason}" if event.outcome in ("denied", "cancelled", "skipped") else ""
-        self.show(Text.assemble((f"{sign} ", style), (told, "bold"), (escape_controls(why), "dim")))
+        self.show(Text.assemble((f"{mark} ", style), (description, "bold"), (escape_controls(why), "dim")))
         if event.outcome in ("ok", "error") and event.output:
-            self.show(Padding(shown(event.output, event.form, event.outcome == "error"), (0, 0, 0, 2)))
+            self.show(Padding(output_view(event.output, event.form, event.outcome == "error"), (0, 0, 0, 2)))
 
-    def _settle(self) -> None:
-        """Text that is whole moves up out of what is alive, and stays."""
+    def _flush_text(self) -> None:
+        """Prints the text so far for good, as Markdown, and begins a new one."""
         if self._text.strip():
             self.show(Markdown(self._text))
         self._text = ""
 
-    def _moving(self) -> RenderableType:
+    def _live_view(self) -> RenderableType:
         outputs = [Text("\n".join(text.splitlines()[-3:]), "dim") for text in self._output.values()]
-        text = [Markdown("\n".join(self._text.splitlines()[-_TAIL:]))] if self._text.strip() else []
-        return Group(*text, *outputs, Spinner("dots", Text(f" {self._doing}", "dim")))
+        text = [Markdown("\n".join(self._text.splitlines()[-_STREAMED_LINES:]))] if self._text.strip() else []
+        return Group(*text, *outputs, Spinner("dots", Text(f" {self._activity}", "dim")))
 
 
-def shown(output: str, form: str, failed: bool = False) -> RenderableType:
-    """A tool's output: a diff in colour, anything else by its first lines."""
+def output_view(output: str, form: str, failed: bool = False) -> RenderableType:
+    """The output of a tool, as its first lines; a diff in colour."""
     lines = escape_controls(output).split("\n")
-    text = "\n".join(lines[:_MOST_LINES])
-    more = Text(f"… {len(lines) - _MOST_LINES} more lines", "dim") if len(lines) > _MOST_LINES else Text("")
-    body: RenderableType = Syntax(text, "diff", background_color="default") if form == "diff" else Text(text)
-    if form != "diff":
-        body = Text(text, "red" if failed else "dim")
+    text = "\n".join(lines[:_MAX_OUTPUT_LINES])
+    more = Text(f"… {len(lines) - _MAX_OUTPUT_LINES} more lines", "dim") if len(lines) > _MAX_OUTPUT_LINES else Text("")
+    body: RenderableType = Text(text, "red" if failed else "dim")
+    if form == "diff":
+        body = Syntax(text, "diff", background_color="default")
     return Group(body, more) if more.plain else body
 
 
-def wanted(name: str, args: dict[str, Any]) -> RenderableType:
-    """What a call would do, before it is allowed to: all that is not shown is said to be missing."""
+def call_preview(name: str, args: dict[str, Any]) -> RenderableType:
+    """What a call would do, for the person who has to allow it. Says how many lines are left out."""
     if isinstance(old := args.get("old_string"), str) and isinstance(new := args.get("new_string"), str):
         return _diff([*(f"-{line}" for line in old.split("\n")), *(f"+{line}" for line in new.split("\n"))])
     if isinstance(command := args.get("command"), str):
         return Syntax(escape_controls(command), "bash", background_color="default", word_wrap=True)
     if isinstance(content := args.get("content"), str):
         return _diff([f"+{line}" for line in content.split("\n")])
-    return plain(_in_short(name, args), "dim")
+    return escaped(_describe_call(name, args), "dim")
 
 
 def _diff(lines: list[str]) -> RenderableType:
-    shown = escape_controls("\n".join(lines[:_MOST_WANTED]))
-    body = Syntax(shown, "diff", background_color="default", word_wrap=True)
-    more = len(lines) - _MOST_WANTED
+    text = escape_controls("\n".join(lines[:_MAX_PREVIEW_LINES]))
+    body = Syntax(text, "diff", background_color="default", word_wrap=True)
+    more = len(lines) - _MAX_PREVIEW_LINES
     return Group(body, Text(f"… {more} more lines", "yellow")) if more > 0 else body
 
 
-def plain(text: str, style: str = "") -> Text:
-    """Of somebody else's words."""
+def escaped(text: str, style: str = "") -> Text:
+    """Untrusted text for the console: control characters are escaped and markup is not interpreted."""
     return Text(escape_controls(text), style)
 
 
-def _in_short(name: str, args: dict[str, Any]) -> str:
-    told = ", ".join(f"{key}: {' '.join(str(value).split())[:60]}" for key, value in args.items())
-    return f"{name} {told}"[:160]
+def _describe_call(name: str, args: dict[str, Any]) -> str:
+    arguments = ", ".join(f"{key}: {' '.join(str(value).split())[:60]}" for key, value in args.items())
+    return f"{name} {arguments}"[:160]
 
 
-def _ending(ended: TurnEnded) -> RenderableType:
+def _turn_summary(ended: TurnEnded) -> RenderableType:
     usage = ended.usage
     cost = "" if usage.cost is None else f", ${usage.cost:.4f}"
     how = "" if ended.reason == "end" else f"{ended.reason}  "
     why = f"{ended.failure.message}  " if ended.failure else ""
     style = "dim" if ended.reason == "end" else "yellow"
     return Line(
-        plain(f"{how}{why}{usage.input} tokens in, {usage.output} out{cost}", style), style="dim", align="right"
+        escaped(f"{how}{why}{usage.input} tokens in, {usage.output} out{cost}", style), style="dim", align="right"
     )

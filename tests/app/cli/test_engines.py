@@ -23,7 +23,7 @@ def test_each_is_told_with_its_version_or_with_what_is_wrong(
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(engines, "_PATIENCE", 3.0)
+    monkeypatch.setattr(engines, "_TIMEOUT", 3.0)
     assert engines.main(["--json"]) == 0
     found = {one["name"]: (one["version"], one["problem"]) for one in json.loads(capsys.readouterr().out)}
     assert found["polylect"][0].startswith("polylect ")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from polylect.app.serving.available_models import Available
+from polylect.app.serving.available_models import AvailableModels
 from polylect.app.startup.config import Values, load
 from polylect.vocab.answers import ModelCard
 
@@ -19,12 +19,12 @@ window = 40960
 """
 
 
-def available(folder: Path, own: str = "", flags: Values | None = None, **env: str) -> Available:
+def available(folder: Path, own: str = "", flags: Values | None = None, **env: str) -> AvailableModels:
     (folder / "polylect").mkdir()
     (folder / "polylect" / "config.toml").write_text(own)
     whole = {"XDG_CONFIG_HOME": str(folder), "HOME": str(folder), **env}
     values = load({"workspace": str(folder), **(flags or {})}, whole, str(folder), [])
-    return Available(values, whole)
+    return AvailableModels(values, whole)
 
 
 def test_models_are_those_of_providers_whose_key_is_there(tmp_path: Path) -> None:

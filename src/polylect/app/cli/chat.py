@@ -19,7 +19,7 @@ from polylect.sessions.folder import sessions_root
 from polylect.vocab.escape import escape_controls
 
 if TYPE_CHECKING:
-    from polylect.tui.chat import Listing
+    from polylect.tui.chat import SessionLister
     from polylect.vocab.answers import SessionCard
 
 
@@ -60,7 +60,7 @@ async def _chat(options: argparse.Namespace) -> int:
     from rich.console import Console
 
     from polylect.host.connecting import connect
-    from polylect.tui.chat import Chat, Elsewhere
+    from polylect.tui.chat import Chat, SwitchSession
 
     names = ("resume", "provider", "model", "mode", "base_url", "system_prompt", "script")
     engine_options = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
@@ -73,9 +73,9 @@ async def _chat(options: argparse.Namespace) -> int:
                 previous = engine_options
                 sessions = _session_lister(engine, options.cwd)
                 return await Chat(agent, console, sessions=sessions, history=_history_file()).run()
-        except Elsewhere as switch:
+        except SwitchSession as switch:
             without_session = {name: value for name, value in engine_options.items() if name != "resume"}
-            previous = _with_session(switch.left or engine_options.get("resume", ""), without_session)
+            previous = _with_session(switch.previous or engine_options.get("resume", ""), without_session)
             engine_options = _with_session(switch.session, without_session)
         except (EngineDied, ValueError) as error:
             if previous is engine_options:
@@ -88,7 +88,7 @@ def _with_session(session: str, options: dict[str, Any]) -> dict[str, Any]:
     return {**options, "resume": session} if session else options
 
 
-def _session_lister(engine: str | list[str], cwd: str) -> "Listing":
+def _session_lister(engine: str | list[str], cwd: str) -> "SessionLister":
     from polylect.host.errors import Unsupported
     from polylect.host.sessions import list_sessions
 

@@ -1,4 +1,9 @@
-"""`polylect doctor`: what is configured, found and missing, and what to do about it."""
+"""`polylect doctor`: reports what is configured, what was found and what is missing, and what to do about it.
+
+Each function yields lines of the report for one subject. The start itself is tried out by `trial_start.py`, keys by
+`online_check.py` (only with --online), the sandbox by `serving/sandbox_setup.py`. The exit code is 1 if anything is
+bad. No secret is printed.
+"""
 
 import os
 import platform
@@ -9,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from polylect import __version__
-from polylect.app.cli.models import obstacle
+from polylect.app.cli.models import unusable_reason
 from polylect.app.cli.terminal import print_error, print_line
 from polylect.app.startup import config
 from polylect.app.startup.args import FLAGS, UsageError, parse
@@ -30,38 +35,35 @@ usage: polylect doctor [--online] [--json] [flags of the engine]   what is confi
   --online   also try the keys
   The flags of polylect --help are taken into account, as --provider NAME."""
 _MARKS = {"ok": "✓", "note": "·", "bad": "✗"}
-_WORDS = ("--json", "--online")
-_LOOKS = {
+_OWN_FLAGS = ("--json", "--online")
+_KEY_PREFIXES = {
     "anthropic": ("ANTHROPIC_API_KEY", ("sk-ant-",)),
     "openai": ("OPENAI_API_KEY", ("sk-",)),
     "bedrock": ("AWS_ACCESS_KEY_ID", ("AKIA", "ASIA")),
 }
-"""How the keys of the services themselves begin."""
+"""The variable that holds a key, and how keys of the vendor itself begin."""
 Finding = tuple[str, str, str]
-"""How it is, what it is about, and what to know."""
+"""The state, the subject and the detail of one line of the report."""
 
 
 def main(words: list[str]) -> int:
     try:
-        known = {**FLAGS, **{word: ("switch", word) for word in _WORDS}}
-        flags, rest = parse(words, known, usage="polylect doctor --help")
+        all_flags = {**FLAGS, **{word: ("switch", word) for word in _OWN_FLAGS}}
+        flags, rest = parse(words, all_flags, usage="polylect doctor --help")
         if rest:
             raise UsageError(f"{rest[0]!r} is not a flag")
     except UsageError as error:
         print_error(error, "polylect doctor")
         print(USAGE, file=sys.stderr)
         return 2
-    flags = {name: value for name, value in flags.items() if name not in _WORDS}
+    flags = {name: value for name, value in flags.items() if name not in _OWN_FLAGS}
     workspace = os.path.realpath(str(flags.get("workspace") or os.getcwd()))
     findings = list(_findings(flags, dict(os.environ), workspace, online="--online" in words))
     if "--json" in words:
         import json
 
-        print(
-            json.dumps(
-                [dict(zip(("state", "subject", "detail"), finding, strict=True)) for finding in findings], indent=2
-            )
-        )
+        rows = [dict(zip(("state", "subject", "detail"), finding, strict=True)) for finding in findings]
+        print(json.dumps(rows, indent=2))
     else:
         for state, subject, detail in findings:
             print_line(f" {_MARKS[state]} {subject:<12} {detail}")
@@ -69,48 +71,45 @@ def main(words: list[str]) -> int:
 
 
 def _findings(flags: config.Values, env: dict[str, str], workspace: str, *, online: bool) -> Iterator[Finding]:
-    yield (
-        "ok",
-        "polylect",
-        f"{__version__} on Python {platform.python_version()}, {platform.system()} {platform.machine()}",
-    )
+    python = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
+    yield "ok", "polylect", f"{__version__} on {python}"
     yield "ok", "workspace", workspace
     notes: list[str] = []
     try:
-        found = config.gather(flags, env, workspace, notes)
+        settings = config.gather(flags, env, workspace, notes)
     except config.ConfigError as error:
         yield "bad", "settings", str(error)
-        found = {"provider": ""}
+        settings = {"provider": ""}
     else:
-        yield from _settings(found, config.files(env, workspace), notes)
+        yield from _settings(settings, config.files(env, workspace), notes)
     from polylect.app.cli.trial_start import try_start  # the engine and asyncio
 
     trial = try_start(flags, env)
     yield from _start(trial)
-    yield from _providers(found, env, online=online)
+    yield from _providers(settings, env, online=online)
     yield from _sessions(trial, env)
-    yield from _instructions(found, env, workspace)
-    yield from _extensions(trial, flags, found, env, workspace)
+    yield from _instructions(settings, env, workspace)
+    yield from _extensions(trial, flags, settings, env, workspace)
     yield from _servers(trial)
     yield from _programs()
     yield from _custody()
-    yield from _sandbox(found, env, workspace)
+    yield from _sandbox(settings, env, workspace)
 
 
-def _settings(found: config.Values, files: list[str], notes: list[str]) -> Iterator[Finding]:
+def _settings(settings: config.Values, files: list[str], notes: list[str]) -> Iterator[Finding]:
     for path in files:
         yield "ok", "settings", path
     for note in notes:
         yield "note", "settings", note
-    values = config.choose(found, str(found["provider"]))
-    told = {name: value for name, value in values.items() if name != "api_key"}
-    if isinstance(servers := told.get("mcp_servers"), dict):
-        told["mcp_servers"] = list(servers)  # what is in them may be secret
-    yield "ok", "settings", ", ".join(f"{name}={value}" for name, value in sorted(told.items()))
+    values = config.choose(settings, str(settings["provider"]))
+    shown = {name: value for name, value in values.items() if name != "api_key"}
+    if isinstance(servers := shown.get("mcp_servers"), dict):
+        shown["mcp_servers"] = list(servers)  # their settings may hold secrets
+    yield "ok", "settings", ", ".join(f"{name}={value}" for name, value in sorted(shown.items()))
 
 
 def _start(trial: "Trial") -> Iterator[Finding]:
-    """Whether an engine with these settings starts, as one was just started."""
+    """Whether the trial start was successful."""
     if trial.error:
         yield "bad", "start", f"an engine does not start: {trial.error}"
     else:
@@ -119,7 +118,7 @@ def _start(trial: "Trial") -> Iterator[Finding]:
 
 
 def _servers(trial: "Trial") -> Iterator[Finding]:
-    """The MCP servers of the settings, each tried."""
+    """The MCP servers of the settings, each of which the trial has started."""
     for server in trial.servers:
         tools = "1 tool" if len(server.tools) == 1 else f"{len(server.tools)} tools"
         match server.status:
@@ -131,28 +130,28 @@ def _servers(trial: "Trial") -> Iterator[Finding]:
                 yield "bad", "mcp", f"{server.name}: {server.error or 'it was not up in time'}"
 
 
-def _providers(found: config.Values, env: dict[str, str], *, online: bool) -> Iterator[Finding]:
-    reasons = {provider: obstacle(found, provider, env) for provider in PROVIDERS}
-    usable = {provider: config.choose(found, provider) for provider, reason in reasons.items() if not reason}
-    for provider, reason in reasons.items():
-        yield ("note", provider, reason) if reason else ("ok", provider, "can be used")
-        if not reason and (remark := _looks_wrong(provider, usable[provider], env)):
+def _providers(settings: config.Values, env: dict[str, str], *, online: bool) -> Iterator[Finding]:
+    problems = {provider: unusable_reason(settings, provider, env) for provider in PROVIDERS}
+    usable = {provider: config.choose(settings, provider) for provider, problem in problems.items() if not problem}
+    for provider, problem in problems.items():
+        yield ("note", provider, problem) if problem else ("ok", provider, "can be used")
+        if not problem and (remark := _key_remark(provider, usable[provider], env)):
             yield "note", provider, remark
     if online:
         import asyncio
 
         from polylect.app.cli.online_check import verdicts  # the providers and asyncio
 
-        asked = {provider: values for provider, values in usable.items() if provider not in ("scripted", "local")}
-        for provider, (state, detail) in asyncio.run(verdicts(asked, env)).items():
+        to_check = {provider: values for provider, values in usable.items() if provider not in ("scripted", "local")}
+        for provider, (state, detail) in asyncio.run(verdicts(to_check, env)).items():
             yield state, provider, detail
 
 
-def _looks_wrong(provider: str, values: config.Values, env: dict[str, str]) -> str:
-    """A remark if the key does not look like those that the service gives out; other services' keys look otherwise."""
-    if provider not in _LOOKS or values.get("base_url") or env.get(f"{provider.upper()}_BASE_URL"):
+def _key_remark(provider: str, values: config.Values, env: dict[str, str]) -> str:
+    """A remark if the key does not begin as those of the vendor do; empty where another server is set."""
+    if provider not in _KEY_PREFIXES or values.get("base_url") or env.get(f"{provider.upper()}_BASE_URL"):
         return ""
-    variable, beginnings = _LOOKS[provider]
+    variable, beginnings = _KEY_PREFIXES[provider]
     key = str(values.get("api_key") or env.get(variable) or "")
     if not key or key.startswith(beginnings):
         return ""
@@ -169,23 +168,23 @@ def _sessions(trial: "Trial", env: dict[str, str]) -> Iterator[Finding]:
         yield "ok", "sessions", f"kept in {root}"
 
 
-def _instructions(found: config.Values, env: dict[str, str], workspace: str) -> Iterator[Finding]:
+def _instructions(settings: config.Values, env: dict[str, str], workspace: str) -> Iterator[Finding]:
     try:
-        told = {name: found[name] for name in ("deny", "ask") if found.get(name)}
-        rules = rules_in(told, workspace, env.get("HOME") or os.path.expanduser("~"))
+        rule_texts = {name: settings[name] for name in ("deny", "ask") if settings.get(name)}
+        rules = rules_in(rule_texts, workspace, env.get("HOME") or os.path.expanduser("~"))
     except BadRule:
-        return  # the engine would not start, which is said above
-    for one in instructions(workspace, env, partial(reading_fault, rules)):
-        if one.fault:
-            yield "note", "instructions", f"{one.path} is not told to the model: {one.fault}"
+        return  # the engine would not start, which is reported above
+    for file in instructions(workspace, env, partial(reading_fault, rules)):
+        if file.fault:
+            yield "note", "instructions", f"{file.path} is not told to the model: {file.fault}"
         else:
-            yield "ok", "instructions", f"{one.path}, {len(one.text)} characters"
+            yield "ok", "instructions", f"{file.path}, {len(file.text)} characters"
 
 
 def _extensions(
-    trial: "Trial", flags: config.Values, found: config.Values, env: dict[str, str], workspace: str
+    trial: "Trial", flags: config.Values, settings: config.Values, env: dict[str, str], workspace: str
 ) -> Iterator[Finding]:
-    """The user's own code that an engine loads. A project's counts only if it is trusted: the settings say so."""
+    """The user's own code that an engine loads; a project's only if the workspace is trusted."""
     for path, why in trial.extension_errors:
         yield "bad", "extension", f"{path}: {why}"
     broken = {path for path, _ in trial.extension_errors}
@@ -202,7 +201,7 @@ def _extensions(
     for name, _ in installed() if offered() else []:
         if name not in broken:
             yield "ok", "extension", f"{name}, of an installed package"
-    hooks = found.get("hooks")
+    hooks = settings.get("hooks")
     for moment, rows in hooks.items() if isinstance(hooks, dict) else ():
         yield "ok", "hooks", f"{moment}: {len(rows)}"
 
@@ -222,10 +221,10 @@ def _custody() -> Iterator[Finding]:
         yield "note", "processes", "children end with their process group; one that leaves it may survive"
 
 
-def _sandbox(found: config.Values, env: dict[str, str], workspace: str) -> Iterator[Finding]:
+def _sandbox(settings: config.Values, env: dict[str, str], workspace: str) -> Iterator[Finding]:
     from polylect.app.serving.sandbox_setup import environment_findings, prove  # asyncio
 
-    for state, detail in environment_findings(found, env):
+    for state, detail in environment_findings(settings, env):
         yield state, "environment", detail
-    for state, detail in prove(found, env, workspace):
+    for state, detail in prove(settings, env, workspace):
         yield state, "sandbox", detail

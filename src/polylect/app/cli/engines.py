@@ -1,4 +1,8 @@
-"""`polylect engines`: which engines this machine has."""
+"""`polylect engines`: lists the engines of the registry and whether each is installed on this machine.
+
+Each is asked for its version, all at the same time. An engine that does not answer within `_TIMEOUT` is ended with
+everything that it started.
+"""
 
 import json
 import os
@@ -15,48 +19,48 @@ from polylect.system.search_paths import absolute_only
 from polylect.vocab.escape import escape_controls
 
 USAGE = "usage: polylect engines [--json]   which engines this machine has"
-_PATIENCE = 10.0
+_TIMEOUT = 10.0
 
 
 def main(words: list[str]) -> int:
     if not set(words) <= {"--json"}:
         print(USAGE, file=sys.stderr)
         return 2
-    with ThreadPoolExecutor() as looking:
-        found = list(looking.map(_look, ENGINES.values()))
+    with ThreadPoolExecutor() as pool:
+        rows = list(pool.map(_inspect, ENGINES.values()))
     if words:
-        print(json.dumps(found, indent=2))
+        print(json.dumps(rows, indent=2))
     else:
-        for one in found:
-            state = str(one["version"] or one["problem"])
-            print_line(f"{one['name']:<16} {one['dialect']:<11} {state:<28} {one['path'] or one['install']}".rstrip())
+        for row in rows:
+            state = str(row["version"] or row["problem"])
+            print_line(f"{row['name']:<16} {row['dialect']:<11} {state:<28} {row['path'] or row['install']}".rstrip())
     return 0
 
 
-def _look(engine: Known) -> dict[str, object]:
+def _inspect(engine: Known) -> dict[str, object]:
     argv = find(engine)
-    told: dict[str, object] = {"name": engine.name, "dialect": engine.dialect, "version": "", "problem": ""}
-    told |= {"path": " ".join(argv), "install": engine.install}
+    row: dict[str, object] = {"name": engine.name, "dialect": engine.dialect, "version": "", "problem": ""}
+    row |= {"path": " ".join(argv), "install": engine.install}
     try:
-        code, said = _said([*argv, "--version"])
+        code, line = _run_version([*argv, "--version"])
     except FileNotFoundError:
-        return {**told, "path": "", "problem": "not installed"}
+        return {**row, "path": "", "problem": "not installed"}
     except subprocess.TimeoutExpired:
-        return {**told, "problem": f"did not answer within {_PATIENCE:g} s"}
+        return {**row, "problem": f"did not answer within {_TIMEOUT:g} s"}
     except OSError as error:
-        return {**told, "problem": f"cannot be started: {error.strerror}"}
-    return {**told, "problem": f"does not work: {said}"} if code else {**told, "version": said}
+        return {**row, "problem": f"cannot be started: {error.strerror}"}
+    return {**row, "problem": f"does not work: {line}"} if code else {**row, "version": line}
 
 
-def _said(argv: list[str]) -> tuple[int, str]:
-    """Its exit code and its first line. Nothing that it started is left."""
+def _run_version(argv: list[str]) -> tuple[int, str]:
+    """Runs a program and returns its exit code and first line. Kills everything that it started."""
     pipe, env = subprocess.PIPE, absolute_only(os.environ)
     argv = [located(argv[0], env), *argv[1:]]
     with subprocess.Popen(
         argv, env=env, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, start_new_session=True
     ) as child:
         try:
-            out, errors = child.communicate(timeout=_PATIENCE)
+            out, errors = child.communicate(timeout=_TIMEOUT)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)

@@ -1,4 +1,8 @@
-"""`polylect link NAME FOLDER`: polylect under the name by which a host looks for another engine."""
+"""`polylect link NAME FOLDER`: creates polylect under the name by which a host looks for another engine.
+
+A program that is started under that name accepts the flags of the original (see `app/stand_in/`). An existing link, or
+a script that an earlier `polylect link` wrote, is replaced; any other file is left alone.
+"""
 
 import os
 import sys
@@ -29,7 +33,7 @@ def main(words: list[str]) -> int:
         os.makedirs(folder, exist_ok=True)
         if os.path.islink(link) or _is_ours(link):
             os.unlink(link)
-        target = _make(link)
+        target = _create_program(link)
     except OSError as error:
         print_error(f"cannot make {link}: {error.strerror}")
         return 1
@@ -38,8 +42,8 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def _make(link: str) -> str:
-    """A symbolic link to the program; where we were started as a module there is none, and a small script stands in."""
+def _create_program(link: str) -> str:
+    """Creates a symbolic link to the program, or a script if polylect was started as a module. Returns the target."""
     program = os.path.realpath(sys.argv[0])
     if os.access(program, os.X_OK) and not program.endswith("__main__.py"):
         os.symlink(program, link)
@@ -51,7 +55,7 @@ def _make(link: str) -> str:
 
 
 def _script() -> str:
-    """Needs nothing of the environment: hosts take PYTHONPATH and its like away."""
+    """A script that needs nothing of the environment: some hosts remove PYTHONPATH."""
     place = os.path.dirname(os.path.dirname(os.path.abspath(polylect.__file__)))
     lines = [f"import sys; sys.path.insert(0, {place!r})", "from polylect.app.main import main", "sys.exit(main())"]
     return "\n".join([_shebang(sys.executable), *lines, ""])
@@ -60,7 +64,7 @@ def _script() -> str:
 def _shebang(python: str) -> str:
     if " " not in python and len(python) < _LONGEST_SHEBANG:
         return f"#!{python}"
-    # The kernel cannot start this path, but a shell can; to Python these two lines are a text.
+    # The kernel cannot start such a path, but a shell can. To Python these two lines are a string.
     return f"#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''"
 
 

@@ -1,28 +1,30 @@
-"""`polylect models`: which models can be used now, what they can do and cost, and what keeps the others from it."""
+"""`polylect models`: lists the models that can be used now, with abilities and prices, and why others cannot.
+
+`models` and `unusable_reason` are also used by `doctor` and, for hosts that ask, by `serving/available_models.py`. The
+rows come from our catalogue and the user's settings; no service is asked.
+"""
 
 import os
 import sys
 from collections.abc import Iterator, Mapping
 
-import msgspec
 from msgspec import Struct
 
-from polylect.app.cli.terminal import print_error, print_json, print_line
+from polylect.app.cli.terminal import print_error, print_json, print_line, print_table
 from polylect.app.startup import config
 from polylect.providers import gguf
 from polylect.providers.check import PROVIDERS, check, default_model
 from polylect.providers.models import Catalogue, Price, Row
-from polylect.vocab.escape import escape_line
 
 USAGE = "usage: polylect models [--json]   which models can be used now, and what keeps the others from it"
-_FAMILY = "claude"
-_SERVE_FAMILY = ("anthropic", "bedrock", "vertex")
+_CLAUDE = "claude"
+_CLAUDE_PROVIDERS = ("anthropic", "bedrock", "vertex")
 _CREDENTIALS = ("api_key", "base_url", "region", "project", "profile", "model")
 _HEAD = ("PROVIDER", "MODEL", "WINDOW", "OUTPUT", "CAN", "$ PER MILLION TOKENS")
 
 
-class Listed(Struct, frozen=True):
-    """A model of a provider. `reason` says why it cannot be used."""
+class ModelRow(Struct, frozen=True):
+    """A model of a provider. `reason` says why it cannot be used; it is empty if it can."""
 
     provider: str
     model: str
@@ -42,77 +44,71 @@ def main(words: list[str]) -> int:
         return 2
     env = dict(os.environ)
     try:
-        found = config.gather({}, env, os.path.realpath(os.getcwd()), [])
+        settings = config.gather({}, env, os.path.realpath(os.getcwd()), [])
     except config.ConfigError as error:
         print_error(error)
         return 1
-    listed = [model for provider in PROVIDERS for model in models(found, provider, env)]
+    rows = [model for provider in PROVIDERS for model in models(settings, provider, env)]
     if words:
-        print_json(msgspec.json.format(msgspec.json.encode(listed), indent=2).decode())
+        print_json(rows)
     else:
-        _show(listed)
+        _show(rows)
         print()
-        print_line(_default(found, env))
+        print_line(_default(settings, env))
     return 0
 
 
-def _default(found: config.Values, env: Mapping[str, str]) -> str:
-    """Who answers an engine that is told nothing."""
-    provider = str(found["provider"])
-    values = config.choose(found, provider)
+def _default(settings: config.Values, env: Mapping[str, str]) -> str:
+    """Which model is used where no flag names one."""
+    provider = str(settings["provider"])
+    values = config.choose(settings, provider)
     model = str(values.get("model") or default_model(provider, str(values.get("base_url") or ""), env) or "any")
     who = f"{provider}/{model} answers" if provider else "nobody answers"
     return f"With these settings {who} where no provider is named."
 
 
-def obstacle(found: config.Values, provider: str, env: Mapping[str, str]) -> str:
-    """Why this provider cannot be used as things are set, in one line; empty if it can."""
-    values = config.choose(found, provider)
+def unusable_reason(settings: config.Values, provider: str, env: Mapping[str, str]) -> str:
+    """Why this provider cannot be used with these settings, in one line; empty if it can."""
+    values = config.choose(settings, provider)
     return check(provider, **{name: str(values[name]) for name in _CREDENTIALS if values.get(name)}, env=env) or ""
 
 
-def models(found: config.Values, provider: str, env: Mapping[str, str]) -> Iterator[Listed]:
-    reason = obstacle(found, provider, env)
-    own, prices = found.get("models"), found.get("prices")
+def models(settings: config.Values, provider: str, env: Mapping[str, str]) -> Iterator[ModelRow]:
+    reason = unusable_reason(settings, provider, env)
+    own, prices = settings.get("models"), settings.get("prices")
     catalogue = Catalogue(own if isinstance(own, dict) else None, prices if isinstance(prices, dict) else None)
-    values = config.choose(found, provider)
+    values = config.choose(settings, provider)
     configured = str(values.get("model") or "")
-    known = [name for name in catalogue.rows if _serves(provider, name) and name != _FAMILY]
+    names = [name for name in catalogue.rows if _serves(provider, name) and name != _CLAUDE]
     if values.get("base_url") or (provider == "openai" and env.get("OPENAI_BASE_URL")):
-        known = [name for name in known if isinstance(own, dict) and name in own]  # somebody else's server
+        names = [name for name in names if isinstance(own, dict) and name in own]  # another server has other models
     if provider in ("scripted", "local"):
-        known = []
+        names = []
         configured = configured or (os.path.basename(gguf.find("")) if provider == "local" else "")
-    names = dict.fromkeys([*filter(None, [configured]), *known])
-    for name in names or {"": None}:
-        yield _listed(provider, name, catalogue.row(name) if name else Row(), reason)
+    listed = dict.fromkeys([*filter(None, [configured]), *names])
+    for name in listed or {"": None}:
+        yield _row(provider, name, catalogue.row(name) if name else Row(), reason)
 
 
 def _serves(provider: str, name: str) -> bool:
-    return (provider in _SERVE_FAMILY) if name.startswith(_FAMILY) else provider == "openai"
+    return (provider in _CLAUDE_PROVIDERS) if name.startswith(_CLAUDE) else provider == "openai"
 
 
-def _listed(provider: str, name: str, row: Row, reason: str) -> Listed:
-    told = (row.window, row.max_output, row.thinking, row.effort_levels, row.images, row.price)
-    return Listed(provider, name, not reason, reason, *told)
+def _row(provider: str, name: str, row: Row, reason: str) -> ModelRow:
+    abilities = (row.window, row.max_output, row.thinking, row.effort_levels, row.images, row.price)
+    return ModelRow(provider, name, not reason, reason, *abilities)
 
 
-# For people.
-
-
-def _show(listed: list[Listed]) -> None:
-    rows = [_HEAD, *(tuple(map(escape_line, _cells(model))) for model in listed if model.usable)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-    reasons = {model.provider: model.reason for model in listed if not model.usable}
+def _show(models: list[ModelRow]) -> None:
+    print_table([_HEAD, *(_cells(model) for model in models if model.usable)])
+    reasons = {model.provider: model.reason for model in models if not model.usable}
     if reasons:
         print("\nNot usable now:")
     for provider, reason in reasons.items():
         print_line(f"  {provider:<10} {reason}")
 
 
-def _cells(model: Listed) -> tuple[str, ...]:
+def _cells(model: ModelRow) -> tuple[str, ...]:
     abilities = [
         *(["thinking"] if model.thinking else []),
         *(["effort " + "/".join(model.effort_levels)] if model.effort_levels else []),

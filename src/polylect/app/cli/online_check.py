@@ -1,4 +1,8 @@
-"""Whether a model's service answers and takes our key: one small request, for `polylect doctor --online`."""
+"""Checks for `polylect doctor --online` whether a model's service answers and accepts our key.
+
+One small request is made to each provider. Where no model is set, it asks for one that does not exist: services check
+the key first, so the answer shows whether the key is right and costs nothing.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -11,20 +15,20 @@ from polylect.vocab.errors import ProviderError
 from polylect.vocab.ports import ModelRequest
 
 _SECONDS = 20.0
-_NOBODY = "polylect-doctor"
-"""Keys are looked at before models are: asking for one that nobody has costs nothing."""
+_UNKNOWN_MODEL = "polylect-doctor"
+"""The name of a model that no service has."""
 Verdict = tuple[str, str]
 
 
 async def verdicts(providers: Mapping[str, Values], env: Mapping[str, str]) -> dict[str, Verdict]:
-    """How each of them answers, as doctor says it: a state and what to know."""
-    found = await asyncio.gather(*(_verdict(values, env) for values in providers.values()))
-    return dict(zip(providers, found, strict=True))
+    """For each provider a state of `doctor` and a text. All are asked at the same time."""
+    results = await asyncio.gather(*(_verdict(values, env) for values in providers.values()))
+    return dict(zip(providers, results, strict=True))
 
 
 async def _verdict(values: Values, env: Mapping[str, str]) -> Verdict:
     provider = open_one({**values, "max_retries": 0}, env)
-    model = str(values.get("model") or _NOBODY)
+    model = str(values.get("model") or _UNKNOWN_MODEL)
     request = ModelRequest(model, "", [Message("user", (Text("Say yes."),))], max_tokens=16)
     try:
         async with asyncio.timeout(_SECONDS), aclosing(provider.stream(request)) as batches:
@@ -33,14 +37,14 @@ async def _verdict(values: Values, env: Mapping[str, str]) -> Verdict:
     except TimeoutError:
         return "bad", f"no answer within {_SECONDS:g} s"
     except ProviderError as error:
-        return _judged(error, model)
+        return _verdict_of_error(error, model)
     finally:
         await provider.close()
 
 
-def _judged(error: ProviderError, model: str) -> Verdict:
-    # Where the service itself says a word about the model, address and key were right.
-    said = str(error).count(model) > 1 or error.status == 400
-    if model == _NOBODY and error.kind == "bad_request" and said:
+def _verdict_of_error(error: ProviderError, model: str) -> Verdict:
+    # If the service complains about the model, it has accepted address and key.
+    about_model = str(error).count(model) > 1 or error.status == 400
+    if model == _UNKNOWN_MODEL and error.kind == "bad_request" and about_model:
         return "ok", "the service answers and takes the key"
     return "bad", str(error)

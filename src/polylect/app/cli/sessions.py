@@ -1,23 +1,27 @@
-"""`polylect sessions`: what is kept, and moving, forking, mending and deleting it."""
+"""`polylect sessions`: lists, shows, exports, imports, forks, names, repairs and deletes sessions.
+
+`main` finds the function for the subcommand in `_COMMANDS`. Each works directly on the files of `polylect.sessions`;
+no engine is started. A session that is in use by another process is never changed: its folder is locked first.
+"""
 
 import os
 import sys
 from collections.abc import Callable, Sequence
-
-import msgspec
+from contextlib import closing
 
 from polylect.app.cli.sessions_export import export, read, show
-from polylect.app.cli.sessions_import import import_file
-from polylect.app.cli.terminal import print_error, print_json, print_line
+from polylect.app.cli.terminal import print_error, print_json, print_line, print_table
+from polylect.app.serving.clock_and_ids import new_id
 from polylect.app.startup import config
+from polylect.app.startup.args import UsageError
 from polylect.sessions import catalogue, folder, log, repair
 from polylect.sessions.catalogue import SessionSummary
+from polylect.sessions.formats import detect
 from polylect.sessions.formats.conversation import WrongFormat, iso
 from polylect.sessions.library import fork_place
 from polylect.sessions.store import FileStore
 from polylect.vocab.entries import Configured
 from polylect.vocab.errors import SessionError
-from polylect.vocab.escape import escape_line
 
 USAGE = """\
 usage: polylect sessions [--here] [--json]        list them; --here: only those of this folder
@@ -30,70 +34,59 @@ usage: polylect sessions [--here] [--json]        list them; --here: only those 
        polylect sessions delete ID..."""
 
 
-class Usage(Exception):
-    """The words make no sense."""
-
-
 def main(words: list[str]) -> int:
     env = dict(os.environ)
     try:
-        found = config.gather({}, env, os.path.realpath(os.getcwd()), [])
-        root = str(found.get("sessions_root") or folder.sessions_root(env))
-        act = _ACTS.get(words[0]) if words else None
-        if act is None:
+        settings = config.gather({}, env, os.path.realpath(os.getcwd()), [])
+        root = str(settings.get("sessions_root") or folder.sessions_root(env))
+        command = _COMMANDS.get(words[0]) if words else None
+        if command is None:
             return _list(root, words)
-        return act(root, words[1:])
-    except Usage:
+        return command(root, words[1:])
+    except UsageError:
         print(USAGE, file=sys.stderr)
         return 2
     except (config.ConfigError, folder.FolderError, SessionError, WrongFormat) as error:
         print_error(error)
     except BrokenPipeError:
-        raise  # whoever reads has seen enough
+        raise  # main() of the program handles it
     except OSError as error:
         print_error(f"{error.filename or root}: {error.strerror}")
     return 1
 
 
-def option(words: Sequence[str], *names: str) -> tuple[list[str], dict[str, str]]:
-    """Plain words, and options with their values."""
+def _parse_options(words: Sequence[str], *names: str) -> tuple[list[str], dict[str, str]]:
+    """Splits words into plain ones and options with their values. Raises UsageError."""
     plain: list[str] = []
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     rest = iter(words)
     for word in rest:
         name, equals, value = word.partition("=")
         if name in names:
-            told = value if equals else next(rest, None)
-            if told is None:
-                raise Usage
-            found[name] = told
+            text = value if equals else next(rest, None)
+            if text is None:
+                raise UsageError
+            options[name] = text
         elif word.startswith("--"):
-            raise Usage
+            raise UsageError
         else:
             plain.append(word)
-    return plain, found
+    return plain, options
 
 
-# Each does one thing.
+# One function for each subcommand: it gets the folder of all sessions and the words, and returns the exit code.
 
 
 def _list(root: str, words: list[str]) -> int:
     if not set(words) <= {"--json", "--here"}:
-        raise Usage
-    listed = catalogue.listing(root, os.path.realpath(os.getcwd()) if "--here" in words else "")
+        raise UsageError
+    sessions = catalogue.listing(root, os.path.realpath(os.getcwd()) if "--here" in words else "")
     for path in catalogue.strange(root):
         print_error(f"{path} is no file: skipped")
     if "--json" in words:
-        print_json(msgspec.json.format(msgspec.json.encode(listed), indent=2).decode())
-        return 0
-    rows = [
-        ("ID", "LAST ACTIVE", "MESSAGES", "WORKSPACE", "ABOUT"),
-        *(tuple(map(escape_line, _row(one))) for one in listed),
-    ]
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row[:4], widths, strict=True)]
-        print("  ".join((*cells, row[4])).rstrip())
+        print_json(sessions)
+    else:
+        print_table([("ID", "LAST ACTIVE", "MESSAGES", "WORKSPACE", "ABOUT"), *map(_row, sessions)])
     return 0
 
 
@@ -107,61 +100,77 @@ def _row(session: SessionSummary) -> tuple[str, str, str, str, str]:
 def _show(root: str, words: list[str]) -> int:
     plain = [word for word in words if word != "--points"]
     if len(plain) != 1:
-        raise Usage
-    return show(root, _named(root, plain[0]), points="--points" in words)
+        raise UsageError
+    return show(root, _resolve_id(root, plain[0]), points="--points" in words)
 
 
 def _export(root: str, words: list[str]) -> int:
-    plain, told = option(words, "--to")
+    plain, options = _parse_options(words, "--to")
     if len(plain) not in (1, 2):
-        raise Usage
-    return export(root, _named(root, plain[0]), told.get("--to", "md"), plain[1] if len(plain) > 1 else "-")
+        raise UsageError
+    return export(root, _resolve_id(root, plain[0]), options.get("--to", "md"), plain[1] if len(plain) > 1 else "-")
 
 
 def _import(root: str, words: list[str]) -> int:
-    plain, told = option(words, "--as")
+    """Makes a session of a conversation that another program has recorded."""
+    plain, options = _parse_options(words, "--as")
     if len(plain) != 1:
-        raise Usage
-    return import_file(root, plain[0], told.get("--as") or folder.new_id())
+        raise UsageError
+    conversation = detect.read(plain[0])
+    workspace = os.path.realpath(conversation.cwd)
+    if not os.path.isdir(workspace):
+        cwd = conversation.cwd or "(none)"
+        conversation.notes.append(f"its folder {cwd} is not on this machine: it is now about this one")
+        workspace = os.path.realpath(os.getcwd())
+    with _create(root, options.get("--as", ""), workspace) as store:
+        store.append_at(conversation.bodies)
+        store.sync()
+    for note in conversation.notes:
+        print_error(note)
+    _print_new(store.session)
+    return 0
 
 
 def _fork(root: str, words: list[str]) -> int:
-    plain, told = option(words, "--at", "--as")
+    plain, options = _parse_options(words, "--at", "--as")
     if len(plain) != 1:
-        raise Usage
-    parent, session = _named(root, plain[0]), told.get("--as") or folder.new_id()
-    path, found = folder.path_of(root, parent), read(root, parent)
-    if why := log.unusable(found):
+        raise UsageError
+    parent = _resolve_id(root, plain[0])
+    path, session_log = folder.path_of(root, parent), read(root, parent)
+    if why := log.unusable(session_log):
         raise SessionError(f"Session '{parent}' cannot be forked: {why}")
-    before, _ = log.ancestry(path, found.first)
-    owner, entry = fork_place(parent, before + found.entries, told.get("--at", ""))
-    workspace = folder.workspace_of(path)
-    store = FileStore(folder.create(root, session, workspace), cwd=workspace, new_id=_new_id)
-    try:
+    before, _ = log.ancestry(path, session_log.first)
+    owner, entry = fork_place(parent, before + session_log.entries, options.get("--at", ""))
+    with _create(root, options.get("--as", ""), folder.workspace_of(path)) as store:
         store.fork(owner, entry)
-    finally:
-        store.close()
-    print(f"{session}\nGo on with it: polylect chat --resume {session}")
+    _print_new(store.session)
     return 0
+
+
+def _create(root: str, session: str, workspace: str) -> "closing[FileStore]":
+    """The store of a new session; a random id is made where none is named."""
+    place = folder.create(root, session or folder.new_id(), workspace)
+    return closing(FileStore(place, cwd=workspace, new_id=new_id))
+
+
+def _print_new(session: str) -> None:
+    print(f"{session}\nGo on with it: polylect chat --resume {session}")
 
 
 def _name(root: str, words: list[str]) -> int:
     if len(words) < 2:
-        raise Usage
-    place = folder.resume(root, _named(root, words[0]), "")
-    store = FileStore(place, cwd=folder.workspace_of(place.path), new_id=_new_id)
-    try:
+        raise UsageError
+    place = folder.resume(root, _resolve_id(root, words[0]), "")
+    with closing(FileStore(place, cwd=folder.workspace_of(place.path), new_id=new_id)) as store:
         store.append(Configured({"name": " ".join(words[1:])}))
         store.sync()
-    finally:
-        store.close()
     return 0
 
 
 def _repair(root: str, words: list[str]) -> int:
     if len(words) > 1:
-        raise Usage
-    for session in [_named(root, words[0])] if words else sorted(catalogue.names(root)):
+        raise UsageError
+    for session in [_resolve_id(root, words[0])] if words else sorted(catalogue.names(root)):
         try:
             _repair_one(root, session)
         except (folder.FolderError, SessionError) as error:
@@ -192,31 +201,27 @@ def _repair_one(root: str, session: str) -> None:
 
 def _delete(root: str, words: list[str]) -> int:
     if not words:
-        raise Usage
+        raise UsageError
     for session in words:
         if forks := [fork for fork in catalogue.forks(root, session) if fork not in words]:
-            told = ", ".join(sorted(forks))
-            raise SessionError(f"Session '{session}' holds the beginning of {told}, forked from it: delete that first")
+            names = ", ".join(sorted(forks))
+            raise SessionError(f"Session '{session}' holds the beginning of {names}, forked from it: delete that first")
     for session in words:
         repair.delete(folder.resume(root, session, ""))
     return 0
 
 
-def _named(root: str, session: str) -> str:
-    """`latest` is the most recently active one of this folder."""
+def _resolve_id(root: str, session: str) -> str:
+    """The id of a session; `latest` is the most recently active one of this folder. Raises SessionError."""
     if session != "latest":
         return session
-    found = catalogue.listing(root, os.path.realpath(os.getcwd()))
-    if not found:
+    sessions = catalogue.listing(root, os.path.realpath(os.getcwd()))
+    if not sessions:
         raise SessionError("no session is about this folder; see polylect sessions")
-    return found[0].session
+    return sessions[0].session
 
 
-def _new_id() -> str:
-    return os.urandom(8).hex()
-
-
-_ACTS: dict[str, Callable[[str, list[str]], int]] = {
+_COMMANDS: dict[str, Callable[[str, list[str]], int]] = {
     "show": _show,
     "export": _export,
     "import": _import,

@@ -1,4 +1,8 @@
-"""A session read out: for people, and for other programs."""
+"""Shows a session to a person and exports it for other programs: `polylect sessions show` and `export`.
+
+Only reads: a session may be in use by an engine, damaged, or of a later version. Lines of the log that cannot be read
+are named and left out.
+"""
 
 import os
 import re
@@ -26,6 +30,7 @@ FORMATS: dict[str, Callable[[Conversation], bytes]] = {
 
 
 def read(root: str, session: str) -> log.Log:
+    """The log of a session. Raises SessionError if there is none."""
     try:
         return log.read_path(os.path.join(folder.path_of(root, session), "log.jsonl"))
     except FileNotFoundError:
@@ -33,7 +38,7 @@ def read(root: str, session: str) -> log.Log:
 
 
 def read_conversation(root: str, session: str) -> tuple[Conversation, log.Log]:
-    """Only reads: the session may be in use, damaged, or of a later version."""
+    """The conversation of a session, and its log. Raises SessionError if nothing in the log can be read."""
     path, session_log = folder.path_of(root, session), read(root, session)
     before, folders = log.ancestry(path, session_log.first)
     entries = before + session_log.entries
@@ -75,7 +80,7 @@ def export(root: str, session: str, form: str, path: str) -> int:
 
 
 def _print(content: bytes, *, as_json: bool) -> None:
-    """As it is for a file or a program, escaped for a terminal."""
+    """Writes to stdout, unchanged for a file or a program, escaped for a terminal."""
     if sys.stdout.isatty():
         content = (escape_json if as_json else escape_controls)(content.decode()).encode()
     sys.stdout.flush()

@@ -6,6 +6,7 @@ prints through them.
 """
 
 import sys
+from collections.abc import Sequence
 
 from polylect.vocab.escape import escape_controls, escape_json, escape_line
 
@@ -21,6 +22,16 @@ def print_error(message: object, program: str = "polylect", *, several_lines: bo
     print(f"{program}: {escape(str(message))}", file=sys.stderr, flush=True)
 
 
-def print_json(text: str) -> None:
-    """Prints a JSON document on stdout."""
-    print(escape_json(text))
+def print_json(value: object) -> None:
+    """Prints a value of msgspec as a JSON document on stdout."""
+    import msgspec  # the engine starts without this module
+
+    print(escape_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()))
+
+
+def print_table(rows: Sequence[Sequence[str]]) -> None:
+    """Prints rows on stdout, in columns that are as wide as their longest cell."""
+    cells = [[escape_line(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

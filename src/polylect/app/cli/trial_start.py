@@ -1,12 +1,13 @@
-"""A start of the engine that is tried out: `polylect doctor` says that an engine would start only after it has.
+"""Starts an engine to see whether it starts, for `polylect doctor`.
 
-It does what a start does, in this process: settings are checked, the session folder is made, locked and written,
+It does what a start does, in this process: settings are checked, the session folder is created, locked and written,
 extensions are loaded, MCP servers are started. Then everything is ended, and nothing is left behind. Commands of hooks
-are not run. No model is asked.
+are not run, and no model is asked.
 """
 
 import asyncio
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from polylect.app.serving.assembly import Assembly
@@ -22,22 +23,22 @@ from polylect.vocab.answers import ServerCard
 from polylect.vocab.errors import PolylectError
 from polylect.vocab.events import Event, Extra
 
-_PROBE = 64 * 1024
-"""Bytes that have to fit on the disk. A first prompt writes about a tenth of it."""
-_EXTENSIONS = 15.0
+_PROBE_BYTES = 64 * 1024
+"""Bytes that have to fit on the disk. A first prompt writes about a tenth of this."""
+_EXTENSIONS_TIMEOUT = 15.0
 """Seconds for extensions to load; each has ten."""
-_SERVERS = 30.0
-"""Seconds for servers to come up where the settings say that a prompt does not wait for them."""
+_SERVERS_TIMEOUT = 30.0
+"""Seconds for MCP servers to start, where the settings have no wait of their own."""
 
 
 @dataclass
 class Trial:
-    """What came of it. `error` says why an engine would not start; it is empty if it would."""
+    """The result. `error` says why an engine would not start; it is empty if it would."""
 
     values: config.Values
     error: str = ""
     session_error: str = ""
-    """The part of it that concerns the session folder."""
+    """The same text, if the reason is the session folder."""
     servers: list[ServerCard] = field(default_factory=list)
     extension_errors: list[tuple[str, str]] = field(default_factory=list)
     """The path of each extension that could not be used, and why."""
@@ -55,7 +56,7 @@ def try_start(flags: config.Values, env: dict[str, str]) -> Trial:
     try:
         place = take_session(values, env)
         if place:
-            _fill(place)
+            _write_probe(place)
     except (CannotStart, folder.FolderError) as error:
         trial.error = trial.session_error = str(error)
         return trial
@@ -68,26 +69,20 @@ def try_start(flags: config.Values, env: dict[str, str]) -> Trial:
     return trial
 
 
-def _fill(place: folder.Folder) -> None:
-    """Write as much as a first prompt would, and more. Raises OSError after the folder was let go."""
+def _write_probe(place: folder.Folder) -> None:
+    """Writes more than a first prompt would, and removes it. Raises OSError; the folder is closed then."""
     path = os.path.join(place.path, "probe")
     try:
         with open(path, "wb") as file:
-            file.write(bytes(_PROBE))
+            file.write(bytes(_PROBE_BYTES))
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        _unlink(path)
+        with suppress(OSError):  # it may not exist
+            os.unlink(path)
         place.close(discard=not os.path.exists(place.log))
         raise OSError(error.errno, error.strerror, place.path) from None
-    _unlink(path)
-
-
-def _unlink(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        pass  # it was never made
+    os.unlink(path)
 
 
 async def _run(start: Start, trial: Trial) -> None:
@@ -110,14 +105,14 @@ async def _run(start: Start, trial: Trial) -> None:
         return
     try:
         await assembly.required()
-        async with asyncio.timeout(_EXTENSIONS):
+        async with asyncio.timeout(_EXTENSIONS_TIMEOUT):
             await engine.agent.hooks.session_contexts()
         assembly.begin(engine)
         if engine.servers:
-            await wait_for_servers(engine.servers, engine.settings.mcp_wait or _SERVERS, receive)
+            await wait_for_servers(engine.servers, engine.settings.mcp_wait or _SERVERS_TIMEOUT, receive)
         trial.servers = engine.capabilities.servers()
     except (PolylectError, TimeoutError) as error:
-        trial.error = str(error) or f"extensions were not loaded within {_EXTENSIONS:g} s"
+        trial.error = str(error) or f"extensions were not loaded within {_EXTENSIONS_TIMEOUT:g} s"
     finally:
         await engine.close()
         await assembly.close()

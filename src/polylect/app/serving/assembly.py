@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from polylect.app.serving.available_models import Available
+from polylect.app.serving.available_models import AvailableModels
 from polylect.app.serving.lazy_tools import Toolbox
 from polylect.app.serving.mcp_servers import open_servers
 from polylect.app.serving.open_provider import keys, open_provider
@@ -74,7 +74,7 @@ class Assembly:
             env=env,
             command_notice=withheld_notice(start.env, env),
             hooks=self._own_code or NoHooks(),
-            models=Available(start.values, start.env),
+            models=AvailableModels(start.values, start.env),
             library=library,
             trace=self._spans.keep if self._spans else None,
             offered=Abilities(mcp=bool(start.values.get("mcp_servers")), extras=flags(start.values)),

@@ -1,8 +1,11 @@
-"""The models that can be used now, whoever serves them: the `Models` of the port, from the settings of the start."""
+"""Answers a host that asks which models it can use, and opens the provider of another one: the `Models` port.
+
+The settings of all providers are read when a host first asks. Changes in files count at the next start.
+"""
 
 from collections.abc import Mapping, Sequence
 
-from polylect.app.cli.models import Listed, models, obstacle
+from polylect.app.cli.models import ModelRow, models, unusable_reason
 from polylect.app.serving.open_provider import open_one, open_provider
 from polylect.app.startup import config
 from polylect.providers.check import PROVIDERS
@@ -14,23 +17,23 @@ _MESSAGES = "anthropic_messages"
 _APIS = {"anthropic": _MESSAGES, "bedrock": _MESSAGES, "vertex": _MESSAGES, "local": "local", "scripted": "scripted"}
 
 
-class Available:
-    """Files are read when somebody first asks; what has changed since counts at the next start."""
+class AvailableModels:
+    """The models of all providers, from the settings and the environment of the start."""
 
     def __init__(self, values: config.Values, env: Mapping[str, str]) -> None:
         self._values = values
         self._env = dict(env)
-        self._found: config.Values = {}
+        self._settings: config.Values = {}
         self._cards: tuple[ModelCard, ...] | None = None
 
     def cards(self) -> Sequence[ModelCard]:
         if self._cards is None:
-            found = self._gathered()
+            settings = self._all_settings()
             self._cards = tuple(
-                self._card(found, listed)
+                self._card(settings, row)
                 for provider in PROVIDERS
-                for listed in models(found, provider, self._env)
-                if listed.usable and listed.model
+                for row in models(settings, provider, self._env)
+                if row.usable and row.model
             )
         return self._cards
 
@@ -39,32 +42,32 @@ class Available:
             return open_provider(self._values, self._env)
         if provider not in PROVIDERS:
             raise LookupError(f"there is no provider {provider!r}; providers are {', '.join(PROVIDERS)}")
-        found = self._gathered()
-        if reason := obstacle(found, provider, self._env):
+        settings = self._all_settings()
+        if reason := unusable_reason(settings, provider, self._env):
             raise LookupError(reason)
-        return open_one(config.choose(found, provider), self._env)
+        return open_one(config.choose(settings, provider), self._env)
 
-    def _gathered(self) -> config.Values:
-        """With the settings of all providers; the start has kept only those of its own."""
-        if not self._found:
-            self._found = config.gather(self._values, self._env, str(self._values["workspace"]), [])
-        return self._found
+    def _all_settings(self) -> config.Values:
+        """The settings of all providers. The start has resolved those of the provider in use only."""
+        if not self._settings:
+            self._settings = config.gather(self._values, self._env, str(self._values["workspace"]), [])
+        return self._settings
 
-    def _card(self, found: config.Values, listed: Listed) -> ModelCard:
-        values = config.choose(found, listed.provider)
+    def _card(self, settings: config.Values, row: ModelRow) -> ModelCard:
+        values = config.choose(settings, row.provider)
         return ModelCard(
-            listed.provider,
-            listed.model,
-            _APIS.get(listed.provider) or f"openai_{values.get('api') or self._api(found, listed.model)}",
+            row.provider,
+            row.model,
+            _APIS.get(row.provider) or f"openai_{values.get('api') or self._api(settings, row.model)}",
             str(values.get("base_url") or ""),
-            listed.window,
-            listed.max_output,
-            listed.thinking,
-            listed.effort_levels,
-            listed.images,
-            listed.price or (),
+            row.window,
+            row.max_output,
+            row.thinking,
+            row.effort_levels,
+            row.images,
+            row.price or (),
         )
 
-    def _api(self, found: config.Values, model: str) -> str:
-        own = found.get("models")
+    def _api(self, settings: config.Values, model: str) -> str:
+        own = settings.get("models")
         return Catalogue(own if isinstance(own, dict) else None).row(model).api

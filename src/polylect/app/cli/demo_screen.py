@@ -1,4 +1,7 @@
-"""What a person sees of a conversation: text as it streams, calls, diffs in colour, what it cost."""
+"""Prints the conversation of `polylect demo`: streaming text, calls, asks, diffs in colour, the cost.
+
+It uses plain escape codes instead of the libraries of `tui/`, because the demo has to run without them.
+"""
 
 import asyncio
 import os
@@ -7,7 +10,7 @@ from typing import Any, TextIO
 
 from polylect.vocab.events import ToolFinished, TurnEnded
 
-_MOST_LINES = 14
+_MAX_LINES = 14
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
 
 
@@ -20,32 +23,32 @@ class Screen:
         self._open = ""
 
     def title(self, what: str, more: str) -> None:
-        self._line(f"\n{self._in('bold', what)}  {self._in('dim', more)}")
+        self._line(f"\n{self._styled('bold', what)}  {self._styled('dim', more)}")
 
     def fact(self, text: str) -> None:
-        self._line(self._in("dim", f"  {text}"))
+        self._line(self._styled("dim", f"  {text}"))
 
     def prompt(self, text: str) -> None:
-        self._line(f"\n{self._in('bold', 'you')}   {text}\n")
+        self._line(f"\n{self._styled('bold', 'you')}   {text}\n")
 
     def text(self, text: str) -> None:
-        self._stream_in("agent", text, "")
+        self._stream_text("agent", text, "")
 
     def thought(self, text: str) -> None:
-        self._stream_in("think", text, "dim")
+        self._stream_text("think", text, "dim")
 
     def call(self, description: str) -> None:
-        self._line(f"{self._in('blue', 'run')}   {description}")
+        self._line(f"{self._styled('blue', 'run')}   {description}")
 
     def ask(self, title: str, args: dict[str, Any]) -> None:
-        self._line(f"{self._in('yellow', 'ask')}   {title}")
+        self._line(f"{self._styled('yellow', 'ask')}   {title}")
         if {"old_string", "new_string"} <= args.keys():
             for mark, key, style in (("-", "old_string", "red"), ("+", "new_string", "green")):
                 for line in str(args[key]).split("\n"):
-                    self._line("      " + self._in(style, f"{mark} {line}"))
+                    self._line("      " + self._styled(style, f"{mark} {line}"))
 
     async def choose(self) -> str:
-        """y, n or a. Reads the terminal until it is one of them; its end is a no."""
+        """Reads the terminal until the answer is y, n or a, and returns it. The end of input counts as n."""
         loop = asyncio.get_running_loop()
         while True:
             self._stream.write("      allow it? [y]es, [n]o, [a]lways for this kind: ")
@@ -66,7 +69,7 @@ class Screen:
 
     def outcome(self, finished: ToolFinished) -> None:
         if finished.outcome in ("denied", "cancelled", "skipped"):
-            self._line(f"{self._in('red', finished.outcome)} {finished.reason}\n")
+            self._line(f"{self._styled('red', finished.outcome)} {finished.reason}\n")
         elif finished.form == "diff":
             self._diff(finished.output)
         else:
@@ -76,33 +79,33 @@ class Screen:
         usage = ended.usage
         cost = "price unknown" if usage.cost is None else f"${usage.cost:.4f}"
         how = "done" if ended.reason == "end" else ended.reason
-        self._line(f"\n{self._in('bold', how)}  {usage.input} tokens in, {usage.output} out, {cost}")
+        self._line(f"\n{self._styled('bold', how)}  {usage.input} tokens in, {usage.output} out, {cost}")
         if ended.failure:
-            self._line(self._in("red", f"      {ended.failure.message}"))
+            self._line(self._styled("red", f"      {ended.failure.message}"))
 
     def frame(self, arrow: str, line: str) -> None:
-        self._line(f"{self._in('green' if arrow == '→' else 'cyan', arrow)} {line}")
+        self._line(f"{self._styled('green' if arrow == '→' else 'cyan', arrow)} {line}")
 
-    def _stream_in(self, who: str, text: str, style: str) -> None:
+    def _stream_text(self, who: str, text: str, style: str) -> None:
         if self._open != who:
             self._close()
-            self._stream.write(f"{self._in('green', who)} ")
+            self._stream.write(f"{self._styled('green', who)} ")
             self._open = who
-        self._stream.write(self._in(style, text.replace("\n", "\n      ")))
+        self._stream.write(self._styled(style, text.replace("\n", "\n      ")))
         self._stream.flush()
 
     def _diff(self, diff: str) -> None:
         for line in diff.split("\n"):
             style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "dim")
-            self._line("      " + self._in(style, line))
+            self._line("      " + self._styled(style, line))
         self._line("")
 
     def _block(self, text: str, style: str) -> None:
         lines = text.rstrip("\n").split("\n")
-        for line in lines[:_MOST_LINES]:
-            self._line("      " + self._in(style, line))
-        if len(lines) > _MOST_LINES:
-            self._line(self._in("dim", f"      ... {len(lines) - _MOST_LINES} more lines"))
+        for line in lines[:_MAX_LINES]:
+            self._line("      " + self._styled(style, line))
+        if len(lines) > _MAX_LINES:
+            self._line(self._styled("dim", f"      ... {len(lines) - _MAX_LINES} more lines"))
         self._line("")
 
     def _line(self, text: str) -> None:
@@ -115,5 +118,5 @@ class Screen:
             self._stream.write("\n")
             self._open = ""
 
-    def _in(self, style: str, text: str) -> str:
+    def _styled(self, style: str, text: str) -> str:
         return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if style and self._colour and text else text
