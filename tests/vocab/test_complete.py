@@ -269,7 +269,7 @@ def test_agents_may_be_nested_to_any_depth() -> None:
     assert completed(e.TurnStarted(**T1), *nested, done)[1:] == [*nested, *ended, done]
 
 
-def test_a_strange_agent_gets_a_lane() -> None:
+def test_a_strange_agent_is_started() -> None:
     assert completed(e.TurnStarted(**T1), e.TextDelta("a", agent="k"))[1:] == [
         e.AgentStarted(**K1),
         e.StepStarted(**K1),

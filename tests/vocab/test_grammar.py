@@ -9,7 +9,7 @@ from polylect.vocab import events as e
 from polylect.vocab.content import Text, Thinking, ToolCall
 from polylect.vocab.errors import GrammarError
 from polylect.vocab.grammar import Grammar
-from polylect.vocab.lanes import ANYTIME, TABLE, Rule
+from polylect.vocab.grammar_rules import ANYTIME, TABLE, Rule
 
 T1 = {"turn": "t1"}
 K1 = {"turn": "t1", "agent": "k"}
@@ -62,7 +62,7 @@ ILLEGAL: list[tuple[str, list[e.Event], e.Event, Rule]] = [
     ("a start of no call", REPLY, e.ToolStarted("c1", "Read", **T1), Rule.CALL),
     ("an ask of no call", REPLY, e.Ask("a1", call="c1", **T1), Rule.CALL),
     ("an agent of no call", REPLY, e.AgentStarted(call="c1", **K1), Rule.CALL),
-    ("a call in another lane", AGENT, e.ToolFinished("c1", "Read", "", **K1), Rule.CALL),
+    ("a call of another agent", AGENT, e.ToolFinished("c1", "Read", "", **K1), Rule.CALL),
     ("a call called twice", CALLED, e.ToolCalled("c1", "Read", **T1), Rule.CALL_NEW),
     ("a call started twice", STARTED, e.ToolStarted("c1", "Read", **T1), Rule.CALL_STARTED),
     ("a call finished twice", FINISHED, e.ToolFinished("c1", "Read", "", **T1), Rule.CALL_OVER),
@@ -141,9 +141,9 @@ def test_every_event_has_its_place() -> None:
 @pytest.mark.parametrize(("name", "before", "event", "rule"), ILLEGAL, ids=[row[0] for row in ILLEGAL])
 def test_a_refused_event_changes_nothing(name: str, before: list[e.Event], event: e.Event, rule: Rule) -> None:
     grammar = taken(before)
-    before_it = (str(grammar.lanes), str(grammar.asks), set(grammar.turns_over))
+    before_it = (str(grammar.agents), str(grammar.asks), set(grammar.turns_over))
     grammar.accept(event)
-    assert (str(grammar.lanes), str(grammar.asks), set(grammar.turns_over)) == before_it
+    assert (str(grammar.agents), str(grammar.asks), set(grammar.turns_over)) == before_it
 
 
 def test_an_error_names_the_event_the_phase_and_the_rule() -> None:
@@ -163,7 +163,7 @@ def test_a_queued_turn_may_end_while_another_runs() -> None:
     taken([*TEXT, e.TurnEnded("cancelled", turn="t2"), e.TextDelta("b", **T1)])
 
 
-def test_lanes_interleave_delta_by_delta() -> None:
+def test_agents_interleave_delta_by_delta() -> None:
     texts: list[e.Event] = [
         e.TextDelta("1", **T1),
         e.TextDelta("2", **K1),

@@ -1,7 +1,10 @@
-"""Raw events in, grammatical events out: what a wire leaves unsaid is said here, once for all dialects.
+"""Adds the events that a wire leaves out, so that every host sees the same grammar.
 
-Driven by the grammar. An event that breaks a rule is mended by that rule's own function, which says what is missing,
-corrects the event, or gives it up; then it is tried again. What keeps the grammar passes unchanged.
+json-stream, for one, never says that a step began. Every host side (`dialects/*/host/codec.py`) passes its raw events
+through a `Completer`, so that this is done once for all dialects. For each event that breaks a rule of the grammar, a
+function of that rule adds the missing events, corrects the event or drops it; then the event is tried again.
+
+The invariant: what comes out is grammatical. What was grammatical already passes unchanged.
 """
 
 from collections import Counter
@@ -15,7 +18,7 @@ from msgspec.structs import replace
 from polylect.vocab import events as e
 from polylect.vocab.content import Failure, Stop, Text, Thinking, ToolCall
 from polylect.vocab.grammar import Grammar
-from polylect.vocab.lanes import AGENTS_ONLY, CALLS, IDLE, MAIN_ONLY, TURN, Lane, Phase, Rule
+from polylect.vocab.grammar_rules import AGENTS_ONLY, CALLS, IDLE, MAIN_ONLY, TURN, AgentState, Phase, Rule
 
 _E = TypeVar("_E", bound=e.Event)
 
@@ -31,7 +34,11 @@ _UNSAID = "the engine did not say how it ended"
 
 
 class Completer:
-    """Sits behind every host side, one for each session. `lost` counts what could not be placed."""
+    """Completes the events of one session. `lost` counts the events that were dropped, by type.
+
+    Args:
+        new_id: Makes ids for turns that nobody asked for; without it they are numbered.
+    """
 
     def __init__(self, new_id: Callable[[], str] | None = None) -> None:
         self._grammar = Grammar()
@@ -42,34 +49,35 @@ class Completer:
 
     @property
     def idle(self) -> bool:
-        """No turn runs and no agent."""
-        return not self._grammar.main.turn and len(self._grammar.lanes) == 1
+        """Whether no turn and no agent runs."""
+        return not self._grammar.main.turn and len(self._grammar.agents) == 1
 
     def add(self, event: e.Event) -> list[e.Event]:
+        """Returns the events that a raw `event` of the peer becomes; none if it has no place."""
         if self._grammar.accept(event) is None:
             return [event]
-        self._say(event)
-        return self._take()
+        self._emit(event)
+        return self._take_output()
 
     def close(self) -> list[e.Event]:
-        """The peer has vanished: end everything it left open."""
+        """Returns the events that end everything which the peer, now gone, has left open."""
         grammar = self._grammar
         if grammar.main.turn:
             failure = Failure("engine_gone", "the engine went away before the turn ended", "engine")
-            self._say(e.TurnEnded("error", failure=failure, turn=grammar.main.turn, session=grammar.main.session))
-        while len(grammar.lanes) > 1:
-            self._end_agent(list(grammar.lanes.values())[-1], ok=False)
+            self._emit(e.TurnEnded("error", failure=failure, turn=grammar.main.turn, session=grammar.main.session))
+        while len(grammar.agents) > 1:
+            self._end_agent(list(grammar.agents.values())[-1], ok=False)
         for ask in list(grammar.asks.values()):
             self._close_ask(ask, "cancelled")
         if grammar.main.compacting:
-            self._say(e.CompactionEnded(ok=False, error=_UNSAID, session=grammar.main.session))
-        return self._take()
+            self._emit(e.CompactionEnded(ok=False, error=_UNSAID, session=grammar.main.session))
+        return self._take_output()
 
-    def _take(self) -> list[e.Event]:
+    def _take_output(self) -> list[e.Event]:
         out, self._out = self._out, []
         return out
 
-    def _say(self, event: e.Event | None) -> None:
+    def _emit(self, event: e.Event | None) -> None:
         while event is not None and (rule := self._grammar.accept(event)) is not None:
             mended = _MENDS[rule](self, event) if rule in _MENDS else None
             if mended is None:
@@ -78,44 +86,44 @@ class Completer:
         if event is not None:
             self._out.append(event)
 
-    def _lane(self, event: e.Event) -> Lane:
-        """The lane whose phase and turn decide about an event."""
-        return self._grammar.lanes[event.parent if isinstance(event, e.AgentStarted) else event.agent]
+    def _agent_of(self, event: e.Event) -> AgentState:
+        """The agent whose phase and turn decide about an event."""
+        return self._grammar.agents[event.parent if isinstance(event, e.AgentStarted) else event.agent]
 
     # Turns.
 
     def _begin_turn(self, event: e.Event) -> None:
         if event.turn:
-            self._say(e.TurnStarted(turn=event.turn, session=event.session))
+            self._emit(e.TurnStarted(turn=event.turn, session=event.session))
         else:
             self._unasked = self._new_id()
-            self._say(e.TurnStarted(cause="engine", turn=self._unasked, session=event.session))
+            self._emit(e.TurnStarted(cause="engine", turn=self._unasked, session=event.session))
 
     def _name_turn(self, event: _E) -> _E:
         return replace(event, turn=self._new_id())
 
     def _right_turn(self, event: _E) -> _E | None:
-        lane, over = self._lane(event), event.turn in self._grammar.turns_over
-        if lane.agent or not event.turn:
-            return replace(event, turn=lane.turn)
+        agent, over = self._agent_of(event), event.turn in self._grammar.turns_over
+        if agent.id or not event.turn:
+            return replace(event, turn=agent.turn)
         if isinstance(event, e.Ask) and over:
             return replace(event, turn="", call="")  # somebody waits for the answer, so it is never given up
         if over and not isinstance(event, e.TurnStarted):
             return None
-        if lane.phase is IDLE:
+        if agent.phase is IDLE:
             self._begin_turn(event)
         elif isinstance(event, (*_BEGINNINGS, *MAIN_ONLY)):
-            self._break_off_turn(lane)
+            self._break_off_turn(agent)
         else:
             return None
         return event
 
-    def _break_off_turn(self, lane: Lane) -> None:
+    def _break_off_turn(self, agent: AgentState) -> None:
         """The engine has gone on, so this one is over. One that nobody asked for has no other end."""
-        ended = e.TurnEnded("end", turn=lane.turn, session=lane.session)
-        if lane.turn != self._unasked:
+        ended = e.TurnEnded("end", turn=agent.turn, session=agent.session)
+        if agent.turn != self._unasked:
             ended = replace(ended, reason="error", failure=Failure("unsaid", _UNSAID, "engine"))
-        self._say(ended)
+        self._emit(ended)
 
     def _settle(self, event: e.Settled) -> e.Settled | None:
         main = self._grammar.main
@@ -124,74 +132,74 @@ class Completer:
         self._break_off_turn(main)
         return event
 
-    # Phases. A lane is moved on, one phase at a time, until the event fits.
+    # Phases. An agent is moved on, one phase at a time, until the event fits.
 
     def _move_on(self, event: _E) -> _E | None:
-        lane = self._lane(event)
-        if _misplaced(event, lane):
+        agent = self._agent_of(event)
+        if _misplaced(event, agent):
             return None
-        match lane.phase:
+        match agent.phase:
             case Phase.IDLE:
                 self._begin_turn(event)
             case Phase.TURN:
-                self._say(e.StepStarted(**_place(lane)))
+                self._emit(e.StepStarted(**_place(agent)))
             case Phase.REPLY:
                 error = event.error if isinstance(event, e.RetryStarted) else ""
-                self._say(e.ReplyEnded(_stop(event, lane), error=error, **_place(lane)))
+                self._emit(e.ReplyEnded(_stop(event, agent), error=error, **_place(agent)))
             case Phase.CALLS:
-                self._say(e.StepEnded(**_place(lane)))
+                self._emit(e.StepEnded(**_place(agent)))
         return event
 
     # Blocks.
 
     def _close_block(self, event: _E) -> _E:
-        lane = self._lane(event)
-        text = "".join(lane.parts)
-        if lane.block is e.ArgsDelta:
-            self._say(e.BlockEnded(ToolCall(lane.block_call, lane.block_name, _arguments(text)), **_place(lane)))
+        agent = self._agent_of(event)
+        text = "".join(agent.parts)
+        if agent.block is e.ArgsDelta:
+            self._emit(e.BlockEnded(ToolCall(agent.block_call, agent.block_name, _arguments(text)), **_place(agent)))
         else:
-            self._say(e.BlockEnded(Text(text) if lane.block is e.TextDelta else Thinking(text), **_place(lane)))
+            self._emit(e.BlockEnded(Text(text) if agent.block is e.TextDelta else Thinking(text), **_place(agent)))
         return event
 
     def _match_block(self, event: e.BlockEnded) -> e.BlockEnded:
         """A block that came whole gets its delta. If the deltas said something else, they stand: they were shown."""
-        lane, block = self._lane(event), event.block
+        agent, block = self._agent_of(event), event.block
         if not isinstance(block, Text | Thinking):
             return event
-        said = "".join(lane.parts)
-        if not block.text.startswith(said):
-            return replace(event, block=replace(block, text=said))
+        text = "".join(agent.parts)
+        if not block.text.startswith(text):
+            return replace(event, block=replace(block, text=text))
         delta = e.TextDelta if isinstance(block, Text) else e.ThinkingDelta
-        self._say(delta(block.text[len(said) :], **_place(lane)))
+        self._emit(delta(block.text[len(text) :], **_place(agent)))
         return event
 
     # Calls and asks.
 
     def _call(self, event: e.ToolStarted | e.ToolOutput | e.ToolFinished | e.Ask | e.AgentStarted) -> e.Event | None:
-        lane = self._lane(event)
-        if isinstance(event, e.AgentStarted) or (lane.phase is IDLE and not isinstance(event, _BEGINNINGS)):
+        agent = self._agent_of(event)
+        if isinstance(event, e.AgentStarted) or (agent.phase is IDLE and not isinstance(event, _BEGINNINGS)):
             return self._uncall(event)
         name = "" if isinstance(event, e.ToolOutput) else event.name
         called = e.ToolCalled(event.call, name, turn=event.turn, agent=event.agent, session=event.session)
         if isinstance(event, e.Ask):
             called = replace(called, args=event.args, category=event.category)
-        self._say(called)
-        return self._uncall(event) if lane.without_call(event.call) else event
+        self._emit(called)
+        return self._uncall(event) if agent.call_closed(event.call) else event
 
     def _uncall(self, event: e.Event) -> e.Event | None:
         """An ask or an agent can do without its call; a mark cannot."""
         return replace(event, call="") if isinstance(event, e.Ask | e.AgentStarted) else None
 
     def _start_call(self, event: e.ToolOutput | e.ToolFinished) -> e.Event:
-        lane = self._lane(event)
-        self._say(e.ToolStarted(event.call, lane.calls[event.call].name, **_place(lane)))
+        agent = self._agent_of(event)
+        self._emit(e.ToolStarted(event.call, agent.calls[event.call].name, **_place(agent)))
         return event
 
     def _finish_calls(self, event: _E) -> _E:
-        lane = self._lane(event)
-        for call in lane.open_calls:
-            name = lane.calls[call].name
-            self._say(e.ToolFinished(call, name, "", "cancelled", reason=_UNSAID, **_place(lane)))
+        agent = self._agent_of(event)
+        for call in agent.open_calls:
+            name = agent.calls[call].name
+            self._emit(e.ToolFinished(call, name, "", "cancelled", reason=_UNSAID, **_place(agent)))
         return event
 
     def _close_call_asks(self, event: e.ToolStarted | e.ToolFinished) -> e.Event:
@@ -202,12 +210,12 @@ class Completer:
 
     def _close_asks(self, event: e.TurnEnded | e.AgentEnded) -> e.Event:
         broken = isinstance(event, e.TurnEnded) and event.reason in ("cancelled", "error")
-        for ask in self._grammar.asks_of(self._lane(event)):
+        for ask in self._grammar.asks_of(self._agent_of(event)):
             self._close_ask(ask, "cancelled" if broken else "unsaid")
         return event
 
     def _close_ask(self, ask: e.Ask, how: _How) -> None:
-        self._say(e.AskClosed(ask.ask, how, turn=ask.turn, agent=ask.agent, session=ask.session))
+        self._emit(e.AskClosed(ask.ask, how, turn=ask.turn, agent=ask.agent, session=ask.session))
 
     # Agents, retries, compactions.
 
@@ -220,53 +228,53 @@ class Completer:
         if main.phase is IDLE and event.turn and event.turn not in self._grammar.turns_over:
             self._begin_turn(event)
         started = e.AgentStarted(background=main.phase is IDLE, agent=event.agent, session=event.session)
-        self._say(replace(started, turn=main.turn))
+        self._emit(replace(started, turn=main.turn))
         return event
 
     def _end_agents(self, event: e.TurnEnded | e.AgentEnded | e.ToolFinished) -> e.Event:
         """One of those it waits for, the innermost first."""
         if isinstance(event, e.TurnEnded):
-            lanes = self._grammar.attached
+            agents = self._grammar.attached
         else:
-            lanes = self._grammar.children(event.agent, event.call if isinstance(event, e.ToolFinished) else None)
-        lane = lanes[-1]
-        while lanes := self._grammar.children(lane.agent):
-            lane = lanes[-1]
-        self._end_agent(lane, ok=_went_well(event))
+            agents = self._grammar.children(event.agent, event.call if isinstance(event, e.ToolFinished) else None)
+        agent = agents[-1]
+        while agents := self._grammar.children(agent.id):
+            agent = agents[-1]
+        self._end_agent(agent, ok=_went_well(event))
         return event
 
-    def _end_agent(self, lane: Lane, *, ok: bool) -> None:
-        self._say(e.AgentEnded(ok, **_place(lane)))
+    def _end_agent(self, agent: AgentState, *, ok: bool) -> None:
+        self._emit(e.AgentEnded(ok, **_place(agent)))
 
     def _end_retry(self, event: e.TurnEnded | e.AgentEnded) -> e.Event:
-        lane = self._lane(event)
-        self._say(e.RetryEnded(_went_well(event), lane.retry or 0, **_place(lane)))
+        agent = self._agent_of(event)
+        self._emit(e.RetryEnded(_went_well(event), agent.retry or 0, **_place(agent)))
         return event
 
     def _start_compaction(self, event: e.CompactionEnded) -> e.Event:
-        self._say(e.CompactionStarted(turn=event.turn, agent=event.agent, session=event.session))
+        self._emit(e.CompactionStarted(turn=event.turn, agent=event.agent, session=event.session))
         return event
 
     def _end_compaction(self, event: e.Event) -> e.Event | None:
         if isinstance(event, e.CompactionStarted):
             return None
-        self._say(e.CompactionEnded(ok=False, error=_UNSAID, **_place(self._lane(event))))
+        self._emit(e.CompactionEnded(ok=False, error=_UNSAID, **_place(self._agent_of(event))))
         return event
 
 
-def _misplaced(event: e.Event, lane: Lane) -> bool:
-    """Some events are too late, or were said before: moving the lane on for them would end what still lives."""
+def _misplaced(event: e.Event, agent: AgentState) -> bool:
+    """Some events are too late, or were said before: moving the agent on for them would end what still lives."""
     match event:
         case e.TurnStarted():
             return True
         case e.StepStarted():
-            return bool(lane.open_calls)
-        case e.ReplyEnded() if lane.phase is CALLS:
+            return bool(agent.open_calls)
+        case e.ReplyEnded() if agent.phase is CALLS:
             return True
-        case e.StepEnded() if lane.phase is TURN:
+        case e.StepEnded() if agent.phase is TURN:
             return True
-    elsewhere = MAIN_ONLY if lane.agent else AGENTS_ONLY
-    return isinstance(event, elsewhere) or (lane.phase is IDLE and not isinstance(event, _BEGINNINGS))
+    elsewhere = MAIN_ONLY if agent.id else AGENTS_ONLY
+    return isinstance(event, elsewhere) or (agent.phase is IDLE and not isinstance(event, _BEGINNINGS))
 
 
 class _Place(TypedDict):
@@ -275,12 +283,12 @@ class _Place(TypedDict):
     session: str
 
 
-def _place(lane: Lane) -> _Place:
-    return {"turn": lane.turn, "agent": lane.agent, "session": lane.session}
+def _place(agent: AgentState) -> _Place:
+    return {"turn": agent.turn, "agent": agent.id, "session": agent.session}
 
 
-def _stop(event: e.Event, lane: Lane) -> Stop:
-    if lane.calls:
+def _stop(event: e.Event, agent: AgentState) -> Stop:
+    if agent.calls:
         return "calls"
     if isinstance(event, e.RetryStarted):
         return "error"

@@ -1,7 +1,7 @@
 """What an engine can say.
 
-A **turn** runs from a prompt to `TurnEnded`. A **step** is one model reply and the calls it asked for. Events of one
-agent form a lane; the main agent's lane has the name "". `grammar.py` says which event may follow which.
+A **turn** runs from a prompt to `TurnEnded`. A **step** is one model reply and the calls it asked for. Every
+event names its agent; the id of the main one is empty. `grammar.py` says which event may follow which.
 """
 
 from typing import Any, Literal
@@ -132,7 +132,7 @@ class StepEnded(_Event, frozen=True, tag="step_ended"):
 
 
 class TurnEnded(_Event, frozen=True, tag="turn_ended"):
-    """The one terminal event of an accepted prompt. `usage` sums all lanes of this turn."""
+    """The one terminal event of an accepted prompt. `usage` sums all agents of this turn."""
 
     reason: Literal["end", "cancelled", "length", "refused", "limit", "error"]
     usage: Usage = Usage()
@@ -229,7 +229,7 @@ class Display(_Event, frozen=True, tag="display"):
 
 
 class AgentStarted(_Event, frozen=True, tag="agent_started"):
-    """Opens the lane `agent`, asked for by `call` in the lane `parent`."""
+    """The agent `agent` begins, asked for by `call` of the agent `parent`."""
 
     parent: str = ""
     call: str = ""

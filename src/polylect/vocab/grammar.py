@@ -1,104 +1,136 @@
-"""Which event may follow which, in one session. `lanes.py` has the table; here it is applied."""
+"""Checks that the events of one session come in a legal order.
+
+`vocab/grammar_rules.py` has the tables of phases and rules; here they are applied, one event after the other. The tests
+check every conversation of our engine with it. On the host side `vocab/complete.py` uses it to repair what another
+engine leaves out. An event that breaks a rule changes nothing, so it can be tried again.
+"""
 
 from collections.abc import Callable
 
 from polylect.vocab import events as e
 from polylect.vocab.content import Text, Thinking, ToolCall
 from polylect.vocab.errors import GrammarError
-from polylect.vocab.lanes import AGENTS_ONLY, ANYTIME, IDLE, MAIN_ONLY, REPLY, TABLE, TURN, Call, Lane, Rule
+from polylect.vocab.grammar_rules import (
+    AGENTS_ONLY,
+    ANYTIME,
+    IDLE,
+    MAIN_ONLY,
+    REPLY,
+    TABLE,
+    TURN,
+    AgentState,
+    Call,
+    Rule,
+)
 
 
 class Grammar:
-    """Takes the events of one session in order. Blind to roles: an engine checks itself with it, a host its peer."""
+    """The state of one session, as its events describe it. Both ends of a wire can use it."""
 
     def __init__(self) -> None:
-        self.main = Lane()
-        self.lanes: dict[str, Lane] = {"": self.main}
+        self.main = AgentState()
+        self.agents: dict[str, AgentState] = {"": self.main}
         self.asks: dict[str, e.Ask] = {}
         self.turns_over: set[str] = set()
         self._ready = False
-        # The lane that spoke last: where the next delta most likely belongs.
-        self._speaking: type[e.Event] | None = None
-        self._speaker = ("", "")
-        self._hear: Callable[[str], None] = self.main.parts.append
+        # Kind and agent of the last delta: most deltas continue the same block, and need no other check.
+        self._delta_kind: type[e.Event] | None = None
+        self._delta_source = ("", "")
+        self._append_delta: Callable[[str], None] = self.main.parts.append
 
     def check(self, event: e.Event) -> None:
-        """Take an event, or raise GrammarError."""
+        """Accepts the next event.
+
+        Args:
+            event: The next event of the session.
+
+        Raises:
+            GrammarError: The event breaks a rule; the text says which.
+        """
         rule = self.accept(event)
         if rule is not None:
-            lane = self.lanes.get(event.agent)
-            where = f"phase {lane.phase.value}, turn {lane.turn!r}" if lane else "not running"
-            said = f"{type(event).__name__} of turn {event.turn!r}, agent {event.agent!r} ({where})"
-            raise GrammarError(f"{said}: {rule.value}")
+            agent = self.agents.get(event.agent)
+            where = f"phase {agent.phase.value}, turn {agent.turn!r}" if agent else "not running"
+            description = f"{type(event).__name__} of turn {event.turn!r}, agent {event.agent!r} ({where})"
+            raise GrammarError(f"{description}: {rule.value}")
 
     def accept(self, event: e.Event) -> Rule | None:
-        """Take an event, or say which rule it breaks and stay as before."""
+        """Accepts the next event, or returns the rule that it breaks and changes nothing.
+
+        Args:
+            event: The next event of the session.
+        """
         kind = type(event)
-        if kind is self._speaking and (event.turn, event.agent) == self._speaker:
-            self._hear(event.text)  # type: ignore[union-attr]  # a delta, by far the most frequent, and it matters
+        if kind is self._delta_kind and (event.turn, event.agent) == self._delta_source:
+            self._append_delta(event.text)  # type: ignore[union-attr]  # a delta, by far the most frequent, and it matters
             return None
         if kind in ANYTIME:
             return None
         if own := _OWN_RULES.get(kind):
             return own(self, event)
-        lane = self.lanes.get(event.agent)
-        if lane is None:
+        agent = self.agents.get(event.agent)
+        if agent is None:
             return Rule.AGENT
-        if isinstance(event, e.TurnEnded) and lane is self.main and event.turn != lane.turn:
+        if isinstance(event, e.TurnEnded) and agent is self.main and event.turn != agent.turn:
             return self._queued_turn_ended(event)
-        return self._in_phase(lane, event, kind)
+        return self._in_phase(agent, event, kind)
 
     @property
     def open(self) -> tuple[str, ...]:
-        """What has begun and not ended, for people."""
-        lanes = [lane for lane in self.lanes.values() if lane is not self.main]
+        """What has begun and not ended, as texts for people."""
+        agents = [agent for agent in self.agents.values() if agent is not self.main]
         return (
             *([f"turn {self.main.turn}"] if self.main.turn else []),
-            *(f"agent {lane.agent}" for lane in lanes),
+            *(f"agent {agent.id}" for agent in agents),
             *(f"ask {ask}" for ask in self.asks),
-            *(f"compaction of {lane.agent!r}" for lane in self.lanes.values() if lane.compacting),
+            *(f"compaction of {agent.id!r}" for agent in self.agents.values() if agent.compacting),
         )
 
     def finish(self) -> None:
-        """Nothing more will be said: raises GrammarError if something is still open."""
+        """Ends the session. Raises GrammarError if something is still open."""
         if self.open:
             raise GrammarError(f"still open at the end: {', '.join(self.open)}")
 
     @property
-    def attached(self) -> list[Lane]:
+    def attached(self) -> list[AgentState]:
         """The agents that the running turn has to wait for."""
-        return [lane for lane in self.lanes.values() if lane is not self.main and not lane.detached]
+        return [agent for agent in self.agents.values() if agent is not self.main and not agent.detached]
 
-    def children(self, agent: str, call: str | None = None) -> list[Lane]:
-        """The agents that this one, or one call of it, has to wait for."""
-        lanes = [lane for lane in self.lanes.values() if lane is not self.main and not lane.background]
-        return [lane for lane in lanes if lane.parent == agent and call in (None, lane.call)]
+    def children(self, parent: str, call: str | None = None) -> list[AgentState]:
+        """Returns the agents that an agent has to wait for.
 
-    def asks_of(self, lane: Lane) -> list[e.Ask]:
-        """The asks that a lane, or with the main one its turn, has to wait for."""
-        if lane is not self.main:
-            return [ask for ask in self.asks.values() if ask.agent == lane.agent]
-        return [ask for ask in self.asks.values() if ask.turn == lane.turn and not self.lanes[ask.agent].detached]
+        Args:
+            parent: The id of the waiting agent.
+            call: Only agents that this call started; None for all.
+        """
+        agents = [agent for agent in self.agents.values() if agent is not self.main and not agent.background]
+        return [agent for agent in agents if agent.parent == parent and call in (None, agent.call)]
 
-    # Events that move a lane from phase to phase.
+    def asks_of(self, agent: AgentState) -> list[e.Ask]:
+        """Returns the open asks that `agent` has to wait for; for the main agent, those of its turn."""
+        if agent is not self.main:
+            return [ask for ask in self.asks.values() if ask.agent == agent.id]
+        return [ask for ask in self.asks.values() if ask.turn == agent.turn and not self.agents[ask.agent].detached]
 
-    def _in_phase(self, lane: Lane, event: e.Event, kind: type[e.Event]) -> Rule | None:
-        if lane.foreign(event.turn) and not (kind is e.TurnStarted and lane.phase is IDLE):
+    # Events that move an agent from phase to phase.
+
+    def _in_phase(self, agent: AgentState, event: e.Event, kind: type[e.Event]) -> Rule | None:
+        if agent.foreign(event.turn) and not (kind is e.TurnStarted and agent.phase is IDLE):
             return Rule.TURN
-        phase = TABLE[lane.phase].get(kind)
-        if phase is None or kind in (MAIN_ONLY if lane.agent else AGENTS_ONLY):
+        phase = TABLE[agent.phase].get(kind)
+        if phase is None or kind in (MAIN_ONLY if agent.id else AGENTS_ONLY):
             return Rule.PHASE
-        rule = _LANE_RULES[kind](self, lane, event) if kind in _LANE_RULES else None
+        rule = _AGENT_RULES[kind](self, agent, event) if kind in _AGENT_RULES else None
         if rule is None:
-            lane.phase = phase
+            agent.phase = phase
         return rule
 
-    def _turn_started(self, lane: Lane, event: e.TurnStarted) -> Rule | None:
+    def _turn_started(self, agent: AgentState, event: e.TurnStarted) -> Rule | None:
         if not event.turn:
             return Rule.TURN_NAMED
         self.turns_over.discard(event.turn)
-        lane.turn, lane.session = event.turn, event.session
-        lane.past = set()
+        agent.turn, agent.session = event.turn, event.session
+        agent.past = set()
         return None
 
     def _queued_turn_ended(self, event: e.TurnEnded) -> Rule | None:
@@ -110,160 +142,164 @@ class Grammar:
         self.turns_over.add(event.turn)
         return None
 
-    def _turn_ended(self, lane: Lane, event: e.TurnEnded) -> Rule | None:
-        if self.asks_of(lane):
+    def _turn_ended(self, agent: AgentState, event: e.TurnEnded) -> Rule | None:
+        if self.asks_of(agent):
             return Rule.ASK_OPEN
         if self.attached:
             return Rule.AGENT_RUNS
-        if lane.retry is not None:
+        if agent.retry is not None:
             return Rule.RETRY_OPEN
-        self.turns_over.add(lane.turn)
-        self._speaking = None
-        for every in self.lanes.values():
+        self.turns_over.add(agent.turn)
+        self._delta_kind = None
+        for every in self.agents.values():
             every.turn = ""
         return None
 
-    def _agent_ended(self, lane: Lane, event: e.AgentEnded) -> Rule | None:
-        if self.asks_of(lane):
+    def _agent_ended(self, agent: AgentState, event: e.AgentEnded) -> Rule | None:
+        if self.asks_of(agent):
             return Rule.ASK_OPEN
-        if self.children(lane.agent):
+        if self.children(agent.id):
             return Rule.AGENT_RUNS
-        if lane.retry is not None:
+        if agent.retry is not None:
             return Rule.RETRY_OPEN
-        if lane.compacting:
+        if agent.compacting:
             return Rule.COMPACTION_OPEN
-        del self.lanes[lane.agent]
+        del self.agents[agent.id]
         return None
 
-    def _step_started(self, lane: Lane, event: e.StepStarted) -> Rule | None:
-        lane.spoken = False
-        lane.calls = {}
+    def _step_started(self, agent: AgentState, event: e.StepStarted) -> Rule | None:
+        agent.spoken = False
+        agent.calls = {}
         return None
 
-    def _step_ended(self, lane: Lane, event: e.StepEnded) -> Rule | None:
-        if lane.open_calls:
+    def _step_ended(self, agent: AgentState, event: e.StepEnded) -> Rule | None:
+        if agent.open_calls:
             return Rule.CALL_OPEN
-        lane.past.update(lane.calls)
-        lane.calls = {}
+        agent.past.update(agent.calls)
+        agent.calls = {}
         return None
 
-    def _reply_ended(self, lane: Lane, event: e.ReplyEnded) -> Rule | None:
+    def _reply_ended(self, agent: AgentState, event: e.ReplyEnded) -> Rule | None:
         # Arguments that broke off are no call, so nothing has to close them.
-        if lane.block not in (None, e.ArgsDelta):
+        if agent.block not in (None, e.ArgsDelta):
             return Rule.BLOCK_OPEN
-        self._close_block(lane)
+        self._close_block(agent)
         return None
 
-    def _retry_started(self, lane: Lane, event: e.RetryStarted) -> Rule | None:
-        if lane.phase is REPLY and lane.spoken:
+    def _retry_started(self, agent: AgentState, event: e.RetryStarted) -> Rule | None:
+        if agent.phase is REPLY and agent.spoken:
             return Rule.PHASE
-        lane.retry = event.attempt
+        agent.retry = event.attempt
         return None
 
-    def _retry_ended(self, lane: Lane, event: e.RetryEnded) -> Rule | None:
-        if lane.retry is None:
+    def _retry_ended(self, agent: AgentState, event: e.RetryEnded) -> Rule | None:
+        if agent.retry is None:
             return Rule.RETRY
-        lane.retry = None
+        agent.retry = None
         return None
 
-    # Blocks. Those of a lane never interleave.
+    # Blocks. Those of one agent never interleave.
 
-    def _delta(self, lane: Lane, event: e.TextDelta | e.ThinkingDelta | e.ArgsDelta) -> Rule | None:
-        if rule := lane.without_room():
+    def _delta(self, agent: AgentState, event: e.TextDelta | e.ThinkingDelta | e.ArgsDelta) -> Rule | None:
+        if rule := agent.reply_over():
             return rule
         call = event.call if isinstance(event, e.ArgsDelta) else ""
-        if lane.block not in (None, type(event)) or (lane.block and lane.block_call != call):
+        if agent.block not in (None, type(event)) or (agent.block and agent.block_call != call):
             return Rule.BLOCK_OPEN
-        if lane.block is None:
-            lane.block, lane.block_call, lane.parts = type(event), call, []
-            lane.block_name = event.name if isinstance(event, e.ArgsDelta) else ""
-            lane.spoken = True
-        lane.parts.append(event.text)
+        if agent.block is None:
+            agent.block, agent.block_call, agent.parts = type(event), call, []
+            agent.block_name = event.name if isinstance(event, e.ArgsDelta) else ""
+            agent.spoken = True
+        agent.parts.append(event.text)
         if not isinstance(event, e.ArgsDelta):
-            self._speaking, self._speaker, self._hear = lane.block, (event.turn, event.agent), lane.parts.append
+            self._delta_kind, self._delta_source, self._append_delta = (
+                agent.block,
+                (event.turn, event.agent),
+                agent.parts.append,
+            )
         return None
 
-    def _block_ended(self, lane: Lane, event: e.BlockEnded) -> Rule | None:
-        if rule := lane.without_room():
+    def _block_ended(self, agent: AgentState, event: e.BlockEnded) -> Rule | None:
+        if rule := agent.reply_over():
             return rule
         match event.block:
             case ToolCall(call):
-                if lane.block not in (None, e.ArgsDelta) or (lane.block and lane.block_call != call):
+                if agent.block not in (None, e.ArgsDelta) or (agent.block and agent.block_call != call):
                     return Rule.BLOCK_OPEN
             case Text(text) | Thinking(text):
-                if lane.block not in (None, e.TextDelta if isinstance(event.block, Text) else e.ThinkingDelta):
+                if agent.block not in (None, e.TextDelta if isinstance(event.block, Text) else e.ThinkingDelta):
                     return Rule.BLOCK_OPEN
-                if text != ("".join(lane.parts) if lane.block else ""):
+                if text != ("".join(agent.parts) if agent.block else ""):
                     return Rule.BLOCK_EQUAL
-            case _ if lane.block:
+            case _ if agent.block:
                 return Rule.BLOCK_OPEN
-        self._close_block(lane)
-        lane.spoken = True
+        self._close_block(agent)
+        agent.spoken = True
         return None
 
-    def _close_block(self, lane: Lane) -> None:
-        lane.block, lane.parts = None, []
-        self._speaking = None
+    def _close_block(self, agent: AgentState) -> None:
+        agent.block, agent.parts = None, []
+        self._delta_kind = None
 
     # Calls: called, asked, started, finished.
 
-    def _tool_called(self, lane: Lane, event: e.ToolCalled) -> Rule | None:
-        if event.call in lane.calls:
+    def _tool_called(self, agent: AgentState, event: e.ToolCalled) -> Rule | None:
+        if event.call in agent.calls:
             return Rule.CALL_NEW
-        if rule := lane.without_room():
+        if rule := agent.reply_over():
             return rule
-        if lane.block and (lane.block is not e.ArgsDelta or lane.block_call != event.call):
+        if agent.block and (agent.block is not e.ArgsDelta or agent.block_call != event.call):
             return Rule.BLOCK_OPEN
-        self._close_block(lane)
-        lane.spoken = True
-        lane.calls[event.call] = Call(event.name)
+        self._close_block(agent)
+        agent.spoken = True
+        agent.calls[event.call] = Call(event.name)
         return None
 
     def _mark(self, event: e.ToolStarted | e.ToolOutput | e.ToolFinished) -> Rule | None:
-        lane = self.lanes.get(event.agent)
-        if lane is None:
+        agent = self.agents.get(event.agent)
+        if agent is None:
             return Rule.AGENT
-        if lane.foreign(event.turn):
+        if agent.foreign(event.turn):
             return Rule.TURN
-        if rule := lane.without_call(event.call):
+        if rule := agent.call_closed(event.call):
             return rule
-        return _MARKS[type(event)](self, lane, lane.calls[event.call], event)
+        return _MARKS[type(event)](self, agent, agent.calls[event.call], event)
 
-    def _started(self, lane: Lane, call: Call, event: e.ToolStarted) -> Rule | None:
+    def _started(self, agent: AgentState, call: Call, event: e.ToolStarted) -> Rule | None:
         if call.started:
             return Rule.CALL_STARTED
-        if self._asked(lane, event.call):
+        if self._has_ask(agent, event.call):
             return Rule.CALL_ASKED
         call.started = True
         return None
 
-    def _output(self, lane: Lane, call: Call, event: e.ToolOutput) -> Rule | None:
+    def _output(self, agent: AgentState, call: Call, event: e.ToolOutput) -> Rule | None:
         return None if call.started else Rule.CALL_UNSTARTED
 
-    def _finished(self, lane: Lane, call: Call, event: e.ToolFinished) -> Rule | None:
-        if self._asked(lane, event.call):
+    def _finished(self, agent: AgentState, call: Call, event: e.ToolFinished) -> Rule | None:
+        if self._has_ask(agent, event.call):
             return Rule.CALL_ASKED
         if event.outcome == "ok" and not call.started:
             return Rule.CALL_UNSTARTED
-        if self.children(lane.agent, event.call):
+        if self.children(agent.id, event.call):
             return Rule.AGENT_RUNS
         call.finished = True
         return None
 
-    def _asked(self, lane: Lane, call: str) -> bool:
-        return any(ask.call == call and ask.agent == lane.agent for ask in self.asks.values())
+    def _has_ask(self, agent: AgentState, call: str) -> bool:
+        return any(ask.call == call and ask.agent == agent.id for ask in self.asks.values())
 
     # Asks, agents and the rest, each legal whatever the phase.
 
     def _ask(self, event: e.Ask) -> Rule | None:
-        lane = self.lanes.get(event.agent)
-        if lane is None:
+        agent = self.agents.get(event.agent)
+        if agent is None:
             return Rule.AGENT
         if event.ask in self.asks:
             return Rule.ASK_NEW
-        if event.call and (rule := lane.without_call(event.call)):
+        if event.call and (rule := agent.call_closed(event.call)):
             return rule
-        if lane.foreign(event.turn) and (event.turn or event.call):
+        if agent.foreign(event.turn) and (event.turn or event.call):
             return Rule.TURN
         self.asks[event.ask] = event
         return None
@@ -272,19 +308,19 @@ class Grammar:
         return None if self.asks.pop(event.ask, None) else Rule.ASK
 
     def _agent_started(self, event: e.AgentStarted) -> Rule | None:
-        if not event.agent or event.agent in self.lanes:
+        if not event.agent or event.agent in self.agents:
             return Rule.AGENT_NEW
-        parent = self.lanes.get(event.parent)
+        parent = self.agents.get(event.parent)
         if parent is None:
             return Rule.AGENT
-        if event.call and (rule := parent.without_call(event.call)):
+        if event.call and (rule := parent.call_closed(event.call)):
             return rule
         if parent.foreign(event.turn) and not (event.background and not event.turn):
             return Rule.TURN
         if parent.phase is IDLE and not event.background:
             return Rule.PHASE
-        self.lanes[event.agent] = Lane(
-            agent=event.agent,
+        self.agents[event.agent] = AgentState(
+            id=event.agent,
             parent=event.parent,
             call=event.call,
             background=event.background,
@@ -296,21 +332,21 @@ class Grammar:
         return None
 
     def _compaction_started(self, event: e.CompactionStarted) -> Rule | None:
-        lane = self.lanes.get(event.agent)
-        if lane is None:
+        agent = self.agents.get(event.agent)
+        if agent is None:
             return Rule.AGENT
-        if lane.compacting:
+        if agent.compacting:
             return Rule.COMPACTION_OPEN
-        lane.compacting = True
+        agent.compacting = True
         return None
 
     def _compaction_ended(self, event: e.CompactionEnded) -> Rule | None:
-        lane = self.lanes.get(event.agent)
-        if lane is None:
+        agent = self.agents.get(event.agent)
+        if agent is None:
             return Rule.AGENT
-        if not lane.compacting:
+        if not agent.compacting:
             return Rule.COMPACTION
-        lane.compacting = False
+        agent.compacting = False
         return None
 
     def _on_ready(self, event: e.Ready) -> Rule | None:
@@ -320,10 +356,10 @@ class Grammar:
         return None
 
     def _settled(self, event: e.Settled) -> Rule | None:
-        return Rule.SETTLED if self.main.turn or len(self.lanes) > 1 else None
+        return Rule.SETTLED if self.main.turn or len(self.agents) > 1 else None
 
 
-_LANE_RULES: dict[type[e.Event], Callable[..., Rule | None]] = {
+_AGENT_RULES: dict[type[e.Event], Callable[..., Rule | None]] = {
     e.TurnStarted: Grammar._turn_started,
     e.TurnEnded: Grammar._turn_ended,
     e.AgentEnded: Grammar._agent_ended,

@@ -1,6 +1,8 @@
-"""The grammar as data: the phases of a lane, what moves it from one to the next, and the rules an event can break.
+"""The grammar of events as data: the phases of an agent, which event leads to which phase, and the rules.
 
-A lane is one agent. Its steps go round `TURN -> REPLY -> CALLS -> TURN`; the main lane, named "", rests in `IDLE`.
+The steps of an agent go round `TURN -> REPLY -> CALLS -> TURN`. The main agent, whose id is empty, is in `IDLE` between
+turns. `vocab/grammar.py` applies these tables to the events of a session; `vocab/complete.py` uses them to find out
+which event is missing. An event that has no entry here breaks `Rule.PHASE`, so a new event needs an entry.
 """
 
 from enum import Enum
@@ -11,6 +13,8 @@ from polylect.vocab import events as e
 
 
 class Phase(Enum):
+    """Where an agent is: in no turn, between two steps, in the reply of the model, or in the calls of that reply."""
+
     IDLE = "idle"
     TURN = "turn"
     REPLY = "reply"
@@ -18,7 +22,7 @@ class Phase(Enum):
 
 
 class Rule(Enum):
-    """What an event can break."""
+    """The rules that an event can break; the value is the text of the error."""
 
     PHASE = "it has no place in this phase"
     AGENT = "its agent is not running"
@@ -65,7 +69,7 @@ TABLE: dict[Phase, dict[type[e.Event], Phase]] = {
     # Some engines run the first call while the model still talks: its reply may go on as long as a call is open.
     CALLS: {**dict.fromkeys(_WITHIN, CALLS), **dict.fromkeys(_CONTENT, REPLY), e.StepEnded: TURN},
 }
-"""What each event makes of a lane's phase. Marks of calls, asks, agents and compactions have rules of their own."""
+"""The phase that follows, by phase and event. Calls, asks, agents and compactions have rules of their own."""
 
 ANYTIME: frozenset[type[e.Event]] = frozenset(
     {
@@ -74,22 +78,44 @@ ANYTIME: frozenset[type[e.Event]] = frozenset(
         e.UnknownEvent, e.MalformedEvent,
     }
 )  # fmt: skip
-"""What may be said whatever else is going on."""
+"""Events that are allowed in every phase."""
 
 MAIN_ONLY: tuple[type[e.Event], ...] = (e.TurnStarted, e.TurnEnded)
 AGENTS_ONLY: tuple[type[e.Event], ...] = (e.AgentProgress, e.AgentEnded)
 
 
 class Call(Struct):
+    """A call that was made in the step under way: `name` of the tool, whether it has `started` and has `finished`."""
+
     name: str
     started: bool = False
     finished: bool = False
 
 
-class Lane(Struct):
-    """One agent. `detached` lanes, a background agent's and its children's, may outlive the turn."""
+class AgentState(Struct):
+    """What the grammar knows of one agent.
 
-    agent: str = ""
+    Args:
+        id: The id of the agent; empty for the main one.
+        parent: The id of the agent that started it.
+        call: The call that started it.
+        background: Whether its parent does not wait for it.
+        detached: Whether it may outlive the turn: it or one of its parents is in the background.
+        session: The session of its events.
+        phase: Where it is.
+        turn: The turn that it works in; empty for none.
+        spoken: Whether the reply under way has content.
+        block: The kind of the block that is open; None if none is.
+        block_call: The id of the call whose arguments are the open block.
+        block_name: The tool of that call.
+        parts: The deltas of the open block.
+        calls: The calls of this step.
+        past: The calls of earlier steps of this turn.
+        retry: The number of the attempt, while a request is repeated.
+        compacting: Whether its conversation is being compacted.
+    """
+
+    id: str = ""
     parent: str = ""
     call: str = ""
     background: bool = False
@@ -103,27 +129,30 @@ class Lane(Struct):
     block_name: str = ""
     parts: list[str] = []
     calls: dict[str, Call] = {}
-    """The calls of this step."""
     past: set[str] = set()
-    """The calls of this turn's earlier steps."""
     retry: int | None = None
     compacting: bool = False
 
     @property
     def open_calls(self) -> list[str]:
+        """The calls of this step that have not finished."""
         return [call for call, marks in self.calls.items() if not marks.finished]
 
-    def without_room(self) -> Rule | None:
-        """A reply that has called is over when all its calls have finished; an open block may still go on."""
+    def reply_over(self) -> Rule | None:
+        """Returns the broken rule if the reply can have no more content; None if it can.
+
+        A reply with calls is over when all of them have finished; an open block may still go on.
+        """
         over = not self.block and not self.open_calls and (self.calls or self.phase is CALLS)
         return Rule.PHASE if over else None
 
-    def without_call(self, call: str) -> Rule | None:
-        known = self.calls.get(call)
-        if known and not known.finished:
+    def call_closed(self, call: str) -> Rule | None:
+        """Returns the broken rule if the call with the id `call` is not open in this step; None if it is."""
+        state = self.calls.get(call)
+        if state and not state.finished:
             return None
-        return Rule.CALL_OVER if known or call in self.past else Rule.CALL
+        return Rule.CALL_OVER if state or call in self.past else Rule.CALL
 
     def foreign(self, turn: str) -> bool:
-        """Detached lanes may name their turn or not; all others have to."""
+        """Whether an event of `turn` does not belong to this agent's turn. Detached agents may leave the turn out."""
         return turn != self.turn and not (self.detached and not turn)
