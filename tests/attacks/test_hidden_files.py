@@ -173,3 +173,27 @@ def test_omp_and_claude_write_nothing_either_that_a_command_could_not(place: Pla
     claude = place.run("-p", "go", *flags, *played)
     assert b"does not let commands write" in claude.out, claude.errors
     assert not (elsewhere / "new").exists()
+
+
+# Files that run code later, where the home is the workspace.
+
+STARTUP = (".bashrc", ".ssh/authorized_keys", ".config/autostart/a.desktop", ".config/fish/config.fish", "bin/ls")
+
+
+@pytest.mark.parametrize("sandbox", ["off", *SANDBOXES])
+@pytest.mark.parametrize("name", STARTUP)
+@pytest.mark.parametrize("above", [False, True])
+def test_a_startup_file_of_the_home_is_asked_for(place: Place, sandbox: str, name: str, above: bool) -> None:
+    place.configure(f'[sandbox]\nmode = "{sandbox}"\n')
+    home = place.workspace / "me" if above else place.workspace
+    write = ("Write", {"file_path": str(home / name), "content": "mine"})
+    plain = ("Write", {"file_path": str(home / "notes.txt"), "content": "mine"})
+    flags = ("--approval-mode", "auto_edit")
+    engine = place.started(*flags, script=calls(plain, write), env={"HOME": str(home)})
+    engine.send(message("go"))
+    asked = engine.until("tool_request")[-1]
+    assert asked["tool"]["args"]["file_path"] == str(home / name)
+    engine.send({"type": "tool_deny", "call_id": asked["call_id"], "reason": "no"})
+    engine.until("stream_end")
+    assert not (home / name).exists()
+    assert (home / "notes.txt").read_text() == "mine"

@@ -122,14 +122,14 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         """The rules of the configuration, plus read access to long outputs that earlier processes stored."""
         settings = self.settings
         texts = {"deny": settings.deny, "ask": settings.ask, "allow": settings.allow}
-        rules = Rulebook(rules_in(texts, settings.workspace, _home()))
+        rules = Rulebook(rules_in(texts, settings.workspace, home()))
         for folder in spill_folders(self.session.store):
             rules.add(Rule("path", folder, write=False))
         return rules
 
     def read_rules(self, texts: Any) -> list[Rule]:
         """Parse permission rules in the form a host sends them. Raises BadRule."""
-        return rules_in(texts, self.settings.workspace, _home())
+        return rules_in(texts, self.settings.workspace, home())
 
     def take_command_notice(self) -> str:
         """The notice for the first command that this agent or a sub-agent runs; empty at every later call."""
@@ -237,5 +237,5 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
             self.parent.session.add_messages("", replace(reply, content=(), stop=None), request=request)
 
 
-def _home() -> str:
+def home() -> str:
     return os.path.realpath(os.path.expanduser("~"))

@@ -17,10 +17,11 @@ from typing import Any
 
 from msgspec.structs import force_setattr, replace
 
-from polylect.engine.agent import Agent
+from polylect.engine.agent import Agent, home
 from polylect.engine.context.output_cleanup import clean_output
 from polylect.engine.turn.budget import Meter
 from polylect.permissions.gate import ProposedCall, Verdict, verdict
+from polylect.permissions.protected_paths import decides_what_runs
 from polylect.permissions.rules import is_below
 from polylect.sessions.suspension import EarlyAnswer
 from polylect.vocab.commands import Answer
@@ -290,7 +291,7 @@ class Calls:
         roots = self._agent.roots(tool.category)
         hidden = tuple(path for path in touched if worker.hides(path, roots))
         outside = tuple(p for p in touched if p not in hidden and not any(is_below(p, root) for root in roots))
-        guarded = tuple(path for path in touched if _is_guarded(path, settings.workspace))
+        guarded = tuple(path for path in touched if decides_what_runs(path, settings.workspace, roots, home()))
         unwritable = tuple(path for path in outside if not worker.lets_change(path, roots))
         named = getattr(tool, "long_name", "")
         proposed = ProposedCall(
@@ -483,8 +484,3 @@ def _misfit(tool: Tool, args: dict[str, Any]) -> str:
     """What is wrong with the arguments for a foreign tool. Our own tools check theirs when they run."""
     check: Callable[[dict[str, Any]], str] | None = getattr(tool, "misfit", None)
     return check(args) if check else ""
-
-
-def _is_guarded(path: str, workspace: str) -> bool:
-    """Whether this path decides what runs later: a repository's hooks, settings of agents."""
-    return any(part in (".git", ".polylect", ".claude") for part in os.path.relpath(path, workspace).split(os.sep))
