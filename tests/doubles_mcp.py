@@ -66,7 +66,7 @@ class Stage:
         self.events: list[Event] = []
         self._heard = asyncio.Event()
         self.commands_changed = asyncio.Event()
-        options = {"on_commands": self.commands_changed.set, **options}
+        options = {"on_commands": self.commands_changed.set, "trusted": True, **options}
         options = {"env": dict(os.environ), "workspace": os.path.realpath(workspace), **options}
         self.servers = Servers(self.tools, self._report, self.custody, **options)
 

@@ -191,6 +191,52 @@ def test_a_host_that_adds_a_server_and_does_not_wait_has_its_tools_in_the_first_
     asyncio.run(asyncio.wait_for(talk(), PATIENCE))
 
 
+# The folder that a server runs in: python and npx load code from it.
+
+TRAP = """
+try:
+    import trap
+except ImportError:
+    pass
+import runpy, sys
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def careless(cwd: str) -> Server:
+    """One that imports a module which the workspace has."""
+    extras = {"cwd": cwd} if cwd else {}
+    return Server("plain", command=sys.executable, args=("-c", TRAP, str(PLAIN), "Works"), extras=extras)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("cwd", "runs"), [("", False), ("workspace", True), (".", True)])
+def test_a_server_of_a_host_imports_nothing_from_the_workspace_unless_the_host_names_it(
+    place: Place, engine: str, cwd: str, runs: bool
+) -> None:
+    (place.workspace / "trap.py").write_text(f"open({str(place.folder / 'sprung')!r}, 'w')\n")
+
+    async def talk() -> None:
+        async with connect(engine, cwd=str(place.workspace), env=place.env) as agent:
+            await agent.add_server(careless(cwd))
+
+    asyncio.run(asyncio.wait_for(talk(), PATIENCE))
+    assert (place.folder / "sprung").exists() is runs
+
+
+@pytest.mark.parametrize(("flags", "runs"), [((), False), (("--trust-workspace",), True)])
+def test_a_server_of_mcp_config_imports_from_the_workspace_only_if_that_is_trusted(
+    place: Place, flags: tuple[str, ...], runs: bool
+) -> None:
+    (place.workspace / "trap.py").write_text(f"open({str(place.folder / 'sprung')!r}, 'w')\n")
+    server = careless("")
+    config = {"mcpServers": {"plain": {"command": server.command, "args": list(server.args)}}}
+    done = place.run("-p", "hi", "--output-format", "json", "--mcp-config", json.dumps(config), *flags)
+    assert done.code == 0, done.errors
+    assert (place.folder / "sprung").exists() is runs
+
+
 def plain(way: str) -> Server:
     return Server("plain", command=sys.executable, args=(str(PLAIN), way))
 

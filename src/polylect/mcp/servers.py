@@ -56,18 +56,20 @@ class Servers:
         host: Callable[[str, Any], Awaitable[Any]] | None = None,
         long_names: bool = False,
         withheld: Callable[[str], bool] | None = None,
+        trusted: bool = False,
     ) -> None:
         """`tools` is the engine's table, which is changed in place. `ask` gets questions that belong to no call.
         `on_commands` is called when `commands()` has changed. `host` sends a message to a server inside the host. With
         `long_names` every tool is named `mcp__server__tool`, as hosts of Claude's wire expect; without, a tool has its
-        own name where that is free. Tools for whose full name `withheld` is true are left out.
+        own name where that is free. Tools for whose full name `withheld` is true are left out. Servers run
+        in a `trusted` workspace, else in an empty folder, unless they name one.
         """
         self._tools = tools
         self._report = report
         self._long_names = long_names
         self._withheld = withheld
         values = (children, env, workspace, connect_timeout, call_timeout, ask, on_commands)
-        self._setup = ServerSetup(*values, host, {}, asyncio.Lock())
+        self._setup = ServerSetup(*values, host, {}, asyncio.Lock(), trusted)
         self._configured: dict[str, Server] = {}
         self._supervisors: dict[str, ServerSupervisor] = {}
         self._tool_names: dict[str, dict[str, str]] = {}

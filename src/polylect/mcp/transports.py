@@ -87,13 +87,14 @@ def _working_folder(server: Server, setup: ServerSetup) -> str:
     """The folder in which a server runs.
 
     npx, python and similar programs load code from their working folder, and the author of a workspace may be unknown.
-    So a server of the user's own settings runs in an empty folder that commands cannot write to.
+    So a server runs in an empty folder that commands cannot write to, unless its settings or its host name another one,
+    or the workspace is trusted.
     """
-    cwd = str(server.extras.get("cwd") or WORKSPACE)
+    cwd = str(server.extras.get("cwd") or (WORKSPACE if setup.trusted else PRIVATE))
     if cwd == WORKSPACE:
         return setup.workspace
     if cwd != PRIVATE:
-        return cwd
+        return os.path.join(setup.workspace, cwd)
     folder = os.path.join(os.path.dirname(sessions_root(dict(setup.env))), "servers")
     if is_below(folder, os.path.realpath(setup.workspace)):
         return "/"

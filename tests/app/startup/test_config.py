@@ -202,7 +202,7 @@ def test_an_extension_that_is_not_there_is_an_error(place: Files) -> None:
 
 def test_servers_are_taken_whole_from_the_users_own_file(place: Files) -> None:
     place.own.write_text('[mcp.servers.x]\ncommand = "x"')
-    assert place.load() == {"provider": "scripted", "mcp_servers": {"x": {"command": "x", "cwd": "private"}}}
+    assert place.load() == {"provider": "scripted", "mcp_servers": {"x": {"command": "x"}}}
 
 
 def test_times_may_be_whole_or_broken_numbers(place: Files) -> None:

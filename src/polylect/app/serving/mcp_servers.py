@@ -36,4 +36,5 @@ def open_servers(
         host=to_host,
         long_names=long_names,
         withheld=withheld,
+        trusted=agent.settings.trust_workspace,
     )

@@ -151,23 +151,12 @@ def from_files(env: dict[str, str], workspace: str, notes: list[str], *, trusted
     own = user_file(env)
     settings: Values = {}
     for path in files(env, workspace):
-        if trusted:
+        if trusted or path == own:
             settings = _over(settings, _read(path, notes))
-        elif path == own:
-            settings = _over(settings, _with_private_servers(_read(path, notes)))
         else:
             from polylect.app.startup.project_settings import narrowed  # only where a project has a file
 
             settings = narrowed(settings, path, workspace, notes)
-    return settings
-
-
-def _with_private_servers(settings: Values) -> Values:
-    """Servers of the user's own file come up in every workspace, so they run in a folder of their own; see mcp.md."""
-    servers = settings.get("mcp_servers")
-    for server in servers.values() if isinstance(servers, dict) else ():
-        if isinstance(server, dict) and "command" in server:
-            server.setdefault("cwd", "private")
     return settings
 
 

@@ -65,6 +65,7 @@ def _add_mcp_server(frame: shapes.AddMcpServer, ref: str) -> Command:
         frame.env or {},
         frame.url or "",
         frame.headers or {},
+        {"cwd": frame.cwd} if frame.cwd else {},
     )
     return AddServer(server, ref=ref)
 
@@ -148,4 +149,5 @@ def server_frame(server: Server) -> shapes.AddMcpServer:
         server.env or None,
         server.url or None,
         server.headers or None,
+        server.extras.get("cwd"),
     )

@@ -152,7 +152,8 @@ def _thinking(settings: Object) -> Request:
 def server_config(server: Server) -> Object:
     match server.transport:
         case "stdio":
-            return {"type": "stdio", "command": server.command, "args": list(server.args), "env": server.env}
+            folder = {"cwd": server.extras["cwd"]} if "cwd" in server.extras else {}
+            return {"type": "stdio", "command": server.command, "args": list(server.args), "env": server.env, **folder}
         case "host":
             return {"type": "sdk", "name": server.name}
         case kind:

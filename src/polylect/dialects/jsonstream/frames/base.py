@@ -281,6 +281,7 @@ class AddMcpServer(Frame, frozen=True, tag="add_mcp_server"):
     env: dict[str, str] | None = None
     url: str | None = None
     headers: dict[str, str] | None = None
+    cwd: str | None = None
 
 
 class Ping(Frame, frozen=True, tag="ping"):
