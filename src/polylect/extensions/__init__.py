@@ -1,1 +1,1 @@
-"""What a user's own code adds: hooks, commands, stream rules, dialogs and tools."""
+"""The user's own code: hooks, commands, stream rules, dialogs and tools. `extensions.py` is the entry."""

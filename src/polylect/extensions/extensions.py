@@ -1,8 +1,11 @@
-"""All of the user's own code in one session: the `Hooks` of the port.
+"""Runs the user's extensions in one session: the `Hooks` of the port, over Python files, packages and shell commands.
 
-Loading runs beside the engine. An extension that fails to load is reported and left out, unless it is required: then
-`loaded` raises, and whoever puts the engine together (`app/serving/assembly.py`, `app/embed.py`) ends it before a
-prompt runs, because the extension may be a guard.
+Extensions are loaded in the background while the engine starts, and each hook waits until that is done. One that fails
+to load is reported and left out, unless it is required: then `loaded` raises, and the caller (`app/serving/assembly.py`
+or `app/embed.py`) ends the engine before a prompt runs, because the extension may guard something.
+
+Hooks run one after the other in the order in which they were registered. A hook of `before_tool` that fails denies the
+call; a failure of any other hook is reported and has no effect.
 """
 
 import asyncio
@@ -13,11 +16,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from polylect.extensions.api import Polylect
-from polylect.extensions.find import Extend, from_file, installed
-from polylect.extensions.hook_runner import Fault, Stage
-from polylect.extensions.registry import Book, Call, Command, Hook, Moment
-from polylect.extensions.rules import watcher
+from polylect.extensions.discovery import Extend, Source, from_file, installed_extensions
+from polylect.extensions.hook_runner import ExtensionFault, HookRunner
+from polylect.extensions.registry import Call, Command, Hook, Moment, Registry
 from polylect.extensions.shell_hooks import ShellHooks, Wrap
+from polylect.extensions.stream_rules import watcher
 from polylect.extensions.tool import ExtensionTool
 from polylect.vocab import hook_format
 from polylect.vocab.answers import CommandCard
@@ -34,12 +37,12 @@ END_BOUND = 1.0
 """Seconds that all have together when the session ends."""
 
 
-async def _as_it_is(argv: Sequence[str]) -> Sequence[str]:
+async def _unchanged(argv: Sequence[str]) -> Sequence[str]:
     return argv
 
 
 class Extensions:
-    """Files, packages and commands, in this order. Which of them may be trusted has been decided before."""
+    """Files, packages and shell commands, in this order. The caller has decided which of them are trusted."""
 
     def __init__(
         self,
@@ -51,13 +54,13 @@ class Extensions:
         packages: bool = False,
         commands: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
         env: Mapping[str, str] | None = None,
-        wrap: Wrap = _as_it_is,
+        wrap: Wrap = _unchanged,
     ) -> None:
         self._tools = tools
         self._processes = processes
         self._files = files
         self._required = required
-        """Those of the files without which the session must not begin."""
+        """Files without which the session must not start."""
         self._missing = ""
         self._registered = asyncio.Event()
         self._packages = packages
@@ -72,7 +75,7 @@ class Extensions:
     def start(self, context: HookContext, *, resumed: bool) -> None:
         self._session = context
         self._resumed = resumed
-        self._stage = Stage(context)
+        self._runner = HookRunner(context)
         self._loading = asyncio.create_task(self._load())
 
     async def loaded(self) -> None:
@@ -90,10 +93,10 @@ class Extensions:
         await asyncio.shield(self._loading)
         name, _, words = text.removeprefix("/").partition(" ")
         if text.startswith("/") and not verbatim and (command := self._commands.get(name.strip())):
-            return PreparedPrompt(text, answer=await self._carry_out(command, context, words.strip()))
+            return PreparedPrompt(text, answer=await self._run_command(command, context, words.strip()))
         contexts: list[str] = []
-        for hook in self._at("prompt"):
-            result = await self._consult(hook, context, text)
+        for hook in self._hooks_for("prompt"):
+            result = await self._call_hook(hook, context, text)
             if result.decision == "deny":
                 return PreparedPrompt(text, refused=result.reason or f"{hook.path} refused the prompt")
             text = text if result.output is None else result.output
@@ -103,26 +106,26 @@ class Extensions:
     async def before_tool(self, context: HookContext, call: ToolCall) -> HookResult:
         await asyncio.shield(self._loading)
         result = HookResult(args=call.args)
-        for hook in self._at("before_tool", *self._called(call)):
+        for hook in self._hooks_for("before_tool", *self._names_of(call)):
             seen = Call(call.call, call.name, deepcopy(result.args or {}), context.agent)
-            result = hook_format.merge(result, await self._consult(hook, context, seen))
+            result = hook_format.merge(result, await self._call_hook(hook, context, seen))
             if result.decision == "deny":
                 break
         return result if result.args is not call.args else replace(result, args=None)
 
     async def after_tool(self, context: HookContext, call: ToolCall, returned: ToolReturn) -> HookResult:
         result = HookResult(output=returned.output)
-        for hook in self._at("after_tool", *self._called(call)):
+        for hook in self._hooks_for("after_tool", *self._names_of(call)):
             seen = Call(call.call, call.name, deepcopy(call.args), context.agent)
-            verdict = await self._consult(hook, context, seen, replace(returned, output=result.output or ""))
+            verdict = await self._call_hook(hook, context, seen, replace(returned, output=result.output or ""))
             result = hook_format.merge(result, hook_format.deny_as_context(verdict))
         return result
 
     async def before_compaction(self, context: HookContext, reason: str) -> HookResult:
         await asyncio.shield(self._loading)
         result = HookResult()
-        for hook in self._at("compaction"):
-            result = hook_format.merge(result, await self._consult(hook, context, reason))
+        for hook in self._hooks_for("compaction"):
+            result = hook_format.merge(result, await self._call_hook(hook, context, reason))
         return result
 
     async def notify(self, context: HookContext, what: HookNotification, name: str) -> str:
@@ -133,9 +136,9 @@ class Extensions:
         return [CommandCard(command.name, command.description) for command in self._commands.values()]
 
     async def before_stop(self, context: HookContext, reply: str, *, again: bool) -> str:
-        if context.agent:  # what it says is for its parent to judge
+        if context.agent:  # the reply of a sub-agent goes to its parent, not to the person
             return ""
-        reasons = [await self._consult(hook, context, reply, again) for hook in self._at("stop")]
+        reasons = [await self._call_hook(hook, context, reply, again) for hook in self._hooks_for("stop")]
         return "\n".join(result.reason for result in reasons if result.decision == "deny" and result.reason)
 
     def watch(self) -> ReplyWatcher | None:
@@ -146,119 +149,121 @@ class Extensions:
             self._loading.cancel()
             await asyncio.wait([self._loading])
             return
-        ends = [replace(hook, timeout=min(hook.timeout, END_BOUND)) for hook in self._at("session_end")]
-        await asyncio.gather(*(self._consult(hook, self._session) for hook in ends))
+        ends = [replace(hook, timeout=min(hook.timeout, END_BOUND)) for hook in self._hooks_for("session_end")]
+        await asyncio.gather(*(self._call_hook(hook, self._session) for hook in ends))
 
     # Loading.
 
     async def _load(self) -> None:
-        """Never raises. All are loaded at the same time, and registered in order."""
-        found: list[tuple[str, Callable[[], Extend]]] = [(path, _opener(path)) for path in self._files]
+        """Load all extensions at the same time, then register them in order. Never raises."""
+        sources: list[Source] = [(path, _loader(path)) for path in self._files]
         if self._packages:
-            found += await self._installed()
-        for book in await asyncio.gather(*(self._read(path, opener) for path, opener in found)):
-            if book is not None:
-                self._register(book)
+            sources += await self._installed_packages()
+        for registry in await asyncio.gather(*(self._load_one(path, loader) for path, loader in sources)):
+            if registry is not None:
+                self._register(registry)
         self._registered.set()
         if self._missing:
             return
         shell = ShellHooks(self._processes, self._env, self._wrap, resumed=self._resumed)
         try:
-            self._hooks += shell.hooks(self._table, lambda: self._stage.context)
+            self._hooks += shell.hooks(self._table, lambda: self._runner.context)
         except (LookupError, ValueError) as error:
-            self._unregistered("settings", "hooks", "config", str(error))
-        for hook in self._at("session_start"):
-            if context := (await self._consult(hook, self._session)).context:
+            self._report_unregistered("settings", "hooks", "config", str(error))
+        for hook in self._hooks_for("session_start"):
+            if context := (await self._call_hook(hook, self._session)).context:
                 self._contexts.append(context)
 
-    async def _installed(self) -> list[tuple[str, Callable[[], Extend]]]:
+    async def _installed_packages(self) -> list[Source]:
         try:
-            found: list[tuple[str, Callable[[], Extend]]] = await self._stage.run(installed, timeout=LOAD_BOUND)
-        except Fault as fault:
-            self._unregistered("installed packages", "hooks", "load", str(fault))
+            sources: list[Source] = await self._runner.run(installed_extensions, timeout=LOAD_BOUND)
+        except ExtensionFault as fault:
+            self._report_unregistered("installed packages", "hooks", "load", str(fault))
             return []
-        return found
+        return sources
 
-    async def _read(self, path: str, opener: Callable[[], Extend]) -> Book | None:
-        book = Book(path)
-        handed = Polylect(
-            book,
-            self._stage,
+    async def _load_one(self, path: str, loader: Callable[[], Extend]) -> Registry | None:
+        registry = Registry(path)
+        api = Polylect(
+            registry,
+            self._runner,
             workspace=self._session.workspace,
             session=self._session.session,
             resumed=self._resumed,
         )
         try:
-            await self._stage.run(lambda: opener()(handed), timeout=LOAD_BOUND)
-        except Fault as fault:
+            await self._runner.run(lambda: loader()(api), timeout=LOAD_BOUND)
+        except ExtensionFault as fault:
             if path in self._required:
                 self._missing = self._missing or f"the extension {path} cannot be loaded: {fault}"
             else:
-                self._unregistered(path, "hooks", "load", str(fault))
+                self._report_unregistered(path, "hooks", "load", str(fault))
             return None
-        return book
+        return registry
 
-    def _register(self, book: Book) -> None:
-        self._hooks += book.hooks
-        self._rules += book.rules
-        for command in book.commands:
+    def _register(self, registry: Registry) -> None:
+        self._hooks += registry.hooks
+        self._rules += registry.rules
+        for command in registry.commands:
             if self._commands.setdefault(command.name, command) is not command:
-                told = f"another extension has the command /{command.name}"
-                self._unregistered(book.path, "commands", "duplicate", told)
-        for offered in book.tools:
+                reason = f"another extension has the command /{command.name}"
+                self._report_unregistered(registry.path, "commands", "duplicate", reason)
+        for offered in registry.tools:
             if is_reserved(offered.name):
-                told = f"{offered.name} is a name of the engine's own tools: call yours something else"
-                self._unregistered(book.path, "tools", "reserved", told)
+                reason = f"{offered.name} is a name of the engine's own tools: call yours something else"
+                self._report_unregistered(registry.path, "tools", "reserved", reason)
             elif offered.name in self._tools:
-                self._unregistered(book.path, "tools", "duplicate", f"there is a tool {offered.name} already")
+                reason = f"there is a tool {offered.name} already"
+                self._report_unregistered(registry.path, "tools", "duplicate", reason)
             else:
-                self._tools[offered.name] = ExtensionTool(offered, self._stage, self._session)
+                self._tools[offered.name] = ExtensionTool(offered, self._runner, self._session)
 
-    # Asking.
+    # Calling.
 
-    def _called(self, call: ToolCall) -> list[str]:
-        """The names that a matcher may mean by it: of a server's tool also `mcp__server__tool`."""
+    def _names_of(self, call: ToolCall) -> list[str]:
+        """The names that a matcher can match: the tool's own, and for a tool of a server also `mcp__server__tool`."""
         return [call.name, getattr(self._tools.get(call.name), "long_name", call.name)]
 
-    def _at(self, moment: Moment, *tools: str) -> Iterator[Hook]:
+    def _hooks_for(self, moment: Moment, *tools: str) -> Iterator[Hook]:
         for hook in self._hooks:
             if hook.moment == moment and (hook.tools is None or any(hook.tools.fullmatch(tool) for tool in tools)):
                 yield hook
 
-    async def _consult(self, hook: Hook, context: HookContext, *given: Any) -> HookResult:
+    async def _call_hook(self, hook: Hook, context: HookContext, *arguments: Any) -> HookResult:
         try:
-            return _hook_result(hook, await self._stage.run(hook.act, *given, context=context, timeout=hook.timeout))
-        except Fault as fault:
-            self._failed(context, hook.path, hook.name, str(fault))
+            returned = await self._runner.run(hook.act, *arguments, context=context, timeout=hook.timeout)
+            return _hook_result(hook, returned)
+        except ExtensionFault as fault:
+            self._report_failure(context, hook.path, hook.name, str(fault))
             guards = hook.guard and hook.moment == "before_tool"
             return HookResult("deny", f"the extension {hook.path} failed: {fault}") if guards else HookResult()
 
-    async def _carry_out(self, command: Command, context: HookContext, words: str) -> str:
+    async def _run_command(self, command: Command, context: HookContext, words: str) -> str:
         try:
-            answer = await self._stage.run(command.act, words, context=context, timeout=command.timeout)
-        except Fault as fault:
-            self._failed(context, command.path, f"command:{command.name}", str(fault))
+            answer = await self._runner.run(command.act, words, context=context, timeout=command.timeout)
+        except ExtensionFault as fault:
+            self._report_failure(context, command.path, f"command:{command.name}", str(fault))
             return ""
         return "" if answer is None else str(answer)
 
-    # Reporting: in the one word that a wire may have for it, and in one that all have.
+    # Reporting: once for the wires that have a frame for it, and once as a notice for all.
 
-    def _failed(self, context: HookContext, path: str, event: str, error: str) -> None:
+    def _report_failure(self, context: HookContext, path: str, event: str, error: str) -> None:
         context.emit(Extra("extension_error", {"extensionPath": path, "event": event, "error": error}))
         context.emit(Notice(f"The extension {path} failed ({event}): {error}", "warning"))
 
-    def _unregistered(self, path: str, surface: str, kind: str, message: str) -> None:
-        told = {"plugin_name": path, "surface": surface, "error_kind": kind, "message": message}
-        self._session.emit(Extra("plugin_registration_failed", told))
+    def _report_unregistered(self, path: str, surface: str, kind: str, message: str) -> None:
+        fields = {"plugin_name": path, "surface": surface, "error_kind": kind, "message": message}
+        self._session.emit(Extra("plugin_registration_failed", fields))
         self._session.emit(Notice(f"The extension {path} is not used as it should be: {message}", "warning"))
 
 
-def _opener(path: str) -> Callable[[], Extend]:
+def _loader(path: str) -> Callable[[], Extend]:
     return lambda: from_file(path)
 
 
 def _hook_result(hook: Hook, returned: Any) -> HookResult:
-    """What a hook returned, in one form. A text means what the moment says it means."""
+    """What a hook returned, as a HookResult. The meaning of a text depends on the moment. Raises ExtensionFault."""
     match returned:
         case None:
             return HookResult()
@@ -272,4 +277,4 @@ def _hook_result(hook: Hook, returned: Any) -> HookResult:
             return HookResult("deny", returned)
         case _ if hook.moment == "session_end":
             return HookResult()
-    raise Fault(f"it returned {returned!r}, which means nothing here")
+    raise ExtensionFault(f"it returned {returned!r}, which means nothing here")

@@ -1,37 +1,43 @@
-"""Runs the user's own code: with a deadline, where it cannot hold anybody up, and so that no fault of it gets out."""
+"""Runs a function of an extension with a deadline, and turns every failure of it into an `ExtensionFault`.
+
+A function that is not a coroutine may block, so it runs in a thread of its own, never in the event loop. While
+it runs, a context variable holds the context (the turn) for which it runs: what it shows and asks goes there. Work that
+it left behind after it returned speaks for the session instead. The deadline is suspended while a person answers.
+
+`Extensions` runs every hook, command and tool of extensions through one `HookRunner`.
+"""
 
 import asyncio
 import inspect
 from collections.abc import Callable
-from contextlib import suppress
 from contextvars import ContextVar, copy_context
-from threading import Thread
 from typing import Any
 
 from msgspec import Struct
 
+from polylect.system.threads import run_in_thread
 from polylect.vocab.commands import Answer
 from polylect.vocab.events import Ask, Event
 from polylect.vocab.hooks import HookContext
 
 
-class Fault(Exception):
-    """The user's own code failed; the text says how."""
+class ExtensionFault(Exception):
+    """The code of an extension failed. The text says how."""
 
 
-class _Act(Struct):
-    """What runs now, and who runs it."""
+class _Running(Struct):
+    """The function that runs now: in which context and task, until when."""
 
     context: HookContext
     task: asyncio.Task[Any] | None
     deadline: asyncio.Timeout
 
 
-_now: ContextVar[_Act | None] = ContextVar("act", default=None)
+_running: ContextVar[_Running | None] = ContextVar("running", default=None)
 
 
-class Stage:
-    """Where code speaks that belongs to no turn, and how that of a turn finds back to it."""
+class HookRunner:
+    """Runs functions of extensions, and passes on their events and questions. `session` is for code outside a turn."""
 
     def __init__(self, session: HookContext) -> None:
         self._session = session
@@ -39,35 +45,35 @@ class Stage:
 
     @property
     def context(self) -> HookContext:
-        """Work that code has left behind may outlive its turn, so it speaks for the session."""
-        act = _now.get()
+        """The context of the running function. A task that a function left behind gets that of the session."""
+        act = _running.get()
         return act.context if act and (not self._in_loop() or act.task is asyncio.current_task()) else self._session
 
     async def run(
-        self, act: Callable[..., Any], *given: Any, context: HookContext | None = None, timeout: float
+        self, act: Callable[..., Any], *arguments: Any, context: HookContext | None = None, timeout: float
     ) -> Any:
-        """What it returns. Raises Fault. The time that a person takes to answer does not count."""
+        """Call it and return its result. Raises ExtensionFault. The time in which a person answers does not count."""
         task = asyncio.current_task()
         try:
             async with asyncio.timeout(timeout) as deadline:
-                token = _now.set(_Act(context or self._session, task, deadline))
+                token = _running.set(_Running(context or self._session, task, deadline))
                 try:
-                    return await _called(act, *given)
+                    return await _call(act, *arguments)
                 finally:
-                    _now.reset(token)
+                    _running.reset(token)
         except asyncio.CancelledError:
             if task and task.cancelling():
                 raise
-            raise Fault("it was cancelled from inside") from None
+            raise ExtensionFault("it was cancelled from inside") from None
         except TimeoutError as error:
             if deadline.expired():
-                raise Fault(f"it took longer than {timeout:g} s") from None
-            raise Fault(f"TimeoutError: {error}") from error
+                raise ExtensionFault(f"it took longer than {timeout:g} s") from None
+            raise ExtensionFault(f"TimeoutError: {error}") from error
         except (Exception, SystemExit, KeyboardInterrupt) as error:
-            raise Fault(f"{type(error).__name__}: {error}") from error
+            raise ExtensionFault(f"{type(error).__name__}: {error}") from error
 
     def emit(self, event: Event) -> None:
-        """Also from a thread."""
+        """Emit an event. May be called from any thread."""
         context = self.context
         if self._in_loop():
             context.emit(event)
@@ -75,15 +81,15 @@ class Stage:
             self._loop.call_soon_threadsafe(context.emit, event)
 
     async def ask(self, question: Ask) -> Answer:
-        act, context = _now.get(), self.context
-        if act is None or context is self._session or (when := act.deadline.when()) is None:
+        running, context = _running.get(), self.context
+        if running is None or context is self._session or (when := running.deadline.when()) is None:
             return await context.ask(question)
         left = when - self._loop.time()
-        act.deadline.reschedule(None)
+        running.deadline.reschedule(None)
         try:
             return await context.ask(question)
         finally:
-            act.deadline.reschedule(self._loop.time() + left)
+            running.deadline.reschedule(self._loop.time() + left)
 
     def _in_loop(self) -> bool:
         try:
@@ -92,37 +98,9 @@ class Stage:
             return False
 
 
-async def _called(act: Callable[..., Any], *given: Any) -> Any:
-    """What is not a coroutine may block, and gets a thread."""
-    returned = act(*given) if inspect.iscoroutinefunction(act) else await _in_thread(act, *given)
+async def _call(act: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a coroutine function here, and any other function in a thread, because it may block."""
+    if inspect.iscoroutinefunction(act):
+        return await act(*arguments)
+    returned = await run_in_thread(copy_context().run, act, *arguments)
     return await returned if inspect.isawaitable(returned) else returned
-
-
-async def _in_thread(act: Callable[..., Any], *given: Any) -> Any:
-    """A daemon's: nobody waits at the end for code that never comes back."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Any] = loop.create_future()
-    context = copy_context()
-
-    def settle(result: Any, error: BaseException | None) -> None:
-        if done.done():
-            return
-        if error is None:
-            done.set_result(result)
-        else:
-            done.set_exception(error if isinstance(error, Exception) else Fault(f"{type(error).__name__}: {error}"))
-
-    def work() -> None:
-        result: Any = None
-        fault: BaseException | None = None
-        try:
-            result = context.run(act, *given)
-        except StopIteration as error:  # no future takes this one
-            fault = Fault(repr(error))
-        except BaseException as error:  # noqa: BLE001  (told to whoever waits)
-            fault = error
-        with suppress(RuntimeError):  # the engine has ended meanwhile
-            loop.call_soon_threadsafe(settle, result, fault)
-
-    Thread(target=work, name="extension", daemon=True).start()
-    return await done

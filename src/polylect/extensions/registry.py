@@ -1,4 +1,8 @@
-"""What one extension has registered."""
+"""The values that an extension registers: hooks, commands, stream rules and tools, collected in one `Registry`.
+
+`api.py` fills a registry while an extension is loaded, and `shell_hooks.py` makes hooks of the shell commands in the
+settings. `extensions.py` puts both into force.
+"""
 
 import re
 from collections.abc import Callable
@@ -13,7 +17,7 @@ Moment = Literal["before_tool", "after_tool", "prompt", "session_start", "sessio
 
 
 class Call(Struct, frozen=True):
-    """What the model wants done, as a hook sees it."""
+    """A call of a tool, as a hook gets it."""
 
     id: str
     name: str
@@ -22,16 +26,16 @@ class Call(Struct, frozen=True):
 
 
 class Hook(Struct, frozen=True):
-    """Something to do at a moment: for tools, only for those whose name `tools` matches as a whole."""
+    """A function to call at a moment. With `tools`, only for tools whose whole name matches."""
 
     moment: Moment
     act: Callable[..., Any]
     timeout: float
     path: str
     name: str
-    """What the moment is called where this hook comes from."""
+    """The name of the moment where this hook was defined."""
     guard: bool = True
-    """If a guard fails, what it guards does not happen."""
+    """Whether the call is denied if this hook fails."""
     tools: re.Pattern[str] | None = None
 
 
@@ -53,7 +57,11 @@ class OfferedTool(Struct, frozen=True):
     path: str
 
 
-class Book(Struct):
+class Registry(Struct):
+    """Everything that one extension has registered."""
+
+    """Everything that one extension has registered."""
+
     path: str
     hooks: list[Hook] = []
     commands: list[Command] = []
@@ -61,11 +69,11 @@ class Book(Struct):
     tools: list[OfferedTool] = []
 
 
-def matcher(told: str) -> re.Pattern[str] | None:
-    """`Bash`, `Bash|Edit`, `mcp__.*`; nothing and `*` are all tools. Raises ValueError."""
-    if told in ("", "*"):
+def matcher(pattern: str) -> re.Pattern[str] | None:
+    """The compiled pattern of tool names (`Bash|Edit`); None for all tools (empty or `*`). Raises ValueError."""
+    if pattern in ("", "*"):
         return None
     try:
-        return re.compile(told)
+        return re.compile(pattern)
     except re.error as error:
-        raise ValueError(f"{told!r} is not a pattern: {error}") from None
+        raise ValueError(f"{pattern!r} is not a pattern: {error}") from None

@@ -1,8 +1,11 @@
-"""Commands of the user's that are run at certain moments, as Claude Code has them: JSON in, a verdict out.
+"""Hooks that are shell commands, with the format of Claude Code: a JSON object on stdin, a decision on stdout.
 
-Exit status 0: what is on stdout counts, if it is a JSON object. 2: no, for the reason on stderr. Any other: it failed,
-which is reported and decides nothing. At PreToolUse a command is a guard, and a guard that gives no answer opens no
-door: one that is late, is killed or prints half a JSON object denies the call.
+    exit status 0      stdout counts if it is a JSON object; at two moments, plain text is context for the model
+    exit status 2      no, for the reason on stderr
+    any other          the hook failed, which is reported and decides nothing
+
+A `PreToolUse` hook guards a call. So if it times out, is killed or prints broken JSON, the call is denied.
+`extensions.py` calls these hooks like those of Python extensions; `vocab/hook_format.py` has the fields of the JSON.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -26,13 +29,13 @@ MOMENTS: dict[str, Moment] = {
 }
 DEADLINE = 60.0
 _MOST_OUTPUT = 256 * 1024
-_SPEAKING = ("UserPromptSubmit", "SessionStart")
-"""Moments whose plain output is meant for the model."""
+_CONTEXT_EVENTS = ("UserPromptSubmit", "SessionStart")
+"""Events at which plain text on stdout is context for the model."""
 Wrap = Callable[[Sequence[str]], Awaitable[Sequence[str]]]
 
 
 class ShellHooks:
-    """Runs them in custody, and in the sandbox if `wrap` has one."""
+    """Runs the commands in custody. `wrap` returns the command line that puts one into the sandbox, if there is one."""
 
     def __init__(self, processes: Processes, env: Mapping[str, str], wrap: Wrap, *, resumed: bool) -> None:
         self._processes = processes
@@ -46,16 +49,16 @@ class ShellHooks:
     def _hook(self, event: str, row: Mapping[str, Any], context: Callable[[], HookContext]) -> Hook:
         command, timeout = str(row["command"]), float(row.get("timeout") or DEADLINE)
 
-        async def act(*given: Any) -> HookResult:
-            place = context()
-            told = hook_format.common_input(event, place) | self._own(event, given)
-            return await self._run(event, command, told, place, timeout)
+        async def act(*arguments: Any) -> HookResult:
+            current = context()
+            fields = hook_format.common_input(event, current) | self._event_fields(event, arguments)
+            return await self._run(event, command, fields, current, timeout)
 
         tools = matcher(str(row.get("matcher", "")))
         return Hook(MOMENTS[event], act, timeout + 5, command, event, guard=False, tools=tools)
 
-    def _own(self, event: str, given: Sequence[Any]) -> dict[str, Any]:
-        match event, *given:
+    def _event_fields(self, event: str, arguments: Sequence[Any]) -> dict[str, Any]:
+        match event, *arguments:
             case "PreToolUse", Call(id, name, args):
                 return hook_format.call_input(id, name, args)
             case "PostToolUse", Call(id, name, args), ToolReturn() as returned:
@@ -68,25 +71,25 @@ class ShellHooks:
                 return {"reason": "other"}
             case "Stop", said, again:
                 return hook_format.stop_input(said, again=again)
-        return hook_format.compaction_input(str(given[0]))
+        return hook_format.compaction_input(str(arguments[0]))
 
     async def _run(
-        self, event: str, command: str, told: dict[str, Any], context: HookContext, timeout: float
+        self, event: str, command: str, fields: dict[str, Any], context: HookContext, timeout: float
     ) -> HookResult:
-        said: dict[str, bytearray] = {"out": bytearray(), "err": bytearray()}
+        output: dict[str, bytearray] = {"out": bytearray(), "err": bytearray()}
 
-        def take(stream: Literal["out", "err"], data: bytes) -> None:
-            said[stream] += data[: max(0, _MOST_OUTPUT - len(said[stream]))]
+        def on_output(stream: Literal["out", "err"], data: bytes) -> None:
+            output[stream] += data[: max(0, _MOST_OUTPUT - len(output[stream]))]
 
         end = await self._processes.run(
             await self._wrap(("/bin/sh", "-c", command)),
             cwd=context.workspace,
             env={**self._env, "CLAUDE_PROJECT_DIR": context.workspace, "POLYLECT_PROJECT_DIR": context.workspace},
             timeout=timeout,
-            on_output=take,
-            stdin=msgspec.json.encode(told),
+            on_output=on_output,
+            stdin=msgspec.json.encode(fields),
         )
-        errors = said["err"].decode(errors="replace").strip()
+        errors = output["err"].decode(errors="replace").strip()
         if event == "PreToolUse" and (end.timed_out or end.code < 0):
             how = f"did not end within {timeout:g} s" if end.timed_out else f"was ended by signal {-end.code}"
             return HookResult("deny", f"the hook {command!r} {how}, so the call is not run")
@@ -96,13 +99,13 @@ class ShellHooks:
             return HookResult("deny", errors or f"{command} says no")
         if end.code:
             raise RuntimeError(f"exit status {end.code}{': ' if errors else ''}{errors}")
-        if event == "PreToolUse" and _is_broken_json(bytes(said["out"])):
+        if event == "PreToolUse" and _is_broken_json(bytes(output["out"])):
             return HookResult("deny", f"the hook {command!r} printed JSON that cannot be read, so the call is not run")
-        return parse_output(event, bytes(said["out"]))
+        return parse_output(event, bytes(output["out"]))
 
 
 def _is_broken_json(out: bytes) -> bool:
-    """Whether this was to be an object, and is none."""
+    """Whether this begins like a JSON object and is none."""
     if not out.lstrip().startswith(b"{"):
         return False
     try:
@@ -113,9 +116,9 @@ def _is_broken_json(out: bytes) -> bool:
 
 
 def parse_output(event: str, out: bytes) -> HookResult:
-    """What a command that ended well has said."""
+    """The decision of a command that ended with status 0."""
     try:
-        found = msgspec.json.decode(out, type=dict[str, Any])
+        fields = msgspec.json.decode(out, type=dict[str, Any])
     except msgspec.DecodeError:
-        return HookResult(context=out.decode(errors="replace").strip() if event in _SPEAKING else "")
-    return hook_format.parse_output(event, found)
+        return HookResult(context=out.decode(errors="replace").strip() if event in _CONTEXT_EVENTS else "")
+    return hook_format.parse_output(event, fields)

@@ -25,7 +25,7 @@ class NoThread(OSError):
 
 
 async def run_in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return what `work` returns, or raise what it raises. Raises NoThread, too."""
+    """Return what `work` returns, or raise what it raises (RuntimeError for StopIteration). Raises NoThread, too."""
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[T] = loop.create_future()
 
@@ -36,7 +36,9 @@ async def run_in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
     def run() -> None:
         try:
             settle = partial(outcome.set_result, work(*args, **kwargs))
-        except BaseException as error:  # noqa: BLE001  (raised again where the result is waited for)
+        except StopIteration as error:  # a future refuses it
+            settle = partial(outcome.set_exception, RuntimeError(repr(error)))
+        except BaseException as error:  # noqa: BLE001  (raised again where the result is awaited)
             settle = partial(outcome.set_exception, error)
         with suppress(RuntimeError):  # the loop has been closed
             loop.call_soon_threadsafe(finish, settle)

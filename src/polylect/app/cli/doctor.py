@@ -21,7 +21,7 @@ from polylect.app.startup.args import FLAGS, UsageError, parse
 from polylect.app.startup.start import sessions_root
 from polylect.engine.context.instructions import instructions
 from polylect.engine.context.reading_rules import reading_fault
-from polylect.extensions.find import files_in, installed, offered
+from polylect.extensions.discovery import files_in, has_installed, installed_extensions
 from polylect.permissions.rulebook import rules_in
 from polylect.permissions.rules import BadRule
 from polylect.providers.check import PROVIDERS
@@ -198,7 +198,7 @@ def _extensions(
             yield "note", "extension", f"{path}: not tried, because an engine does not start"
         elif path not in broken:
             yield "ok", "extension", path
-    for name, _ in installed() if offered() else []:
+    for name, _ in installed_extensions() if has_installed() else []:
         if name not in broken:
             yield "ok", "extension", f"{name}, of an installed package"
     hooks = settings.get("hooks")

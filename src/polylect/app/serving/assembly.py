@@ -24,7 +24,7 @@ from polylect.engine.commands.switch_session import restore
 from polylect.engine.engine import Engine
 from polylect.engine.hooks import NoHooks
 from polylect.engine.settings import Settings
-from polylect.extensions.find import files_in, offered
+from polylect.extensions.discovery import files_in, has_installed
 from polylect.permissions.rules import names_tool
 from polylect.sessions.library import FileLibrary
 from polylect.sessions.session import Session
@@ -159,7 +159,7 @@ def _own_code(
     folders = config.extension_folders(start.env, workspace, trusted=bool(values.get("trust_workspace")))
     files = [path for folder in folders for path in files_in(folder)]
     files = list(dict.fromkeys([*files, *config.texts(values, "extensions")]))
-    packages = offered()
+    packages = has_installed()
     if not (files or table or packages):
         return None
     from polylect.extensions.extensions import Extensions  # 15 ms, and only for those who have some
