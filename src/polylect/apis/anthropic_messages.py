@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from polylect.apis.arguments import tool_call
+from polylect.apis.arguments import ReplyCalls
 from polylect.apis.encoded_history import EncodedHistory
 from polylect.apis.faults import UNREADABLE, Tokens, cut_off, unreadable
 from polylect.apis.history import normalize
@@ -257,6 +257,7 @@ class StreamParser:
         self._signature = ""
         self._usage = Usage()
         self._stop: Stop | None = None
+        self._calls = ReplyCalls()
         self._called = False
         self._request = ""
         self._model = ""
@@ -336,7 +337,7 @@ class StreamParser:
                 return Thinking("", redacted=block.data)
             case "tool_use":
                 self._called = True
-                return tool_call(block.id, block.name, text, block.input)
+                return self._calls.parse(block.id, block.name, text, block.input)
             case _:
                 return None
 

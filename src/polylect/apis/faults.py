@@ -8,6 +8,7 @@ from typing import Annotated
 
 from msgspec import Meta, MsgspecError
 
+from polylect.apis.arguments import MOST_CALLS
 from polylect.vocab.errors import ProviderError
 
 UNREADABLE = (MsgspecError, RecursionError)
@@ -22,3 +23,7 @@ def unreadable(error: Exception) -> ProviderError:
 
 def cut_off() -> ProviderError:
     return ProviderError("network", "the model's reply was cut off", retryable=True)
+
+
+def too_many_calls() -> ProviderError:
+    return ProviderError("protocol", f"the model's reply asks for more than {MOST_CALLS} calls")

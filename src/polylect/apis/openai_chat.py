@@ -12,9 +12,9 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from polylect.apis.arguments import is_unwieldy, tool_call
+from polylect.apis.arguments import MOST_CALLS, ReplyCalls, is_unwieldy
 from polylect.apis.encoded_history import EncodedHistory
-from polylect.apis.faults import UNREADABLE, Tokens, cut_off, unreadable
+from polylect.apis.faults import UNREADABLE, Tokens, cut_off, too_many_calls, unreadable
 from polylect.apis.history import normalize
 from polylect.apis.openai_faults import fault_of
 from polylect.vocab.content import Block, Document, Image, Message, Stop, Text, Thinking, ToolCall, ToolResult, Usage
@@ -216,6 +216,8 @@ class StreamParser:
         self._open: Literal["", "text", "thinking"] = ""
         self._text = StringIO()
         self._calls: list[_OpenCall] = []
+        self._latest: dict[int, _OpenCall] = {}
+        """The latest call of each index."""
         self._refused = False
         self._stop: Stop | None = None
         self._usage = Usage()
@@ -252,8 +254,9 @@ class StreamParser:
             self.fault = cut_off()
             return events
         self._close(events)
+        calls = ReplyCalls()
         events += [
-            BlockDone(tool_call(call.call, call.name, call.args.getvalue(), call.whole, call.extra))
+            BlockDone(calls.parse(call.call, call.name, call.args.getvalue(), call.whole, call.extra))
             for call in self._calls
         ]
         self.done = True
@@ -301,6 +304,9 @@ class StreamParser:
             self._close(events)
             call = _OpenCall(delta.index or 0, delta.id or self._new_id())
             self._calls.append(call)
+            self._latest[call.index] = call
+            if len(self._calls) > MOST_CALLS:
+                self.fault = too_many_calls()
         call.name = call.name or function.name or ""
         if delta.extra_content and not is_unwieldy(delta.extra_content):
             call.extra["extra_content"] = delta.extra_content
@@ -312,10 +318,11 @@ class StreamParser:
 
     def _open_call(self, delta: _CallDelta) -> _OpenCall | None:
         """The call that a delta belongs to: by index, unless a new id shows that the server does not count."""
-        same = [call for call in self._calls if delta.index is None or call.index == delta.index]
-        if not same or (delta.id and delta.id != same[-1].call and delta.function and delta.function.name):
+        last = self._calls[-1] if self._calls else None
+        same = last if delta.index is None else self._latest.get(delta.index)
+        if same and delta.id and delta.id != same.call and delta.function and delta.function.name:
             return None
-        return same[-1]
+        return same
 
     def _read_metadata(self, chunk: _Chunk) -> None:
         self._request, self._model = self._request or chunk.id or "", self._model or chunk.model or ""

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from polylect.apis.arguments import tool_call
+from polylect.apis.arguments import ReplyCalls
 from polylect.apis.encoded_history import EncodedHistory
 from polylect.apis.faults import UNREADABLE, Tokens, cut_off, unreadable
 from polylect.apis.history import normalize
@@ -190,6 +190,7 @@ class StreamParser:
         self.fault: ProviderError | None = None
         self._texts: dict[int, StringIO] = {}
         self._items: dict[int, _Item] = {}
+        self._calls = ReplyCalls()
         self._called = False
         self._refused = False
         self._request = ""
@@ -266,7 +267,7 @@ class StreamParser:
                 return Thinking(text, _signature(item)) if text or item.encrypted_content else None
             case "function_call":
                 self._called = True
-                return tool_call(item.call_id or item.id, item.name, streamed or item.arguments)
+                return self._calls.parse(item.call_id or item.id, item.name, streamed or item.arguments)
             case _:
                 return None
 

@@ -3,8 +3,8 @@ order.
 
 Each call gets exactly one result, also if it is denied, cancelled or crashes (T4). However many calls one reply
 requests, the engine goes on serving its host: only the first `MOST_CALLS` are judged and run, `MOST_RUNNING` of them at
-a time, and the others get an error result. A reply with more than `MOST_ANNOUNCED` calls ends the turn. `loop.py` makes
-one `Calls` for each step; `tools/script.py` makes nested ones.
+a time, and the others get an error result. A reply with more calls than `apis/arguments.py` allows ends the turn.
+`loop.py` makes one `Calls` for each step; `tools/script.py` makes nested ones.
 """
 
 import asyncio
@@ -17,6 +17,8 @@ from typing import Any
 
 from msgspec.structs import force_setattr, replace
 
+from polylect.apis import arguments
+from polylect.apis.faults import too_many_calls
 from polylect.engine.agent import Agent, home
 from polylect.engine.context.output_cleanup import clean_output
 from polylect.engine.turn.budget import Meter
@@ -26,7 +28,7 @@ from polylect.permissions.rules import is_below
 from polylect.sessions.suspension import EarlyAnswer
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import UNPARSED, Outcome, PlanItem, Rule, ToolCall, ToolResult
-from polylect.vocab.errors import ProviderError, ToolError
+from polylect.vocab.errors import ToolError
 from polylect.vocab.events import (
     Ask,
     AskClosed,
@@ -48,8 +50,10 @@ MOST_OUTPUT = 200_000
 """Characters of a result that the model is shown."""
 MOST_CALLS = 128
 """Calls of one reply that are run."""
-MOST_ANNOUNCED = 4096
-"""Calls of one reply that are listened to."""
+UNUSABLE = (
+    "The arguments are cut off, too large or not a JSON object, so nothing was done. Call it again. "
+    f"The calls of one reply may have {arguments.MOST_TEXT} characters and {arguments.MOST_VALUES} values in all."
+)
 MOST_RUNNING = 16
 """Calls of one reply that run at the same time; the others wait in order."""
 MOST_COMPOSITE = 8
@@ -85,8 +89,8 @@ class Calls:
 
     def announce(self, call: ToolCall) -> None:
         """Add a call that the model requests. Raises ProviderError if there are too many."""
-        if len(self._called) == MOST_ANNOUNCED:
-            raise ProviderError("protocol", f"the model's reply asks for more than {MOST_ANNOUNCED} calls")
+        if len(self._called) == arguments.MOST_CALLS:
+            raise too_many_calls()
         tool = self._agent.tools.get(call.name)
         category = tool.category if tool else "exec"
         description = _described(tool, call.args) if tool else ""
@@ -210,8 +214,7 @@ class Calls:
             known = ", ".join(sorted(spec.name for spec in self._agent.specs()))
             return self._refuse(call, f"Unknown tool: {call.name}. The tools are: {known}.")
         if UNPARSED in call.extra:
-            why = "The arguments are cut off, too large or not a JSON object, so nothing was done. Call it again."
-            return self._refuse(call, why)
+            return self._refuse(call, UNUSABLE)
         if fault := _misfit(tool, call.args):
             return self._refuse(call, fault)
         opinion = await self._agent.hooks.before_tool(self._agent.hook_context(self.turn), call)

@@ -17,6 +17,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from time import monotonic
 from typing import Literal
 
 from msgspec.structs import replace
@@ -42,15 +43,15 @@ from polylect.vocab.events import (
     TurnEnded,
     UserMessage,
 )
-from polylect.vocab.hooks import StreamRule
-from polylect.vocab.ports import ModelEvent, ModelRequest, Retrying
+from polylect.vocab.hooks import ReplyWatcher, StreamRule
+from polylect.vocab.ports import ModelEvent, ModelRequest, Retrying, TextChunk
 
 Reason = Literal["end", "cancelled", "length", "refused", "limit", "error"]
 _REASONS: dict[Stop, Reason] = {"end": "end", "calls": "end", "length": "length", "refused": "refused"}
 MOST_REMINDERS = 3
 """How often in a turn the user's own code can send the model back: by rules, and when it would stop."""
-MOST_AT_ONCE = 64
-"""Model events that are taken in one go, before others get a turn on the event loop."""
+SLICE = 0.01
+"""Seconds for which model events are processed in one go, before others get a turn on the event loop."""
 ESTIMATED = "The model server reported no usage. Tokens and cost are estimated from the size of the text, for the cap."
 _log = logging.getLogger(__name__)
 
@@ -258,14 +259,7 @@ class Turn:
             async with aclosing(self._agent.provider.stream(self._request())) as stream:
                 retrying: Retrying | None = None
                 while batch := await self._next(stream, retrying):
-                    for start in range(0, len(batch), MOST_AT_ONCE):
-                        if start:
-                            await asyncio.sleep(0)
-                        for event in batch[start : start + MOST_AT_ONCE]:
-                            reply.add(event)
-                            if watch and (broken := watch(event)):
-                                raise RuleBroken(broken)
-                        await self._agent.wait_writable()
+                    await self._add_batch(batch, reply, watch)
                     retrying = batch[-1] if isinstance(batch[-1], Retrying) else None
             if not reply.ended:
                 raise ProviderError("protocol", "the model's reply broke off in the middle", retryable=True)
@@ -274,6 +268,22 @@ class Turn:
             given_up = isinstance(error, asyncio.CancelledError | RetryCancelled)
             reply.break_off("cancelled" if stopped else "error", str(error), given_up=given_up)
             raise
+
+    async def _add_batch(self, batch: Sequence[ModelEvent], reply: StreamedReply, watch: ReplyWatcher | None) -> None:
+        """Process events that arrived together. After `SLICE` seconds others get a turn on the event loop.
+
+        Text is not timed: a batch holds little of it, and a look at the clock for each chunk costs throughput.
+        """
+        pause_at = monotonic() + SLICE
+        for event in batch:
+            reply.add(event)
+            if watch and (broken := watch(event)):
+                raise RuleBroken(broken)
+            if type(event) is not TextChunk and monotonic() > pause_at:
+                await self._agent.wait_writable()
+                await asyncio.sleep(0)
+                pause_at = monotonic() + SLICE
+        await self._agent.wait_writable()
 
     async def _close(self, calls: Calls, *, stored: bool) -> None:
         """Close every call, and store its result if the call was stored."""

@@ -7,6 +7,7 @@ conversation, because some local model servers reuse them and hosts and vendors 
 from collections.abc import Callable
 from io import StringIO
 
+from polylect.apis.arguments import ReplyCalls
 from polylect.vocab.content import Block, Message, Stop, Text, Thinking, ToolCall, Usage
 from polylect.vocab.events import (
     ArgsDelta,
@@ -59,6 +60,7 @@ class StreamedReply:
         self._thinking = False
         self._attempt = 0
         self._content: list[Block] = []
+        self._calls = ReplyCalls()
         self.stop: Stop = "end"
         self.usage = Usage()
         """Of the last attempt."""
@@ -130,7 +132,7 @@ class StreamedReply:
     def _end_block(self, block: Block) -> None:
         match block:
             case ToolCall(call):
-                block = ToolCall(self._unique(block.call), block.name, block.args, block.extra)
+                block = self._calls.limited(ToolCall(self._unique(call), block.name, block.args, block.extra))
                 self._renamed.pop(call, None)
                 self._announce(block)
                 self._content.append(block)
