@@ -39,6 +39,7 @@ def all_tools(tmp_path: Path) -> dict[str, Tool]:
 
 def test_names_and_categories_are_those_of_the_catalogues(all_tools: dict[str, Tool]) -> None:
     expected = {name: CATEGORIES.get(name, "info") for name in REQUIRED}
+    assert list(all_tools) == list(REQUIRED), "models and hosts see them in this order"
     assert {name: tool.category for name, tool in all_tools.items()} == expected
     assert set(all_tools) - set(standard_tools()) == {"Skill"}
 

@@ -1,25 +1,22 @@
-"""The tools that every engine has."""
+"""The tools that every engine has: whatever modules are in `tools/builtin/`.
+
+Each of them has a function `open_tool(setup)`, which returns a `Tool`, or None where there is nothing for it to do.
+Hosts and models see the tools in the order of `_ORDER`; one that is not named there comes after those, by the name of
+its module.
+"""
 
 from collections.abc import Mapping
 
-from polylect.tools.builtin.ask_user_question import AskUserQuestion
-from polylect.tools.builtin.bash import Bash
-from polylect.tools.builtin.bash_output import BashOutput
-from polylect.tools.builtin.edit import Edit
-from polylect.tools.builtin.glob import Glob
-from polylect.tools.builtin.grep import Grep
-from polylect.tools.builtin.kill_bash import KillBash
-from polylect.tools.builtin.multi_edit import MultiEdit
-from polylect.tools.builtin.read import Read
-from polylect.tools.builtin.skill import Skill
-from polylect.tools.builtin.todo_write import TodoWrite
-from polylect.tools.builtin.tool_search import ToolSearch
-from polylect.tools.builtin.web_fetch import WebFetch
-from polylect.tools.builtin.write import Write
-from polylect.tools.files.skills import skill_folders
+from polylect import plug
 from polylect.tools.process.background_jobs import Background
 from polylect.tools.sandbox.sandbox import Sandbox
+from polylect.tools.setup import ToolSetup
 from polylect.vocab.ports import Tool
+
+_ORDER = (
+    *("read", "write", "edit", "multi_edit", "bash", "bash_output", "kill_bash", "glob", "grep", "web_fetch"),
+    *("todo_write", "ask_user_question", "tool_search", "skill"),
+)
 
 
 def standard_tools(
@@ -34,24 +31,18 @@ def standard_tools(
 
     `trusted` says that the project's skills may take the place of the user's own.
     """
-    jobs = Background()
     tools: dict[str, Tool] = {}
-    own: list[Tool] = [
-        Read(),
-        Write(),
-        Edit(),
-        MultiEdit(),
-        Bash(jobs, sandbox),
-        BashOutput(jobs),
-        KillBash(jobs),
-        Glob(),
-        Grep(),
-        WebFetch(private=private_addresses),
-        TodoWrite(),
-        AskUserQuestion(),
-        ToolSearch(tools),
-    ]
-    if workspace and (folders := skill_folders(workspace, env or {})):
-        own.append(Skill(folders, trusted=trusted))
-    tools.update((tool.name, tool) for tool in own)
+    setup = ToolSetup(
+        tools=tools,
+        background=Background(),
+        workspace=workspace,
+        env=env or {},
+        sandbox=sandbox,
+        private_addresses=private_addresses,
+        trusted=trusted,
+    )
+    for name in plug.names("tools.builtin", _ORDER):
+        tool: Tool | None = plug.load("tools.builtin", name).open_tool(setup)
+        if tool:
+            tools[tool.name] = tool
     return tools

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from doubles_tools import FolderContext
-from polylect.tools.builtin import http_fetch
+from polylect.tools import http_fetch
 from polylect.tools.builtin.web_fetch import MOST, WebFetch
 from polylect.vocab.ports import ToolReturn
 

@@ -1,1 +1,1 @@
-"""The tools that every engine has, one module each. `tools/standard.py` lists them."""
+"""The tools that every engine has, one module each, with a function `open_tool`. `tools/standard.py` opens them."""

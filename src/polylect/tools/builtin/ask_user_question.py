@@ -5,11 +5,12 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from polylect.tools.arguments import TypedTool, given
+from polylect.tools.setup import ToolSetup
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Category, Option
 from polylect.vocab.errors import ToolError
 from polylect.vocab.events import Ask
-from polylect.vocab.ports import ToolContext, ToolReturn
+from polylect.vocab.ports import Tool, ToolContext, ToolReturn
 
 TEXT = """\
 Asks the person a question and gives you the answer. Use it when what to do depends on a wish or a fact that only they
@@ -110,3 +111,7 @@ def _unanswered(answer: Answer, before: list[str]) -> str:
     reason = f": {answer.reason}" if answer.reason else ""
     told = f"The person did not answer{reason}. Go on with what you know, and say what you assumed."
     return "\n".join((*before, told))
+
+
+def open_tool(setup: ToolSetup) -> Tool:
+    return AskUserQuestion()

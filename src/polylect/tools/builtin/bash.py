@@ -12,8 +12,9 @@ from polylect.tools.process.background_jobs import Background, exit_code
 from polylect.tools.process.output_spool import Output, streams
 from polylect.tools.process.programs import find_program
 from polylect.tools.sandbox.sandbox import Sandbox
+from polylect.tools.setup import ToolSetup
 from polylect.vocab.content import Category
-from polylect.vocab.ports import Exit, ToolContext, ToolReturn
+from polylect.vocab.ports import Exit, Tool, ToolContext, ToolReturn
 
 TEXT = """\
 Runs a command in a shell, in the workspace folder, and shows its exit code and what it printed.
@@ -135,3 +136,7 @@ class Progress:
         text, self._ready = self._ready, ""
         if text:
             self._context.progress(text)
+
+
+def open_tool(setup: ToolSetup) -> Tool:
+    return Bash(setup.background, setup.sandbox)

@@ -8,10 +8,11 @@ from msgspec import Meta, Struct
 from polylect.tools.arguments import shown
 from polylect.tools.process.background_jobs import BackgroundTool, Job, News
 from polylect.tools.process.output_spool import streams
+from polylect.tools.setup import ToolSetup
 from polylect.tools.text.truncate import Capture
 from polylect.tools.worker.late import Late
 from polylect.vocab.errors import ToolError
-from polylect.vocab.ports import ToolContext, ToolReturn
+from polylect.vocab.ports import Tool, ToolContext, ToolReturn
 
 TEXT = """\
 Shows whether a background command still runs and what it has printed since you last asked.
@@ -66,3 +67,7 @@ async def _matching(news: News, pattern: str, context: ToolContext) -> Capture:
     finally:
         os.close(file)
     return Capture.of_ends(MOST, data[: value["head"]], data[value["head"] :], value["total"])
+
+
+def open_tool(setup: ToolSetup) -> Tool:
+    return BashOutput(setup.background)

@@ -7,8 +7,9 @@ from msgspec import Meta, Struct
 from polylect.tools.arguments import TypedTool, shown
 from polylect.tools.files.file_access import Change, edit_file
 from polylect.tools.files.paths import real_paths
+from polylect.tools.setup import ToolSetup
 from polylect.vocab.content import Category
-from polylect.vocab.ports import ToolContext, ToolReturn
+from polylect.vocab.ports import Tool, ToolContext, ToolReturn
 
 TEXT = """\
 Replaces old_string by new_string in a file that you have read. old_string has to be in the file exactly once,
@@ -38,3 +39,7 @@ class Edit(TypedTool[Arguments]):
     async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
         change = Change(args.old_string, args.new_string, args.replace_all)
         return await edit_file(args.file_path, [change], context)
+
+
+def open_tool(setup: ToolSetup) -> Tool:
+    return Edit()

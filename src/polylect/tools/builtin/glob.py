@@ -8,9 +8,10 @@ from msgspec import Meta, Struct
 from polylect.tools.arguments import TypedTool, given, shown
 from polylect.tools.files.file_access import search_folder
 from polylect.tools.files.paths import admit, real_paths
+from polylect.tools.setup import ToolSetup
 from polylect.tools.text.glob_pattern import fixed_folder
 from polylect.vocab.content import Category
-from polylect.vocab.ports import ToolContext, ToolReturn
+from polylect.vocab.ports import Tool, ToolContext, ToolReturn
 
 TEXT = """\
 Lists files whose path matches a pattern, the most recently changed first, the first 100 of them.
@@ -44,3 +45,7 @@ class Glob(TypedTool[Arguments]):
         real = admit(os.path.join(args.path, fixed_folder(args.pattern)), context)
         asked = {"pattern": args.pattern, "path": args.path, "most": args.head_limit}
         return ToolReturn(await search_folder("glob", real, asked, context))
+
+
+def open_tool(setup: ToolSetup) -> Tool:
+    return Glob()

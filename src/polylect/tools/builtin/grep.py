@@ -7,8 +7,9 @@ from msgspec import Meta, Struct, field
 from polylect.tools.arguments import TypedTool, shown
 from polylect.tools.files.file_access import search_folder
 from polylect.tools.files.paths import admit, real_paths
+from polylect.tools.setup import ToolSetup
 from polylect.vocab.content import Category
-from polylect.vocab.ports import ToolContext, ToolReturn
+from polylect.vocab.ports import Tool, ToolContext, ToolReturn
 
 TEXT = """\
 Searches the content of files with a regular expression and shows `file:line:text` for the first 250 matching lines.
@@ -80,3 +81,7 @@ def _options(args: Arguments) -> list[str]:
     if args.output_mode == "content":
         options += [f"--before-context={args.before or args.around}", f"--after-context={args.after or args.around}"]
     return options
+
+
+def open_tool(setup: ToolSetup) -> Tool:
+    return Grep()

@@ -8,7 +8,8 @@ from polylect.tools.arguments import shown
 from polylect.tools.builtin.bash_output import MOST
 from polylect.tools.process.background_jobs import BackgroundTool
 from polylect.tools.process.output_spool import streams
-from polylect.vocab.ports import ToolContext, ToolReturn
+from polylect.tools.setup import ToolSetup
+from polylect.vocab.ports import Tool, ToolContext, ToolReturn
 
 TEXT = "Ends a command that runs in the background, and whatever it started. Shows what it had printed last."
 
@@ -30,3 +31,7 @@ class KillBash(BackgroundTool[Arguments]):
         if not job.end:
             await job.kill()
         return ToolReturn(f"{job.state()}\n{streams(job.out, job.err, MOST)}")
+
+
+def open_tool(setup: ToolSetup) -> Tool:
+    return KillBash(setup.background)

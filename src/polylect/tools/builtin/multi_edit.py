@@ -7,8 +7,9 @@ from msgspec import Meta, Struct
 from polylect.tools.arguments import TypedTool, shown
 from polylect.tools.files.file_access import Change, edit_file
 from polylect.tools.files.paths import real_paths
+from polylect.tools.setup import ToolSetup
 from polylect.vocab.content import Category
-from polylect.vocab.ports import ToolContext, ToolReturn
+from polylect.vocab.ports import Tool, ToolContext, ToolReturn
 
 TEXT = """\
 Makes several changes to one file that you have read, as Edit does each of them. They are made in order, each on what
@@ -35,3 +36,7 @@ class MultiEdit(TypedTool[Arguments]):
 
     async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
         return await edit_file(args.file_path, args.edits, context)
+
+
+def open_tool(setup: ToolSetup) -> Tool:
+    return MultiEdit()

@@ -7,9 +7,10 @@ from msgspec import Meta, Struct
 from polylect.tools.arguments import TypedTool, shown
 from polylect.tools.files.file_access import ask_about_file
 from polylect.tools.files.paths import real_paths
+from polylect.tools.setup import ToolSetup
 from polylect.vocab.content import Category, Image
 from polylect.vocab.errors import ToolError
-from polylect.vocab.ports import ToolContext, ToolReturn
+from polylect.vocab.ports import Tool, ToolContext, ToolReturn
 
 TEXT = """\
 Shows a text file of the workspace, each line with its number (from 1) and a tab before it.
@@ -45,3 +46,7 @@ class Read(TypedTool[Arguments]):
             raise ToolError(f"Failed to read file {args.file_path}: {error.strerror}") from None
         images = (Image(*value["image"]),) if "image" in value else ()
         return ToolReturn(value["output"], form=value.get("form", "text"), images=images)
+
+
+def open_tool(setup: ToolSetup) -> Tool:
+    return Read()

@@ -7,11 +7,12 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from polylect.tools.arguments import TypedTool, shown
-from polylect.tools.files.skills import SkillFile, find_skills, read_body
+from polylect.tools.files.skills import SkillFile, find_skills, read_body, skill_folders
+from polylect.tools.setup import ToolSetup
 from polylect.tools.text.truncate import cut_middle
 from polylect.vocab.content import Category
 from polylect.vocab.errors import ToolError
-from polylect.vocab.ports import ToolContext, ToolReturn
+from polylect.vocab.ports import Tool, ToolContext, ToolReturn
 
 TEXT = """\
 Loads a skill: instructions for one kind of work that the person or the project has written down. If one of these fits
@@ -70,3 +71,9 @@ def _listing(skills: Sequence[SkillFile]) -> str:
             break
         lines.append(line)
     return "\n".join(lines)
+
+
+def open_tool(setup: ToolSetup) -> Tool | None:
+    """None where neither the user nor the project has a folder for skills."""
+    folders = skill_folders(setup.workspace, setup.env) if setup.workspace else ()
+    return Skill(folders, trusted=setup.trusted) if folders else None

@@ -5,8 +5,9 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from polylect.tools.arguments import TypedTool
+from polylect.tools.setup import ToolSetup
 from polylect.vocab.content import Category, PlanItem
-from polylect.vocab.ports import ToolContext, ToolReturn
+from polylect.vocab.ports import Tool, ToolContext, ToolReturn
 
 TEXT = """\
 Shows the person what you are going to do and how far you are. Use it for work of three steps or more. Each call gives
@@ -40,3 +41,7 @@ class TodoWrite(TypedTool[Arguments]):
         context.plan([PlanItem(item.content, item.status, item.priority) for item in args.todos])
         lines = [f"{_MARKS[item.status]} {item.content}" for item in args.todos]
         return ToolReturn("\n".join(lines) or "The list is empty.")
+
+
+def open_tool(setup: ToolSetup) -> Tool:
+    return TodoWrite()

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from polylect.tools.arguments import TypedTool, shown
+from polylect.tools.setup import ToolSetup
 from polylect.tools.text.truncate import cut_middle
 from polylect.vocab.content import Category
 from polylect.vocab.errors import ToolError
@@ -92,3 +93,7 @@ def _rank(tool: Tool, words: list[str]) -> int:
     summary: str | None = getattr(tool, "summary", None)
     name, text = tool.name.lower(), (tool.spec.description if summary is None else summary).lower()
     return sum(3 * (word in name) + (word in text) for word in words)
+
+
+def open_tool(setup: ToolSetup) -> Tool:
+    return ToolSearch(setup.tools)

@@ -5,9 +5,10 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from polylect.tools.arguments import TypedTool, shown
+from polylect.tools.setup import ToolSetup
 from polylect.tools.text.truncate import cut_middle
 from polylect.vocab.content import Category
-from polylect.vocab.ports import ToolContext, ToolReturn
+from polylect.vocab.ports import Tool, ToolContext, ToolReturn
 
 TEXT = """\
 Fetches a page of the web and shows its text: HTML as Markdown, other text as it is. Redirects on the same host are
@@ -40,7 +41,7 @@ class WebFetch(TypedTool[Arguments]):
         return f"Fetch {shown(args, 'url')}"
 
     async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
-        from polylect.tools.builtin.http_fetch import MOST_BODY, fetch  # HTTP, and what it needs: 15 ms
+        from polylect.tools.http_fetch import MOST_BODY, fetch  # HTTP, and what it needs: 15 ms
 
         page = await fetch(args.url.strip(), private=self._private)
         media = page.headers.get("content-type", "text/plain").partition(";")[0].strip().lower()
@@ -57,3 +58,7 @@ class WebFetch(TypedTool[Arguments]):
         text = value["text"]
         where = context.spill(text) if len(text) > MOST else ""
         return ToolReturn(f"{head}\n\n{cut_middle(text, MOST, where)}", ok=page.status < 400)
+
+
+def open_tool(setup: ToolSetup) -> Tool:
+    return WebFetch(private=setup.private_addresses)

@@ -7,8 +7,9 @@ from msgspec import Meta, Struct
 from polylect.tools.arguments import TypedTool, shown
 from polylect.tools.files.file_access import change_file
 from polylect.tools.files.paths import real_paths
+from polylect.tools.setup import ToolSetup
 from polylect.vocab.content import Category
-from polylect.vocab.ports import ToolContext, ToolReturn
+from polylect.vocab.ports import Tool, ToolContext, ToolReturn
 
 TEXT = """\
 Writes a file with exactly this content, in the place of what was there. Missing folders are made.
@@ -38,3 +39,7 @@ class Write(TypedTool[Arguments]):
         lines = content.count("\n") + (not content.endswith("\n") and content != "")
         verb = "Updated" if value["updated"] else "Created"
         return ToolReturn(f"{verb} {path} ({lines} lines)", metadata={"file_path": path})
+
+
+def open_tool(setup: ToolSetup) -> Tool:
+    return Write()
