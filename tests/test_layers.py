@@ -72,6 +72,13 @@ def test_no_file_is_too_long_to_read(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= LONGEST
 
 
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SRC)))
+def test_only_dialects_make_events_that_are_named_after_frames(path: Path) -> None:
+    names = {node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)}
+    made = [name.lineno for name in names if ast.unparse(name).split(".")[-1] == "Extra"]
+    assert place(path) == "dialects" or made == []
+
+
 def test_every_folder_has_a_row_and_none_has_a_name_that_says_nothing() -> None:
     folders = [path for path in SRC.rglob("*") if path.is_dir() and path.name != "__pycache__"]
     assert not {path.name for path in folders} & BAD_NAMES

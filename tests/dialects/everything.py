@@ -36,6 +36,8 @@ ABILITIES = content.Abilities(
 )
 ROW = {"turn": 1, "model": "m", "provider": "p", "cost_usd": 0.5}
 FAILURE = content.Failure("rate_limit", "slow down", "provider", retryable=True)
+RULES = content.StreamRule("r", "x+", "No x.", "x.py")
+CALL = content.CallRecord("c", "Bash", {"command": "ls"}, "no", "error", 0, 5_000_000)
 USAGE = content.Usage(1, 2, 3, 4, 0.5)
 
 EVENTS: list[e.Event] = [
@@ -108,8 +110,15 @@ EVENTS: list[e.Event] = [
     e.HostCallEnded("h1", **T),
     e.Notice("careful", "warning", session="s", **T),
     e.Failed(FAILURE, **T),
-    e.Extra("tool_panicked", {"call_id": "c", "tool_name": "Bash", "panic_message": "!"}, **T),
-    e.Extra("trace_event", {"turn": 1}, **T),
+    e.ToolCrashed("c", "Bash", "!", **T),
+    e.CircuitChanged("p", "half_open", "q", "down", **T),
+    e.RulesMatched((RULES,), **T),
+    e.StructuredAnswer({"a": 1}, **T),
+    e.StepTraced(3, "p", "m", "length", USAGE, (CALL,), 1_000_000, 9_000_000, "down", **T),
+    e.ExtensionRejected("x.py", "tools", "duplicate", "taken", **T),
+    e.ExtensionFailed("x.py", "prompt", "boom", **T),
+    e.ExtensionEvent("x", "built", {"a": 1}, **T),
+    e.Extra("browser_policy_denied", {"url": "u", "reason": "r"}, **T),
     e.UnknownEvent("weather", b"{}", **T),
     e.MalformedEvent(b"x", "what?", **T),
     e.TurnEnded("limit", USAGE, 2, FAILURE, **T),

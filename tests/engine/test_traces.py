@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from doubles import Crash, Echo, Played, Run, Talk, converse
-from polylect.engine.traces import Record, StepRecord, Tracer, TurnRecord
+from polylect.dialects.jsonstream.events import trace
+from polylect.engine.traces import Record, Tracer, TurnRecord
 from polylect.providers.scripted import Scripted
 from polylect.vocab.commands import Answer, Command, Prompt
 from polylect.vocab.errors import ProviderError
-from polylect.vocab.events import Ask, Event, Extra, TurnEnded
+from polylect.vocab.events import Ask, Event, StepTraced, TurnEnded
 
 
 def script(*replies: dict[str, Any], **more: Any) -> Scripted:
@@ -17,9 +18,9 @@ def script(*replies: dict[str, Any], **more: Any) -> Scripted:
 
 
 def traces(talk: Talk) -> list[dict[str, Any]]:
-    found = [extra.data for extra in talk.of(Extra) if extra.kind == "trace_event"]
-    for trace in found:
-        for timed in (trace, *trace["tool_calls"]):
+    found: list[dict[str, Any]] = [trace(event, "").trace for event in talk.of(StepTraced)]
+    for trace_fields in found:
+        for timed in (trace_fields, *trace_fields["tool_calls"]):
             assert timed.pop("duration_ms") >= 0
     return found
 
@@ -82,8 +83,8 @@ def test_nothing_is_told_unless_it_is_switched_on(tmp_path: Path) -> None:
 
 def test_T6_a_price_that_is_not_known_is_not_taken_for_none(tmp_path: Path) -> None:
     talk = converse(tmp_path, script({"say": ["hi"]}), [Prompt("t1", "go")], structured_traces=True)
-    [trace] = traces(talk)
-    assert (trace["cost_usd"], trace["cost_priced"]) == (0.0, False)
+    [step] = traces(talk)
+    assert (step["cost_usd"], step["cost_priced"]) == (0.0, False)
 
 
 def test_a_reply_that_breaks_off_and_a_tool_that_crashes_are_told_too(tmp_path: Path) -> None:
@@ -92,7 +93,7 @@ def test_a_reply_that_breaks_off_and_a_tool_that_crashes_are_told_too(tmp_path: 
     assert traces(talk)[0]["tool_calls"][0]["error"] == "The tool crashed: RuntimeError: boom"
     broken = Played([ProviderError("server", "down")])
     talk = converse(tmp_path, broken, [Prompt("t1", "go")], structured_traces=True)
-    assert [trace["tool_calls"] for trace in traces(talk)] == [[]]
+    assert [step["tool_calls"] for step in traces(talk)] == [[]]
     assert talk.of(TurnEnded)[0].reason == "error"
 
 
@@ -104,7 +105,7 @@ def test_a_sub_agents_calls_are_told_in_its_own_lane(tmp_path: Path) -> None:
         {"say": ["done"]},
     )
     talk = converse(tmp_path, model, [Prompt("t1", "go")], mode="force", structured_traces=True)
-    assert [extra.agent for extra in talk.of(Extra)] == ["s", "", ""]
+    assert [event.agent for event in talk.of(StepTraced)] == ["s", "", ""]
 
 
 def test_whoever_wants_the_records_gets_them_with_the_turn_they_belong_to(tmp_path: Path) -> None:
@@ -116,8 +117,8 @@ def test_whoever_wants_the_records_gets_them_with_the_turn_they_belong_to(tmp_pa
     for event in talk.events:
         tracer.receive(event)
     first, second, whole = records
-    assert isinstance(first, StepRecord)
-    assert isinstance(second, StepRecord)
+    assert isinstance(first, StepTraced)
+    assert isinstance(second, StepTraced)
     assert isinstance(whole, TurnRecord)
     assert (whole.turn, whole.reason, whole.usage) == ("t1", "end", talk.of(TurnEnded)[0].usage)
     assert whole.began < first.began < first.ended < first.calls[0].began < first.calls[0].ended < second.began

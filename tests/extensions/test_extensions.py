@@ -13,17 +13,20 @@ from polylect.sessions.session import Session
 from polylect.sessions.store import MemoryStore
 from polylect.vocab.answers import CommandCard
 from polylect.vocab.commands import Answer, Cancel, Command, Compact, Hello, Prompt
-from polylect.vocab.content import Document, Message, Text
+from polylect.vocab.content import Document, Message, StreamRule, Text
 from polylect.vocab.events import (
     Ask,
     AskClosed,
     CompactionEnded,
     Display,
     Event,
-    Extra,
+    ExtensionFailed,
+    ExtensionRejected,
     Notice,
+    RulesMatched,
     SettingChanged,
     TextDelta,
+    ToolCrashed,
     ToolFinished,
     TurnEnded,
     UserMessage,
@@ -137,8 +140,8 @@ def test_a_guard_that_fails_lets_nothing_through_and_is_reported(tmp_path: Path)
     """
     talk = extended(tmp_path, code, Scripted.in_order([call(text="x"), "on"]), [HELLO], Echo())
     path = str(tmp_path / "mine.py")
-    told = {"extensionPath": path, "event": "before_tool", "error": "ZeroDivisionError: division by zero"}
-    assert talk.of(Extra) == [Extra("extension_error", told, turn="t1")]
+    failed = ExtensionFailed(path, "before_tool", "ZeroDivisionError: division by zero", turn="t1")
+    assert talk.of(ExtensionFailed) == [failed]
     assert [event.level for event in talk.of(Notice)] == ["warning"]
     assert talk.of(ToolFinished)[0].outcome == "denied"
     assert talk.of(TurnEnded)[0].reason == "end"
@@ -166,7 +169,7 @@ def test_nothing_that_a_hook_does_ends_or_holds_up_the_engine(tmp_path: Path, fa
         polylect.before_tool("", judge, timeout=0.05)
     """
     talk = extended(tmp_path, code, Scripted.in_order([call(text="x"), "on"]), [HELLO], Echo())
-    assert talk.of(Extra)[0].kind == "extension_error"
+    assert len(talk.of(ExtensionFailed)) == 1
     assert talk.of(TurnEnded)[0].reason == "end"
 
 
@@ -185,7 +188,7 @@ def test_an_extension_can_offer_a_tool(tmp_path: Path) -> None:
     talk = extended(tmp_path, code, model, [HELLO, Prompt("t2", "Again")], Echo(), host=host, allow=("Add",))
     assert [event.output for event in talk.of(ToolFinished)] == ["2", "The tool crashed: KeyError: 'a'"]
     assert [(event.kind, event.call) for event in talk.of(Ask)] == [("confirm", "c1"), ("confirm", "c2")]
-    assert [event.kind for event in talk.of(Extra)] == ["tool_panicked"]
+    assert [event.call for event in talk.of(ToolCrashed)] == ["c2"]
 
 
 NUMBER = """
@@ -206,7 +209,7 @@ def test_a_tool_is_not_run_with_arguments_that_do_not_fit_its_schema(tmp_path: P
         ("error", "Wrong parameter: number: expected integer, got a string"),
     ]
     assert talk.of(Ask) == []
-    assert talk.of(Extra) == []
+    assert talk.of(ToolCrashed) == []
 
 
 def test_arguments_that_a_hook_or_a_person_has_changed_are_checked_again(tmp_path: Path) -> None:
@@ -291,7 +294,7 @@ def test_a_command_is_carried_out_and_the_model_hears_nothing_of_it(tmp_path: Pa
 def test_a_command_that_fails_is_reported_and_its_turn_ends(tmp_path: Path) -> None:
     code = "def extend(polylect): polylect.command('go', lambda words: int(words))"
     talk = extended(tmp_path, code, Scripted.in_order("Hi"), [Prompt("t1", "/go x")])
-    assert talk.of(Extra)[0].data["event"] == "command:go"
+    assert talk.of(ExtensionFailed)[0].moment == "command:go"
     assert talk.of(TurnEnded)[0].reason == "end"
 
 
@@ -367,12 +370,7 @@ def test_a_rule_stops_the_reply_reminds_the_model_and_asks_again(tmp_path: Path)
     """
     model = Scripted.in_order({"say": ["use console", ".log here", " and more"]}, "use the logger")
     talk = extended(tmp_path, code, model, [HELLO])
-    rule = {
-        "name": "logger",
-        "path": str(tmp_path / "mine.py"),
-        "content": "Use the logger.",
-        "condition": r"console\.log",
-    }
+    rule = StreamRule("logger", r"console\.log", "Use the logger.", str(tmp_path / "mine.py"))
     assert talk.story == [
         "turn_started t1",
         "user_message Hello",
@@ -382,7 +380,7 @@ def test_a_rule_stops_the_reply_reminds_the_model_and_asks_again(tmp_path: Path)
         "block_ended use console.log here",
         "reply_ended cancelled stopped by the rule logger",
         "step_ended",
-        f"extra ttsr_triggered { {'rules': [rule]} }",
+        f"rules_matched {(rule,)}",
         "user_message Use the logger. engine",
         "step_started",
         "text_delta use the logger",
@@ -397,7 +395,7 @@ def test_a_rule_stops_the_reply_reminds_the_model_and_asks_again(tmp_path: Path)
 def test_a_model_that_cannot_help_it_is_let_through_after_three_reminders(tmp_path: Path) -> None:
     code = "def extend(polylect): polylect.rule('x', 'no x')"
     talk = extended(tmp_path, code, Scripted.in_order("x1", "x2", "x3", "x4"), [HELLO])
-    assert [event.kind for event in talk.of(Extra)] == ["ttsr_triggered"] * 3
+    assert len(talk.of(RulesMatched)) == 3
     assert talk.of(TurnEnded)[0].reason == "end"
 
 
@@ -508,10 +506,9 @@ def test_an_extension_that_cannot_be_loaded_is_reported_and_the_others_are(
     good = written(tmp_path, "def extend(polylect): polylect.command('ok', lambda words: 'fine')", "good.py")
     bad = written(tmp_path, code, "bad.py")
     talk = converse(tmp_path, Scripted.in_order("Hi"), [Prompt("t1", "/ok")], hooks=loaded(bad, good))
-    (failed,) = talk.of(Extra)
-    assert failed.kind == "plugin_registration_failed"
-    assert failed.data["plugin_name"] == bad
-    assert message in failed.data["message"]
+    (failed,) = talk.of(ExtensionRejected)
+    assert failed.extension == bad
+    assert message in failed.message
     assert talk.of(Notice)[-1].text == "fine"
 
 
@@ -519,7 +516,7 @@ def test_an_extension_that_never_finishes_loading_is_given_up(tmp_path: Path, mo
     monkeypatch.setattr("polylect.extensions.extensions.LOAD_BOUND", 0.1)
     bad = written(tmp_path, "import threading; threading.Event().wait()")
     talk = converse(tmp_path, Scripted.in_order("Hi"), [HELLO], hooks=loaded(bad))
-    assert "it took longer than 0.1 s" in talk.of(Extra)[0].data["message"]
+    assert "it took longer than 0.1 s" in talk.of(ExtensionRejected)[0].message
     assert said(talk) == "Hi"
 
 
@@ -531,7 +528,7 @@ def test_names_that_are_taken_are_reported(tmp_path: Path) -> None:
         polylect.tool("Echo", "", {}, print)
     """
     talk = extended(tmp_path, code, Scripted.in_order("Hi"), [Prompt("t1", "/go")], Echo())
-    assert [(event.data["surface"], event.data["error_kind"]) for event in talk.of(Extra)] == [
+    assert [(event.surface, event.code) for event in talk.of(ExtensionRejected)] == [
         ("commands", "duplicate"),
         ("tools", "duplicate"),
     ]

@@ -15,7 +15,16 @@ from polylect.providers.scripted import Scripted
 from polylect.sessions.store import MemoryStore
 from polylect.vocab.commands import Answer, Cancel, Command, Compact, Prompt
 from polylect.vocab.content import Message, Text
-from polylect.vocab.events import Ask, CompactionEnded, Event, Extra, Notice, TextDelta, ToolFinished, TurnEnded
+from polylect.vocab.events import (
+    Ask,
+    CompactionEnded,
+    Event,
+    ExtensionFailed,
+    Notice,
+    TextDelta,
+    ToolFinished,
+    TurnEnded,
+)
 from polylect.vocab.hooks import HookResult
 
 HELLO = Prompt("t1", "Hello")
@@ -65,17 +74,14 @@ def test_exit_status_2_denies_with_what_is_on_stderr(tmp_path: Path) -> None:
 
 def test_another_exit_status_is_reported_and_decides_nothing(tmp_path: Path) -> None:
     talk = hooked(tmp_path, "PreToolUse", "echo oops >&2; exit 1")
-    assert talk.of(Extra)[0].data == {
-        "extensionPath": "echo oops >&2; exit 1",
-        "event": "PreToolUse",
-        "error": "RuntimeError: exit status 1: oops",
-    }
+    command, error = "echo oops >&2; exit 1", "RuntimeError: exit status 1: oops"
+    assert talk.of(ExtensionFailed) == [ExtensionFailed(command, "PreToolUse", error, turn="t1")]
     assert talk.of(ToolFinished)[0].outcome == "ok"
 
 
 def test_a_hook_that_takes_too_long_is_ended_and_reported(tmp_path: Path) -> None:
     talk = hooked(tmp_path, "PostToolUse", "sleep 600", row={"timeout": 0.1})
-    assert talk.of(Extra)[0].data["error"] == "TimeoutError: no end after 0.1 s"
+    assert talk.of(ExtensionFailed)[0].error == "TimeoutError: no end after 0.1 s"
     assert talk.of(ToolFinished)[0].outcome == "ok"
 
 

@@ -1,60 +1,32 @@
 """Records what each model request and tool call took, from the events that are emitted anyway.
 
-    StepRecord    one model request and the tool calls that followed from it
+    StepTraced    one model request and the tool calls that followed from it
     TurnRecord    one turn, made when it has ended
 
-With the setting `structured_traces` the host gets each step as a `trace_event`; OpenTelemetry (`app/serving/otel.py`)
+With the setting `structured_traces` the host gets each step as an event; OpenTelemetry (`app/serving/otel.py`)
 gets all records. The engine puts a `Tracer` between itself and the output only if one of them is on.
 """
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 from msgspec import Struct, field
 
-from polylect.vocab.content import Outcome, Usage
+from polylect.vocab.content import CallRecord, Usage
 from polylect.vocab.events import (
     Event,
-    Extra,
     ReplyEnded,
     StepEnded,
     StepStarted,
+    StepTraced,
     ToolCalled,
     ToolFinished,
     ToolStarted,
     TurnEnded,
     TurnStarted,
 )
-from polylect.wire import jsonl
 
 PRODUCT = "polylect"
-_SUMMARY = 200
-
-
-class CallRecord(Struct, frozen=True):
-    """One tool call. Times are in nanoseconds since 1970."""
-
-    call: str
-    name: str
-    args: dict[str, Any]
-    output: str
-    outcome: Outcome
-    began: int
-    ended: int
-
-
-class StepRecord(Struct, frozen=True):
-    """One model request. `number` counts those of this engine; `ended` is the time of the reply's last chunk."""
-
-    number: int
-    turn: str
-    agent: str
-    provider: str
-    reply: ReplyEnded
-    calls: tuple[CallRecord, ...]
-    began: int
-    ended: int
 
 
 class TurnRecord(Struct, frozen=True):
@@ -67,7 +39,7 @@ class TurnRecord(Struct, frozen=True):
     ended: int
 
 
-Record = StepRecord | TurnRecord
+Record = StepTraced | TurnRecord
 
 
 class _Open(Struct):
@@ -137,52 +109,11 @@ class Tracer:
         if step.reply is None:
             return
         calls = tuple(step.calls)
-        record = StepRecord(
-            self._number, event.turn, event.agent, self._provider(), step.reply, calls, step.began, step.ended
-        )
+        reply, provider = step.reply, self._provider()
+        about = (self._number, provider, reply.model, reply.stop, reply.usage, calls, step.began, step.ended)
+        traced = StepTraced(*about, reply.error, turn=event.turn, agent=event.agent)
         self._number += 1
         if self._emit_traces:
-            self._output(Extra("trace_event", trace_event(record), turn=event.turn, agent=event.agent))
+            self._output(traced)
         if self._record:
-            self._record(record)
-
-
-def trace_event(step: StepRecord) -> dict[str, Any]:
-    """A step in the form that wayland-core defines. An unknown price is zero with `cost_priced` false (T6)."""
-    usage = step.reply.usage
-    read = usage.input + usage.cache_read + usage.cache_write
-    return {
-        "turn": step.number,
-        "model": step.reply.model,
-        "provider": step.provider,
-        "input_tokens": usage.input,
-        "output_tokens": usage.output,
-        "cache_read": usage.cache_read,
-        "cache_write": usage.cache_write,
-        "cache_hit_rate": usage.cache_read / read if read else 0.0,
-        "cost_usd": usage.cost or 0.0,
-        "cost_priced": usage.cost is not None,
-        "duration_ms": (step.ended - step.began) // 1_000_000,
-        "tool_calls": [_row(call) for call in step.calls],
-        "hook_actions": [],
-        "source_product": PRODUCT,
-    }
-
-
-def _row(call: CallRecord) -> dict[str, Any]:
-    row = {
-        "call_id": call.call,
-        "tool_name": call.name,
-        "input": call.args,
-        "output_summary": call.output[:_SUMMARY],
-        "duration_ms": (call.ended - call.began) // 1_000_000,
-        "bytes_in": len(jsonl.dump(call.args)) - 1,
-        "bytes_out": len(call.output.encode(errors="replace")),
-        "source_product": PRODUCT,
-    }
-    match call.outcome:
-        case "error" | "denied":
-            row["error"] = call.output[:_SUMMARY]
-        case "cancelled" | "skipped":
-            row["cancelled"] = True
-    return row
+            self._record(traced)

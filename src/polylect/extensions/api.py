@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from polylect.extensions.hook_runner import HookRunner
 from polylect.extensions.registry import Command, Hook, Moment, OfferedTool, Registry, matcher
-from polylect.vocab.content import Category, Option
-from polylect.vocab.events import Ask, Display, Extra
-from polylect.vocab.hooks import HookResult, StreamRule
+from polylect.vocab.content import Category, Option, StreamRule
+from polylect.vocab.events import Ask, Display, ExtensionEvent
+from polylect.vocab.hooks import HookResult
 
 Act = TypeVar("Act", bound=Callable[..., Any])
 DEADLINE = 10.0
@@ -174,7 +174,7 @@ class Polylect:
     def event(self, kind: str, payload: Any = None) -> None:
         """An event of the extension's own, for hosts that know it."""
         name = os.path.basename(self._registry.path).removesuffix(".py")
-        self._runner.emit(Extra("plugin_event", {"plugin_name": name, "event_type": kind, "payload": payload}))
+        self._runner.emit(ExtensionEvent(name, kind, payload))
 
     def title(self, text: str) -> None:
         self._runner.emit(Display("setTitle", {"title": text}))

@@ -24,10 +24,10 @@ from polylect.extensions.stream_rules import watcher
 from polylect.extensions.tool import ExtensionTool
 from polylect.vocab import hook_format
 from polylect.vocab.answers import CommandCard
-from polylect.vocab.content import ToolCall
+from polylect.vocab.content import StreamRule, ToolCall
 from polylect.vocab.errors import StartError
-from polylect.vocab.events import Extra, Notice
-from polylect.vocab.hooks import HookContext, HookNotification, HookResult, PreparedPrompt, ReplyWatcher, StreamRule
+from polylect.vocab.events import ExtensionFailed, ExtensionRejected, Notice
+from polylect.vocab.hooks import HookContext, HookNotification, HookResult, PreparedPrompt, ReplyWatcher
 from polylect.vocab.ports import Processes, Tool, ToolReturn
 from polylect.vocab.tool_names import is_reserved
 
@@ -249,12 +249,11 @@ class Extensions:
     # Reporting: once for the wires that have a frame for it, and once as a notice for all.
 
     def _report_failure(self, context: HookContext, path: str, event: str, error: str) -> None:
-        context.emit(Extra("extension_error", {"extensionPath": path, "event": event, "error": error}))
+        context.emit(ExtensionFailed(path, event, error))
         context.emit(Notice(f"The extension {path} failed ({event}): {error}", "warning"))
 
     def _report_unregistered(self, path: str, surface: str, kind: str, message: str) -> None:
-        fields = {"plugin_name": path, "surface": surface, "error_kind": kind, "message": message}
-        self._session.emit(Extra("plugin_registration_failed", fields))
+        self._session.emit(ExtensionRejected(path, surface, kind, message))
         self._session.emit(Notice(f"The extension {path} is not used as it should be: {message}", "warning"))
 
 

@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from polylect.vocab.content import Category
-from polylect.vocab.hooks import StreamRule
+from polylect.vocab.content import Category, StreamRule
 
 Moment = Literal["before_tool", "after_tool", "prompt", "session_start", "session_end", "compaction", "stop"]
 

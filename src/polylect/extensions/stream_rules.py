@@ -8,8 +8,8 @@ instruction. A match can span chunks, so the last 2000 characters are kept and s
 import re
 from collections.abc import Sequence
 
-from polylect.vocab.content import Text
-from polylect.vocab.hooks import ReplyWatcher, StreamRule
+from polylect.vocab.content import StreamRule, Text
+from polylect.vocab.hooks import ReplyWatcher
 from polylect.vocab.ports import BlockDone, ModelEvent, TextChunk
 
 REACH = 2000

@@ -26,10 +26,11 @@ _PLACES = {
     "vocab.content": ("Failure", "File", "Image", "Rule", "Server", "Usage"),
     "vocab.events": (
         *("AgentEnded", "AgentProgress", "AgentStarted", "Alive", "ArgsDelta", "AskClosed", "BlockEnded"),
-        *("BudgetExceeded", "CompactionEnded", "CompactionStarted", "ContextUsed", "CostChanged", "Display", "Event"),
-        *("Extra", "Failed", "HostCall", "HostCallEnded", "MalformedEvent", "Notice", "PlanChanged"),
-        *("QueueChanged", "Ready", "Reply", "ReplyEnded", "RetryEnded", "RetryStarted", "ServerChanged"),
-        *("SettingChanged", "Settled", "StepEnded", "StepStarted", "TextDelta", "ThinkingDelta", "ToolCalled"),
+        *("BudgetExceeded", "CircuitChanged", "CompactionEnded", "CompactionStarted", "ContextUsed", "CostChanged"),
+        *("Display", "Event", "ExtensionEvent", "ExtensionFailed", "ExtensionRejected", "Extra", "Failed", "HostCall"),
+        *("HostCallEnded", "MalformedEvent", "Notice", "PlanChanged", "QueueChanged", "Ready", "Reply", "ReplyEnded"),
+        *("RetryEnded", "RetryStarted", "RulesMatched", "ServerChanged", "SettingChanged", "Settled", "StepEnded"),
+        *("StepStarted", "StepTraced", "StructuredAnswer", "TextDelta", "ThinkingDelta", "ToolCalled", "ToolCrashed"),
         *("ToolFinished", "ToolOutput", "ToolStarted", "TurnEnded", "TurnStarted", "UnknownEvent", "UserMessage"),
     ),
 }

@@ -16,10 +16,10 @@ from polylect.vocab.events import (
     BudgetExceeded,
     CostChanged,
     Event,
-    Extra,
     Notice,
     ReplyEnded,
     StepStarted,
+    StructuredAnswer,
     TextDelta,
     ToolCalled,
     ToolFinished,
@@ -116,8 +116,8 @@ class Result(Struct):
             case ToolFinished(call, name, _, outcome, reason=reason):
                 args = self._args.pop(call, {})
                 self.denials += [Denial(call, name, reason, args)] if outcome == "denied" else []
-            case Extra("structured_output", data):
-                self.value = data.get("value")
+            case StructuredAnswer(value):
+                self.value = value
             case StepStarted(agent=""):
                 self._fresh = True
                 self.steps += 1

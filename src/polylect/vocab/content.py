@@ -211,3 +211,31 @@ class PlanItem(Struct, frozen=True, omit_defaults=True):
     status: Literal["pending", "in_progress", "completed"] = "pending"
     priority: Literal["high", "medium", "low"] = "medium"
     id: str = ""
+
+
+class StreamRule(Struct, frozen=True):
+    """A reminder that is sent to the model when its reply matches a pattern.
+
+    Args:
+        name: The name of the rule, for events about it.
+        pattern: A regular expression that is searched for in the reply.
+        text: The reminder.
+        path: The file that the rule comes from.
+    """
+
+    name: str
+    pattern: str
+    text: str
+    path: str = ""
+
+
+class CallRecord(Struct, frozen=True):
+    """One tool call of a trace. Times are in nanoseconds since 1970."""
+
+    call: str
+    name: str
+    args: dict[str, Any]
+    output: str
+    outcome: Outcome
+    began: int
+    ended: int

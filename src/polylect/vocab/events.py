@@ -12,6 +12,7 @@ from polylect.vocab.content import (
     Abilities,
     Attachment,
     Block,
+    CallRecord,
     Category,
     Failure,
     Form,
@@ -20,6 +21,7 @@ from polylect.vocab.content import (
     Outcome,
     PlanItem,
     Stop,
+    StreamRule,
     Usage,
 )
 
@@ -203,6 +205,14 @@ class ToolFinished(_Event, frozen=True, tag="tool_finished"):
     images: tuple[Image, ...] = ()
 
 
+class ToolCrashed(_Event, frozen=True, tag="tool_crashed"):
+    """A tool raised something that it should not have. The `ToolFinished` of the call, as an error, still comes."""
+
+    call: str
+    name: str
+    error: str
+
+
 class HostCall(_Event, frozen=True, tag="host_call"):
     """Work that only the host can do, as it offered: `hook` (callback, input, call), `mcp_message` (server_name,
     message), `tool` (name, args, call), a file or terminal of its own."""
@@ -286,6 +296,74 @@ class CompactionEnded(_Event, frozen=True, tag="compaction_ended"):
         return self.first_kept
 
 
+class CircuitChanged(_Event, frozen=True, tag="circuit_changed"):
+    """The model service `primary` is no longer asked because it keeps failing (`open`), is tried again (`half_open`) or
+    works again (`closed`). `fallback` is asked in its place, if there is one."""
+
+    primary: str
+    state: Literal["closed", "open", "half_open"]
+    fallback: str = ""
+    error: str = ""
+
+
+class RulesMatched(_Event, frozen=True, tag="rules_matched"):
+    """The model's text matched these rules. It is reminded of them and asked again."""
+
+    rules: tuple[StreamRule, ...]
+
+
+class StructuredAnswer(_Event, frozen=True, tag="structured_answer"):
+    """The answer of a turn whose answer has a JSON Schema. At most once a turn, before its end."""
+
+    value: Any
+
+
+class StepTraced(_Event, frozen=True, tag="step_traced"):
+    """What one model request took, after its step ended; only where traces are on.
+
+    `number` counts the requests of the engine. `ended` is the time of the reply's last chunk. Times are in nanoseconds
+    since 1970.
+    """
+
+    number: int
+    provider: str
+    model: str
+    stop: Stop
+    usage: Usage
+    calls: tuple[CallRecord, ...]
+    began: int
+    ended: int
+    error: str = ""
+
+
+class ExtensionRejected(_Event, frozen=True, tag="extension_rejected"):
+    """An extension, or one of its parts (`surface`: hooks, commands, tools), is not used.
+
+    `code` is `load`, `config`, `duplicate` or `reserved`.
+    """
+
+    extension: str
+    surface: str
+    code: str
+    message: str
+
+
+class ExtensionFailed(_Event, frozen=True, tag="extension_failed"):
+    """A hook or a command of an extension raised, or took too long. `moment` says which."""
+
+    extension: str
+    moment: str
+    error: str
+
+
+class ExtensionEvent(_Event, frozen=True, tag="extension_event"):
+    """Something of an extension's own, for hosts that know it."""
+
+    extension: str
+    kind: str
+    payload: Any = None
+
+
 class ContextUsed(_Event, frozen=True, tag="context_used"):
     used: int
     size: int = 0
@@ -327,7 +405,7 @@ class Failed(_Event, frozen=True, tag="failed"):
 
 
 class Extra(_Event, frozen=True, tag="extra"):
-    """What one family of engines says and nobody else: traces, plugins, browsers, circuits, rate limits, hooks."""
+    """A frame that only one wire has, by its name there: browsers, rate limits, hooks. Only dialects make it."""
 
     kind: str
     data: dict[str, Any] = {}
@@ -368,6 +446,7 @@ Event = (
     | ToolStarted
     | ToolOutput
     | ToolFinished
+    | ToolCrashed
     | HostCall
     | HostCallEnded
     | Display
@@ -378,6 +457,13 @@ Event = (
     | RetryEnded
     | CompactionStarted
     | CompactionEnded
+    | CircuitChanged
+    | RulesMatched
+    | StructuredAnswer
+    | StepTraced
+    | ExtensionRejected
+    | ExtensionFailed
+    | ExtensionEvent
     | ContextUsed
     | CostChanged
     | BudgetExceeded

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from polylect.vocab.answers import CommandCard
 from polylect.vocab.commands import Answer
-from polylect.vocab.content import ToolCall
+from polylect.vocab.content import StreamRule, ToolCall
 from polylect.vocab.events import Ask, Event
 from polylect.vocab.ports import ModelEvent, ToolReturn
 
@@ -83,22 +83,6 @@ class HookResult(Struct, frozen=True):
     output: str | None = None
     context: str = ""
     interrupt: bool = False
-
-
-class StreamRule(Struct, frozen=True):
-    """A reminder that is sent to the model when its reply matches a pattern.
-
-    Args:
-        name: The name of the rule, for events about it.
-        pattern: A regular expression that is searched for in the reply.
-        text: The reminder.
-        path: The file that the rule comes from.
-    """
-
-    name: str
-    pattern: str
-    text: str
-    path: str = ""
 
 
 HookNotification = Literal["agent_started", "asked"]

@@ -30,6 +30,7 @@ from polylect.vocab.events import (
     Settled,
     StepEnded,
     StepStarted,
+    StructuredAnswer,
     TextDelta,
     ThinkingDelta,
     ToolCalled,
@@ -304,7 +305,7 @@ def test_a_spent_budget_is_no_limit_of_turns() -> None:
 def test_structured_output_is_a_value_and_its_text() -> None:
     talk = Talk()
     turn = talk.prompt()
-    value = Extra("structured_output", {"value": {"a": 1}}, turn=turn)
+    value = StructuredAnswer({"a": 1}, turn=turn)
     talk.say(*turn_of(turn, *step(text("Done", turn=turn), turn=turn), value))
     result = talk.frames[-1]
     assert (result["structured_output"], result["result"]) == ({"a": 1}, '{"a":1}')

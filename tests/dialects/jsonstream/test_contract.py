@@ -21,6 +21,7 @@ from polylect.vocab.events import (
     CostChanged,
     Display,
     Event,
+    ExtensionEvent,
     Extra,
     HostCall,
     MalformedEvent,
@@ -249,7 +250,7 @@ def test_what_is_inside_another_event_counts_for_nothing_at_the_top() -> None:
     heard = hear(side, f'{{"type":"sub_agent_event","parent_call_id":"c","agent_name":"a","inner":{inner}}}')
     assert not [event for event in heard if isinstance(event, SettingChanged)]
     receipt = '{"type":"plugin_event","plugin_name":"p","event_type":"t","payload":{"type":"stream_end","msg_id":"m"}}'
-    assert [type(event) for event in hear(side, receipt)] == [Extra]
+    assert [type(event) for event in hear(side, receipt)] == [ExtensionEvent]
 
 
 # What engines have come to say since.

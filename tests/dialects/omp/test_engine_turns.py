@@ -6,7 +6,7 @@ import pytest
 
 from conversations import SMALL, called, step, text
 from dialects.omp.engine_talk import EngineTalk, Frame, kinds
-from polylect.vocab.content import Failure, Image, PlanItem, Thinking, ToolCall, Usage
+from polylect.vocab.content import Failure, Image, PlanItem, StreamRule, Thinking, ToolCall, Usage
 from polylect.vocab.events import (
     AgentEnded,
     AgentProgress,
@@ -17,7 +17,7 @@ from polylect.vocab.events import (
     CompactionEnded,
     CompactionStarted,
     Event,
-    Extra,
+    ExtensionFailed,
     Failed,
     Notice,
     PlanChanged,
@@ -26,6 +26,7 @@ from polylect.vocab.events import (
     ReplyEnded,
     RetryEnded,
     RetryStarted,
+    RulesMatched,
     SettingChanged,
     Settled,
     StepEnded,
@@ -430,15 +431,15 @@ def test_reminders_of_a_list_are_counted_anew_with_each_prompt() -> None:
 
 def test_stream_rules_plans_errors_and_notices_have_their_frames() -> None:
     talk = EngineTalk()
-    assert talk.say(Extra("ttsr_triggered", {"rules": [{"name": "r"}]})) == [
-        {"type": "ttsr_triggered", "rules": [{"name": "r"}]}
+    assert talk.say(RulesMatched((StreamRule("r", "x+", "No x.", "a.py"),))) == [
+        {"type": "ttsr_triggered", "rules": [{"name": "r", "path": "a.py", "content": "No x.", "condition": "x+"}]}
     ]
     assert talk.say(PlanChanged((PlanItem("first", "in_progress"),)))[0]["todos"] == [
         {"id": "1", "content": "first", "status": "in_progress"}
     ]
     assert kinds(talk.say(PlanChanged(()))) == ["todo_auto_clear"]
     assert talk.say(PlanChanged((PlanItem("its own"),), agent="a1")) == []
-    assert talk.say(Extra("extension_error", {"extensionPath": "a.py", "event": "stop", "error": "boom"})) == [
+    assert talk.say(ExtensionFailed("a.py", "stop", "boom")) == [
         {"type": "extension_error", "extensionPath": "a.py", "event": "stop", "error": "boom"}
     ]
     assert talk.say(Failed(Failure("bad", "oops", "user")))[0]["error"] == "oops"

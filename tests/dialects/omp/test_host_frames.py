@@ -21,7 +21,7 @@ from dialects.omp.host_talk import (
     user,
 )
 from polylect.vocab.commands import Answer, Hello, HostReply, Prompt
-from polylect.vocab.content import Failure, Image, Option, PlanItem, Rule, Text, Thinking, ToolCall, Usage
+from polylect.vocab.content import Failure, Image, Option, PlanItem, Rule, StreamRule, Text, Thinking, ToolCall, Usage
 from polylect.vocab.events import (
     AgentEnded,
     AgentProgress,
@@ -44,6 +44,7 @@ from polylect.vocab.events import (
     Ready,
     Reply,
     ReplyEnded,
+    RulesMatched,
     SettingChanged,
     StepStarted,
     TextDelta,
@@ -369,7 +370,10 @@ def test_what_is_only_shown_is_shown(method: str) -> None:
             PlanChanged((PlanItem("a", "in_progress", id="1"),)),
         ),
         ({"type": "queue_update", "steering": ["a"], "followUp": ["b"]}, QueueChanged((), ("a",), ("b",))),
-        ({"type": "ttsr_triggered", "rules": []}, Extra("ttsr_triggered", {"rules": []})),
+        (
+            {"type": "ttsr_triggered", "rules": [{"name": "r", "path": "a", "content": "No x.", "condition": "x+"}]},
+            RulesMatched((StreamRule("r", "x+", "No x.", "a"),)),
+        ),
         ({"type": "retry_fallback_applied", "from": "a"}, Extra("retry_fallback_applied", {"from": "a"})),
         ({"type": "extension_error", "event": "tool", "error": "x"}, Failed(Failure("tool", "x", "engine"))),
         ({"type": "rpc_frame_error", "error": "too large"}, Failed(Failure("frame", "too large", "engine"))),

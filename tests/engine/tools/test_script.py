@@ -17,8 +17,8 @@ from polylect.vocab.events import (
     AskClosed,
     BudgetExceeded,
     Event,
-    Extra,
     ToolCalled,
+    ToolCrashed,
     ToolFinished,
     ToolOutput,
     ToolStarted,
@@ -77,7 +77,7 @@ def test_it_stops_at_the_first_step_that_fails(tmp_path: Path, tool: str, why: s
     assert told(talk).output == f"[a] {tool}: {why}\nStopped: step 'a' failed. Not run: b, c."
     assert told(talk).outcome == "error"
     assert last.ran == []
-    assert [extra.kind for extra in talk.of(Extra)] == (["tool_panicked"] if tool == "Crash" else [])
+    assert [event.call for event in talk.of(ToolCrashed)] == (["s:a"] if tool == "Crash" else [])
 
 
 def test_A8_a_step_is_judged_like_any_other_call_and_asked_for_in_the_name_of_its_script(tmp_path: Path) -> None:

@@ -152,10 +152,9 @@ class Cancelled(Echo):
 def test_L1_a_tool_that_is_cancelled_from_inside_has_failed_and_the_turn_goes_on(tmp_path: Path) -> None:
     model = Scripted.in_order([{"call": "Cancelled", "id": "c1"}, "on"])
     talk = converse(tmp_path, model, [HELLO], Cancelled(), allow_list=("Cancelled",))
-    how = {"call_id": "c1", "tool_name": "Cancelled", "panic_message": "it was cancelled from inside"}
     assert talk.story[5:9] == [
         "tool_started c1 Cancelled",
-        f"extra tool_panicked {how}",
+        "tool_crashed c1 Cancelled it was cancelled from inside",
         "tool_finished c1 Cancelled The tool crashed: it was cancelled from inside error",
         "step_ended",
     ]

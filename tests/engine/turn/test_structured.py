@@ -13,7 +13,7 @@ from polylect.engine.turn.structured import MOST_TRIES, NAME, StructuredOutput, 
 from polylect.providers.scripted import Scripted
 from polylect.vocab.commands import Cancel, Configure, Hello, Prompt, Steer
 from polylect.vocab.content import Failure
-from polylect.vocab.events import Ask, Extra, Reply, SettingChanged, ToolFinished, TurnEnded, UserMessage
+from polylect.vocab.events import Ask, Reply, SettingChanged, StructuredAnswer, ToolFinished, TurnEnded, UserMessage
 
 SCHEMA: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -36,7 +36,7 @@ def answered(folder: Path, *replies: dict[str, Any], **options: Any) -> Talk:
 
 
 def values(talk: Talk) -> list[Any]:
-    return [event.data["value"] for event in talk.of(Extra) if event.kind == "structured_output"]
+    return [event.value for event in talk.of(StructuredAnswer)]
 
 
 @pytest.mark.parametrize("mode", ["default", "plan", "dont_ask"])

@@ -119,10 +119,10 @@ def test_L1_a_tool_that_fails_or_crashes_ends_its_call_and_not_the_turn(
 ) -> None:
     model = Scripted.in_order([call("c1", tool.name, **args), "I see: {outcome}"])
     talk = converse(tmp_path, model, [HELLO], tool)
-    how = {"call_id": "c1", "tool_name": tool.name, "panic_message": output.removeprefix("The tool crashed: ")}
+    error = output.removeprefix("The tool crashed: ")
     assert talk.story[5:] == [
         f"tool_started c1 {tool.name}",
-        *([f"extra tool_panicked {how}"] if isinstance(tool, Crash) else []),
+        *([f"tool_crashed c1 {tool.name} {error}"] if isinstance(tool, Crash) else []),
         f"tool_finished c1 {tool.name} {output} error",
         "step_ended",
         "step_started",
@@ -156,7 +156,7 @@ def test_L1_a_tool_that_cannot_even_describe_its_arguments_is_a_failed_call(tmp_
         "tool_called c2 Echo {'text': 'x'} info",
         "reply_ended calls",
         "tool_started c1 Odd",
-        "extra tool_panicked " + repr({"call_id": "c1", "tool_name": "Odd", "panic_message": "KeyError: 'text'"}),
+        "tool_crashed c1 Odd KeyError: 'text'",
         "tool_finished c1 Odd The tool crashed: KeyError: 'text' error",
         "tool_started c2 Echo",
     ]

@@ -21,7 +21,7 @@ from polylect.engine.turn.server_wait import wait_for_servers
 from polylect.sessions import folder
 from polylect.vocab.answers import ServerCard
 from polylect.vocab.errors import PolylectError
-from polylect.vocab.events import Event, Extra
+from polylect.vocab.events import Event, ExtensionFailed, ExtensionRejected
 
 _PROBE_BYTES = 64 * 1024
 """Bytes that have to fit on the disk. A first prompt writes about a tenth of this."""
@@ -88,9 +88,7 @@ def _write_probe(place: folder.Folder) -> None:
 async def _run(start: Start, trial: Trial) -> None:
     def receive(event: Event) -> None:
         match event:
-            case Extra("extension_error", {"extensionPath": str(path), "error": str(why)}):
-                trial.extension_errors.append((path, why))
-            case Extra("plugin_registration_failed", {"plugin_name": str(path), "message": str(why)}):
+            case ExtensionFailed(path, error=why) | ExtensionRejected(path, message=why):
                 trial.extension_errors.append((path, why))
 
     opened = None

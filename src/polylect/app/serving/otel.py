@@ -9,7 +9,9 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from polylect.engine.traces import PRODUCT, CallRecord, Record, StepRecord, TurnRecord
+from polylect.engine.traces import PRODUCT, Record, TurnRecord
+from polylect.vocab.content import CallRecord
+from polylect.vocab.events import StepTraced
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _HEADERS = ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS")
@@ -29,7 +31,7 @@ class Spans:
 
     def keep(self, record: Record) -> None:
         match record:
-            case StepRecord():
+            case StepTraced():
                 self._step(record)
             case TurnRecord(turn, reason, usage, began, ended):
                 span = self._turns.pop(turn, None) or self._begin_turn(began)
@@ -41,18 +43,18 @@ class Spans:
         """Send what has not been sent. May take as long as the network does."""
         self._provider.shutdown()
 
-    def _step(self, step: StepRecord) -> None:
+    def _step(self, step: StepTraced) -> None:
         if step.turn and step.turn not in self._turns:
             self._turns[step.turn] = self._begin_turn(step.began)
         about = self._under(step.turn)
-        usage, model = step.reply.usage, step.reply.model
+        usage, model = step.usage, step.model
         span = self._tracer.start_span(f"chat {model}".strip(), about, start_time=step.began)
         span.set_attributes(
             {
                 "gen_ai.operation.name": "chat",
                 "gen_ai.provider.name": step.provider,
                 "gen_ai.response.model": model,
-                "gen_ai.response.finish_reasons": [step.reply.stop],
+                "gen_ai.response.finish_reasons": [step.stop],
                 "gen_ai.usage.input_tokens": usage.input + usage.cache_read + usage.cache_write,
                 "gen_ai.usage.output_tokens": usage.output,
                 "gen_ai.usage.cache_read.input_tokens": usage.cache_read,
@@ -61,11 +63,11 @@ class Spans:
                 "gen_ai.conversation.id": self._session,
             }
         )
-        self._end(span, step.ended, step.reply.stop if step.reply.error else "")
+        self._end(span, step.ended, step.stop if step.error else "")
         for call in step.calls:
             self._call(call, step, about)
 
-    def _call(self, call: CallRecord, step: StepRecord, about: Any) -> None:
+    def _call(self, call: CallRecord, step: StepTraced, about: Any) -> None:
         span = self._tracer.start_span(f"execute_tool {call.name}", about, start_time=call.began)
         span.set_attributes(
             {

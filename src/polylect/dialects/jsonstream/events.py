@@ -11,17 +11,21 @@ from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames import families
 from polylect.dialects.jsonstream.frames.table import EXTRAS
 from polylect.dialects.jsonstream.versions import ALL_CAPABILITIES, ERROR_CODES, MODES
-from polylect.vocab.content import Abilities, Failure, Form, Image, Usage
+from polylect.vocab.content import Abilities, CallRecord, Failure, Form, Image, Outcome, Usage
 from polylect.vocab.events import (
+    CircuitChanged,
     CompactionEnded,
     CompactionStarted,
     CostChanged,
     Display,
     Extra,
     RetryStarted,
+    StepTraced,
     ToolFinished,
 )
+from polylect.wire import jsonl
 
+CircuitState = Literal["closed", "open", "half_open"]
 Owner = Literal["host", "user", "provider", "tool", "engine"]
 
 _OWNERS: dict[str, Owner] = {
@@ -34,6 +38,11 @@ _OWNERS: dict[str, Owner] = {
 }
 _FORMS: dict[str, Form] = {"text": "text", "diff": "diff", "image": "image"}
 _IMAGE_WORDS = {"supported": True, "unsupported": False}
+_CIRCUIT_STATES: dict[str, CircuitState] = {"closed": "closed", "half_open": "half_open"}
+_MS = 1_000_000
+"""Nanoseconds."""
+_SUMMARY = 200
+_PRODUCT = "polylect"
 _WORDS_OF = {"notify": "message", "notification": "text", "command_output": "text"}
 _OFFLOADS = {"threshold": "window_pressure", "overflow": "window_pressure"}
 
@@ -138,15 +147,89 @@ def extra(event: Extra, msg_id: str) -> shapes.Frame:
     """Raises ValueError for what is no word of this wire, or lacks something."""
     if event.kind not in EXTRAS:
         raise ValueError(f"there is no event {event.kind}")
-    data = {"trace": event.data} if event.kind == "trace_event" else event.data
-    return msgspec.convert({**data, "msg_id": msg_id, "type": event.kind}, EXTRAS[event.kind])
+    return msgspec.convert({**event.data, "msg_id": msg_id, "type": event.kind}, EXTRAS[event.kind])
 
 
 def extra_of(fields: dict[str, Any]) -> Extra:
     """All it says, also what nobody has a field for. Whose turn it was is in the event."""
     kind, turn = str(fields["type"]), str(fields.get("msg_id") or "")
     data = {key: value for key, value in fields.items() if key not in ("type", "msg_id")}
-    return Extra(kind, fields["trace"] if kind == "trace_event" else data, turn=turn)
+    return Extra(kind, data, turn=turn)
+
+
+def circuit(event: CircuitChanged) -> families.ProviderCircuitEvent:
+    return families.ProviderCircuitEvent(
+        primary=event.primary, fallback=event.fallback or None, state=event.state, error=event.error or None
+    )
+
+
+def circuit_of(frame: families.ProviderCircuitEvent) -> CircuitChanged:
+    state = _CIRCUIT_STATES.get(frame.state, "open")
+    return CircuitChanged(frame.primary, state, frame.fallback or "", frame.error or "")
+
+
+def trace(event: StepTraced, msg_id: str) -> families.TraceEvent:
+    """A step in the form that wayland-core defines. An unknown price is zero with `cost_priced` false (T6)."""
+    usage = event.usage
+    read = usage.input + usage.cache_read + usage.cache_write
+    fields = {
+        "turn": event.number,
+        "model": event.model,
+        "provider": event.provider,
+        "input_tokens": usage.input,
+        "output_tokens": usage.output,
+        "cache_read": usage.cache_read,
+        "cache_write": usage.cache_write,
+        "cache_hit_rate": usage.cache_read / read if read else 0.0,
+        "cost_usd": usage.cost or 0.0,
+        "cost_priced": usage.cost is not None,
+        "duration_ms": (event.ended - event.began) // _MS,
+        "tool_calls": [_trace_row(call) for call in event.calls],
+        "hook_actions": [],
+        "source_product": _PRODUCT,
+    }
+    return families.TraceEvent(msg_id, fields)
+
+
+def _trace_row(call: CallRecord) -> dict[str, Any]:
+    row = {
+        "call_id": call.call,
+        "tool_name": call.name,
+        "input": call.args,
+        "output_summary": call.output[:_SUMMARY],
+        "duration_ms": (call.ended - call.began) // _MS,
+        "bytes_in": len(jsonl.dump(call.args)) - 1,
+        "bytes_out": len(call.output.encode(errors="replace")),
+        "source_product": _PRODUCT,
+    }
+    match call.outcome:
+        case "error" | "denied":
+            row["error"] = call.output[:_SUMMARY]
+        case "cancelled" | "skipped":
+            row["cancelled"] = True
+    return row
+
+
+def trace_of(frame: families.TraceEvent) -> StepTraced | Extra:
+    """The step of a trace, or an `Extra` if it lacks something.
+
+    A trace has no times of day, so its step begins at 0.
+    """
+    try:
+        trace = msgspec.convert(frame.trace, families.Trace)
+    except msgspec.ValidationError:
+        return Extra("trace_event", {"trace": frame.trace}, turn=frame.msg_id)
+    cost = trace.cost_usd if trace.cost_priced else None
+    usage = Usage(trace.input_tokens, trace.output_tokens, trace.cache_read, trace.cache_write, cost)
+    calls = tuple(map(_call_record, trace.tool_calls))
+    ended = trace.duration_ms * _MS
+    return StepTraced(trace.turn, trace.provider, trace.model, "end", usage, calls, 0, ended, turn=frame.msg_id)
+
+
+def _call_record(row: families.TracedCall) -> CallRecord:
+    outcome: Outcome = "cancelled" if row.cancelled else "error" if row.error else "ok"
+    args = row.input if isinstance(row.input, dict) else {}
+    return CallRecord(row.call_id, row.tool_name, args, row.output_summary, outcome, 0, row.duration_ms * _MS)
 
 
 def display_text(event: Display) -> str | None:

@@ -33,10 +33,10 @@ from polylect.vocab.events import (
     Ask,
     AskClosed,
     Event,
-    Extra,
     Notice,
     PlanChanged,
     ToolCalled,
+    ToolCrashed,
     ToolFinished,
     ToolOutput,
     ToolStarted,
@@ -377,7 +377,7 @@ class Calls:
                     meter.processes += tool.category == "exec"
 
     def _crashed(self, call: ToolCall, how: str) -> ToolReturn:
-        self._emit(Extra("tool_panicked", {"call_id": call.call, "tool_name": call.name, "panic_message": how}))
+        self._emit(ToolCrashed(call.call, call.name, how))
         return ToolReturn(f"The tool crashed: {how}", ok=False)
 
     def _finish(self, call: ToolCall, returned: ToolReturn, outcome: Outcome, reason: str = "") -> None:

@@ -31,19 +31,20 @@ from polylect.engine.turn.reply import StreamedReply
 from polylect.engine.turn.steering import When
 from polylect.engine.turn.structured import NoAnswer, open_form
 from polylect.vocab.commands import Prompt
-from polylect.vocab.content import Failure, Message, Stop, Text, Usage
+from polylect.vocab.content import Failure, Message, Stop, StreamRule, Text, Usage
 from polylect.vocab.errors import PolylectError, ProviderError, SessionError
 from polylect.vocab.events import (
     CostChanged,
     Event,
-    Extra,
     Notice,
+    RulesMatched,
     StepEnded,
     StepStarted,
+    StructuredAnswer,
     TurnEnded,
     UserMessage,
 )
-from polylect.vocab.hooks import ReplyWatcher, StreamRule
+from polylect.vocab.hooks import ReplyWatcher
 from polylect.vocab.ports import ModelEvent, ModelRequest, Retrying, TextChunk
 
 Reason = Literal["end", "cancelled", "length", "refused", "limit", "error"]
@@ -177,7 +178,7 @@ class Turn:
             if more or when == "last" or await self._hooks_want_more(reply):
                 continue
             if self._form and self._form.answered:
-                self._emit(Extra("structured_output", {"value": self._form.value}))
+                self._emit(StructuredAnswer(self._form.value))
             if self._agent.settings.budget_anew and not self._agent.parent and self._out_of_budget():
                 return "limit"  # claude says so also after a turn's last request
             return _REASONS.get(reply.stop, "error")
@@ -195,7 +196,7 @@ class Turn:
     def _remind(self, rules: Sequence[StreamRule]) -> None:
         """Tell the model which stream rules it broke, before it is asked again."""
         self._reminders += 1
-        self._emit(Extra("ttsr_triggered", {"rules": [_rule_row(rule) for rule in rules]}))
+        self._emit(RulesMatched(tuple(rules)))
         for rule in rules:
             self._add(rule.text)
 
@@ -386,11 +387,6 @@ class Turn:
     def _emit_to_main(self, event: Event) -> None:
         """Emit an event of the main agent: for what concerns the whole turn or session."""
         self._agent.top.emitter("" if self._agent.detached else self.id)(event)
-
-
-def _rule_row(rule: StreamRule) -> dict[str, str]:
-    """A rule in the form of omp's frame `ttsr_triggered`, the only one that reports broken rules."""
-    return {"name": rule.name, "path": rule.path, "content": rule.text, "condition": rule.pattern}
 
 
 def _words(message: Message) -> str:

@@ -12,8 +12,8 @@ from polylect.vocab.content import Block, Message, Stop, Text, Thinking, ToolCal
 from polylect.vocab.events import (
     ArgsDelta,
     BlockEnded,
+    CircuitChanged,
     Event,
-    Extra,
     ReplyEnded,
     RetryEnded,
     RetryStarted,
@@ -108,8 +108,7 @@ class StreamedReply:
                 self._attempt, self._failed_usage, self.usage = attempt, self.total_usage, Usage()
                 self._emit(RetryStarted(attempt, most, delay_ms, error))
             case Circuit(primary, state, fallback, error):
-                details = {"primary": primary, "fallback": fallback, "state": state, "error": error}
-                self._emit(Extra("provider_circuit_event", {key: value for key, value in details.items() if value}))
+                self._emit(CircuitChanged(primary, state, fallback, error))
             case ReplyBegun(usage, request, model):
                 self.usage, self.request, self.model = usage, request, model
             case ReplyDone(stop, usage, request, model):

@@ -329,7 +329,7 @@ def test_totals_are_the_sessions_and_begin_anew_when_they_shrink() -> None:
     ],
 )
 def test_structured_output_is_told_once(frames: list[Frame], result: Frame, values: list[Any]) -> None:
-    told = [event.data["value"] for event in only(turn(*frames, **result), e.Extra)]
+    told = [event.value for event in only(turn(*frames, **result), e.StructuredAnswer)]
     assert told == values
 
 

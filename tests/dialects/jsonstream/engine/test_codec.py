@@ -37,6 +37,7 @@ from polylect.vocab.events import (
     StepStarted,
     TextDelta,
     ToolCalled,
+    ToolCrashed,
     ToolFinished,
     ToolOutput,
     ToolStarted,
@@ -498,7 +499,7 @@ def test_what_has_no_word_is_counted() -> None:
         TextDelta("x", agent="k", turn="m"),
         ToolOutput("c", "x", turn="m"),
         QueueChanged(),
-        Extra("tool_panicked"),
+        ToolCrashed("c", "Bash", "!"),
         Extra("weather"),
     ]
     assert say(side, *events) == []
@@ -506,7 +507,7 @@ def test_what_has_no_word_is_counted() -> None:
         "TextDelta": 1,
         "ToolOutput": 1,
         "QueueChanged": 1,
-        "Extra tool_panicked": 1,
+        "ToolCrashed": 1,
         "Extra weather": 1,
     }
 

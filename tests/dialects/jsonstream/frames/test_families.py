@@ -13,25 +13,30 @@ from polylect.dialects.jsonstream.engine.output_lines import OutputLines
 from polylect.dialects.jsonstream.ready import ready_line
 from polylect.dialects.jsonstream.versions import FAMILIES, FLAGS
 from polylect.vocab.commands import Answer, MalformedCommand, Prompt
-from polylect.vocab.content import Abilities, Failure, Usage
+from polylect.vocab.content import Abilities, CallRecord, Failure, Usage
 from polylect.vocab.events import (
     AgentEnded,
     AgentStarted,
     Ask,
     AskClosed,
+    CircuitChanged,
     CompactionEnded,
     CompactionStarted,
     ContextUsed,
     CostChanged,
     Event,
+    ExtensionEvent,
+    ExtensionRejected,
     Extra,
     Notice,
     Ready,
     Reply,
     SettingChanged,
+    StepTraced,
     TextDelta,
     ThinkingDelta,
     ToolCalled,
+    ToolCrashed,
     ToolFinished,
     ToolOutput,
     ToolStarted,
@@ -110,7 +115,14 @@ def test_flags_of_an_early_ready_count() -> None:
 
 # Every family: off and on.
 
-TRACE = Extra("trace_event", {"turn": 1, "model": "m"}, turn="m")
+CALLS = (CallRecord("c", "Bash", {"command": "ls"}, "no", "error", 0, 5_000_000),)
+TRACE = StepTraced(1, "p", "m", "end", Usage(6, 1, 4, 0, 0.5), CALLS, 0, 9_000_000, turn="m")
+TRACED = (
+    '{"cache_hit_rate":0.4,"cache_read":4,"cache_write":0,"cost_priced":true,"cost_usd":0.5,"duration_ms":9,'
+    '"hook_actions":[],"input_tokens":6,"model":"m","output_tokens":1,"provider":"p","source_product":"polylect",'
+    '"tool_calls":[{"bytes_in":16,"bytes_out":2,"call_id":"c","duration_ms":5,"error":"no","input":{"command":"ls"},'
+    '"output_summary":"no","source_product":"polylect","tool_name":"Bash"}],"turn":1}'
+)
 IDS = {"call_id": "c"}
 FAMILY: list[tuple[Event, str]] = [
     (
@@ -126,7 +138,7 @@ FAMILY: list[tuple[Event, str]] = [
         CostChanged(Usage(cost=0.0), session="other"),
         '{"type":"session_cost","session_id":"other","total_cost_usd":0.0,"per_turn":[]}',
     ),
-    (TRACE, '{"type":"trace_event","msg_id":"m","trace":{"model":"m","turn":1}}'),
+    (TRACE, f'{{"type":"trace_event","msg_id":"m","trace":{TRACED}}}'),
     (
         Extra("compact_offload", {"reason": "window_pressure", "tokens_freed": 9}, turn="m"),
         '{"type":"compact_offload","msg_id":"m","reason":"window_pressure","tokens_freed":9}',
@@ -148,7 +160,7 @@ FAMILY: list[tuple[Event, str]] = [
         '{"type":"cua_policy_denied","msg_id":"m","op":"click","reason":"r"}',
     ),
     (
-        Extra("plugin_event", {"plugin_name": "p", "event_type": "t", "payload": {"b": 1, "a": 2}}),
+        ExtensionEvent("p", "t", {"b": 1, "a": 2}),
         '{"type":"plugin_event","plugin_name":"p","event_type":"t","payload":{"a":2,"b":1}}',
     ),
     (
@@ -198,11 +210,11 @@ def test_a_family_arrives_as_it_was_meant(event: Event, line: str) -> None:
 
 
 def test_always_on_events_need_no_flag() -> None:
-    data = {"plugin_name": "p", "surface": "tools", "error_kind": "clash", "message": "taken"}
-    circuit = {"primary": "a", "state": "open", "fallback": "b"}
-    assert say(engine(), Extra("plugin_registration_failed", data), Extra("provider_circuit_event", circuit)) == [
+    rejected, circuit = ExtensionRejected("p", "tools", "clash", "taken"), CircuitChanged("a", "open", "b")
+    assert say(engine(), rejected, circuit, ToolCrashed("c", "Bash", "!", turn="m")) == [
         '{"type":"plugin_registration_failed","plugin_name":"p","surface":"tools","error_kind":"clash","message":"taken"}',
         '{"type":"provider_circuit_event","primary":"a","fallback":"b","state":"open"}',
+        '{"type":"tool_panicked","msg_id":"m","call_id":"c","tool_name":"Bash","panic_message":"!"}',
     ]
 
 
@@ -236,7 +248,7 @@ def test_t6_what_is_known_of_a_price_is_told_beside_what_is_not() -> None:
 def test_nothing_carries_the_id_of_a_turn_that_has_ended() -> None:
     side = engine(*FLAGS["0.2.0"])
     say(side, TurnEnded("end", turn="m"))
-    assert say(side, TRACE) == ['{"type":"trace_event","msg_id":"","trace":{"model":"m","turn":1}}']
+    assert say(side, TRACE) == [f'{{"type":"trace_event","msg_id":"","trace":{TRACED}}}']
 
 
 # tool_chunk

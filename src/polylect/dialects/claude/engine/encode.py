@@ -486,11 +486,11 @@ class EventWriter:
         else:
             self.out.inform(event.text, event.level)
 
+    def _structured_answer(self, event: e.StructuredAnswer) -> None:
+        if self.turn:
+            self.turn.structured = event.value
+
     def _extra(self, event: e.Extra) -> None:
-        if event.kind == "structured_output":
-            if self.turn:
-                self.turn.structured = event.data.get("value")
-            return
         frame = extra(event, self.out.envelope(), hooks=self._hook_events)
         if frame is None:
             self.out.lost[f"Extra {event.kind}"] += 1
@@ -561,5 +561,6 @@ _HANDLERS: dict[type[e.Event], Callable[[EventWriter, Any], None]] = {
     e.Display: EventWriter._display,
     e.Notice: EventWriter._notice,
     e.Failed: EventWriter._failed,
+    e.StructuredAnswer: EventWriter._structured_answer,
     e.Extra: EventWriter._extra,
 }

@@ -56,7 +56,7 @@ class EventReader:
         self._queue: tuple[str, ...] = ()
         self._boundary: e.CompactionEnded | None = None
         """A compaction whose summary comes in the next frame."""
-        self._structured: Object = {}
+        self._structured: e.StructuredAnswer | None = None
 
     def read(self, kind: str, frame: Object) -> list[e.Event] | None:
         """The events of a frame; None for an unknown kind. Raises BadFrame."""
@@ -145,9 +145,10 @@ class EventReader:
 
     def _structured_output(self, frame: Object) -> list[e.Event]:
         """The structured output, once a turn: from the result, or else from the call that made it."""
-        pending, self._structured = self._structured, {}
-        data = {"value": frame["structured_output"]} if "structured_output" in frame else pending
-        return [e.Extra("structured_output", data)] if data else []
+        pending, self._structured = self._structured, None
+        if "structured_output" in frame:
+            return [e.StructuredAnswer(frame["structured_output"])]
+        return [pending] if pending else []
 
     def _lifecycle(self, frame: Object) -> list[e.Event]:
         turn, state = text(frame, "command_uuid"), text(frame, "state")
@@ -207,7 +208,7 @@ class EventReader:
     def _called(self, block: Object, agent: str) -> list[e.Event]:
         id, name = text(block, "id"), text(block, "name")
         if name == STRUCTURED and "input" in block:
-            self._structured = {"value": block["input"]}
+            self._structured = e.StructuredAnswer(block["input"])
         if not id or not name:
             return []
         args = inner(block, "input")

@@ -38,12 +38,15 @@ from polylect.vocab.events import (
     AskClosed,
     BlockEnded,
     BudgetExceeded,
+    CircuitChanged,
     CompactionEnded,
     CompactionStarted,
     ContextUsed,
     CostChanged,
     Display,
     Event,
+    ExtensionEvent,
+    ExtensionRejected,
     Extra,
     Failed,
     Notice,
@@ -54,9 +57,11 @@ from polylect.vocab.events import (
     SettingChanged,
     StepEnded,
     StepStarted,
+    StepTraced,
     TextDelta,
     ThinkingDelta,
     ToolCalled,
+    ToolCrashed,
     ToolFinished,
     ToolOutput,
     ToolStarted,
@@ -428,6 +433,24 @@ class EventWriter:
     def _extra(self, event: Extra) -> None:
         self._write_if_supported(event.kind, f"Extra {event.kind}", lambda: events.extra(event, self._turn(event)))
 
+    def _circuit_changed(self, event: CircuitChanged) -> None:
+        self._write_if_supported("provider_circuit_event", "CircuitChanged", lambda: events.circuit(event))
+
+    def _tool_crashed(self, event: ToolCrashed) -> None:
+        frame = families.ToolPanicked(self._turn(event), event.call, event.name, event.error)
+        self._write_if_supported("tool_panicked", "ToolCrashed", lambda: frame)
+
+    def _step_traced(self, event: StepTraced) -> None:
+        self._write_if_supported("trace_event", "StepTraced", lambda: events.trace(event, self._turn(event)))
+
+    def _extension_rejected(self, event: ExtensionRejected) -> None:
+        frame = families.PluginRegistrationFailed(event.extension, event.surface, event.code, event.message)
+        self._write_if_supported("plugin_registration_failed", "ExtensionRejected", lambda: frame)
+
+    def _extension_event(self, event: ExtensionEvent) -> None:
+        frame = families.PluginEvent(event.extension, event.kind, event.payload)
+        self._write_if_supported("plugin_event", "ExtensionEvent", lambda: frame)
+
     def _write_if_supported(self, kind: str, name: str, frame: Callable[[], shapes.Frame]) -> None:
         """Write the frame if this version has it, its flag is on and no field is missing."""
         try:
@@ -528,6 +551,11 @@ _HANDLERS: dict[type[Event], Callable[[EventWriter, Any], None]] = {
     CostChanged: EventWriter._cost_changed,
     BudgetExceeded: EventWriter._budget_exceeded,
     Failed: EventWriter._failed,
+    CircuitChanged: EventWriter._circuit_changed,
+    ToolCrashed: EventWriter._tool_crashed,
+    StepTraced: EventWriter._step_traced,
+    ExtensionRejected: EventWriter._extension_rejected,
+    ExtensionEvent: EventWriter._extension_event,
     Extra: EventWriter._extra,
     StepStarted: EventWriter._not_written,
     BlockEnded: EventWriter._not_written,

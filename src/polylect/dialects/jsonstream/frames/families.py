@@ -1,6 +1,6 @@
 """Frames of 0.2.0 that are written only while a capability is on, and a few that are always on beside the baseline.
 
-In the vocabulary most of them are an `Extra` of the same kind, because no other wire has them.
+Those that our engine does not make and no other wire has are an `Extra` of the same kind in the vocabulary.
 """
 
 from typing import Annotated, Any
@@ -120,6 +120,34 @@ class CompactOffload(Frame, frozen=True, tag="compact_offload"):
 
 
 # structured_traces
+
+
+class TracedCall(Struct, frozen=True):
+    """A row of `tool_calls` in a trace, as far as hosts use it."""
+
+    call_id: str
+    tool_name: str
+    input: Any
+    output_summary: str
+    duration_ms: int
+    error: str | None = None
+    cancelled: bool = False
+
+
+class Trace(Struct, frozen=True):
+    """The object in a `trace_event`, as far as hosts use it."""
+
+    turn: int
+    model: str
+    provider: str
+    input_tokens: int
+    output_tokens: int
+    cache_read: int
+    cache_write: int
+    cost_usd: float
+    duration_ms: int
+    tool_calls: list[TracedCall]
+    cost_priced: bool = True
 
 
 class TraceEvent(Frame, frozen=True, tag="trace_event"):

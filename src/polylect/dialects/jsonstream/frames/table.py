@@ -52,16 +52,20 @@ _FAMILIES = _by_name(
     families.EvolutionEvent,
 )
 _WITH_WORDS = (
+    families.ProviderCircuitEvent,
     families.BudgetExceeded,
+    families.ToolPanicked,
+    families.PluginRegistrationFailed,
     families.ToolChunk,
     families.SubAgentEvent,
     families.SessionCost,
     families.ApprovalRequired,
     families.Suspend,
     families.ApprovalResumed,
+    families.PluginEvent,
 )
 EXTRAS = {name: frame for name, frame in _FAMILIES.items() if frame not in _WITH_WORDS}
-"""Events that nobody else has: inside they are an `Extra` of the same kind."""
+"""Events that nobody else has: inside they are an `Extra` of the same kind, a trace only if it is incomplete."""
 
 EVENTS = {
     "0.1.0": _by_name(shapes.OldReady, *_SHARED_EVENTS, shapes.OldStreamEnd, shapes.OldError, shapes.OldConfigChanged),

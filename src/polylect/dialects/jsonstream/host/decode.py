@@ -26,6 +26,8 @@ from polylect.vocab.events import (
     BudgetExceeded,
     CostChanged,
     Event,
+    ExtensionEvent,
+    ExtensionRejected,
     Failed,
     Notice,
     Ready,
@@ -36,6 +38,7 @@ from polylect.vocab.events import (
     TextDelta,
     ThinkingDelta,
     ToolCalled,
+    ToolCrashed,
     ToolFinished,
     ToolOutput,
     ToolStarted,
@@ -321,11 +324,27 @@ class EventReader:
         self._cost = events.cost_of(frame)
         return before if self._begun and not self._calling else [*before, *self._take_cost()]
 
+    def _circuit(self, frame: families.ProviderCircuitEvent, fields: dict[str, Any]) -> list[Event]:
+        return [events.circuit_of(frame)]
+
+    def _tool_panicked(self, frame: families.ToolPanicked, fields: dict[str, Any]) -> list[Event]:
+        return [ToolCrashed(frame.call_id, frame.tool_name, frame.panic_message, turn=frame.msg_id)]
+
+    def _trace(self, frame: families.TraceEvent, fields: dict[str, Any]) -> list[Event]:
+        return [events.trace_of(frame)]
+
+    def _plugin_rejected(self, frame: families.PluginRegistrationFailed, fields: dict[str, Any]) -> list[Event]:
+        return [ExtensionRejected(frame.plugin_name, frame.surface, frame.error_kind, frame.message)]
+
+    def _plugin_event(self, frame: families.PluginEvent, fields: dict[str, Any]) -> list[Event]:
+        return [ExtensionEvent(frame.plugin_name, frame.event_type, frame.payload)]
+
     def _extra(self, frame: shapes.Frame, fields: dict[str, Any]) -> list[Event]:
         return [events.extra_of(fields)]
 
 
 _HANDLERS: dict[type[shapes.Frame], Callable[[EventReader, Any, dict[str, Any]], list[Event]]] = {
+    **dict.fromkeys(EXTRAS.values(), EventReader._extra),
     shapes.Ready: EventReader._ready,
     shapes.ConfigChanged: EventReader._config_changed,
     shapes.McpReady: EventReader._mcp_ready,
@@ -348,5 +367,9 @@ _HANDLERS: dict[type[shapes.Frame], Callable[[EventReader, Any, dict[str, Any]],
     families.ApprovalResumed: EventReader._approval_resumed,
     families.SessionCost: EventReader._session_cost,
     families.BudgetExceeded: EventReader._budget_exceeded,
-    **dict.fromkeys(EXTRAS.values(), EventReader._extra),
+    families.ProviderCircuitEvent: EventReader._circuit,
+    families.ToolPanicked: EventReader._tool_panicked,
+    families.TraceEvent: EventReader._trace,
+    families.PluginRegistrationFailed: EventReader._plugin_rejected,
+    families.PluginEvent: EventReader._plugin_event,
 }

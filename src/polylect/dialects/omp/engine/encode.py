@@ -20,16 +20,20 @@ from polylect.dialects.omp.engine.subagents import Agents
 from polylect.dialects.omp.frames import events as shapes
 from polylect.dialects.omp.frames import messages as m
 from polylect.vocab.answers import CommandCard
-from polylect.vocab.content import Failure
+from polylect.vocab.content import Failure, StreamRule
 from polylect.vocab.events import (
     Alive,
     ArgsDelta,
     AskClosed,
     BlockEnded,
+    CircuitChanged,
     CompactionEnded,
     CompactionStarted,
     Display,
     Event,
+    ExtensionEvent,
+    ExtensionFailed,
+    ExtensionRejected,
     Extra,
     Failed,
     HostCallEnded,
@@ -40,13 +44,17 @@ from polylect.vocab.events import (
     ReplyEnded,
     RetryEnded,
     RetryStarted,
+    RulesMatched,
     SettingChanged,
     Settled,
     StepEnded,
     StepStarted,
+    StepTraced,
+    StructuredAnswer,
     TextDelta,
     ThinkingDelta,
     ToolCalled,
+    ToolCrashed,
     ToolFinished,
     ToolOutput,
     ToolStarted,
@@ -59,8 +67,8 @@ _STATUS = {"cancelled": "aborted", "error": "error"}
 _STOPPED = "Compaction cancelled"
 """The error of a compaction that was cancelled."""
 _EXTRAS = (
-    "ttsr_triggered", "retry_fallback_applied", "retry_fallback_succeeded", "extension_error", "irc_message",
-    "goal_updated", "advisor_cost_changed", "advisor_yielded", "config_warnings_changed",
+    "retry_fallback_applied", "retry_fallback_succeeded", "irc_message", "goal_updated", "advisor_cost_changed",
+    "advisor_yielded", "config_warnings_changed",
 )  # fmt: skip
 
 
@@ -240,6 +248,12 @@ class EventWriter:
         failure = event.failure
         self.line_writer.write(shapes.ExtensionError(failure.owner, failure.code, failure.message))
 
+    def _extension_failed(self, event: ExtensionFailed) -> None:
+        self.line_writer.write(shapes.ExtensionError(event.extension, event.moment, event.error))
+
+    def _rules_matched(self, event: RulesMatched) -> None:
+        self.line_writer.write(shapes.TtsrTriggered([_rule_row(rule) for rule in event.rules]))
+
     def _extra(self, event: Extra) -> None:
         if event.kind in _EXTRAS:
             self.line_writer.write_fields(event.kind, event.data)
@@ -249,6 +263,10 @@ class EventWriter:
 
 def compaction_result(event: CompactionEnded) -> m.CompactionResult:
     return m.CompactionResult(event.summary, event.first_kept, event.before)
+
+
+def _rule_row(rule: StreamRule) -> dict[str, Any]:
+    return {"name": rule.name, "path": rule.path, "content": rule.text, "condition": rule.pattern}
 
 
 def _error(failure: Failure) -> dict[str, Any]:
@@ -285,7 +303,10 @@ _AGENT_EVENTS: dict[type[Event], Callable[[AgentStream, Any], None]] = {
 }
 """Events that go to the stream of their agent."""
 
-_HOST_EVENTS = {AskClosed, HostCallEnded, Display, Notice, Failed, Extra}
+_HOST_EVENTS = {
+    AskClosed, CircuitChanged, Display, ExtensionEvent, ExtensionFailed, ExtensionRejected, Extra, Failed,
+    HostCallEnded, Notice, RulesMatched, StepTraced, StructuredAnswer, ToolCrashed,
+}  # fmt: skip
 """Events that concern the host whichever agent they come from. Others of a sub-agent go into `subagent_event`."""
 
 _HANDLERS: dict[type[Event], Callable[[EventWriter, Any], None]] = {
@@ -304,5 +325,7 @@ _HANDLERS: dict[type[Event], Callable[[EventWriter, Any], None]] = {
     CompactionEnded: EventWriter._compaction_ended,
     PlanChanged: EventWriter._plan_changed,
     Failed: EventWriter._failed,
+    ExtensionFailed: EventWriter._extension_failed,
+    RulesMatched: EventWriter._rules_matched,
     Extra: EventWriter._extra,
 }

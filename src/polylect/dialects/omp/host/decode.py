@@ -16,7 +16,7 @@ from polylect.dialects.omp.host.messages import STOPS, usage_of
 from polylect.dialects.omp.host.runs import Runs
 from polylect.dialects.omp.host.subagents import Agents
 from polylect.vocab import events as e
-from polylect.vocab.content import Failure, PlanItem
+from polylect.vocab.content import Failure, PlanItem, StreamRule
 
 Reason = Literal["end", "cancelled", "length", "refused", "limit", "error"]
 Owner = Literal["host", "user", "provider", "tool", "engine"]
@@ -180,6 +180,9 @@ class EventReader:
     def _frame_error(self, frame: Fields) -> list[e.Event]:
         return [e.Failed(Failure("frame", text(frame, "error") or text(frame, "message"), "engine"))]
 
+    def _rules_matched(self, frame: Fields) -> list[e.Event]:
+        return [e.RulesMatched(tuple(map(_rule, rows(frame, "rules"))), turn=self.runs.turn)]
+
     def _extra(self, frame: Fields) -> list[e.Event]:
         data = {key: value for key, value in frame.items() if key != "type"}
         return [e.Extra(text(frame, "type"), data, turn=self.runs.turn)]
@@ -265,14 +268,18 @@ def _failure(error: Fields) -> Failure:
     return Failure(named, text(error, "message"), owner, flag(error, "retryable"))
 
 
+def _rule(row: Fields) -> StreamRule:
+    return StreamRule(text(row, "name"), text(row, "condition"), text(row, "content"), text(row, "path"))
+
+
 def _plan_item(todo: Fields) -> PlanItem:
     return PlanItem(text(todo, "content"), _STATUSES.get(text(todo, "status"), "pending"), id=text(todo, "id"))
 
 
 _AGENTS = ("subagent_lifecycle", "subagent_progress", "subagent_event")
 _EXTRAS = (
-    "ttsr_triggered", "retry_fallback_applied", "retry_fallback_succeeded", "irc_message", "goal_updated",
-    "advisor_cost_changed", "advisor_yielded", "config_warnings_changed",
+    "retry_fallback_applied", "retry_fallback_succeeded", "irc_message", "goal_updated", "advisor_cost_changed",
+    "advisor_yielded", "config_warnings_changed",
 )  # fmt: skip
 _HANDLERS: dict[str, Callable[[EventReader, Fields], list[e.Event]]] = {
     "agent_start": EventReader._agent_start,
@@ -306,5 +313,6 @@ _HANDLERS: dict[str, Callable[[EventReader, Fields], list[e.Event]]] = {
     "session_info_changed": EventReader._session_info,
     "config_update": EventReader._config_update,
     "available_commands_update": EventReader._commands,
+    "ttsr_triggered": EventReader._rules_matched,
     **dict.fromkeys(_EXTRAS, EventReader._extra),
 }
