@@ -1,1 +1,1 @@
-"""Reading, searching and replacing files without leaving the folders that a call may touch."""
+"""Files for tools: paths that stay in the allowed folders, reading and replacing files, searching, skills."""

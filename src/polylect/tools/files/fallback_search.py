@@ -1,7 +1,7 @@
-"""Takes ripgrep's place where there is none: runs in a child of the worker, which can be ended.
+"""Searches files where ripgrep is not installed. Runs in a child of the worker, which can be killed.
 
-Knows exactly the options that Glob and Grep use, and answers in ripgrep's form and exit codes. Of `.gitignore` it
-knows the files in the searched folders and the common patterns.
+It accepts exactly the options that Glob and Grep use, and has ripgrep's output format and exit codes. Of `.gitignore`
+it applies the files in the searched folders, with the common patterns. Called by `worker/searching.py`.
 """
 
 import os
@@ -12,7 +12,7 @@ from typing import BinaryIO
 from polylect.tools.text.glob_pattern import compile_pattern
 
 Rule = tuple[re.Pattern[str], bool, bool]
-"""What it matches below its folder, whether only folders, whether it takes back."""
+"""A line of `.gitignore`: its pattern below the folder, whether it is only for folders, whether it is negated."""
 
 TYPES = {
     "c": "c h",
@@ -37,17 +37,18 @@ _MOST_LINE = 100_000
 _MOST_FILE = 32 * 1024 * 1024
 
 
-def main(words: Sequence[str]) -> int:
-    """`words` are ripgrep's: options, `--`, and `./` for the working folder or `-` for standard input."""
-    at = list(words).index("--")
-    options, root = words[:at], words[at + 1].rstrip("/")
+def main(arguments: Sequence[str]) -> int:
+    """Search. `arguments` are those of ripgrep: options, `--`, then `./` (the working folder) or `-` (standard
+    input)."""
+    at = list(arguments).index("--")
+    options, root = arguments[:at], arguments[at + 1].rstrip("/")
     try:
         with open(1, "wb", closefd=False) as out:
             return _list(root, options, out) if "--files" in options else _search(root, options, out)
     except re.error as error:
-        return _complain(f"regex parse error: {error}")
+        return _print_error(f"regex parse error: {error}")
     except _UnknownType as error:
-        return _complain(f"unrecognized file type: {error}")
+        return _print_error(f"unrecognized file type: {error}")
     except BrokenPipeError:
         return 1
 
@@ -56,17 +57,17 @@ class _UnknownType(Exception):
     pass
 
 
-def _complain(words: str) -> int:
-    os.write(2, words.encode(errors="replace") + b"\n")
+def _print_error(arguments: str) -> int:
+    os.write(2, arguments.encode(errors="replace") + b"\n")
     return 2
 
 
 def _list(root: str, options: Sequence[str], out: BinaryIO) -> int:
-    found = 1
-    for path in walk(root, _hidden(options)):
-        found = 0
+    code = 1
+    for path in walk(root, _excluded_paths(options)):
+        code = 0
         out.write(os.fsencode(path) + b"\0")
-    return found
+    return code
 
 
 def _search(root: str, options: Sequence[str], out: BinaryIO) -> int:
@@ -74,31 +75,31 @@ def _search(root: str, options: Sequence[str], out: BinaryIO) -> int:
     flags = re.IGNORECASE if "--ignore-case" in options else 0
     multiline = "--multiline" in options
     pattern = re.compile(values["--regexp"].encode(), flags | re.MULTILINE | re.DOTALL if multiline else flags)
-    around = int(values.get("--before-context", 0)), int(values.get("--after-context", 0))
-    found = 1
+    context = int(values.get("--before-context", 0)), int(values.get("--after-context", 0))
+    code = 1
     for path in _candidates(root, options, values):
         lines = _lines(path)
         if hits := _hits(lines, pattern, multiline=multiline):
-            found = 0
+            code = 0
             name = b"<stdin>" if path == STDIN else os.fsencode(path)
-            out.write(b"".join(_form(name, lines, hits, around, options)))
-    return found
+            out.write(b"".join(_format(name, lines, hits, context, options)))
+    return code
 
 
 def _candidates(root: str, options: Sequence[str], values: dict[str, str]) -> Iterator[str]:
     globs = [option.split("=", 1)[1] for option in options if option.startswith("--glob=") and "!" not in option]
-    wanted = compile_pattern(globs[0] if "/" in globs[0] else "**/" + globs[0]) if globs else None
+    glob = compile_pattern(globs[0] if "/" in globs[0] else "**/" + globs[0]) if globs else None
     endings = _endings(values["--type"]) if "--type" in values else ("",)
     if root == STDIN:
         yield root
         return
-    for path in walk(root, _hidden(options)):
-        if path.endswith(endings) and (not wanted or wanted.match(path.removeprefix(root + "/"))):
+    for path in walk(root, _excluded_paths(options)):
+        if path.endswith(endings) and (not glob or glob.match(path.removeprefix(root + "/"))):
             yield path
 
 
-def _hidden(options: Sequence[str]) -> list[tuple[str, Rule]]:
-    """Whole paths that are not looked at."""
+def _excluded_paths(options: Sequence[str]) -> list[tuple[str, Rule]]:
+    """Rules for the paths that `--glob=!/` excludes."""
     paths = [option.removeprefix("--glob=!/") for option in options if option.startswith("--glob=!/")]
     return [("/", (re.compile(re.escape(path) + r"\Z"), False, False)) for path in paths]
 
@@ -109,7 +110,7 @@ def _endings(kind: str) -> tuple[str, ...]:
     return tuple("." + ending for ending in TYPES[kind].split())
 
 
-def _form(
+def _format(
     path: bytes, lines: Sequence[bytes], hits: set[int], around: tuple[int, int], options: Sequence[str]
 ) -> Iterator[bytes]:
     if "--files-with-matches" in options:
@@ -128,7 +129,7 @@ def _form(
 
 
 def _lines(path: str) -> list[bytes]:
-    """None of a file that is binary or cannot be read, as ripgrep with --no-messages."""
+    """The lines of a file. A file that is binary or cannot be read has none, as for ripgrep with --no-messages."""
     try:
         with open(0 if path == STDIN else path, "rb", closefd=path != STDIN) as file:
             data = file.read(_MOST_FILE)
@@ -145,15 +146,15 @@ def _hits(lines: Sequence[bytes], pattern: re.Pattern[bytes], *, multiline: bool
     if not multiline:
         return {at for at, line in enumerate(lines) if pattern.search(line[:_MOST_LINE].rstrip(b"\r"))}
     data = b"\n".join(lines)
-    found: set[int] = set()
+    numbers: set[int] = set()
     for match in pattern.finditer(data):
         first = data.count(b"\n", 0, match.start())
-        found.update(range(first, first + match[0].rstrip(b"\n").count(b"\n") + 1))
-    return found if lines else set()
+        numbers.update(range(first, first + match[0].rstrip(b"\n").count(b"\n") + 1))
+    return numbers if lines else set()
 
 
 def walk(root: str, rules: Sequence[tuple[str, Rule]] = ()) -> Iterator[str]:
-    """Regular files below a folder by name, without what `.git` and `.gitignore` hide. Follows no symlink."""
+    """The regular files below a folder, sorted by name, without `.git` and ignored files. Follows no symlink."""
     try:
         entries = sorted(os.scandir(root), key=lambda entry: entry.name)
     except OSError:
@@ -170,9 +171,9 @@ def walk(root: str, rules: Sequence[tuple[str, Rule]] = ()) -> Iterator[str]:
 
 
 def _ignored(path: str, folder: bool, rules: Sequence[tuple[str, Rule]]) -> bool:
-    for base, (pattern, folders_only, takes_back) in reversed(rules):
+    for base, (pattern, folders_only, negated) in reversed(rules):
         if (folder or not folders_only) and pattern.match(path[len(base) :].lstrip("/")):
-            return not takes_back
+            return not negated
     return False
 
 

@@ -1,8 +1,11 @@
-"""What file tools share in the engine: asking the worker about a file or a folder, and taking note of what it did.
+"""The engine's part of the file tools: sends a request about a file or folder to the worker and notes what it read.
 
-The worker opens what it can reach by itself. What a person approved beyond that (a file outside the workspace, or one
-that the sandbox hides from commands) the engine opens, without following a link, and hands over as a descriptor; new
-content comes back and is put in place here. Either way the path is the one that was judged.
+The worker opens the files that it can reach. A file that a person approved beyond that (outside the workspace, or
+hidden by the sandbox) is opened here, without following a link, and its descriptor is sent along. Its new content comes
+back and is written here. In both cases the path is the one that the permission check has seen.
+
+`context.seen` has the state of each file that the conversation has read; Edit refuses a file that changed since then.
+Called by Read, Write, Edit, MultiEdit, Glob and Grep.
 """
 
 import errno
@@ -25,7 +28,7 @@ _DENIED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EXDEV)
 
 
 class Change(Struct, frozen=True):
-    """One text of a file for another."""
+    """Replaces one text of a file by another."""
 
     old_string: Annotated[str, Meta(description="The text that is there now.")]
     new_string: Annotated[str, Meta(description="The text to put in its place.")]
@@ -35,53 +38,53 @@ class Change(Struct, frozen=True):
 async def ask_about_file(
     operation: str, path: str, arguments: Mapping[str, Any], context: ToolContext
 ) -> dict[str, Any]:
-    """What the worker says of a file. The conversation has seen it from now on."""
+    """The worker's answer about a file. From now on the conversation has seen this state of it."""
     real = admit(path, context)
-    asked = {"path": path, "real": real, **arguments}
+    request = {"path": path, "real": real, **arguments}
     if not context.worker.reaches(real):
-        value, _ = await _with_descriptor(operation, asked, context)
+        value, _ = await _with_descriptor(operation, request, context)
     else:
         try:
-            value, _ = await context.worker.request(operation, asked)
+            value, _ = await context.worker.request(operation, request)
         except OSError as error:
             if error.errno not in _DENIED:
                 raise
-            value, _ = await _with_descriptor(operation, asked, context)
+            value, _ = await _with_descriptor(operation, request, context)
     context.seen[real] = Stamp.unpacked(value["stamp"])
     return value
 
 
 async def change_file(operation: str, path: str, arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
-    """Have a file changed. The conversation knows the new state from now on."""
+    """Change a file. From now on the conversation has seen its new state."""
     real = admit(path, context)
     known = context.seen.get(real)
-    asked = {"path": path, "real": real, "known": _packed(known), **arguments}
+    request = {"path": path, "real": real, "known": _packed(known), **arguments}
     if context.worker.reaches(real):
         try:
-            value, _ = await context.worker.request(operation, asked)
+            value, _ = await context.worker.request(operation, request)
             context.seen[real] = Stamp.unpacked(value["stamp"])
             return value
         except OSError as error:
             if error.errno not in _DENIED:
                 raise
-    value, data = await _with_descriptor(operation, {**asked, "handed_back": True}, context)
+    value, data = await _with_descriptor(operation, {**request, "handed_back": True}, context)
     before = Stamp.unpacked(value["before"]) if value["before"] else None
     context.seen[real] = await run_in_thread(replace, path, real, data, before)
     return value
 
 
 async def edit_file(path: str, changes: Sequence[Change], context: ToolContext) -> ToolReturn:
-    """Make all changes, one after the other, or none. The answer is the change as a diff."""
+    """Make all changes in order, or none. Returns a diff."""
     pieces = [(change.old_string, change.new_string, change.replace_all) for change in changes]
     value = await change_file("edit", path, {"changes": pieces, "workspace": context.workspace}, context)
     return ToolReturn(value["diff"], form="diff", metadata={"file_path": path})
 
 
 async def search_folder(operation: str, real: str, arguments: Mapping[str, Any], context: ToolContext) -> str:
-    """What a search of this folder, or of this file, has found."""
-    asked = {"real": real, "workspace": context.workspace, **arguments}
+    """The output of a search in this folder or file."""
+    request = {"real": real, "workspace": context.workspace, **arguments}
     try:
-        value, _ = await context.worker.request(operation, asked, timeout=SEARCH_TIMEOUT, roots=(real,))
+        value, _ = await context.worker.request(operation, request, timeout=SEARCH_TIMEOUT, roots=(real,))
     except Late:
         raise ToolError(
             f"The search took longer than {SEARCH_TIMEOUT:.0f} s. Search a smaller folder or a simpler pattern."
@@ -95,14 +98,14 @@ def _packed(known: tuple[int, int] | None) -> list[int] | None:
 
 
 async def _with_descriptor(
-    operation: str, asked: Mapping[str, Any], context: ToolContext
+    operation: str, request: Mapping[str, Any], context: ToolContext
 ) -> tuple[dict[str, Any], bytes]:
-    """With a descriptor of the file, or without one if there is none."""
-    file = await run_in_thread(_open, asked["path"], asked["real"])
+    """Send the request with a descriptor of the file, or without one if the file does not exist."""
+    file = await run_in_thread(_open, request["path"], request["real"])
     try:
         if file < 0 and operation != "write":
-            raise ToolError(f"{asked['path']} does not exist.")
-        return await context.worker.request(operation, asked, file=file)
+            raise ToolError(f"{request['path']} does not exist.")
+        return await context.worker.request(operation, request, file=file)
     finally:
         if file >= 0:
             os.close(file)

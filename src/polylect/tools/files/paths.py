@@ -1,8 +1,8 @@
-"""Where file tools may go: inside the workspace and what was granted beside it, whatever symlinks say (P2).
+"""Keeps file tools inside the workspace and the granted folders, whatever symlinks say (P2).
 
-A path is resolved once, in the engine, when its call is judged: `real_path`, which a tool's `touches` calls. What was
-judged travels with the call (`ToolContext.touched`), and whoever opens it walks there without following a symlink
-(`opened_parent`). So a link that is put in place after the judgement leads nowhere.
+A path is resolved once, in the engine, before the permission check: by `real_path`, which a tool's `touches` calls. The
+resolved path travels with the call (`ToolContext.touched`), and `opened_parent` opens it step by step without following
+a symlink. So a symlink that is created after the check leads nowhere.
 
 The worker process imports this module too: nothing here may import more than the standard library.
 """
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 PROC = "/proc"
 LONGEST = 4096
-"""Bytes of a path; the kernel takes no longer one, and resolving takes time that grows with the length."""
+"""Bytes of a path. The kernel accepts no longer one, and the time to resolve one grows with its length."""
 
 _MOST_LINKS = 40
-"""Symlinks that lead to something missing; the kernel's own limit for one path."""
+"""Symlinks to missing files that are followed in one path, as many as the kernel follows."""
 _OWN_FILES = "/proc/self/fd"
 _PATH_ONLY: int = getattr(os, "O_PATH", 0)
 
-# Only a place to start from: O_PATH needs no permission to list a folder that we merely pass through.
+# O_PATH needs no permission to list a folder that is only passed through.
 _FOLDER = (_PATH_ONLY or os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -49,7 +49,7 @@ def real_path(path: str, workspace: str) -> str:
 
 
 def _resolved(path: str) -> str:
-    """By the kernel, in one step for what exists: `os.path.realpath` takes time that is quadratic in the length."""
+    """Resolve by asking the kernel, because the time of `os.path.realpath` is quadratic in the length."""
     for _ in range(_MOST_LINKS):
         place, rest = _existing_part(path)
         if not rest:
@@ -67,7 +67,8 @@ def _resolved(path: str) -> str:
 
 
 def _missing_part(parts: list[str]) -> tuple[list[str], list[str]]:
-    """Names of which the first is missing, without those that a `..` takes back; and what follows if all are."""
+    """The names of missing folders, with each `..` applied. Where `..` leads back above them, the parts that follow
+    it."""
     names: list[str] = []
     for at, part in enumerate(parts):
         if part != "..":
@@ -97,7 +98,7 @@ def _existing_part(path: str) -> tuple[str, list[str]]:
 
 
 def _real(path: str) -> str | None:
-    """As the kernel sees it. None if it does not exist, or cannot be reached."""
+    """The real path of an existing file. None if it does not exist or cannot be reached."""
     try:
         file = os.open(path, _PATH_ONLY | os.O_CLOEXEC)
     except OSError:
@@ -110,7 +111,7 @@ def _real(path: str) -> str | None:
 
 
 def real_paths(args: "dict[str, Any]", key: str, workspace: str, default: str = "") -> tuple[str, ...]:
-    """What `touches` answers for a tool with one path: nothing where `run` will refuse the argument anyway."""
+    """The result of `touches` for a tool with one path. Empty where `run` will refuse the argument."""
     path = args.get(key) or default
     try:
         return (real_path(path, workspace),) if isinstance(path, str) and path else ()
@@ -118,7 +119,7 @@ def real_paths(args: "dict[str, Any]", key: str, workspace: str, default: str = 
         return ()
 
 
-# Judging.
+# Checking.
 
 
 def is_inside(path: str, roots: Sequence[str]) -> bool:
@@ -126,7 +127,7 @@ def is_inside(path: str, roots: Sequence[str]) -> bool:
 
 
 def is_hidden(path: str, hidden: Sequence[str], opened: Sequence[str]) -> bool:
-    """Of the hidden and the opened places that a path is in, whether the innermost is a hidden one."""
+    """Whether the innermost of the hidden and opened places around a path is a hidden one."""
     return _depth(path, hidden) > _depth(path, opened)
 
 
@@ -135,13 +136,14 @@ def _depth(path: str, places: Sequence[str]) -> int:
 
 
 def admit(path: str, context: "ToolContext") -> str:
-    """The real path that was judged, if this call may touch it. `path` is how the model calls it."""
+    """The resolved path of a call that may touch it. `path` is the argument of the model, for messages. Raises
+    ToolError."""
     if not context.touched:
         real_path(path, context.workspace)  # says why it is no path
         raise ToolError(f"Not a path: {path[:200]!r}")
     real = context.touched[0]
     if is_inside(real, (PROC,)):
-        # We would read it as ourselves: our environment, and the keys in it, whatever was granted (P5).
+        # It would show our own process: its environment and the keys in it, whatever was granted (P5).
         raise ToolError(f"{path} belongs to the system's processes and is no file. Look at it with Bash.")
     if not is_inside(real, context.roots):
         raise ToolError(
@@ -152,7 +154,7 @@ def admit(path: str, context: "ToolContext") -> str:
 
 
 def relative(real: str, workspace: str) -> str:
-    """As a person in the workspace would write it; absolute if it lies elsewhere."""
+    """The path relative to the workspace, or absolute if it is outside."""
     return os.path.relpath(real, workspace) if is_inside(real, (workspace,)) else real
 
 

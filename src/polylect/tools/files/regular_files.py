@@ -1,7 +1,10 @@
-"""Reading and replacing regular files without surprises: no blocking, no half-written file, no lost change (P3).
+"""Reads and replaces regular files: never blocks on a pipe or device, never leaves half a file, loses no change (P3).
 
-The worker process does this for files that it can reach; the engine does it for approved files that it cannot. So
-nothing here may import more than the standard library.
+New content is written to a draft, which then takes the place of the file in one step. A `Stamp` tells whether somebody
+else changed the file since the conversation read it: then nothing is written.
+
+The worker uses this for files that it can reach, the engine for approved files that the worker cannot. Only the
+standard library is imported, because importing more would slow down the start of a worker.
 """
 
 import os
@@ -24,8 +27,8 @@ BOM = b"\xef\xbb\xbf"
 _KEPT_ATTRIBUTES = ("user.", "system.posix_acl_access", "security.selinux")
 _NAMELESS: int = getattr(os, "O_TMPFILE", 0)
 _OWN_FILES = "/proc/self/fd"
-"""By which a file without a name is given one."""
-_KINDS = (
+"""The path by which a file without a name gets one."""
+_NOT_REGULAR = (
     (stat.S_ISDIR, "is a folder: use Glob to see what is in it"),
     (stat.S_ISLNK, "is a symlink that leads nowhere or changed while it was followed"),
     (stat.S_ISFIFO, "is a pipe, not a file"),
@@ -36,7 +39,7 @@ _KINDS = (
 
 
 class Stamp(tuple[int, int]):
-    """What tells one state of a file from another: time and size, and a time that nobody can set back."""
+    """Identifies one state of a file: modification time and size, and the change time, which no program can set."""
 
     def __new__(cls, status: os.stat_result) -> "Self":
         return cls.unpacked(
@@ -48,16 +51,17 @@ class Stamp(tuple[int, int]):
 
     @classmethod
     def unpacked(cls, values: Sequence[int]) -> "Self":
-        """As `packed` gave it. Time and size alone will do."""
+        """From the list that `packed` gave. Time and size alone are enough."""
         stamp = super().__new__(cls, values[:2])
         stamp.packed = list(values)
         return stamp
 
     packed: list[int]
-    """All that is known: time, size, time of change, mode, owner, group, links."""
+    """Modification time, size, change time, mode, owner, group, number of links."""
 
     def is_of(self, now: os.stat_result) -> bool:
-        """The time of change also tells of new rights, a new owner and a new link, which are no change of the text."""
+        """Whether this is still the state of the file. New rights, owner or links alter the change time but not the
+        text."""
         later = Stamp(now)
         if self != later or len(self.packed) == 2:
             return self == later
@@ -65,17 +69,17 @@ class Stamp(tuple[int, int]):
 
 
 def regular(path: str, status: os.stat_result) -> os.stat_result:
-    for is_kind, words in _KINDS:
+    for is_kind, reason in _NOT_REGULAR:
         if is_kind(status.st_mode):
-            raise ToolError(f"{path} {words}")
+            raise ToolError(f"{path} {reason}")
     return status
 
 
 @contextmanager
 def opened_file(path: str, real: str) -> Iterator[int]:
-    """A regular file, open for reading. `path` is how the model calls it."""
+    """A descriptor of a regular file, for reading. `path` is the argument of the model, for messages."""
     with opened_parent(real) as (folder, name):
-        # Looked at before, because merely opening some devices has effects, and after, because it may be another now.
+        # Checked before, because opening some devices has effects, and after, because it may have been replaced.
         regular(path, os.stat(name, dir_fd=folder, follow_symlinks=False))
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     try:
@@ -85,8 +89,8 @@ def opened_file(path: str, real: str) -> Iterator[int]:
         os.close(file)
 
 
-def read_whole(path: str, file: int) -> tuple[bytes, os.stat_result]:
-    """All of an open file that is to be changed."""
+def read_for_change(path: str, file: int) -> tuple[bytes, os.stat_result]:
+    """The content and the status of a file that is to be changed. Raises ToolError if it is too large."""
     status = os.fstat(file)
     if status.st_size > MOST_EDITED:
         raise ToolError(f"{path} is too large to change this way ({status.st_size} bytes): use Bash")
@@ -95,30 +99,32 @@ def read_whole(path: str, file: int) -> tuple[bytes, os.stat_result]:
 
 
 def refuse_if_changed(path: str, status: os.stat_result, known: Stamp | None) -> None:
-    """Whoever changed a file since this conversation saw it must not lose that change."""
+    """Raises ToolError if the file has changed since this conversation read it."""
     if known is not None and not known.is_of(status):
         raise ToolError(f"{path} has changed since it was read. Read it again before changing it.")
 
 
 def replace(path: str, real: str, data: bytes, before: Stamp | None) -> Stamp:
-    """Put `data` in the place of the state `before` (None: no file), whole or not at all. Gives its new stamp."""
+    """Replace the state `before` of a file (None: there is none) by `data`, whole or not at all. Returns the new
+    stamp."""
     with opened_parent(real, make=True) as (folder, name), Draft(folder) as draft:
         file = draft.file
         with open(file, "wb", closefd=False) as stream:
             stream.write(data)
         if before:
-            _keep_attributes(file, name, folder)
-            _keep_rights(file, before)
+            _copy_attributes(file, name, folder)
+            _copy_rights(file, before)
         os.fsync(file)
         written = Stamp(os.fstat(file))
-        if not _is_still(before, name, folder) or not draft.put(name, new=before is None):
+        if not _is_unchanged(before, name, folder) or not draft.publish(name, new=before is None):
             raise ToolError(f"{path} was changed by someone else just now. Read it again before changing it.")
-        named = Stamp(os.fstat(file))  # a new name is told by the time that nobody can set back
+        named = Stamp(os.fstat(file))  # giving it a name has altered the change time
     return named if named == written else written
 
 
 class Draft:
-    """A file under way to its place. Where the system has files without a name it has none, so a kill leaves none."""
+    """New content before it replaces a file. Where the system supports it, the draft has no name, so a kill leaves
+    nothing."""
 
     def __init__(self, folder: int) -> None:
         self._folder = folder
@@ -134,8 +140,8 @@ class Draft:
     def __enter__(self) -> "Self":
         return self
 
-    def put(self, name: str, *, new: bool) -> bool:
-        """Give it its name. False if it was to be new, and by now there is one of that name."""
+    def publish(self, name: str, *, new: bool) -> bool:
+        """Give the draft this name, replacing a file. With `new`, False if there is a file of that name already."""
         if not self._name:
             first = name if new else _draft_name()
             try:
@@ -160,15 +166,16 @@ def _draft_name() -> str:
     return f".polylect-{os.urandom(6).hex()}.tmp"
 
 
-def _keep_rights(file: int, before: Stamp) -> None:
+def _copy_rights(file: int, before: Stamp) -> None:
     mode, owner, group = before.packed[3:6]
-    with suppress(PermissionError):  # only root can give a file away; the mode is ours to keep in any case
+    with suppress(PermissionError):  # only root can change the owner
         os.fchown(file, owner, group)
     os.fchmod(file, stat.S_IMODE(mode))
 
 
-def _keep_attributes(file: int, name: str, folder: int) -> None:
-    """As far as the system knows them and lets us. Capabilities go with the text that they were given to."""
+def _copy_attributes(file: int, name: str, folder: int) -> None:
+    """Copy extended attributes, as far as the system permits. Capabilities are not copied: they were for the old
+    content."""
     if sys.platform != "linux":
         return
     with suppress(OSError):
@@ -182,7 +189,7 @@ def _keep_attributes(file: int, name: str, folder: int) -> None:
             os.close(old)
 
 
-def _is_still(before: Stamp | None, name: str, folder: int) -> bool:
+def _is_unchanged(before: Stamp | None, name: str, folder: int) -> bool:
     try:
         now = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

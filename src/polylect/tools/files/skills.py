@@ -1,4 +1,8 @@
-"""Skills: folders with a SKILL.md, which says how some kind of work is done here."""
+"""Finds and reads skills: folders with a SKILL.md, which holds instructions for one kind of work.
+
+Skills lie in folders of the user and of the project. A project may hold a symlink to any file, so a skill of a project
+is read only if its real path is inside the project, and if no rule denies reading it. Called by the tool Skill.
+"""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +24,8 @@ _PROJECT = (".polylect/skills", ".claude/skills")
 
 
 class SkillFile(Struct, frozen=True):
-    """One SKILL.md. What comes with a project has to lie in it: `bound` is that project's folder."""
+    """One SKILL.md. `bound` is the folder of the project that it belongs to and has to lie in; empty for the user's
+    own."""
 
     name: str
     description: str
@@ -29,27 +34,27 @@ class SkillFile(Struct, frozen=True):
 
 
 def skill_folders(workspace: str, env: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Folders that exist and may hold skills, the nearest first, and for each what it must not lead out of."""
+    """The existing folders of skills, the nearest first, each with its `bound`."""
     folders = folders_from_root(workspace)
-    found = [(os.path.join(folder, name), folders[0]) for folder in reversed(folders) for name in _PROJECT]
+    places = [(os.path.join(folder, name), folders[0]) for folder in reversed(folders) for name in _PROJECT]
     home = env.get("HOME") or os.path.expanduser("~")
     config = env.get("XDG_CONFIG_HOME") or ""
     config = config if os.path.isabs(config) else os.path.join(home, ".config")
-    found += [(os.path.join(config, "polylect", "skills"), ""), (os.path.join(home, ".claude", "skills"), "")]
-    return [(path, bound) for path, bound in found if os.path.isdir(path)]
+    places += [(os.path.join(config, "polylect", "skills"), ""), (os.path.join(home, ".claude", "skills"), "")]
+    return [(path, bound) for path, bound in places if os.path.isdir(path)]
 
 
 def find_skills(folders: Sequence[tuple[str, str]], *, trusted: bool = False) -> dict[str, SkillFile]:
-    """By name; of two with the same name the nearer one, but the user's own where the project is not trusted."""
-    found: dict[str, SkillFile] = {}
+    """Skills by name. Of two with one name the nearer one counts, or the user's own if the project is not trusted."""
+    skills: dict[str, SkillFile] = {}
     for folder, bound in folders:
         for name in _names(folder):
-            skill = _described(os.path.join(folder, name, _NAME), name, bound)
-            if skill and len(found) < MOST_SKILLS:
-                nearer = found.setdefault(skill.name, skill)
+            skill = _read_front(os.path.join(folder, name, _NAME), name, bound)
+            if skill and len(skills) < MOST_SKILLS:
+                nearer = skills.setdefault(skill.name, skill)
                 if nearer.bound and not (skill.bound or trusted):
-                    found[skill.name] = skill
-    return found
+                    skills[skill.name] = skill
+    return skills
 
 
 def _names(folder: str) -> list[str]:
@@ -59,8 +64,8 @@ def _names(folder: str) -> list[str]:
         return []
 
 
-def _described(path: str, folder: str, bound: str) -> SkillFile | None:
-    """Nothing if it cannot be read, or is not meant for the model to choose."""
+def _read_front(path: str, folder: str, bound: str) -> SkillFile | None:
+    """The skill; None if it cannot be read, or if the model may not choose it."""
     try:
         front, _ = split_front(_read(path, bound, MOST_FRONT))
     except (OSError, ToolError):
@@ -71,12 +76,12 @@ def _described(path: str, folder: str, bound: str) -> SkillFile | None:
 
 
 def read_body(skill: SkillFile, fault: Callable[[str], str]) -> str:
-    """Its instructions. `fault` says why a file must not be told to the model. Raises ToolError."""
+    """The instructions of a skill. `fault` returns why the model must not see a file. Raises ToolError."""
     return split_front(_read(skill.path, skill.bound, MOST_BODY, fault))[1]
 
 
 def _read(path: str, bound: str, most: int, fault: Callable[[str], str] = lambda path: "") -> str:
-    """A repository may hold a link to anything; what it links to outside of itself is not its skill."""
+    """The beginning of a file. Raises ToolError if its real path is outside of `bound`, or `fault` objects."""
     real = real_path(path)
     if is_inside(real, (PROC,)) or (bound and not is_inside(real, (os.path.realpath(bound),))):
         raise ToolError(f"{path} leads out of the project.")

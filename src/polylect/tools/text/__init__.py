@@ -1,1 +1,1 @@
-"""Text for models and people: diffs, pages of lines, HTML as text, notebooks, truncation, glob patterns."""
+"""Pure functions on text that tools share: diffs, patterns, pages of lines, truncation. They do no I/O."""

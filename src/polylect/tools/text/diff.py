@@ -1,8 +1,10 @@
-"""A change as people and hosts read it: a unified diff, in time that is bounded whatever the texts are.
+"""Makes a unified diff of two texts, in bounded time whatever the texts are.
 
-Lines that occur once in both texts are taken for the same and split the rest into small parts (patience diff); a part
-without such lines is compared by Myers' algorithm. Both count their steps. Once these are used up, what is left is
-shown as one block each: right, if not as short as it could be. `difflib` took two minutes for 2000 lines.
+Lines that occur once in both texts are matched and split the rest into small parts (patience diff). A part without such
+lines is compared by Myers' algorithm. Both count their steps. Once the steps are used up, the rest becomes one block of
+removed and one of added lines, which is correct but not minimal. `difflib` took two minutes for 2000 lines.
+
+Called by `worker/changing.py` for Edit, and by `worker/states.py` to count changed lines.
 """
 
 from bisect import bisect_left
@@ -10,7 +12,7 @@ from collections.abc import Hashable, Iterator, Sequence
 
 CONTEXT = 3
 MOST_STEPS = 1_000_000
-"""Lines looked at; about half a second."""
+"""Comparisons of lines; about half a second."""
 
 Span = tuple[int, int, int, int]
 """Lines from, to in the old text and from, to in the new one."""
@@ -56,7 +58,7 @@ class _Comparison:
         return _joined(sorted(changed))
 
     def _without_ends(self, old: int, old_end: int, new: int, new_end: int) -> Span:
-        """An edit is local, so what is the same at both ends is set aside first."""
+        """The part without its equal lines at both ends. An edit is local, so this removes most of a file."""
         before, after = self._before, self._after
         while old < old_end and new < new_end and before[old] == after[new]:
             old, new = old + 1, new + 1
@@ -68,7 +70,7 @@ class _Comparison:
         """Places of lines that occur once on each side: the longest run of them that is in order on both."""
         old, old_end, new, new_end = part
         self._steps -= old_end - old + new_end - new
-        once_before, once_after = _once(self._before, old, old_end), _once(self._after, new, new_end)
+        once_before, once_after = _unique_lines(self._before, old, old_end), _unique_lines(self._after, new, new_end)
         pairs = [(at, once_after[line]) for line, at in once_before.items() if line in once_after]
         return _longest_rising(pairs)
 
@@ -111,7 +113,7 @@ def _walked_back(rounds: list[dict[int, int]], row: int, column: int, old: int, 
     return spans
 
 
-def _once(lines: Sequence[Hashable], start: int, stop: int) -> dict[Hashable, int]:
+def _unique_lines(lines: Sequence[Hashable], start: int, stop: int) -> dict[Hashable, int]:
     """By line, where it is, of those that occur once."""
     places: dict[Hashable, int] = {}
     for at in range(start, stop):

@@ -2,7 +2,7 @@
 
 `*` and `?` stay within a folder, `**` crosses folders, `[a-z]` and `{one,other}` choose, a backslash takes the next
 character as it is. Paths are relative and normalised. The model writes these patterns, and file names can be made to
-fit them badly, so braces are written out into a bounded number of alternatives and each of them is matched without
+match them slowly, so braces are written out into a bounded number of alternatives and each of them is matched without
 backtracking (see `wire/path_patterns.py`).
 """
 

@@ -1,7 +1,9 @@
-"""HTML as text that reads well: headings, lists, links and tables in the manner of Markdown.
+"""Turns HTML into text that reads like Markdown: headings, lists, links, tables and code.
 
-A scanner of our own instead of html.parser: it goes through any page once, where that one can be led to go through the
-rest of a hostile page again and again.
+    <h1>News</h1><p>See <a href="/a">this</a>.</p>      becomes      # News, an empty line, See [this](https://x.org/a).
+
+It has a scanner of its own instead of `html.parser`, which a hostile page can make read the rest of the page again and
+again. This one reads any page once. Called by the worker for WebFetch (`worker/texts.py`).
 """
 
 import re
@@ -33,14 +35,14 @@ def html_to_text(html: str, url: str) -> str:
     writer = _Writer(url)
     at = 0
     while markup := _MARKUP.search(html, at):
-        writer.words(html[at : markup.start()])
+        writer.add_text(html[at : markup.start()])
         at = _markup(html, markup.start(), writer)
-    writer.words(html[at:])
+    writer.add_text(html[at:])
     return writer.text()
 
 
 def _markup(html: str, start: int, writer: "_Writer") -> int:
-    """Deal with what begins at this `<`, and say where it ends."""
+    """Handle the tag, comment or declaration at this `<`. Returns the position after it."""
     if html.startswith("<!--", start):
         return _after(html, "-->", start + 4)
     closing = html.startswith("</", start)
@@ -52,34 +54,34 @@ def _markup(html: str, start: int, writer: "_Writer") -> int:
     if closing:
         writer.close(tag)
     elif tag in _DROPPED or tag == "title":
-        return _pass_over(html, tag, end, writer)
+        return _skip_element(html, tag, end, writer)
     else:
         writer.open(tag, html[name.end() : end][:_MOST_TAG])
     return end
 
 
 def _after(html: str, mark: str, at: int) -> int:
-    found = html.find(mark, at)
-    return found + len(mark) if found >= 0 else len(html)
+    at_mark = html.find(mark, at)
+    return at_mark + len(mark) if at_mark >= 0 else len(html)
 
 
 def _tag_end(html: str, at: int) -> int:
-    """After the `>` that ends a tag, which is not one inside quotes."""
+    """The position after the `>` that ends a tag. A `>` inside quotes does not count."""
     limit = at + _MOST_TAG
-    while found := _TAG_STOP.search(html, at, limit):
-        if found[0] == ">":
-            return found.end()
-        closed = html.find(found[0], found.end(), limit)
+    while stop := _TAG_STOP.search(html, at, limit):
+        if stop[0] == ">":
+            return stop.end()
+        closed = html.find(stop[0], stop.end(), limit)
         if closed < 0:
-            return _after(html, ">", found.end())
+            return _after(html, ">", stop.end())
         at = closed + 1
     return _after(html, ">", limit)
 
 
-def _pass_over(html: str, tag: str, at: int, writer: "_Writer") -> int:
-    """An element whose content is not text of the page; of a title it is, but above it."""
-    found = re.compile(f"</{tag}", re.IGNORECASE).search(html, at)
-    stop = found.start() if found else len(html)
+def _skip_element(html: str, tag: str, at: int, writer: "_Writer") -> int:
+    """Skip an element whose content is not shown in its place. The content of a title is stored for the first line."""
+    end_tag = re.compile(f"</{tag}", re.IGNORECASE).search(html, at)
+    stop = end_tag.start() if end_tag else len(html)
     if tag == "title" and not writer.title:
         writer.title = _SPACE.sub(" ", _unescaped(html[at:stop][:1000])).strip()
     return _after(html, ">", stop)
@@ -92,10 +94,10 @@ class _Writer:
         self._out: list[str] = []
         self._lists = 0
         self._plain = 0
-        """How many `pre` we are in: there, space is what it is."""
+        """How many `pre` elements are open. Inside them, white space is kept."""
         self._link: tuple[int, str] | None = None
 
-    def words(self, text: str) -> None:
+    def add_text(self, text: str) -> None:
         if not text:
             return
         text = _unescaped(text)
@@ -129,7 +131,7 @@ class _Writer:
         elif tag in _LINES and self._out and not self._out[-1].endswith("\n"):
             self._out.append("\n")
 
-    # What some elements need beside a new line.
+    # Elements that need more than a new line.
 
     def _item(self, attributes: dict[str, str]) -> None:
         self._out.append("  " * (self._lists - 1) + "- ")

@@ -1,4 +1,8 @@
-"""The lines of a text that are shown at a time."""
+"""Selects the lines of a text that Read shows at a time, and numbers them.
+
+The text arrives in pieces of any size, and no more than one page of it is held in memory. A page ends at the requested
+number of lines or at 100 000 bytes; its note then says with which offset to go on. Called by `worker/reading.py`.
+"""
 
 import os
 
@@ -8,7 +12,10 @@ _CHUNK = 256 * 1024
 
 
 class Page:
-    """The wanted lines of a text that comes in pieces. The last `from_end` lines of one are numbered from its end."""
+    """The lines of a text from `offset` on, at most `limit` of them (0: as many as fit).
+
+    With `from_end`, the text consists of the last `from_end` lines of a file, which are numbered from its end.
+    """
 
     def __init__(self, offset: int, limit: int, *, from_end: int = 0) -> None:
         self.lines: list[str] = []
@@ -30,17 +37,17 @@ class Page:
             return
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
-            self._take(line)
+            self._add_line(line)
         if len(self._rest) > self._room and self.number >= self._offset:
-            self._take(self._rest)
+            self._add_line(self._rest)
         elif self.number < self._offset:
-            self._rest = self._rest[:1]  # of a line that is skipped only its being there matters
+            self._rest = self._rest[:1]  # of a skipped line one byte is enough to count it
 
     def end(self) -> None:
         if self._rest:
-            self._take(self._rest)
+            self._add_line(self._rest)
 
-    def _take(self, line: bytes) -> None:
+    def _add_line(self, line: bytes) -> None:
         if self.full:
             return
         self.number += 1
@@ -50,7 +57,7 @@ class Page:
             self._stop(line)
             return
         self._room -= len(line) + 8
-        self._show(line)
+        self._append(line)
         if len(self.lines) == self._limit:
             self.full = True
 
@@ -59,7 +66,7 @@ class Page:
         if self.lines:
             self.note = f"\n\n(There is more: go on with offset {self._offset_of(self.number)}.)"
             return
-        self._show(line[: self._room])
+        self._append(line[: self._room])
         self.note = f"\n\n(Line {self._label()} is cut here."
         if self.number != self._from_end:
             self.note += f" The next one is at offset {self._offset_of(self.number + 1)}."
@@ -71,25 +78,25 @@ class Page:
     def _label(self) -> int:
         return self.number - 1 - self._from_end if self._from_end else self.number
 
-    def _show(self, line: bytes) -> None:
+    def _append(self, line: bytes) -> None:
         text = line.removesuffix(b"\r").decode(errors="replace")
         label = self._label()
         self.lines.append(f"{label:6d}\t{text.removeprefix(chr(0xFEFF)) if label == 1 else text}")
 
 
 def find_last_lines(file: int, size: int, count: int) -> tuple[int, int]:
-    """Where the last `count` lines of a file begin, and how many there are, from its end only."""
-    found, at = 0, size
+    """The position at which the last `count` lines of a file begin, and how many there are. Reads only the end."""
+    lines, at = 0, size
     while at > 0:
         begin = max(0, at - _CHUNK)
         data = os.pread(file, at - begin, begin)
         if at == size:
             data = data.removesuffix(b"\n")  # the end of the last line, not the beginning of another
         breaks = data.count(b"\n")
-        if found + breaks >= count:
+        if lines + breaks >= count:
             cut = len(data)
-            for _ in range(count - found):
+            for _ in range(count - lines):
                 cut = data.rfind(b"\n", 0, cut)
             return begin + cut + 1, count
-        found, at = found + breaks, begin
-    return 0, found + 1 if size else 0
+        lines, at = lines + breaks, begin
+    return 0, lines + 1 if size else 0

@@ -1,4 +1,7 @@
-"""Notebooks as text: cells with their numbers, and what they printed."""
+"""Turns a Jupyter notebook into text for Read: the cells with their numbers, and their output.
+
+Images and other data are not shown, only named. Called by `worker/reading.py` for files that end in `.ipynb`.
+"""
 
 import re
 from collections.abc import Iterator
@@ -35,7 +38,7 @@ class _Notebook(Struct, frozen=True):
 
 
 def cells_as_text(data: bytes) -> str:
-    """Empty if this is not a notebook that we understand."""
+    """The text of all cells; empty if this is no notebook."""
     try:
         notebook = msgspec.json.decode(data, type=_Notebook)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -45,10 +48,10 @@ def cells_as_text(data: bytes) -> str:
 
 def _cell(number: int, cell: _Cell) -> str:
     run = f", run {cell.execution_count}" if cell.execution_count is not None else ""
-    shown = [f"--- cell {number} ({cell.cell_type}{run}) ---", *filter(None, [_joined(cell.source)])]
+    parts = [f"--- cell {number} ({cell.cell_type}{run}) ---", *filter(None, [_joined(cell.source)])]
     for output in cell.outputs:
-        shown += ["--- output ---", *_output(output)]
-    return "\n".join(shown)
+        parts += ["--- output ---", *_output(output)]
+    return "\n".join(parts)
 
 
 def _output(output: _Output) -> Iterator[str]:

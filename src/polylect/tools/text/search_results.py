@@ -1,20 +1,24 @@
-"""What a search found, while it comes in: the first lines by path, and how many there are."""
+"""Collects the output of a search while it arrives: the first lines in the order of their paths, and the total.
+
+ripgrep uses all cores and prints files in any order. Sorting its whole output could take any memory, so `Matches` keeps
+little more than the lines that will be shown, and drops files that sort behind them. Called by `worker/searching.py`.
+"""
 
 from collections.abc import Callable
 
 MOST_COLUMNS = 500
 _MOST_UNENDED = 4096 + 2 * MOST_COLUMNS
-"""Bytes of a line whose end has not come: a path, and more than is shown."""
+"""Bytes that are stored of a line before its end arrives: a path, and more than is shown."""
 _SEPARATOR = b"--"
 
-Place = list[bytes]
-"""A path in its parts, which is how paths are sorted."""
+PathParts = list[bytes]
+"""The parts of a path. Paths are sorted by them."""
 
 
 class Matches:
-    """ripgrep's answer, whose files come in any order. Keeps little more than what will be shown.
+    """The output of ripgrep, whose files arrive in any order.
 
-    `name_of` says how a path of that answer is shown.
+    `name_of` returns how a path is shown, `most` is the number of lines to show, `ending` ends each record.
     """
 
     def __init__(self, name_of: Callable[[str], str], most: int, ending: bytes = b"\n") -> None:
@@ -24,11 +28,11 @@ class Matches:
         self._ending = ending
         self._files: dict[bytes, list[bytes]] = {}
         self._lines = 0
-        self._last: Place | None = None
-        """No file after this one will be shown."""
+        self._last: PathParts | None = None
+        """No file that sorts after this one will be shown."""
         self._path = b""
-        self._wanted: list[bytes] | None = None
-        """The lines of the file that is coming in, if they may be shown."""
+        self._current_lines: list[bytes] | None = None
+        """The lines of the file that arrives now; None if it will not be shown."""
         self._gap = False
         self._rest = b""
 
@@ -37,65 +41,65 @@ class Matches:
         if lines:
             lines[0] = self._rest + lines[0]
             self._rest = b""
-        self._rest += rest[: _MOST_UNENDED - len(self._rest)]  # of a long line the rest would be cut anyway
+        self._rest += rest[: _MOST_UNENDED - len(self._rest)]  # the rest of a long line would be cut anyway
         for line in lines:
             path, mark, text = line.partition(b"\0")
             if mark or self._ending == b"\0":
-                self._take(path, text)
+                self._add_line(path, text)
             else:
                 self._gap = line == _SEPARATOR  # between lines that do not follow each other
         if self._lines > 4 * self._most + 1000:
             self._prune()
 
-    def _take(self, path: bytes, text: bytes) -> None:
+    def _add_line(self, path: bytes, text: bytes) -> None:
         self.total += 1
         if path != self._path:
-            self._open(path)
-        if self._wanted is not None and len(self._wanted) <= 2 * self._most:
+            self._start_file(path)
+        if self._current_lines is not None and len(self._current_lines) <= 2 * self._most:
             if self._gap:
-                self._wanted.append(_SEPARATOR)
-            self._wanted.append(text if len(text) <= MOST_COLUMNS else text[:MOST_COLUMNS] + b" ... [line cut]")
+                self._current_lines.append(_SEPARATOR)
+            self._current_lines.append(text if len(text) <= MOST_COLUMNS else text[:MOST_COLUMNS] + b" ... [line cut]")
             self._lines += 1
         self._gap = False
 
-    def _open(self, path: bytes) -> None:
-        self._path, self._gap, self._wanted = path, False, None
+    def _start_file(self, path: bytes) -> None:
+        self._path, self._gap, self._current_lines = path, False, None
         if self._last is None or path.split(b"/") <= self._last:
-            self._wanted = self._files.setdefault(path, [])
+            self._current_lines = self._files.setdefault(path, [])
 
     def _prune(self) -> None:
-        """Forget the files that come after enough others."""
-        kept: dict[bytes, list[bytes]] = {}
+        """Drop the files that sort after enough lines of others."""
+        first_files: dict[bytes, list[bytes]] = {}
         self._lines = 0
-        for path in sorted(self._files, key=_place):
+        for path in sorted(self._files, key=_path_parts):
             if self._lines >= self._most:
                 break
-            kept[path] = self._files[path]
-            self._lines += len(kept[path])
-            self._last = _place(path)
-        self._files = kept
-        self._wanted = kept.get(self._path)
+            first_files[path] = self._files[path]
+            self._lines += len(first_files[path])
+            self._last = _path_parts(path)
+        self._files = first_files
+        self._current_lines = first_files.get(self._path)
 
     def text(self) -> str:
         lines: list[str] = []
         shown = 0
-        for path in sorted(self._files, key=_place):
+        for path in sorted(self._files, key=_path_parts):
             name = self._name_of(path.decode(errors="replace"))
             for text in self._files[path]:
                 if shown == self._most:
                     break
                 shown += text != _SEPARATOR
-                lines.append(_form(name, text))
+                lines.append(_format(name, text))
         more = self.total - shown
         note = [f"({more} more lines: search a smaller folder or a narrower pattern to see them)"] if more else []
         return "\n".join((*lines, *note))
 
 
-def _place(path: bytes) -> Place:
+def _path_parts(path: bytes) -> PathParts:
     return path.split(b"/")
 
 
-def _form(name: str, text: bytes) -> str:
+def _format(name: str, text: bytes) -> str:
     """As ripgrep writes it: `name:12:text`, `name-12-text` for context, `name:12` for a count, `name` alone."""
     if text == _SEPARATOR or not text:
         return name if not text else "--"

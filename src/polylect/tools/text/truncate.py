@@ -1,4 +1,9 @@
-"""How much of an output is kept, and what is said in the place of the rest."""
+"""Shortens long output: the beginning and the end stay, and a note between them says how much is missing.
+
+    cut_middle("a" * 60000, 50000)    25 000 characters, "... [truncated 10000 chars] ...", 25 000 characters
+
+`cut_middle` is for a text that is in memory. `Capture` is for a stream of any length, of which it holds only the ends.
+"""
 
 import codecs
 
@@ -23,7 +28,7 @@ class Capture:
 
     @classmethod
     def of_ends(cls, most: int, head: bytes, tail: bytes, total: int) -> "Capture":
-        """One that was filled elsewhere, and of which these are the ends."""
+        """A capture that was filled in another process, from its ends."""
         capture = cls(most)
         capture.add(head + tail)
         capture.total = total
@@ -46,7 +51,7 @@ class Capture:
         return bytes((self._head + self._tail)[-most:]) if most else b""
 
     def text(self, most: int = 0, remark: str = "") -> str:
-        """At most about `most` bytes of it; `remark` says what became of the others."""
+        """About `most` bytes of it. `remark` is added to the note about the others."""
         most = min(most or self._most, self._most)
         if self.total <= most:
             return self.head(most).decode(errors="replace")
@@ -54,7 +59,7 @@ class Capture:
 
 
 def joined_ends(head: bytes, tail: bytes, total: int, remark: str = "") -> str:
-    """Both ends of something longer, cut between characters, and what is missing."""
+    """Both ends of a longer text, cut between characters, with a note of how much is missing."""
     start = next((at for at in range(min(4, len(tail))) if tail[at] & 0xC0 != 0x80), 0)
     first = codecs.getincrementaldecoder("utf-8")("replace").decode(head)
     missing = f"truncated {total - len(head) - len(tail)} bytes{'; ' if remark else ''}{remark}"

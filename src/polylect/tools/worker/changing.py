@@ -9,7 +9,7 @@ import os
 from collections.abc import Sequence
 
 from polylect.tools.files.paths import relative
-from polylect.tools.files.regular_files import BOM, Stamp, as_crlf, is_crlf, read_whole, refuse_if_changed, replace
+from polylect.tools.files.regular_files import BOM, Stamp, as_crlf, is_crlf, read_for_change, refuse_if_changed, replace
 from polylect.tools.text.diff import unified_diff
 from polylect.tools.text.truncate import cut_middle
 from polylect.tools.worker.reading import opened
@@ -54,7 +54,7 @@ def edit(
     """All changes, one after the other, or none. The answer has the whole change as a `diff`."""
     try:
         with opened(path, real, file) as descriptor:
-            data, status = read_whole(path, descriptor)
+            data, status = read_for_change(path, descriptor)
     except FileNotFoundError:
         raise ToolError(f"{path} does not exist. Use Write to create it.") from None
     if known is None:

@@ -67,7 +67,7 @@ def put_back(path: str, state: tuple[bytes, int] | None) -> None:
                     stream.write(data)
                 os.fchmod(draft.file, mode)
                 os.fsync(draft.file)
-                draft.put(name, new=False)
+                draft.publish(name, new=False)
     except FileNotFoundError:
         return
     except OSError as error:
