@@ -26,3 +26,9 @@ def test_many_keys_and_items_are_cut_too_but_never_what_a_peer_matches_by() -> N
 def test_a_delta_is_split_and_never_shortened() -> None:
     assert line_limit.pieces("abcde", 2) == ["ab", "cd", "e"]
     assert line_limit.pieces("", 2) == [""]
+
+
+def test_a_large_frame_comes_out_the_same_without_being_encoded_first() -> None:
+    for text in ("a" * LIMIT * 100, "a\n" * LIMIT, "short"):
+        frame = {"type": "t", "content": [text, {"more": text}] * 5}
+        assert line_limit.line(frame, LIMIT, large=True) == line_limit.line(frame, LIMIT)

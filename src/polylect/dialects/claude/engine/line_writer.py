@@ -66,7 +66,7 @@ class LineWriter:
 
     def write(self, frame: shapes.Frame | dict[str, Any]) -> bytes:
         """Write a frame. Returns its line, also if the output format leaves it out."""
-        line = line_limit.line(frame, MAX_FRAME)
+        line = line_limit.line(frame, MAX_FRAME, large=isinstance(frame, shapes.Result))
         if self._output == "stream-json":
             self._lines.append(line)
         elif isinstance(frame, shapes.Result):  # read whole, so it may be as long as it is

@@ -122,7 +122,7 @@ class AgentStream:
 
     def _end_run(self, *, last: bool) -> None:
         if self._running and self._runs:
-            self.line_writer.write(shapes.AgentEnd(self._messages, UNSET if last else False))
+            self.line_writer.write(shapes.AgentEnd(self._messages, UNSET if last else False), large=True)
         self._running = False
 
     # Steps.
@@ -137,7 +137,7 @@ class AgentStream:
     def step_ended(self) -> None:
         if self._step:
             message = self._assistant or self._author().message([], self._now())
-            self.line_writer.write(shapes.TurnEnd(message, self._results))
+            self.line_writer.write(shapes.TurnEnd(message, self._results), large=True)
             self._step = False
 
     def user_message(self, event: UserMessage) -> None:

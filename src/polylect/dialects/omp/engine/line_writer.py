@@ -75,11 +75,14 @@ class LineWriter:
         self._out.clear()
         return data
 
-    def write(self, frame: Frame) -> int:
-        """Write a frame. Returns the size of its line; 0 if the host has not subscribed to it."""
+    def write(self, frame: Frame, *, large: bool = False) -> int:
+        """Write a frame. Returns the size of its line; 0 if the host has not subscribed to it.
+
+        large   the frame holds whole replies, which may be many times as long as a line
+        """
         if not (isinstance(frame, _ALWAYS) or self._is_subscribed(str(frame.__struct_config__.tag))):
             return 0
-        line = line_limit.line(frame, self.limit)
+        line = line_limit.line(frame, self.limit, large=large)
         self._out.append(line)
         return len(line)
 

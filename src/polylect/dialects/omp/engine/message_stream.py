@@ -42,9 +42,9 @@ class MessageStream:
         self._empty = jsonl.dump(self._message())[:-1]
         """The message without content, encoded."""
         self._ended_size = len(self._empty)
-        """Bytes that the message takes with its ended blocks."""
+        """Characters that the message has with its ended blocks."""
         self._open_size = 0
-        """Bytes that the open block adds to it, at most."""
+        """Characters that the open block adds to it."""
         line_writer.write(MessageStart(self._message()))
 
     # While it grows.
@@ -68,7 +68,7 @@ class MessageStream:
         for piece in line_limit.pieces(text, self._line_writer.limit // 16) if text else ():
             self._sent.append(piece)
             if self._kind != "toolcall" and not self._slim:
-                self._open_size += len(jsonl.dump(piece))
+                self._open_size += len(piece)
             size += self._update(f"{self._kind}_delta", {"delta": piece})
         self._throttle.record(size)
 
@@ -101,7 +101,7 @@ class MessageStream:
         message = self._author.with_model(event.model).message(
             self._blocks, self._at, stop=event.stop, usage=event.usage, error=event.error, request=event.request
         )
-        self._line_writer.write(MessageEnd(message))
+        self._line_writer.write(MessageEnd(message), large=True)
         return message
 
     # Blocks.
@@ -136,7 +136,7 @@ class MessageStream:
         if isinstance(block, m.ToolCall):
             self._calls.add(block.id)
         if not self._slim:
-            self._ended_size += len(jsonl.dump(block))
+            self._ended_size += line_limit.text_size(block)
         self._open_size = 0
 
     def _close(self) -> None:
@@ -167,7 +167,8 @@ class MessageStream:
         """Encode the message once and write it twice; once, or shortened, where the line would be too long; without
         its content where the budget is used up."""
         where = len(self._blocks) if index < 0 else index
-        event = line_limit.line({"type": kind, "contentIndex": where, **fields}, self._line_writer.limit // 2)
+        frame, most = {"type": kind, "contentIndex": where, **fields}, self._line_writer.limit // 2
+        event = line_limit.line(frame, most, large=kind.endswith("_end"))
         head = b'{"type":"message_update","assistantMessageEvent":' + event[:-2]
         if self._slim:
             return self._line_writer.write_line(_UPDATE, head + b"}}\n")
