@@ -4,11 +4,14 @@ Each case copies the package into a folder of its own, adds files there and uses
 """
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from engine_process import Frame, Place
+from machine import PATIENCE
 
 SOURCES = Path(__file__).parents[1] / "src" / "polylect"
 
@@ -86,3 +89,191 @@ def test_a_tool_is_one_module(place: Place, package: Path) -> None:
     [result] = [event for event in events if event["type"] == "tool_result"]
     assert (result["tool_name"], result["status"], result["output"]) == ("Reverse", "success", "reward")
     assert text_of(events) == "Reverse: reward"
+
+
+DIALECT = {
+    "__init__.py": '''
+"""Plain text: a line is a prompt, and what the model writes comes back as text."""
+
+PROGRAMS = ("plain-agent",)
+SWITCHES = ("--plain",)
+
+
+def __getattr__(name: str) -> object:
+    if name != "DIALECT":
+        raise AttributeError(name)
+    from polylect.dialects.plain.dialect import DIALECT
+
+    return DIALECT
+''',
+    "dialect.py": """
+from polylect.dialects.base import Dialect
+from polylect.dialects.plain.engine.codec import EngineSide
+from polylect.dialects.plain.host.codec import HostSide
+
+DIALECT = Dialect("plain", ("1",), EngineSide, HostSide, 1000, {"1": {"events": {}, "commands": {}}})
+""",
+    "start.py": """
+import os
+
+from polylect.app.startup.args import common, parse
+
+READY = b"* ready\\n"
+EXIT_CODES = ()
+_FLAGS = {**common(), "--plain": ("switch", "plain"), "--provider": ("text", "provider")}
+
+
+def options(words, program, env):
+    settings, _ = parse(words, _FLAGS, {})
+    return {"approval_mode": "force", "no_session": True, **settings}
+
+
+def version(program):
+    return "plain 1"
+
+
+def prepare(options):
+    pass
+
+
+def codec_options(values, env, session):
+    return {"version": "1"}
+
+
+def new_id():
+    return os.urandom(4).hex()
+
+
+new_session_id = new_id
+
+
+def refusal(message, options, session, *, ready):
+    return f"* {message}\\n".encode()
+""",
+    "engine/__init__.py": "",
+    "engine/codec.py": """
+from polylect.vocab.commands import Prompt
+from polylect.vocab.events import TextDelta, TurnEnded
+
+
+class EngineSide:
+    exit_code = 0
+
+    def __init__(self, env, *, version="1", max_line=0):
+        self._env, self._rest, self._out = env, b"", b""
+
+    def start(self):
+        return []
+
+    def receive(self, data):
+        *lines, self._rest = (self._rest + data).split(b"\\n")
+        return [Prompt(self._env.new_id(), line.decode()) for line in lines if line]
+
+    def receive_eof(self):
+        return self.receive(b"\\n")
+
+    def send(self, event):
+        if isinstance(event, TextDelta):
+            self._out += event.text.encode()
+        elif isinstance(event, TurnEnded):
+            self._out += f"\\n* {event.reason}\\n".encode()
+        return []
+
+    def data_to_send(self):
+        out, self._out = self._out, b""
+        return out
+
+    def note_sent(self, data):
+        return []
+
+    def due(self):
+        return None
+""",
+    "host/__init__.py": "",
+    "host/codec.py": """
+from polylect.dialects.host_base import Refusal, accepted, complete, refused
+from polylect.vocab.commands import Prompt
+from polylect.vocab.complete import Completer
+from polylect.vocab.events import Ready, TextDelta, TurnEnded, TurnStarted
+
+
+class HostSide:
+    def __init__(self, env, *, version="1", max_line=0):
+        self._rest, self._out, self._turn, self._completer = b"", b"", "", Completer(env.new_id)
+
+    def start(self):
+        return []
+
+    def receive(self, data):
+        *lines, self._rest = (self._rest + data).split(b"\\n")
+        return complete(self._completer, [event for line in lines for event in self._read(line.decode())])
+
+    def _read(self, line):
+        if line == "* ready":
+            return [Ready()]
+        if line.startswith("* "):
+            return [TurnEnded(line[2:], turn=self._turn)]
+        return [TextDelta(line, turn=self._turn)]
+
+    def receive_eof(self):
+        return []
+
+    def send(self, command):
+        if not isinstance(command, Prompt):
+            return [refused(command, Refusal("a line is a prompt"))]
+        self._out += command.text.encode() + b"\\n"
+        self._turn = command.turn
+        return [*accepted(command), *complete(self._completer, [TurnStarted(turn=command.turn)])]
+
+    def data_to_send(self):
+        out, self._out = self._out, b""
+        return out
+
+    def note_sent(self, data):
+        return []
+
+    def to_log(self):
+        return []
+""",
+}
+HOST = """
+import sys
+from polylect.host.sync import connect
+
+argv = [sys.executable, "-m", "polylect", "--plain", "--provider", "scripted", "--script", sys.argv[1]]
+with connect(argv, dialect="plain") as agent:
+    print([type(event).__name__ for event in agent.prompt("Hello")], agent.ask("Hello").text)
+"""
+
+
+@pytest.fixture
+def plain(package: Path) -> Path:
+    """The package with the dialect `plain`."""
+    for name, source in DIALECT.items():
+        path = package / "dialects" / "plain" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source)
+    return package
+
+
+def test_a_dialect_is_one_folder(place: Place, plain: Path) -> None:
+    env = {"PYTHONPATH": str(plain.parent)}
+    script = place.script('[[reply]]\ntext = "Hello to you."')
+    done = place.run("--plain", *script, given=b"Hello\nHello\n", env=env)
+    answer = b"Hello to you.\n* end\n"
+    assert (done.code, done.out, done.errors) == (0, b"* ready\n" + answer + answer, "")
+    assert place.run("--plain", "--version", env=env).out == b"plain 1\n"
+    wrong = place.run("--plain", "--provider", "nobody", env=env)
+    assert (wrong.code, wrong.out.startswith(b"* there is no provider")) == (1, True)
+    assert "pi, claude, plain-agent." in place.run("link", "--help", env=env).out.decode()
+
+
+def test_a_dialect_of_ones_own_drives_an_engine(place: Place, plain: Path) -> None:
+    script = place.script('[[reply]]\ntext = "Hello to you."')[-1]
+    env = {**place.env, "PYTHONPATH": str(plain.parent)}
+    argv = [sys.executable, "-c", HOST, script]
+    done = subprocess.run(
+        argv, env=env, cwd=place.workspace, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    events = ["TurnStarted", "StepStarted", "TextDelta", "BlockEnded", "ReplyEnded", "StepEnded", "TurnEnded"]
+    assert (done.stdout, done.stderr) == (f"{events} Hello to you.\n", "")

@@ -28,7 +28,9 @@ MODULES = sorted(SRC.rglob("*.py"))
 
 def place(path: Path) -> str:
     """The folder of a module below polylect, or the name of a module that stands alone; polylect itself is ""."""
-    first = path.relative_to(SRC).parts[0]
+    first, *rest = path.relative_to(SRC).parts
+    if first == "dialects" and len(rest) == 2 and rest[1].startswith("start"):
+        return "app"  # how the program starts with this wire: it stands in the dialect's folder, so that that is all
     return first.removesuffix(".py").replace("__init__", "")
 
 

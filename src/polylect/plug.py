@@ -35,3 +35,8 @@ def names(shelf: str, first: tuple[str, ...] = (), *, packages: bool = False) ->
                 known.add("" if packages and dot else name)
     known -= {"", "__init__"}
     return (*(name for name in first if name in known), *sorted(known.difference(first)))
+
+
+def dialects() -> tuple[str, ...]:
+    """The names of all dialects, as messages list them."""
+    return names("dialects", ("jsonstream", "omp", "claude"), packages=True)

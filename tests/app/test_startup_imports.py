@@ -12,6 +12,7 @@ from machine import PATIENCE
 
 BEFORE_READY = {
     "polylect",
+    "polylect.plug",
     "polylect.app",
     "polylect.app.startup",
     "polylect.app.startup.args",
@@ -39,13 +40,13 @@ FACES: dict[str, tuple[tuple[str, ...], set[str], bytes, str]] = {
     "jsonstream": (("--json-stream",), set(), b'{"type":"ping"}\n', '{"type":"pong"}'),
     "omp": (
         ("--mode", "rpc"),
-        {"polylect.app.stand_in", "polylect.app.stand_in.omp_flags"},
+        {"polylect.dialects.omp", "polylect.dialects.omp.start", "polylect.dialects.claude"},
         b'{"type":"get_state"}\n',
         '"command":"get_state"',
     ),
     "claude": (
         _CLAUDE,
-        {"polylect.app.stand_in", "polylect.app.stand_in.claude_flags"},
+        {"polylect.dialects.claude", "polylect.dialects.claude.start", "polylect.dialects.omp"},
         _INITIALIZE,
         '"type":"control_response"',
     ),

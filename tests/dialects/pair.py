@@ -8,8 +8,8 @@ from polylect.dialects.base import Dialect, Env
 from polylect.vocab.commands import Answer, Cancel, Command, MalformedCommand, Prompt, UnknownCommand
 from polylect.vocab.events import Ask, AskClosed, Event, Reply, TurnEnded, TurnStarted, UserMessage
 
-DIALECTS: list[Dialect] = [plug.load("dialects", name).DIALECT for name in ("jsonstream", "omp", "claude")]
-"""Every law holds for each of them: a new dialect is added here."""
+DIALECTS: list[Dialect] = [plug.load("dialects", name).DIALECT for name in plug.dialects()]
+"""Every law holds for each dialect that there is."""
 
 ENDS = [(dialect, version) for dialect in DIALECTS for version in dialect.versions]
 NAMES = [f"{dialect.name} {version}" for dialect, version in ENDS]

@@ -4,13 +4,12 @@ import gc
 import os
 import sys
 
-from polylect import __version__
+from polylect import __version__, plug
 from polylect.app.startup.args import UsageError, parse
 
 _STAND_IN = {"aionrs": "0.1.0", "wayland-core": "0.2.0", "wcore": "0.2.0"}
 """Names of programs we stand in for, and the protocol their hosts speak."""
-_FACES = {"omp": "omp", "pi": "omp", "claude": "claude"}
-"""The same, for those whose flags are not like ours at all."""
+_OWN_PROGRAMS = ("polylect", "__main__.py", *_STAND_IN)
 _COMMANDS = ("chat", "demo", "doctor", "engines", "link", "models", "run", "sessions")
 _OWN_HELP = ("chat", "run")
 _HELP = """\
@@ -82,8 +81,8 @@ def _main() -> int:
             print(_help_of(words[0]))
             return 0
         return _command(words)
-    if face := _FACES.get(name) or _face(words):
-        return _stand_in(face, name, words)
+    if dialect := _dialect(name, words):
+        return _stand_in(dialect, name, words)
     return serve(name, words)
 
 
@@ -119,39 +118,35 @@ def _complain(error: UsageError, program: str = "polylect") -> None:
     print_error(error, program)
 
 
-def _face(words: list[str]) -> str:
-    """Whose wire is wanted, if it is none of ours: the flags say so."""
+def _dialect(program: str, words: list[str]) -> str:
+    """The dialect that the name of the program or a flag asks for; empty for json-stream, whose flags are our own."""
+    if program in _OWN_PROGRAMS and words[:1] == ["--json-stream"]:
+        return ""  # the usual start: other dialects need not be looked at
     flags = {word.partition("=")[0] for word in words if word.startswith("--")}
-    if "--mode" in flags:
-        return "omp"
-    return "claude" if flags & {"--output-format", "--input-format", "--print"} else ""
+    dialects = {name: plug.load("dialects", name) for name in plug.dialects()}
+    named = [name for name, dialect in dialects.items() if program in dialect.PROGRAMS]
+    named += [name for name, dialect in dialects.items() if flags & set(dialect.SWITCHES)]
+    return named[0] if named and named[0] != "jsonstream" else ""
 
 
-def _stand_in(face: str, name: str, words: list[str]) -> int:
+def _stand_in(dialect: str, program: str, words: list[str]) -> int:
+    """The wire and the flags of another engine; `DialectStart` in `dialects/base.py` says what they are made of."""
     from polylect.app.startup.start import start
 
+    wire = plug.load(f"dialects.{dialect}", "start")
     try:
-        if face == "omp":
-            from polylect.app.stand_in import omp_flags
-
-            options = omp_flags.options(words, name)
-        else:
-            from polylect.app.stand_in import claude_flags
-
-            options = claude_flags.options(words, dict(os.environ))
+        options = wire.options(words, program, dict(os.environ))
+        if options.get("version"):
+            print(wire.version(program))
+            return 0
+        if options.get("help"):
+            print(_HELP, end="")
+            return 0
+        wire.prepare(options)
     except UsageError as error:
         _complain(error, "error")
         return 1
-    if options.get("version"):
-        print(f"{claude_flags.VERSION} (Claude Code)" if name == "claude" else f"{name} {__version__}")
-        return 0
-    if options.get("help"):
-        print(_HELP, end="")
-        return 0
-    if face == "claude" and not claude_flags.has_prompt(options):
-        print("error: there is no prompt: give it as an argument, or on stdin", file=sys.stderr)
-        return 1
-    return start(options)
+    return start({**options, "dialect": dialect})
 
 
 def _help_of(command: str) -> str:

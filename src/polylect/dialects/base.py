@@ -79,6 +79,58 @@ class HostSide(Codec[Event, Command], Protocol):
         ...
 
 
+class DialectPackage(Protocol):
+    """What `dialects/<name>/__init__.py` has. It is read before `ready`, so it imports things only for DIALECT."""
+
+    PROGRAMS: tuple[str, ...]
+    """Names of programs that speak this wire: polylect does when it is started under one of them."""
+    SWITCHES: tuple[str, ...]
+    """Flags that only this wire has: polylect speaks it when it is given one of them."""
+    DIALECT: "Dialect"
+
+
+class DialectStart(Protocol):
+    """What `dialects/<name>/start.py` has: how polylect starts as an engine of this wire.
+
+    It turns a command line into the settings of the engine and says what the host hears first. It does I/O, so it
+    belongs to the row of `app`; nothing else in the dialect imports it. `options` are settings by name, as the flags in
+    `app/startup/args.py` have them.
+    """
+
+    READY: bytes
+    """What the host hears merely for having started us, before anything is imported."""
+    EXIT_CODES: tuple[int, ...]
+    """The exit codes of a failed start that hosts of this wire know; any other becomes 1."""
+
+    def options(self, words: list[str], program: str, env: dict[str, str]) -> dict[str, object]:
+        """The settings that the words of the command line ask for. Raises UsageError."""
+        ...
+
+    def version(self, program: str) -> str:
+        """The answer to `--version`, for a program that was started under this name."""
+        ...
+
+    def prepare(self, options: dict[str, object]) -> None:
+        """Called before the start, when neither help nor version was asked for. Raises UsageError."""
+        ...
+
+    def codec_options(self, values: dict[str, object], env: dict[str, str], session: str) -> dict[str, object]:
+        """The options for `Dialect.engine_side`, beside `max_line`."""
+        ...
+
+    def new_id(self) -> str:
+        """An id that was never used, for `Env.new_id`."""
+        ...
+
+    def new_session_id(self) -> str:
+        """The id of a new session, as this wire has them."""
+        ...
+
+    def refusal(self, message: str, options: dict[str, object], session: str, *, ready: bool) -> bytes:
+        """What the host is told where an engine cannot start, or, if it was `ready`, where it breaks down."""
+        ...
+
+
 class Dialect(Struct, frozen=True):
     """A host wire: its name, its versions (the default first) and how to make either end of it.
 

@@ -130,7 +130,7 @@ def _to_known(
 
 
 def _dialect(name: str, version: str) -> Dialect:
-    names = dict.fromkeys(engine.dialect for engine in engine_registry.ENGINES.values())
+    names = plug.dialects()
     if name not in names:
         raise LookupError(f"there is no dialect {name!r}; there are {', '.join(names)}")
     found: Dialect = plug.load("dialects", name).DIALECT

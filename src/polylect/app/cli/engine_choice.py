@@ -13,7 +13,7 @@ from polylect.host.errors import UnknownEngine
 
 HELP = f"one of {', '.join(ENGINES)}, or a command line in quotes (polylect)"
 DIALECT_HELP = "the wire of a command line: jsonstream, omp or claude, and if need be its version, as jsonstream:0.1.0"
-_DIALECTS = tuple(dict.fromkeys(engine.dialect for engine in ENGINES.values()))
+_DIALECTS = plug.dialects()
 _DIALECT_BY_WORD = {"--json-stream": "jsonstream", "rpc": "omp", "--mode=rpc": "omp", "stream-json": "claude"}
 """Words of a command line that show which wire the program will speak."""
 

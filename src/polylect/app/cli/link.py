@@ -1,16 +1,17 @@
 """`polylect link NAME FOLDER`: creates polylect under the name by which a host looks for another engine.
 
-A program that is started under that name accepts the flags of the original (see `app/stand_in/`). An existing link, or
-a script that an earlier `polylect link` wrote, is replaced; any other file is left alone.
+A program that is started under that name accepts the flags of the original (`start.py` of its dialect). An existing
+link, or a script that an earlier `polylect link` wrote, is replaced; any other file is left alone.
 """
 
 import os
 import sys
 
 import polylect
+from polylect import plug
 from polylect.app.cli.terminal import print_error, print_line
 
-_NAMES = ("aionrs", "wayland-core", "wcore", "omp", "pi", "claude")
+_NAMES: list[str] = [program for name in plug.dialects() for program in plug.load("dialects", name).PROGRAMS]
 _LONGEST_SHEBANG = 120
 
 

@@ -84,7 +84,7 @@ class Assembly:
             new_id=new_id,
         )
         withheld = _withheld(start.values.get("without"))
-        long_names = start.values.get("face") == "claude"
+        long_names = bool(start.values.get("long_tool_names"))
         agent.open_servers = partial(open_servers, agent, custody, long_names=long_names, withheld=withheld)
         return agent
 

@@ -9,7 +9,6 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
-from importlib import import_module
 from typing import Literal
 
 from polylect import plug
@@ -20,7 +19,7 @@ from polylect.app.serving.open_provider import keys
 from polylect.app.startup import secrets
 from polylect.app.startup.open_session import is_long, new_id, open_session
 from polylect.app.startup.packed import PackedImports
-from polylect.app.startup.start import ENDING, Start, why_not
+from polylect.app.startup.start import ENDING, Start, dialect_start, why_not
 from polylect.dialects.base import EngineSide, Env
 from polylect.engine.engine import Engine
 from polylect.sessions.library import FileLibrary
@@ -42,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 def load(values: Mapping[str, object]) -> None:
     """The one wire that will be spoken and the one service that will answer, while imports are cheap."""
-    import_module(f"polylect.dialects.{values.get('face') or 'jsonstream'}.engine.codec")
+    plug.load(f"dialects.{values.get('dialect') or 'jsonstream'}.engine", "codec")
     with suppress(ImportError, LookupError):  # which is told when it is opened
         plug.load("providers", str(values["provider"]))
 
@@ -265,8 +264,8 @@ def _codec(start: Start) -> EngineSide:
     values, told = start.values, start.values.get("max_line")
     max_line = told if isinstance(told, int) and told else MAX_LINE
     env = Env(now=lambda: time.time_ns() // 1_000_000, new_id=new_id)
-    if face := str(values.get("face") or ""):
-        ours, wire = import_module(f"polylect.app.stand_in.{face}_flags"), plug.load("dialects", face).DIALECT
+    if ours := dialect_start(values):
+        wire = plug.load("dialects", str(values["dialect"])).DIALECT
         options = ours.codec_options(values, start.env, start.session)
         codec: EngineSide = wire.engine_side(Env(env.now, ours.new_id), max_line=max_line, **options)
     else:

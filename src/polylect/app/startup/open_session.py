@@ -43,7 +43,7 @@ def _store(start: Start, library: FileLibrary, workspace: str) -> Store:
     if parent := values.get("fork_from"):
         store.fork(*library.end_of(str(parent)))
     if line := values.get("resume_at"):
-        from polylect.app.stand_in.claude_lines import go_back  # a flag of claude's, whose wire has loaded it
+        from polylect.dialects.claude.start_lines import go_back  # a flag of claude's, whose wire has loaded it
 
         go_back(store, str(line))
     return store

@@ -11,6 +11,7 @@ import gc
 import os
 import sys
 
+from polylect import plug
 from polylect.app.startup import config
 from polylect.dialects.jsonstream.ready import ready_line
 from polylect.dialects.jsonstream.versions import MODES, VERSIONS
@@ -28,8 +29,6 @@ _FLAGS = {
 }
 """Capabilities of wayland's wire that this engine has, some only where they were switched on by this setting."""
 ENDING = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP)
-_READY = {"omp": b'{"type":"ready"}\n', "claude": b""}
-"""How other wires begin."""
 _WORDS = {
     "protocol": VERSIONS,
     "on_eof": ("finish", "stop"),
@@ -50,6 +49,7 @@ CONFIGURATION = 78
 TYPE_CHECKING = False  # typing itself would cost 5 ms
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import ModuleType
 
     from polylect.providers.check import Offer
 
@@ -96,13 +96,13 @@ def start(options: config.Values) -> int:
     except (CannotStart, config.ConfigError, folder.FolderError) as error:
         missing = isinstance(error, folder.FolderError) and bool(options.get("resume") or options.get("continue"))
         _say_why(str(error), options, silent=missing or getattr(error, "silent", False))
-        return _exit_code(error, str(options.get("face") or ""))
+        return _exit_code(error, options)
     except OSError as error:  # a full disk, above all
         _say_why(f"cannot start: {error.strerror}: {error.filename or 'the session folder'}", options, silent=False)
         return 1
     streams = _take_streams()
     signals = _hear_signals()
-    session = place.session if place else "" if "face" not in values else new_session(values)
+    session = place.session if place else "" if "dialect" not in values else new_session(values)
     first = _first(values, session)
     waits = bool(values.get("required_extensions"))  # then `serve` writes it, once they are loaded
     try:
@@ -117,10 +117,17 @@ def start(options: config.Values) -> int:
     return _serve(Start(values, env, place, streams, signals, session, first))
 
 
-def _exit_code(error: Exception, face: str) -> int:
-    """Other programs' hosts know their codes: claude's ends with 1 whatever was wrong, omp's knows no 2."""
+def _exit_code(error: Exception, options: config.Values) -> int:
+    """Hosts of other programs know only the codes of those."""
     code = error.code if isinstance(error, CannotStart) else 1
-    return code if not face or (face == "omp" and code == CONFIGURATION) else 1
+    wire = dialect_start(options)
+    return code if wire is None or code in wire.EXIT_CODES else 1
+
+
+def dialect_start(values: config.Values) -> ModuleType | None:
+    """The `DialectStart` (`dialects/base.py`) of the wire that will be spoken; None for json-stream, our own."""
+    name = values.get("dialect")
+    return plug.load(f"dialects.{name}", "start") if name else None
 
 
 def _serve(start: Start) -> int:
@@ -139,14 +146,15 @@ def _serve(start: Start) -> int:
     except Exception as error:  # noqa: BLE001  (the host has heard `ready`, so it hears of the end as well)
         told = f"{type(error).__name__}: {error}"
         _complain(told)
-        _write(start.stdout, _last_words(str(start.values.get("face") or ""), told, start.session))
+        _write(start.stdout, _last_words(start, told))
         os._exit(1)  # half a loop would only complain on its way out
 
 
 def _first(values: config.Values, session: str) -> bytes:
     """What a host hears merely for having started us."""
-    if face := values.get("face"):
-        return _READY[str(face)]
+    if wire := dialect_start(values):
+        ready: bytes = wire.READY
+        return ready
     thinking, levels, priced = _offer(values) or (False, (), False)
     return ready_line(
         str(values["protocol"]),
@@ -299,7 +307,7 @@ def _check_model(values: config.Values) -> None:
 def _check_effort(values: config.Values) -> None:
     """A model that nobody knows may have any levels: its service will tell. Other programs' flags have own words."""
     effort = values.get("effort")
-    if not effort or "face" in values or (known := _offer(values)) is None:
+    if not effort or "dialect" in values or (known := _offer(values)) is None:
         return
     if effort not in known[1]:
         levels = ", ".join(known[1]) or "none"
@@ -365,11 +373,9 @@ def sessions_root(values: config.Values, env: dict[str, str]) -> str:
 
 
 def new_session(values: config.Values) -> str:
-    if values.get("face") != "claude":
-        return folder.new_id()
-    from polylect.app.stand_in.claude_flags import new_id
-
-    return new_id()
+    """The id of a new session, as the wire has them."""
+    wire = dialect_start(values)
+    return str(wire.new_session_id()) if wire else folder.new_id()
 
 
 def _say_why(message: str, options: config.Values, *, silent: bool) -> None:
@@ -380,10 +386,9 @@ def _say_why(message: str, options: config.Values, *, silent: bool) -> None:
 
 def why_not(message: str, options: config.Values, *, silent: bool = False) -> bytes:
     """What stdout is told where an engine does not become ready; on most wires that is nothing."""
-    if options.get("face") == "claude" and options.get("output_format") != "text":
-        from polylect.app.stand_in.claude_flags import refusal
-
-        return refusal(message, str(options.get("resume") or ""))
+    if wire := dialect_start(options):
+        refusal: bytes = wire.refusal(message, options, str(options.get("resume") or ""), ready=False)
+        return refusal
     if options.get("protocol") == "0.1.0" and not silent:
         return _error_frame("config_error", message)
     return b""
@@ -395,14 +400,12 @@ def _complain(message: str) -> None:
     print_error(message)
 
 
-def _last_words(face: str, message: str, session: str) -> bytes:
+def _last_words(start: Start, message: str) -> bytes:
     """Of an engine that breaks down after `ready`, in the form of its wire."""
-    if not face:
-        return _error_frame("internal_error", message)
-    from importlib import import_module
-
-    told: bytes = import_module(f"polylect.app.stand_in.{face}_flags").refusal(message, session)
-    return told
+    if wire := dialect_start(start.values):
+        refusal: bytes = wire.refusal(message, start.values, start.session, ready=True)
+        return refusal
+    return _error_frame("internal_error", message)
 
 
 def _error_frame(code: str, message: str) -> bytes:

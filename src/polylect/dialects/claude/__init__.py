@@ -4,6 +4,11 @@
 is supported.
 """
 
+PROGRAMS = ("claude",)
+"""Names of programs that speak this wire: polylect does when it is started under one of them."""
+SWITCHES = ("--output-format", "--input-format", "--print")
+"""Flags that only this wire has: polylect speaks it when it is given one of them."""
+
 
 def __getattr__(name: str) -> object:
     if name != "DIALECT":

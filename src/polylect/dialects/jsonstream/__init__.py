@@ -4,6 +4,11 @@
 translate without state and are used by both. `ready` and `versions` import nothing costly: they write the first line.
 """
 
+PROGRAMS = ("aionrs", "wayland-core", "wcore")
+"""Names of programs that speak this wire: polylect does when it is started under one of them."""
+SWITCHES = ()  # it is the wire of the program's own flags
+"""Flags that only this wire has: polylect speaks it when it is given one of them."""
+
 
 def __getattr__(name: str) -> object:
     if name != "DIALECT":

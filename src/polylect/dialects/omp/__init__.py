@@ -4,6 +4,11 @@
 which the SDK drives omp, pi or polylect itself. The parts are imported only when `DIALECT` is asked for.
 """
 
+PROGRAMS = ("omp", "pi")
+"""Names of programs that speak this wire: polylect does when it is started under one of them."""
+SWITCHES = ("--mode",)
+"""Flags that only this wire has: polylect speaks it when it is given one of them."""
+
 
 def __getattr__(name: str) -> object:
     if name != "DIALECT":

@@ -1,9 +1,17 @@
-"""Standing in for the claude program: its flags, and what they mean here."""
+"""Standing in for the claude program: its flags, and what they mean here.
+
+`dialects/base.py` says what a dialect's `start` has; `app/main.py` and `app/startup/start.py` call it.
+"""
 
 import os
 
+from polylect import __version__
 from polylect.app.startup.args import Flags, Options, UsageError, common, parse
 
+READY = b""
+"""This engine speaks only when it is spoken to."""
+EXIT_CODES = ()
+"""This program ends with 1, whatever was wrong."""
 VERSION = "2.1.325"
 """Whose wire this is; hosts accept any 2.x."""
 _FLAGS: Flags = {
@@ -87,8 +95,8 @@ _FAMILIES = {"sonnet": "claude-sonnet-5", "opus": "claude-opus-5-5", "haiku": "c
 """Families by one word: the newest model of each whose price is known, so that --max-budget-usd can hold."""
 
 
-def options(words: list[str], env: dict[str, str]) -> Options:
-    """Raises UsageError, whose text says what would be right."""
+def options(words: list[str], program: str, env: dict[str, str]) -> Options:
+    """The settings that these words ask for. Raises UsageError, whose text says what would be right."""
     told, rest = parse(words, _FLAGS, _SHORT)
     told.pop("needless", None)
     _choose_form(told, rest)
@@ -106,7 +114,7 @@ def options(words: list[str], env: dict[str, str]) -> Options:
     _check_limits(told)
     return {
         **told,
-        "face": "claude",
+        "long_tool_names": True,
         "one_agent": True,
         "budget_anew": "budget:max_cost_usd" in told,  # hosts compare it with total_cost_usd
         "checkpoints": _is_on(env, "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"),
@@ -132,14 +140,15 @@ def _choose_form(told: Options, rest: list[str]) -> None:
         told["prompt"] = rest[0]
 
 
-def has_prompt(told: Options) -> bool:
-    """Where prompts do not come as lines, there is one: on the command line, on stdin, or on both."""
+def prepare(told: Options) -> None:
+    """Where prompts do not come as lines there is one, on the command line, on stdin or on both. Raises UsageError."""
     if told["input_format"] != "text":
-        return True
+        return
     asked = str(told.get("prompt") or "")
     if piped := _piped(wait=not asked):
         told["prompt"] = f"{asked}\n\n{piped}" if asked else piped
-    return bool(told.get("prompt"))
+    if not told.get("prompt"):
+        raise UsageError("there is no prompt: give it as an argument, or on stdin")
 
 
 def _piped(*, wait: bool) -> str:
@@ -258,9 +267,18 @@ def new_id() -> str:
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
-def refusal(message: str, session: str) -> bytes:
-    """The result of a conversation that could not be begun."""
-    import json
+new_session_id = new_id
+
+
+def version(program: str) -> str:
+    return f"{VERSION} (Claude Code)" if program == "claude" else f"{program} {__version__}"
+
+
+def refusal(message: str, told: Options, session: str, *, ready: bool) -> bytes:
+    """The result of a conversation that could not be begun. Where text is asked for, that is nothing."""
+    if not ready and told.get("output_format") == "text":
+        return b""
+    import json  # only where something is broken
 
     counts = {
         "duration_ms": 0,
@@ -317,7 +335,7 @@ def _servers(places: object) -> dict[str, object]:
 
 def _take_settings(told: Options, settings: dict[str, object]) -> None:
     """Lists join those of flags; of the rest, flags count first. What is not in force is said."""
-    from polylect.app.stand_in.claude_settings import read  # only where a host has some
+    from polylect.dialects.claude.start_settings import read  # only where a host has some
 
     taken, left = read(settings)
     if (mode := taken.get("approval_mode", "default")) not in _MODES:
@@ -341,7 +359,7 @@ def codec_options(values: Options, env: dict[str, str], session: str) -> Options
     """What its wire has to know of the start; see dialects/claude/engine/codec.py."""
     switches = ("partial", "replay", "forward_agents", "prompts", "hook_events")
     asked = _is_on(env, "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS")
-    from polylect.app.stand_in.claude_lines import line_id  # the engine, which is there by now
+    from polylect.dialects.claude.start_lines import line_id  # the engine, which is there by now
 
     hidden: object = "hidden" if _is_on(env, "CLAUDE_CODE_SDK_READS_SESSION_STATE") else False
     return {

@@ -5,63 +5,68 @@ from pathlib import Path
 
 import pytest
 
-from polylect.app.stand_in import claude_flags, omp_flags
-from polylect.app.startup.args import UsageError
+from polylect.app.startup.args import Options, UsageError
+from polylect.dialects.claude import start as claude_start
+from polylect.dialects.omp import start as omp_start
 
 STREAM = ["--output-format", "stream-json", "--verbose", "--input-format", "stream-json"]
 
 
 def claude(*words: str, **env: str) -> dict[str, object]:
-    return claude_flags.options([*STREAM, *words], env)
+    return claude_start.options([*STREAM, *words], "claude", env)
+
+
+def omp(words: list[str], program: str = "omp") -> Options:
+    return omp_start.options(words, program, {})
 
 
 # omp
 
 
 def test_its_wire_has_no_approval_so_nothing_is_asked_unless_a_flag_says_so_a7() -> None:
-    assert omp_flags.options(["--mode", "rpc"])["approval_mode"] == "force"
-    assert omp_flags.options(["--mode", "rpc", "--approval-mode", "default"])["approval_mode"] == "default"
+    assert omp(["--mode", "rpc"])["approval_mode"] == "force"
+    assert omp(["--mode", "rpc", "--approval-mode", "default"])["approval_mode"] == "default"
 
 
 def test_file_arguments_are_refused_as_the_seed_says() -> None:
     with pytest.raises(UsageError, match="@file arguments are not supported in RPC mode"):
-        omp_flags.options(["--mode", "rpc", "@notes.md"])
+        omp(["--mode", "rpc", "@notes.md"])
 
 
 def test_a_model_may_name_its_provider_and_how_hard_to_think() -> None:
-    told = omp_flags.options(["--mode", "rpc", "--model", "anthropic/claude-opus-5:high"])
+    told = omp(["--mode", "rpc", "--model", "anthropic/claude-opus-5:high"])
     assert (told["provider"], told["model"], told["thinking_level"]) == ("anthropic", "claude-opus-5", "high")
 
 
 def test_a_slash_in_a_models_own_name_is_left_alone() -> None:
-    told = omp_flags.options(["--mode", "rpc", "--provider", "openai", "--model", "meta/llama-4:free"])
+    told = omp(["--mode", "rpc", "--provider", "openai", "--model", "meta/llama-4:free"])
     assert (told["provider"], told["model"]) == ("openai", "meta/llama-4:free")
 
 
 def test_tools_are_known_by_the_names_that_omp_gives_them() -> None:
-    assert omp_flags.options(["--mode=rpc", "--tools", "read, bash,find"])["tools"] == ["Read", "Bash", "Glob"]
-    assert omp_flags.options(["--mode=rpc", "--no-tools"])["tools"] == []
+    assert omp(["--mode=rpc", "--tools", "read, bash,find"])["tools"] == ["Read", "Bash", "Glob"]
+    assert omp(["--mode=rpc", "--no-tools"])["tools"] == []
 
 
 def test_a_session_is_named_by_its_id_or_by_a_file_that_exists(tmp_path: Path) -> None:
     file = tmp_path / "old.jsonl"
-    assert omp_flags.options(["--mode", "rpc", "--session", "abc"])["resume"] == "abc"
+    assert omp(["--mode", "rpc", "--session", "abc"])["resume"] == "abc"
     with pytest.raises(UsageError, match="there is no session file"):
-        omp_flags.options(["--mode", "rpc", "--session", str(file)])
+        omp(["--mode", "rpc", "--session", str(file)])
     file.write_text("{}\n")
-    assert omp_flags.options(["--mode", "rpc", "--session", str(file)])["session_file"] == str(file)
+    assert omp(["--mode", "rpc", "--session", str(file)])["session_file"] == str(file)
 
 
 def test_an_extension_in_another_language_is_noted_and_not_run() -> None:
-    told = omp_flags.options(["--mode", "rpc", "-e", "mine.py", "-e", "theirs.ts"])
+    told = omp(["--mode", "rpc", "-e", "mine.py", "-e", "theirs.ts"])
     assert told["extensions"] == ["mine.py"]
     assert told["ignored"] == ["--extension theirs.ts"]
 
 
 def test_which_version_is_spoken_says_a_flag_or_the_name_of_the_program() -> None:
-    assert omp_flags.options(["--mode", "rpc"])["omp_version"] == "13"
-    assert omp_flags.options(["--mode", "rpc", "--protocol", "18"])["omp_version"] == "18"
-    assert omp_flags.options(["--mode", "rpc"], "pi")["omp_version"] == "pi"
+    assert omp(["--mode", "rpc"])["omp_version"] == "13"
+    assert omp(["--mode", "rpc", "--protocol", "18"])["omp_version"] == "18"
+    assert omp(["--mode", "rpc"], program="pi")["omp_version"] == "pi"
 
 
 @pytest.mark.parametrize(
@@ -70,7 +75,7 @@ def test_which_version_is_spoken_says_a_flag_or_the_name_of_the_program() -> Non
 )
 def test_what_makes_no_sense_to_omp_is_refused(words: list[str]) -> None:
     with pytest.raises(UsageError):
-        omp_flags.options(words)
+        omp(words)
 
 
 # claude
@@ -194,7 +199,7 @@ def test_flags_of_the_wrong_kind_are_refused(words: list[str]) -> None:
 
 
 def test_two_dashes_end_the_flags() -> None:
-    assert claude_flags.options(["-p", "--", "--help me"], {})["prompt"] == "--help me"
+    assert claude_start.options(["-p", "--", "--help me"], "claude", {})["prompt"] == "--help me"
 
 
 def test_a_family_name_means_a_model_of_it() -> None:
@@ -213,8 +218,8 @@ def test_thinking_has_three_flags_and_one_meaning() -> None:
 
 
 def test_a_prompt_on_the_command_line_is_one_shot() -> None:
-    assert claude_flags.options(["-p", "Say hello"], {})["prompt"] == "Say hello"
-    assert claude_flags.options(["-p", "--output-format", "json", "Say hello"], {})["output_format"] == "json"
+    assert claude_start.options(["-p", "Say hello"], "claude", {})["prompt"] == "Say hello"
+    assert claude_start.options(["-p", "--output-format", "json", "Say hello"], "claude", {})["output_format"] == "json"
 
 
 @pytest.mark.parametrize(
@@ -235,11 +240,11 @@ def test_a_prompt_on_the_command_line_is_one_shot() -> None:
 )
 def test_what_makes_no_sense_to_claude_is_refused_with_what_would(words: list[str], why: str) -> None:
     with pytest.raises(UsageError, match=why):
-        claude_flags.options(words, {})
+        claude_start.options(words, "claude", {})
 
 
 def test_a_new_session_has_a_uuid_of_its_own() -> None:
-    one, two = claude_flags.new_id(), claude_flags.new_id()
+    one, two = claude_start.new_id(), claude_start.new_id()
     assert one != two
     assert claude("--session-id", one)["session_id"] == one
 
@@ -247,7 +252,7 @@ def test_a_new_session_has_a_uuid_of_its_own() -> None:
 def test_whether_anything_runs_is_told_openly_or_to_an_sdk_alone() -> None:
     values: dict[str, object] = {"workspace": "/w", "mode": "default", "output_format": "stream-json", "provider": "x"}
     told = {
-        name: claude_flags.codec_options(values, {name: "1"}, "s")["session_state"]
+        name: claude_start.codec_options(values, {name: "1"}, "s")["session_state"]
         for name in ("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "CLAUDE_CODE_SDK_READS_SESSION_STATE", "NEITHER")
     }
     assert list(told.values()) == [True, "hidden", False]

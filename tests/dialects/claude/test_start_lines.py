@@ -11,9 +11,9 @@ import pytest
 from doubles import Echo, Played, converse
 from engine_process import Place
 from polylect.app.embed import ENV
-from polylect.app.stand_in.claude_lines import go_back, line_id
 from polylect.dialects.claude.engine.codec import EngineSide
 from polylect.dialects.claude.engine.line_writer import PIECE
+from polylect.dialects.claude.start_lines import go_back, line_id
 from polylect.sessions import folder
 from polylect.sessions.library import FileLibrary
 from polylect.sessions.replay import Replay

@@ -1,9 +1,17 @@
-"""Standing in for omp and pi: the flags of `--mode rpc`, and what they mean here."""
+"""Standing in for omp and pi: the flags of `--mode rpc`, and what they mean here.
+
+`dialects/base.py` says what a dialect's `start` has; `app/main.py` and `app/startup/start.py` call it.
+"""
 
 import os
 
+from polylect import __version__
 from polylect.app.startup.args import Flags, Options, UsageError, common, parse
+from polylect.sessions import folder
 
+READY = b'{"type":"ready"}\n'
+EXIT_CODES = (78,)
+"""Hosts of omp know no 2: what a person has to set first is told by 78, everything else by 1."""
 _FLAGS: Flags = {
     **common(),
     "--mode": ("text", "wire"),
@@ -68,10 +76,10 @@ _LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh", "max", "auto", "i
 _VERSIONS = ("13", "18", "pi")
 
 
-def options(words: list[str], name: str = "omp") -> Options:
-    """`name` is what we were called by. Raises UsageError, whose text says what would be right."""
+def options(words: list[str], program: str, env: dict[str, str]) -> Options:
+    """The settings that these words ask for. Raises UsageError, whose text says what would be right."""
     told, rest = parse(words, _FLAGS, _SHORT)
-    if told.setdefault("omp_version", "pi" if name == "pi" else "13") not in _VERSIONS:
+    if told.setdefault("omp_version", "pi" if program == "pi" else "13") not in _VERSIONS:
         raise UsageError(f"--protocol {told['omp_version']!r}: choose one of {', '.join(_VERSIONS)}")
     if told.pop("wire", "rpc") != "rpc":
         raise UsageError("--mode rpc is the one mode there is here")
@@ -89,7 +97,7 @@ def options(words: list[str], name: str = "omp") -> Options:
     _choose_session(told)
     _choose_extensions(told)
     # Its wire has no word for approval, so nothing is asked unless somebody says so.
-    return {"approval_mode": "force", **told, "face": "omp"}
+    return {"approval_mode": "force", **told}
 
 
 def _choose_model(told: Options) -> None:
@@ -149,8 +157,21 @@ def new_id() -> str:
     return os.urandom(8).hex()
 
 
-def refusal(message: str, session: str) -> bytes:
-    """The end of a conversation that could not be begun."""
+new_session_id = folder.new_id
+
+
+def prepare(told: Options) -> None:
+    """Nothing more is needed: prompts come as commands."""
+
+
+def version(program: str) -> str:
+    return f"{program} {__version__}"
+
+
+def refusal(message: str, told: Options, session: str, *, ready: bool) -> bytes:
+    """The end of a conversation that could not be begun; before `ready` only stderr tells it."""
+    if not ready:
+        return b""
     import json  # only where something is broken
 
     return (
