@@ -1,6 +1,7 @@
 """The house: a row imports rows below it, never its neighbours, and what understands bytes is pure."""
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,7 @@ ROW = {folder: row for row, folders in ROWS for folder in folders.split()}
 IMPURE = frozenset(["asyncio", "os", "sys", "socket", "subprocess", "time", "random", "uuid"])
 BAD_NAMES = frozenset(["core", "utils", "common", "shared", "manager"])
 LONGEST = 600
+MOST_MODULES = 20
 
 MODULES = sorted(SRC.rglob("*.py"))
 
@@ -79,6 +81,11 @@ def test_only_dialects_make_events_that_are_named_after_frames(path: Path) -> No
     names = {node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)}
     made = [name.lineno for name in names if ast.unparse(name).split(".")[-1] == "Extra"]
     assert place(path) == "dialects" or made == []
+
+
+def test_no_folder_has_more_modules_than_one_can_oversee() -> None:
+    modules = Counter(path.parent for path in MODULES)
+    assert {folder: count for folder, count in modules.items() if count > MOST_MODULES} == {}
 
 
 def test_every_folder_has_a_row_and_none_has_a_name_that_says_nothing() -> None:

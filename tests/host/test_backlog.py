@@ -66,7 +66,7 @@ def test_a_long_text_in_small_pieces_costs_no_more_than_its_length() -> None:
     began, pieces, result = time.process_time(), [TextDelta("0123456789")] * 100_000, Result()
     [found] = read(*FULL, *pieces)[256:]
     for piece in pieces:
-        result.take(piece)
+        result.apply(piece)
     assert found == TextDelta(result.text)
     assert len(result.text) == 1_000_000
     assert time.process_time() - began < cpu(2.0)

@@ -13,15 +13,16 @@ from typing import Any
 
 _PLACES = {
     "host.agent": ("Agent",),
-    "host.asking": ("Ask", "Policy", "allow_all", "category", "deny_all"),
+    "host.asks": ("Ask", "Policy", "allow_all", "category", "deny_all"),
     "host.connecting": ("connect",),
     "host.errors": (
         *("EngineDied", "HostError", "Refused", "SchemaNotMet", "ServerFailed", "TimedOut", "TurnFailed"),
         *("UnknownEngine", "Unsupported"),
     ),
-    "host.offering": ("HostTool", "tool"),
+    "host.host_tools": ("HostTool", "tool"),
     "host.sessions": ("list_sessions",),
-    "host.turn": ("Denial", "Limits", "Result", "Turn"),
+    "host.limits": ("Limits",),
+    "host.turn": ("Denial", "Result", "Turn"),
     "vocab.answers": ("SessionCard",),
     "vocab.content": ("Failure", "File", "Image", "Rule", "Server", "Usage"),
     "vocab.events": (

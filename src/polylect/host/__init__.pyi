@@ -1,11 +1,11 @@
 """What polylect.host offers, for type checkers; __init__.py loads it when it is used."""
 
 from polylect.host.agent import Agent as Agent
-from polylect.host.asking import Ask as Ask
-from polylect.host.asking import Policy as Policy
-from polylect.host.asking import allow_all as allow_all
-from polylect.host.asking import category as category
-from polylect.host.asking import deny_all as deny_all
+from polylect.host.asks import Ask as Ask
+from polylect.host.asks import Policy as Policy
+from polylect.host.asks import allow_all as allow_all
+from polylect.host.asks import category as category
+from polylect.host.asks import deny_all as deny_all
 from polylect.host.connecting import connect as connect
 from polylect.host.errors import EngineDied as EngineDied
 from polylect.host.errors import HostError as HostError
@@ -16,11 +16,11 @@ from polylect.host.errors import TimedOut as TimedOut
 from polylect.host.errors import TurnFailed as TurnFailed
 from polylect.host.errors import UnknownEngine as UnknownEngine
 from polylect.host.errors import Unsupported as Unsupported
-from polylect.host.offering import HostTool as HostTool
-from polylect.host.offering import tool as tool
+from polylect.host.host_tools import HostTool as HostTool
+from polylect.host.host_tools import tool as tool
+from polylect.host.limits import Limits as Limits
 from polylect.host.sessions import list_sessions as list_sessions
 from polylect.host.turn import Denial as Denial
-from polylect.host.turn import Limits as Limits
 from polylect.host.turn import Result as Result
 from polylect.host.turn import Turn as Turn
 from polylect.vocab.answers import SessionCard as SessionCard

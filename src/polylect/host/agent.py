@@ -1,4 +1,10 @@
-"""One API for every engine: what a host says, hears and is asked."""
+"""The agent: one object that drives an engine, whatever wire the engine speaks.
+
+`connect` makes it. Its methods send commands and wait for their replies; events of the engine come in by `_receive`,
+which updates settings, costs and open asks, and passes each event to its turn and to the readers of `events()`. Every
+command with a reply ends: with the reply, or with `EngineDied`. The engine itself is behind
+`host/engine_supervisor.py`.
+"""
 
 import asyncio
 import os
@@ -10,22 +16,21 @@ from weakref import WeakSet, finalize
 
 from msgspec.structs import replace
 
-from polylect.host import asking
-from polylect.host.asking import Policy
-from polylect.host.attaching import attached
+from polylect.host.asks import Ask as HostAsk
+from polylect.host.asks import Policy, bind, decide, deny_all
+from polylect.host.attachments import as_attachments
+from polylect.host.background_tasks import BackgroundTasks
 from polylect.host.backlog import Backlog
-from polylect.host.chores import Chores
+from polylect.host.engine_supervisor import EngineSupervisor
 from polylect.host.errors import EngineDied, Refused, Unsupported
-from polylect.host.lifeline import Lifeline
-from polylect.host.line import Line
+from polylect.host.host_tools import HostTool, HostTools, tool
+from polylect.host.limits import Limits, SessionCost, checked
 from polylect.host.link import Link, new_id
-from polylect.host.offering import HostTool, Offers, tool
 from polylect.host.server_starts import BOUND as SERVER_BOUND
 from polylect.host.server_starts import ServerStarts
-from polylect.host.shaping import ask_for_value
-from polylect.host.spent import Spent
-from polylect.host.supported_commands import UNSAID, check
-from polylect.host.turn import Limits, Result, Turn, checked
+from polylect.host.structured_output import ask_for_value
+from polylect.host.supported_commands import UNSUPPORTED, check
+from polylect.host.turn import Result, Turn, TurnQueue
 from polylect.vocab import answers
 from polylect.vocab.commands import (
     AddContext,
@@ -60,7 +65,7 @@ from polylect.vocab.events import (
 
 Value = TypeVar("Value")
 _OF_THE_MOMENT = (Answer, Cancel, HostReply)
-"""What concerns only the engine that runs: no other one is started to hear it."""
+"""Commands that only the running engine can use: no engine is restarted for them."""
 
 
 class Agent:
@@ -82,38 +87,38 @@ class Agent:
     ) -> None:
         if approve is not None and not callable(approve):
             raise TypeError(f"approve is a function that takes an Ask, not {approve!r}")
-        self._lifeline = Lifeline(
+        self._supervisor = EngineSupervisor(
             make_link,
-            hear=self._hear,
-            gone=self._gone,
-            greet=self._introduce,
+            on_event=self._receive,
+            on_gone=self._engine_gone,
+            greet=self._greet,
             ready_within=ready_within,
             restarts=restarts,
         )
         self._approve = approve
-        self._offers = Offers([each if isinstance(each, HostTool) else tool(each) for each in tools])
+        self._tools = HostTools([each if isinstance(each, HostTool) else tool(each) for each in tools])
         self._servers = servers
         self._first_settings = dict(settings or {})
         self._limits = checked(limits)
-        self.line = Line()
-        """Its turns that have not ended."""
+        self.turns = TurnQueue()
+        """Its turns that have not ended, in order."""
         self._listeners: WeakSet[Backlog] = WeakSet()
         self._replies: dict[str, asyncio.Future[Reply]] = {}
-        self._asks: dict[str, asking.Ask] = {}
+        self._asks: dict[str, HostAsk] = {}
         self._server_starts = ServerStarts(self)
-        self._chores = Chores()
-        self.spent = Spent(resumed=resumed)
+        self._background = BackgroundTasks()
+        self.session_cost = SessionCost(resumed=resumed)
         self._first_session = session
         """The session that was asked for; some wires name theirs only when the first turn begins."""
-        self._spoken = False
-        """Something was said in the session, so there is one to go on with."""
+        self._has_prompt = False
+        """Whether a prompt was sent, so that there is a session to resume."""
         self.ready = Ready()
         """What the engine said of itself."""
         self.settings: dict[str, Any] = {}
         """What it has said about itself since: `session`, `model`, `mode`, `name` ..."""
 
     async def __aenter__(self) -> Self:
-        await self._lifeline.open()
+        await self._supervisor.open()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -124,7 +129,7 @@ class Agent:
     @property
     def pid(self) -> int:
         """The engine's process."""
-        return self._lifeline.pid
+        return self._supervisor.pid
 
     @property
     def session(self) -> str:
@@ -134,10 +139,10 @@ class Agent:
     @property
     def cost(self) -> float | None:
         """Dollars for the session so far, if they are known."""
-        return self.spent.total
+        return self.session_cost.total
 
     @property
-    def asks(self) -> Sequence[asking.Ask]:
+    def asks(self) -> Sequence[HostAsk]:
         """Questions that wait for an answer."""
         return tuple(self._asks.values())
 
@@ -150,7 +155,7 @@ class Agent:
         Raises:
             LookupError: There is no such word; the text lists those that there are.
         """
-        return all(map(self._lifeline.can, words))
+        return all(map(self._supervisor.can, words))
 
     # Talking.
 
@@ -172,7 +177,7 @@ class Agent:
             limits: Limits for this turn, instead of those given to `connect`.
             busy: What to do while another turn runs: wait for it, be refused, or stop it.
         """
-        prompt = check(Prompt(new_id(), text, (*attached(files, self.can), *attachments), busy))
+        prompt = check(Prompt(new_id(), text, (*as_attachments(files, self.can), *attachments), busy))
         return Turn(self, prompt, self._limits if limits is None else checked(limits))
 
     async def ask(
@@ -277,7 +282,7 @@ class Agent:
 
     async def _open(self, command: OpenSession) -> answers.SessionOpened:
         opened = _of(answers.SessionOpened, await self.send(command))
-        self.spent = Spent(resumed=command.how != "new")
+        self.session_cost = SessionCost(resumed=command.how != "new")
         return opened
 
     async def query(self, what: str, **args: Any) -> Any:
@@ -298,7 +303,7 @@ class Agent:
     def events(self) -> AsyncIterator[Event]:
         """All that the engine says from now on, whatever turn it belongs to. Ends with the engine."""
         backlog = Backlog()
-        if self._lifeline.lost:
+        if self._supervisor.lost:
             backlog.end()
         self._listeners.add(backlog)
         return backlog.read()
@@ -316,38 +321,38 @@ class Agent:
         """
         check(command)
         if isinstance(command, _OF_THE_MOMENT):
-            return await self._say(await self._lifeline.here(), command)
-        return await self._say(await self._lifeline.alive(self.session if self._spoken else ""), command)
+            return await self._send(await self._supervisor.current_link(), command)
+        return await self._send(await self._supervisor.ensure_link(self.session if self._has_prompt else ""), command)
 
-    async def _say(self, link: Link, command: Command) -> Any:
+    async def _send(self, link: Link, command: Command) -> Any:
         command = replace(command, ref=command.ref or new_id())
         answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._replies[command.ref] = answer
         try:
             for event in link.send(command):
-                self._hear(event)
+                self._receive(event)
             await link.drain()
             reply = await answer
         finally:
             self._replies.pop(command.ref, None)
         if reply.failure is None:
             return reply.data
-        if reply.failure.code in UNSAID:
-            unsaid = Unsupported(reply.failure.message)
-            unsaid.add_note("agent.can(...) tells ahead what an engine's wire has words for")
-            raise unsaid
+        if reply.failure.code in UNSUPPORTED:
+            unsupported = Unsupported(reply.failure.message)
+            unsupported.add_note("agent.can(...) tells ahead what an engine's wire has words for")
+            raise unsupported
         raise Refused(reply.failure)
 
     async def close(self) -> int:
         """Bounded: the engine has a few seconds to end by itself. Returns its exit code."""
-        self._chores.stop()
-        return await self._lifeline.close(Cancel() if self.line.busy else None)
+        self._background.cancel_all()
+        return await self._supervisor.close(Cancel() if self.turns.busy else None)
 
     # For turns and asks.
 
     def begin(self, turn: Turn, prompt: Prompt) -> "asyncio.Task[None]":
         """Sends the `prompt` of a `turn`. Cancelling the task that is returned does not withdraw the prompt."""
-        self.line.join(turn)
+        self.turns.join(turn)
         finalize(turn, _later, asyncio.get_running_loop(), self.unattended, turn.id).atexit = False
         saying = asyncio.ensure_future(self._prompt(prompt))
         saying.add_done_callback(lambda said: said.cancelled() or said.exception())  # nobody may wait for it any more
@@ -360,7 +365,7 @@ class Agent:
         """
         for ask in self._asks.values() if not self._listeners and self._approve is None else ():
             if ask.turn == turn and (asks is None or ask.ask in asks):
-                self._chores.do(partial(asking.decide, asking.deny_all, ask))
+                self._background.start(partial(decide, deny_all, ask))
 
     async def reply_to(self, answer: Answer) -> None:
         """Sends the `answer` to an ask."""
@@ -369,7 +374,7 @@ class Agent:
 
     def stop_soon(self, turn: str) -> None:
         """Stops the `turn` without waiting for it."""
-        self._chores.do(partial(self.stop, turn))
+        self._background.start(partial(self.stop, turn))
 
     async def stop(self, turn: str) -> None:
         """Stops the `turn` with this id and no other, as far as the wire can tell them apart."""
@@ -382,31 +387,31 @@ class Agent:
 
     # The connection.
 
-    async def _introduce(self, link: Link, ready: Ready) -> None:
+    async def _greet(self, link: Link, ready: Ready) -> None:
         self.ready = ready
         session = ready.session or self.session or self._first_session
         self.settings |= {"session": session, "model": ready.model, "mode": ready.mode}
-        if offers := self._offers.told():
+        if offers := self._tools.offers():
             if not self.can("tools"):
                 raise Unsupported(
                     "this engine's wire carries no tools of the host: use claude, omp 18 or an MCP server"
                 )
-            await self._say(link, Hello("polylect", offers=offers))
+            await self._send(link, Hello("polylect", offers=offers))
         for server in self._servers:
-            await self._say(link, check(AddServer(server)))
+            await self._send(link, check(AddServer(server)))
         if self._first_settings:
-            await self._say(link, check(Configure(self._first_settings)))
+            await self._send(link, check(Configure(self._first_settings)))
 
     async def _prompt(self, prompt: Prompt) -> None:
         try:
             await self.send(prompt)
-            self._spoken = True
+            self._has_prompt = True
         except BaseException:
-            self.line.leave(prompt.turn)
+            self.turns.leave(prompt.turn)
             raise
 
-    def _gone(self, death: EngineDied) -> None:
-        """Nobody waits for an engine that is gone."""
+    def _engine_gone(self, death: EngineDied) -> None:
+        """Fails everything that waits for the engine."""
         for waiting in self._replies.values():
             if not waiting.done():
                 waiting.set_exception(death)
@@ -414,11 +419,11 @@ class Agent:
         self._replies.clear()
         self._server_starts.fail(death)
         self._asks.clear()
-        self.line.fail(death)
+        self.turns.fail(death)
         for listener in list(self._listeners):
             listener.end()
 
-    def _hear(self, event: Event) -> None:
+    def _receive(self, event: Event) -> None:
         match event:
             case Reply(ref) if ref in self._replies:
                 answer = self._replies.pop(ref)
@@ -426,11 +431,11 @@ class Agent:
                     answer.set_result(event)
                 return
             case HostCall(call):
-                self._chores.do(partial(self._work, event), call)
+                self._background.start(partial(self._work, event), call)
             case HostCallEnded(call):
-                self._chores.drop(call)
+                self._background.cancel_named(call)
             case Ask():
-                event = self._asked(event)
+                event = self._bind_ask(event)
             case AskClosed(ask):
                 self._asks.pop(ask, None)
             case ServerChanged():
@@ -438,41 +443,41 @@ class Agent:
             case SettingChanged(key, value):
                 self.settings[key] = value
             case CostChanged(total):
-                self.spent.tell(total)
+                self.session_cost.set_total(total)
             case TurnEnded(failure=Failure("engine_gone")):
-                again = self._lifeline.restarts > 0
+                again = self._supervisor.restarts > 0
                 event = replace(event, failure=Failure("engine_gone", str(self.death()), "engine", retryable=again))
         self._deliver(event)
 
-    def _asked(self, event: Ask) -> asking.Ask:
-        ask = self._asks[event.ask] = asking.bound(event, self)
+    def _bind_ask(self, event: Ask) -> HostAsk:
+        ask = self._asks[event.ask] = bind(event, self)
         policy = self._approve
-        turns = [turn for turn in self.line if turn.attended and event.turn in ("", turn.id)]
+        turns = [turn for turn in self.turns if turn.attended and event.turn in ("", turn.id)]
         if policy is None and not turns and not self._listeners:
-            policy = asking.deny_all
+            policy = deny_all
         if policy is not None:
-            self._chores.do(partial(asking.decide, policy, ask))
+            self._background.start(partial(decide, policy, ask))
         return ask
 
     def _deliver(self, event: Event) -> None:
-        if (turn := self.line.get(event.turn)) is not None:
-            turn.hear(event)
+        if (turn := self.turns.get(event.turn)) is not None:
+            turn.receive(event)
         elif not event.turn:
-            for each in self.line:
-                each.hear(event)
+            for each in self.turns:
+                each.receive(event)
         if isinstance(event, TurnEnded):
-            self.spent.add(event.usage)
-            self.line.leave(event.turn)
+            self.session_cost.add(event.usage)
+            self.turns.leave(event.turn)
         for listener in list(self._listeners):
             listener.put(event)
 
     async def _work(self, call: HostCall) -> None:
-        result, error = await self._offers.run(call)
+        result, error = await self._tools.run(call)
         await self.send(HostReply(call.call, result, error))
 
     def death(self) -> EngineDied:
         """Why the engine is gone."""
-        return self._lifeline.death()
+        return self._supervisor.death()
 
 
 def _later(loop: asyncio.AbstractEventLoop, act: Callable[[str], None], turn: str) -> None:

@@ -1,4 +1,9 @@
-"""Events that wait to be read. A reader that is slow costs as much memory as what was said, and no more."""
+"""A queue of events with one writer and one reader, which is bounded in the number of small events.
+
+Every turn has one, and every reader of `Agent.events`. Text deltas are small and many; when more than 256 events wait,
+deltas of the same text are joined, so that a slow reader costs as much memory as the text and no more. No other event
+is ever joined or dropped.
+"""
 
 import asyncio
 from collections import deque

@@ -1,4 +1,8 @@
-"""`connect`: an engine by its name, by a command line, or in this process."""
+"""`connect`: makes an agent for an engine that is named, started by a command line, or in this process.
+
+All arguments are checked here, before anything is started, so that a mistake raises at the call of `connect` and not
+when the engine starts.
+"""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -8,11 +12,11 @@ from polylect import plug
 from polylect.dialects.base import Dialect
 from polylect.host import engine_registry
 from polylect.host.agent import Agent
-from polylect.host.asking import Policy
+from polylect.host.asks import Policy
+from polylect.host.host_tools import HostTool
+from polylect.host.limits import Limits, checked
 from polylect.host.link import Link, ProcessLink, Tap
-from polylect.host.offering import HostTool
 from polylect.host.process import Spawn, spawn
-from polylect.host.turn import Limits, checked
 from polylect.system.search_paths import absolute_only
 from polylect.vocab.content import Server
 
@@ -86,8 +90,8 @@ def connect(
         words = [os.fspath(word) for word in engine]
         wire, argv = _dialect(dialect, version), [_program(words[0]), *words[1:], *flags]
         return Agent(lambda session: ProcessLink(argv, wire, **around), **how)
-    one = engine_registry.known(engine)
-    wishes = engine_registry.from_here(wishes)
+    one = engine_registry.engine_spec(engine)
+    wishes = engine_registry.absolute_paths(wishes)
     if wishes.get("mode") and "mode" not in one.flags:  # then it is told once it listens
         engine_registry.mode_of(one, mode := str(wishes.pop("mode")))
         how["settings"] = {"mode": mode, **(settings or {})}
@@ -104,7 +108,7 @@ def _named_session(wishes: Mapping[str, Any]) -> str:
 
 
 def _to_known(
-    one: engine_registry.Known,
+    one: engine_registry.EngineSpec,
     wishes: dict[str, Any],
     args: Sequence[str],
     *,
@@ -116,8 +120,8 @@ def _to_known(
     """How to reach an engine we know, in the session of this name or in its first."""
     wire = _dialect(dialect or one.dialect, version)
     options: dict[str, Any] = {**around, "name": one.name, "install": one.install, **one.options}
-    if told := version or one.version:
-        options["version"] = told
+    if wire_version := version or one.version:
+        options["version"] = wire_version
     variables = engine_registry.variables(one, environment, str(wishes.pop("base_url", "")) if one.base_url else "")
     engine_registry.command(one, wishes, args)  # what it cannot be told is said now, not when it starts
 
@@ -133,10 +137,10 @@ def _dialect(name: str, version: str) -> Dialect:
     names = plug.dialects()
     if name not in names:
         raise LookupError(f"there is no dialect {name!r}; there are {', '.join(names)}")
-    found: Dialect = plug.load("dialects", name).DIALECT
-    if version and version not in found.versions:
-        raise ValueError(f"{name} has no version {version!r}; there are {', '.join(found.versions)}")
-    return found
+    dialect: Dialect = plug.load("dialects", name).DIALECT
+    if version and version not in dialect.versions:
+        raise ValueError(f"{name} has no version {version!r}; there are {', '.join(dialect.versions)}")
+    return dialect
 
 
 def _program(word: str) -> str:

@@ -1,4 +1,9 @@
-"""Engines that people have, as data: how each is found, started, told things, and which wire it speaks."""
+"""The engines that `connect` knows by name, as data.
+
+An `EngineSpec` says where the program is found, which flags start it, which dialect it speaks and which flag each
+option of `connect` becomes. A new engine is one more entry in `ENGINES`. The functions below turn an entry into a
+command line and an environment. A program inside the project around the current folder is never chosen by name.
+"""
 
 import os
 import sys
@@ -12,8 +17,8 @@ from polylect.system.repository import project
 from polylect.system.search_paths import absolute_only, program_on
 
 
-class Known(Struct, frozen=True, kw_only=True):
-    """`flags` are what a wish becomes on the command line: `{}` stands for its value. A wish without one is refused."""
+class EngineSpec(Struct, frozen=True, kw_only=True):
+    """One engine. `flags` has for each option its words on the command line, with `{}` for the value."""
 
     name: str
     program: str
@@ -95,10 +100,10 @@ _PATHS = ("script", "config", "add_dir", "session_dir")
 _POLYLECT = (sys.executable, "-P", "-m", "polylect")
 _LISTING = ("sessions", "--here", "--json")
 
-ENGINES: dict[str, Known] = {
+ENGINES: dict[str, EngineSpec] = {
     engine.name: engine
     for engine in (
-        Known(
+        EngineSpec(
             name="polylect",
             program="polylect",
             dialect="jsonstream",
@@ -108,7 +113,7 @@ ENGINES: dict[str, Known] = {
             listing=_LISTING,
             options={"hold": False, "modes": ("plan", "dont_ask")},
         ),
-        Known(
+        EngineSpec(
             name="polylect-omp",
             program="polylect",
             dialect="omp",
@@ -118,7 +123,7 @@ ENGINES: dict[str, Known] = {
             modes=_OWN_MODES,
             listing=_LISTING,
         ),
-        Known(
+        EngineSpec(
             name="polylect-claude",
             program="polylect",
             dialect="claude",
@@ -127,7 +132,7 @@ ENGINES: dict[str, Known] = {
             modes=_CLAUDE_MODES,
             listing=_LISTING,
         ),
-        Known(
+        EngineSpec(
             name="claude",
             program="claude",
             dialect="claude",
@@ -140,7 +145,7 @@ ENGINES: dict[str, Known] = {
             install="npm install -g @anthropic-ai/claude-code",
             resumed={"resumed": True},
         ),
-        Known(
+        EngineSpec(
             name="omp",
             program="omp",
             dialect="omp",
@@ -150,7 +155,7 @@ ENGINES: dict[str, Known] = {
             places=("~/.bun/bin", "~/.local/bin"),
             install="bun install -g @oh-my-pi/pi-coding-agent",
         ),
-        Known(
+        EngineSpec(
             name="pi",
             program="pi",
             dialect="omp",
@@ -160,7 +165,7 @@ ENGINES: dict[str, Known] = {
             places=("~/.npm-global/bin", "~/.local/bin"),
             install="npm install -g @mariozechner/pi-coding-agent",
         ),
-        Known(
+        EngineSpec(
             name="aionrs",
             program="aionrs",
             dialect="jsonstream",
@@ -170,7 +175,7 @@ ENGINES: dict[str, Known] = {
             modes=_THEIR_MODES,
             places=("~/.cargo/bin", "~/.local/bin"),
         ),
-        Known(
+        EngineSpec(
             name="wayland-core",
             program="wayland-core",
             dialect="jsonstream",
@@ -184,14 +189,14 @@ ENGINES: dict[str, Known] = {
 }
 
 
-def known(name: str) -> Known:
+def engine_spec(name: str) -> EngineSpec:
     """The engine of this name. Raises UnknownEngine."""
     if name not in ENGINES:
         raise UnknownEngine(f"there is no engine {name!r}; known are {', '.join(ENGINES)}")
     return ENGINES[name]
 
 
-def command(engine: Known, wishes: Mapping[str, Any], extra: Sequence[str] = ()) -> list[str]:
+def command(engine: EngineSpec, wishes: Mapping[str, Any], extra: Sequence[str] = ()) -> list[str]:
     """How it is started. Raises ValueError for a wish that it has no flag for."""
     words = [*find(engine), *engine.start]
     for wish, value in wishes.items():
@@ -208,7 +213,7 @@ def command(engine: Known, wishes: Mapping[str, Any], extra: Sequence[str] = ())
     return [*words, *extra]
 
 
-def from_here(wishes: Mapping[str, Any]) -> dict[str, Any]:
+def absolute_paths(wishes: Mapping[str, Any]) -> dict[str, Any]:
     """Paths are meant from where the caller is, not from where the work is."""
     return {name: _absolute(wish) if name in _PATHS else wish for name, wish in wishes.items()}
 
@@ -222,7 +227,7 @@ def _absolute(wish: Any) -> Any:
     return wish
 
 
-def mode_of(engine: Known, mode: str) -> str:
+def mode_of(engine: EngineSpec, mode: str) -> str:
     """What it calls this mode. Raises ValueError if it has none like it."""
     if not engine.modes:
         raise ValueError(f"{engine.name} has no modes: it does everything unasked")
@@ -231,7 +236,7 @@ def mode_of(engine: Known, mode: str) -> str:
     return engine.modes[mode]
 
 
-def find(engine: Known) -> tuple[str, ...]:
+def find(engine: EngineSpec) -> tuple[str, ...]:
     """Its program; if it cannot be found, its bare name, and starting it will say so.
 
     A program in the project around the current folder is passed over, also where that project's `.venv/bin` or
@@ -243,9 +248,9 @@ def find(engine: Known) -> tuple[str, ...]:
     return (program_on(places, engine.program, outside=project()) or engine.program,)
 
 
-def variables(engine: Known, env: Mapping[str, str], base_url: str) -> dict[str, str]:
+def variables(engine: EngineSpec, env: Mapping[str, str], base_url: str) -> dict[str, str]:
     """The environment it is started with. Nothing in it makes the workspace a place to load programs from."""
-    kept = {name: value for name, value in absolute_only(env).items() if name not in engine.without}
+    environment = {name: value for name, value in absolute_only(env).items() if name not in engine.without}
     if base_url and engine.base_url:
-        kept[engine.base_url] = base_url
-    return {**kept, **engine.env}
+        environment[engine.base_url] = base_url
+    return {**environment, **engine.env}

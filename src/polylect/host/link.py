@@ -1,4 +1,9 @@
-"""Ways to an engine: a child process that speaks a dialect, or an engine in this process that speaks none."""
+"""Connections to an engine.
+
+`Link` is what an `Agent` needs of a connection. `ProcessLink` is an engine in a child process: it passes bytes between
+the process and the host-side codec of its dialect. `app/serving/in_process.py` has the link to an engine in the same
+process. After `open`, a link calls `on_event` for every event and `on_gone` exactly once.
+"""
 
 import asyncio
 import logging
@@ -10,14 +15,14 @@ from typing import Any, Literal, Protocol
 from polylect.dialects.base import Dialect, Env, HostSide
 from polylect.host.errors import EngineDied
 from polylect.host.process import EngineProcess, Spawn, spawn
-from polylect.host.supported_commands import can_say
+from polylect.host.supported_commands import supports
 from polylect.vocab.commands import Command
 from polylect.vocab.events import Event
 
 Tap = Callable[[Literal["in", "out"], bytes], None]
 """Sees the bytes of the wire: `in` to the engine, `out` from it."""
-Hear = Callable[[Event], None]
-Gone = Callable[[EngineDied], None]
+OnEvent = Callable[[Event], None]
+OnGone = Callable[[EngineDied], None]
 
 _LAST_EVENTS = 1.0
 """How long what an ended engine has said may take to be read: something it started may keep its stdout open."""
@@ -32,30 +37,38 @@ class Link(Protocol):
         """The engine's process; our own if it is in ours."""
         ...
 
-    async def open(self, hear: Hear, gone: Gone) -> None:
-        """From here on `hear` is told every event, and `gone`, once, that there will be no more."""
+    async def open(self, on_event: OnEvent, on_gone: OnGone) -> None:
+        """Connects to the engine.
+
+        Args:
+            on_event: Is called with every event from here on.
+            on_gone: Is called once, when there will be no more events.
+
+        Raises:
+            EngineDied: The engine cannot be started.
+        """
         ...
 
     def send(self, command: Command) -> list[Event]:
-        """Say it. What follows from that at this end alone comes back: a refusal above all."""
+        """Sends `command`. Returns the events that this end makes by itself, such as a refusal. Raises EngineDied."""
         ...
 
     def can(self, word: str) -> bool:
-        """Whether the wire has this word; see `words.py`."""
+        """Whether the wire can express `word`; see `host/supported_commands.py`. Raises LookupError for no word."""
         ...
 
-    async def look(self) -> None:
-        """If the engine is gone, return only once everybody has been told."""
+    async def wait_if_gone(self) -> None:
+        """If the engine is gone, returns only after `on_gone` was called."""
         ...
 
     async def drain(self) -> None: ...
 
     async def close(self) -> int:
-        """Bounded. Returns the exit code."""
+        """Ends the engine in bounded time and returns its exit code."""
         ...
 
     def death(self, what: str = "has ended") -> EngineDied:
-        """Why it is gone, with its last words."""
+        """Returns the error that says `what` happened to the engine, with the end of its stderr."""
         ...
 
 
@@ -100,7 +113,7 @@ class ProcessLink:
     def pid(self) -> int:
         return self._process.pid if self._process else 0
 
-    async def open(self, hear: Hear, gone: Gone) -> None:
+    async def open(self, on_event: OnEvent, on_gone: OnGone) -> None:
         try:
             child = self._spawn(self._argv, self._cwd, self._env)
         except OSError as error:
@@ -109,9 +122,9 @@ class ProcessLink:
         self._process = await EngineProcess.around(child)
         self._codec = self._make()
         for event in self._codec.start():
-            hear(event)
+            on_event(event)
         self._flush()
-        self._reading = asyncio.create_task(self._read(self._process, hear, gone))
+        self._reading = asyncio.create_task(self._read(self._process, on_event, on_gone))
 
     def send(self, command: Command) -> list[Event]:
         if self._process is None or self._reading.done():
@@ -121,9 +134,9 @@ class ProcessLink:
         return events
 
     def can(self, word: str) -> bool:
-        return word not in self._weak and can_say(self._make, word)
+        return word not in self._weak and supports(self._make, word)
 
-    async def look(self) -> None:
+    async def wait_if_gone(self) -> None:
         if self._process and self._process.gone:
             await asyncio.wait([self._reading])
 
@@ -139,23 +152,23 @@ class ProcessLink:
         self._reading.cancel()
         return code
 
-    async def _read(self, process: EngineProcess, hear: Hear, gone: Gone) -> None:
+    async def _read(self, process: EngineProcess, on_event: OnEvent, on_gone: OnGone) -> None:
         try:
             while data := await process.read():
                 self._tap("out", data)
-                self._hear(self._codec.receive(data), hear)
+                self._deliver(self._codec.receive(data), on_event)
                 self._flush()
             await process.last_breath()  # so that whoever hears of the end can also hear why
-            self._hear(self._codec.receive_eof(), hear)
+            self._deliver(self._codec.receive_eof(), on_event)
         except Exception:
             _log.exception("reading from the engine failed")
             raise
         finally:
-            gone(self.death())
+            on_gone(self.death())
 
-    def _hear(self, events: list[Event], hear: Hear) -> None:
+    def _deliver(self, events: list[Event], on_event: OnEvent) -> None:
         for event in events:
-            hear(event)
+            on_event(event)
         for line in self._codec.to_log():
             _log.warning("%s: %s", self._name, line)
 
@@ -168,5 +181,5 @@ class ProcessLink:
         process = self._process
         code, words = (process.code, process.last_words) if process else (None, "")
         exit_code = f" with exit code {code}" if code is not None else ""
-        told = f"; it said: {words}" if words else ""
-        return EngineDied(f"the engine {self._name} {what}{exit_code}{told}", code, words)
+        last_words = f"; it said: {words}" if words else ""
+        return EngineDied(f"the engine {self._name} {what}{exit_code}{last_words}", code, words)

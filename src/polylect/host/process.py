@@ -1,4 +1,9 @@
-"""An engine as a child process: its pipes, its last words, its certain end."""
+"""An engine as a child process: its three pipes, the end of its stderr, and how it is ended.
+
+`ProcessLink` (`host/link.py`) starts it by `spawn`, or by a function of the caller's. `close` ends the process and
+everything below it in bounded time: end of input, then SIGTERM, then SIGKILL. stderr is always read, so that an engine
+which writes much there never blocks; only its last 4 kB are kept.
+"""
 
 import asyncio
 import errno
@@ -66,7 +71,7 @@ class EngineProcess:
     def __init__(self, child: Child, stdin: "_Writing", stdout: "_Reading", stderr: "_Reading") -> None:
         self._child, self._stdin, self._stdout, self._stderr = child, stdin, stdout, stderr
         self._words = bytearray()
-        self._heard = 0
+        self._bytes_read = 0
         self._listening = asyncio.create_task(self._listen())
         self._exiting = asyncio.create_task(_exit_of(child))
         self._watching = asyncio.create_task(self._watch())
@@ -107,7 +112,7 @@ class EngineProcess:
     async def read(self) -> bytes:
         """What it has said; empty once it will say no more."""
         data = await self._stdout.read(1 << 18)
-        self._heard += len(data)
+        self._bytes_read += len(data)
         return data
 
     def write(self, data: bytes) -> None:
@@ -158,9 +163,9 @@ class EngineProcess:
     async def _watch(self) -> None:
         """An engine that is gone says no more, whoever else still holds its stdout open."""
         await asyncio.wait([self._exiting])
-        heard = -1
-        while heard != self._heard:
-            heard = self._heard
+        bytes_before = -1
+        while bytes_before != self._bytes_read:
+            bytes_before = self._bytes_read
             await asyncio.sleep(_LAST_BREATH)
         self._stdout.close()
 
@@ -237,7 +242,7 @@ def _descendants(pid: int) -> list[int]:
             with open(f"/proc/{int(name)}/stat", "rb") as file:
                 parent = int(file.read().rpartition(b")")[2].split()[1])
             parents.setdefault(parent, []).append(int(name))
-    found = [pid]
-    for one in found:
-        found += parents.get(one, [])
-    return found[1:]
+    pids = [pid]
+    for one in pids:
+        pids += parents.get(one, [])
+    return pids[1:]

@@ -1,4 +1,7 @@
-"""Which conversations an engine has kept, where it can tell from outside."""
+"""Lists the sessions that an engine has stored for a folder, without starting a conversation.
+
+It runs the engine's own listing command (`EngineSpec.listing`), so it works only for engines that have one.
+"""
 
 import asyncio
 import os
@@ -29,7 +32,7 @@ async def list_sessions(
         Unsupported: The engine cannot list its sessions from outside.
         EngineDied: The engine cannot be started, or fails.
     """
-    one = engine_registry.known(engine)
+    one = engine_registry.engine_spec(engine)
     if not one.listing:
         raise Unsupported(f"{engine} does not tell from outside which sessions it has")
     try:
@@ -44,10 +47,10 @@ async def list_sessions(
         )
     except OSError as error:
         raise EngineDied(f"{engine} cannot be started: {error.strerror}: {error.filename}") from None
-    said, why = await child.communicate()
+    output, why = await child.communicate()
     if child.returncode:
         raise EngineDied(f"{engine} cannot list its sessions: {why.decode().strip()}", child.returncode)
-    return [_card(row) for row in msgspec.json.decode(said, type=list[dict[str, str | int]])]
+    return [_card(row) for row in msgspec.json.decode(output, type=list[dict[str, str | int]])]
 
 
 def _card(row: dict[str, str | int]) -> SessionCard:

@@ -1,4 +1,8 @@
-"""Which of our words a wire has: it is asked, so that no table can be wrong."""
+"""Finds out which commands a wire can express, by trying each of them on a fresh codec.
+
+A table of what each wire supports would have to be kept true by hand; the codec knows it already. `Agent.can` asks here
+before anything is sent, and `check` rejects a command whose fields have wrong types.
+"""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -28,7 +32,7 @@ from polylect.vocab.commands import (
 from polylect.vocab.content import File, Image, Rule, Server
 from polylect.vocab.events import Reply
 
-Spoken = TypeVar("Spoken", bound=Command)
+AnyCommand = TypeVar("AnyCommand", bound=Command)
 
 _SAMPLES: dict[str, Command] = {
     "prompt": Prompt("probe", "x"),
@@ -58,24 +62,33 @@ _SAMPLES: dict[str, Command] = {
 }
 _MAKE: dict[str, Callable[[str], Command]] = {"query": Query, "mode": lambda mode: Configure({"mode": mode})}
 _ALSO = {"shell": "run_shell", "state": "query:state", "ask": "prompt", "send": "prompt"}
-"""Methods of an agent that are called otherwise than what they say."""
-UNSAID = ("unsupported", "unsaid")
-"""How a codec refuses what its wire has no word for."""
+"""Names of methods of an agent, and the word that each stands for."""
+UNSUPPORTED = ("unsupported", "unsaid")
+"""The codes with which a codec refuses a command that its wire cannot express."""
 
 
-def can_say(make: Callable[[], HostSide], word: str) -> bool:
-    """`word` is one of the above, `query:` and what would be asked for (`query:state`), or `mode:` and a mode."""
+def supports(make: Callable[[], HostSide], word: str) -> bool:
+    """Returns whether a wire can express a command.
+
+    Args:
+        make: Makes a fresh codec of the wire.
+        word: A key of `_SAMPLES`, `query:` and a question (`query:state`), or `mode:` and a mode (`mode:plan`).
+
+    Raises:
+        LookupError: There is no such word.
+    """
     sample = sample_of(word)
     codec = make()
     codec.start()
     codec.data_to_send()
     failures = [event.failure for event in codec.send(_with_ref(sample)) if isinstance(event, Reply)]
-    unsaid = any(failure and failure.code in UNSAID for failure in failures)  # else it is only not the time for it
-    return not unsaid and (word != "tools" or bool(codec.data_to_send()))
+    # Other failures only say that it is not the time for this command.
+    unsupported = any(failure and failure.code in UNSUPPORTED for failure in failures)
+    return not unsupported and (word != "tools" or bool(codec.data_to_send()))
 
 
 def sample_of(word: str) -> Command:
-    """Raises LookupError for what is no word at all."""
+    """Returns a command that stands for `word`. Raises LookupError if there is no such word."""
     word = _ALSO.get(word, word)
     kind, _, rest = word.partition(":")
     sample = _MAKE[kind](rest) if rest and kind in _MAKE else _SAMPLES.get(word)
@@ -90,8 +103,8 @@ def _with_ref(command: Command) -> Command:
     return replace(command, ref="probe")
 
 
-def check(command: Spoken) -> Spoken:
-    """A command as the vocabulary has it. Raises TypeError for one that could not be understood, before it is said."""
+def check(command: AnyCommand) -> AnyCommand:
+    """Returns `command`. Raises TypeError if it is none, or has fields of the wrong type."""
     if not isinstance(command, Command):
         raise TypeError(f"a command is one of polylect.vocab.commands, not {command!r}")
     try:

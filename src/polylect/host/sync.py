@@ -14,9 +14,10 @@ from functools import wraps
 from typing import Any, Literal, ParamSpec, Self, TypeVar
 
 from polylect.host import agent as anyone
-from polylect.host import asking, connecting, sessions
+from polylect.host import asks, connecting, sessions
+from polylect.host.limits import Limits
 from polylect.host.server_starts import BOUND as SERVER_BOUND
-from polylect.host.turn import Limits, Result, Turn
+from polylect.host.turn import Result, Turn
 from polylect.vocab import answers
 from polylect.vocab.commands import Command
 from polylect.vocab.content import Attachment, Server
@@ -190,7 +191,7 @@ class SyncAgent:
         """Whoever leaves early has left, as in an asynchronous loop."""
         try:
             while (event := self.wait(_next(events))) is not None:
-                yield SyncAsk.of(event, self) if isinstance(event, asking.Ask) else event
+                yield SyncAsk.of(event, self) if isinstance(event, asks.Ask) else event
         finally:
             if self._thread.is_alive() and isinstance(events, AsyncGenerator):
                 self.wait(_closed(events))
@@ -225,14 +226,14 @@ def list_sessions(
     return asyncio.run(sessions.list_sessions(engine, cwd=cwd, env=env))
 
 
-class SyncAsk(asking.Ask, frozen=True, tag="ask"):
+class SyncAsk(asks.Ask, frozen=True, tag="ask"):
     """A question whose answers are given without `await`."""
 
     owner: Any = None
 
     @classmethod
-    def of(cls, ask: asking.Ask, owner: SyncAgent) -> "SyncAsk":
-        return cls(**{name: getattr(ask, name) for name in asking.Ask.__struct_fields__}, owner=owner)
+    def of(cls, ask: asks.Ask, owner: SyncAgent) -> "SyncAsk":
+        return cls(**{name: getattr(ask, name) for name in asks.Ask.__struct_fields__}, owner=owner)
 
     def allow(self, **details: Any) -> None:  # type: ignore[override]
         self.owner.wait(super().allow(**details))

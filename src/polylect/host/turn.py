@@ -1,14 +1,21 @@
-"""One prompt and what comes of it: events as they come, or the result in the end."""
+"""A turn as a host reads it: its events one by one, or its result; and the queue of an agent's turns.
+
+`Agent.prompt` makes a `Turn`; the agent passes every event of the turn to `Turn.receive`. The turn watches its limits
+and cancels itself when one is passed. Each turn ends exactly once: with `TurnEnded`, or with an exception if the engine
+is gone or the turn took too long.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Generator, Iterator
 from typing import TYPE_CHECKING, Any, Literal
+from weakref import WeakValueDictionary
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from polylect.host.backlog import Backlog
-from polylect.host.errors import TimedOut
+from polylect.host.errors import EngineDied, TimedOut
+from polylect.host.limits import Limits
 from polylect.vocab.commands import Prompt
 from polylect.vocab.content import Failure, Usage
 from polylect.vocab.events import (
@@ -39,32 +46,6 @@ _LAST_WORDS = 2.0
 """How long a turn that took too long may take to end once it is cancelled."""
 
 
-class Limits(Struct, frozen=True):
-    """Limits for a turn. Zero is no limit.
-
-    Attributes:
-        total: Seconds for all of the turn, from when it runs.
-        idle: Seconds without any event.
-        cost: Dollars.
-        tokens: Tokens, in and out together.
-    """
-
-    total: float = 0.0
-    idle: float = 0.0
-    cost: float = 0.0
-    tokens: int = 0
-
-    def __post_init__(self) -> None:
-        if min(self.total, self.idle, self.cost, self.tokens) < 0:
-            raise ValueError(f"a limit is not below zero: {self}")
-
-
-def checked(limits: Limits) -> Limits:
-    if not isinstance(limits, Limits):
-        raise TypeError(f"limits are given as Limits(total=600, cost=0.50), not {limits!r}")
-    return limits
-
-
 class Denial(Struct, frozen=True):
     """A call that was not allowed."""
 
@@ -85,17 +66,17 @@ class Result(Struct):
     failure: Failure | None = None
     value: Any = None
     """The answer as a value, where a schema was given."""
-    _said: list[str] = []
-    """What it said last, in pieces."""
+    _text_parts: list[str] = []
+    """The last text of the model, in pieces."""
     _fresh: bool = True
-    """The model has begun to speak anew."""
+    """Whether the next delta begins a new text."""
     _args: dict[str, dict[str, Any]] = {}
 
     @property
     def text(self) -> str:
         """What the model said last."""
-        self._said[:] = ["".join(self._said)]
-        return self._said[0]
+        self._text_parts[:] = ["".join(self._text_parts)]
+        return self._text_parts[0]
 
     @property
     def cost(self) -> float | None:
@@ -105,7 +86,7 @@ class Result(Struct):
     def ok(self) -> bool:
         return self.reason == "end"
 
-    def take(self, event: Event) -> None:
+    def apply(self, event: Event) -> None:
         """Updates the result by an `event` of its turn."""
         match event:
             case TurnEnded(reason, usage, steps, failure):
@@ -123,8 +104,8 @@ class Result(Struct):
                 self.steps += 1
             case TextDelta(text, agent=""):
                 if self._fresh:
-                    self._said.clear()
-                self._said.append(text)
+                    self._text_parts.clear()
+                self._text_parts.append(text)
                 self._fresh = False
 
 
@@ -191,7 +172,7 @@ class Turn:
 
     async def cancel(self) -> None:
         """It ends soon, with the reason `cancelled`; if it waits for others, at the latest when its time has come."""
-        place = self._agent.line.place(self.id)
+        place = self._agent.turns.place(self.id)
         if place < 0 or self._beginning is None:
             return
         self._unwanted = True  # if only now it should start
@@ -212,10 +193,10 @@ class Turn:
 
     # The agent's end.
 
-    def hear(self, event: Event) -> None:
+    def receive(self, event: Event) -> None:
         """Adds an `event` to what is read, and stops the turn where it passes a limit. Called by the agent."""
         if isinstance(event, TurnEnded) and event.turn == self.id:
-            self._backlog.put(self._told(event))
+            self._backlog.put(self._ended_with_limits(event))
             return self._backlog.end()
         if isinstance(event, BudgetExceeded) and self._deadline is not None:
             if self._stopped:
@@ -240,7 +221,7 @@ class Turn:
         """For wires that tell what the session has cost and not what a reply did."""
         if not self._started:
             self._cost_before = self._agent.cost  # a session that goes on tells what it had cost before
-        elif (cost := self._agent.spent.since(self._cost_before)) is not None:
+        elif (cost := self._agent.session_cost.since(self._cost_before)) is not None:
             self._watch(Usage(cost=cost))
 
     def _watch(self, spent: Usage) -> None:
@@ -251,9 +232,9 @@ class Turn:
         """Raises `why` for whoever reads the turn. Called by the agent when the engine is gone."""
         self._backlog.end(why)
 
-    def _told(self, ended: TurnEnded) -> TurnEnded:
-        """Its end: with its cost, if only the session's was told, and as a limit if that is more than it may be."""
-        if ended.usage.cost is None and (cost := self._agent.spent.since(self._cost_before)) is not None:
+    def _ended_with_limits(self, ended: TurnEnded) -> TurnEnded:
+        """The last event, with the cost of the turn added, and with the reason `limit` if a limit was passed."""
+        if ended.usage.cost is None and (cost := self._agent.session_cost.since(self._cost_before)) is not None:
             ended = replace(ended, usage=replace(ended.usage, cost=cost))
         if self._stopped is None and (over := self._over(ended.usage)):
             self._stopped = over
@@ -269,7 +250,7 @@ class Turn:
 
     def _is_unpriced(self, ended: TurnEnded) -> bool:
         """Whether it has a cap in dollars, and nobody can tell what it has cost."""
-        unknown = ended.usage.cost is None and not self._agent.spent.is_priced
+        unknown = ended.usage.cost is None and not self._agent.session_cost.is_priced
         return bool(self._limits.cost and ended.reason == "end" and ended.usage.tokens and unknown)
 
     def _over(self, spent: Usage) -> BudgetExceeded | None:
@@ -287,7 +268,7 @@ class Turn:
             self._backlog.put(over)
             self._agent.stop_soon(self.id)
 
-    def called(self) -> None:
+    def start_limits(self) -> None:
         """The turns before it have ended: from here on time and money are its own."""
         if self._deadline is None:
             self._cost_before = self._agent.cost
@@ -320,17 +301,66 @@ class Turn:
         finally:
             self._timer = None
         if event is not None:
-            self.result.take(event)
+            self.result.apply(event)
         return event
 
     async def _give_up(self) -> Event | None:
         late = self._deadline is not None and asyncio.get_running_loop().time() >= self._deadline
-        said = f"took longer than {self._limits.total:g} s" if late else f"was silent for {self._limits.idle:g} s"
+        complaint = f"took longer than {self._limits.total:g} s" if late else f"was silent for {self._limits.idle:g} s"
         try:
             async with asyncio.timeout(_LAST_WORDS):
                 await self.cancel()
                 while (event := await self._backlog.get()) is not None:
-                    self.result.take(event)
+                    self.result.apply(event)
         except TimeoutError:
-            self._agent.line.leave(self.id)  # those behind it wait no longer
-        raise TimedOut(f"the turn {said} and was cancelled", self.result)
+            self._agent.turns.leave(self.id)  # those behind it wait no longer
+        raise TimedOut(f"the turn {complaint} and was cancelled", self.result)
+
+
+class TurnQueue:
+    """The turns that were begun and have not ended, in order: the first one runs. It keeps no turn alive."""
+
+    def __init__(self) -> None:
+        self._order: dict[str, None] = {}
+        self._turns: WeakValueDictionary[str, Turn] = WeakValueDictionary()
+
+    def __iter__(self) -> Iterator[Turn]:
+        """The turns that somebody still refers to."""
+        return iter(list(self._turns.values()))
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn runs or waits."""
+        return bool(self._order)
+
+    def get(self, id: str) -> Turn | None:
+        """Returns the turn with this `id`, if somebody still refers to it."""
+        return self._turns.get(id)
+
+    def join(self, turn: Turn) -> None:
+        """Adds a `turn` at the end."""
+        self._turns[turn.id] = turn
+        self._order[turn.id] = None
+        self._start_first()
+
+    def leave(self, id: str) -> None:
+        """Removes the turn with this `id`, because it has ended."""
+        self._turns.pop(id, None)
+        self._order.pop(id, None)
+        self._start_first()
+
+    def place(self, id: str) -> int:
+        """Returns the place of the turn with this `id`: 0 if it runs, more if it waits, -1 if it is not here."""
+        return list(self._order).index(id) if id in self._order else -1
+
+    def fail(self, death: EngineDied) -> None:
+        """Ends all turns with the error `death`, because the engine is gone."""
+        failed = list(self)
+        self._turns.clear()
+        self._order.clear()
+        for turn in failed:
+            turn.fail(death)
+
+    def _start_first(self) -> None:
+        if (first := next(iter(self._order), None)) and (turn := self._turns.get(first)):
+            turn.start_limits()

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.text import Text
 
 from polylect.host.agent import Agent
-from polylect.host.asking import Ask
+from polylect.host.asks import Ask
 from polylect.host.errors import EngineDied, HostError, Refused, Unsupported
 from polylect.host.turn import Turn
 from polylect.tui.view import View, call_preview, escaped

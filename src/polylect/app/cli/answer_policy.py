@@ -7,7 +7,7 @@ nobody was there to ask; `run_task.py` makes the exit code from that difference.
 import os
 from collections.abc import Callable, Sequence
 
-from polylect.host.asking import Ask, Verdict
+from polylect.host.asks import Ask, Verdict
 from polylect.permissions.gate import ProposedCall, verdict
 from polylect.permissions.rules import parse
 from polylect.vocab.content import Category, Rule

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from polylect.app.cli.terminal import print_line
-from polylect.host.engine_registry import ENGINES, Known, find
+from polylect.host.engine_registry import ENGINES, EngineSpec, find
 from polylect.host.process import located
 from polylect.system.search_paths import absolute_only
 from polylect.vocab.escape import escape_controls
@@ -37,7 +37,7 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def _inspect(engine: Known) -> dict[str, object]:
+def _inspect(engine: EngineSpec) -> dict[str, object]:
     argv = find(engine)
     row: dict[str, object] = {"name": engine.name, "dialect": engine.dialect, "version": "", "problem": ""}
     row |= {"path": " ".join(argv), "install": engine.install}

@@ -24,11 +24,12 @@ from polylect.app.cli.run_flags import RunOptions
 from polylect.app.serving.in_process import Inside
 from polylect.app.serving.own_engine import own_engine
 from polylect.host.agent import Agent
-from polylect.host.asking import Ask, Verdict
+from polylect.host.asks import Ask, Verdict
 from polylect.host.connecting import connect
-from polylect.host.engine_registry import command, find, from_here, known
+from polylect.host.engine_registry import absolute_paths, command, engine_spec, find
 from polylect.host.errors import EngineDied, HostError, SchemaNotMet, TimedOut, TurnFailed
-from polylect.host.turn import Denial, Limits, Result
+from polylect.host.limits import Limits
+from polylect.host.turn import Denial, Result
 from polylect.vocab.content import Usage
 from polylect.vocab.escape import escape_controls, escape_json
 from polylect.vocab.events import BudgetExceeded, Event, ReplyEnded, ServerChanged, ToolCalled, ToolFinished
@@ -123,8 +124,8 @@ class _Run:
         options = self._options
         if options.argv != "polylect":
             return connect(options.argv, cwd=options.cwd, **host_options, **options.engine_options)
-        engine = known(options.argv)
-        flags = from_here({**options.engine_options, **({"max_cost": options.budget} if options.budget else {})})
+        engine = engine_spec(options.argv)
+        flags = absolute_paths({**options.engine_options, **({"max_cost": options.budget} if options.budget else {})})
         words = [*command(engine, flags)[len(find(engine)) :], "--workspace", os.path.abspath(options.cwd)]
         os.chdir(options.cwd)  # an engine process would have this working directory too
         return connect(lambda: Inside(partial(own_engine, words)), **host_options)
@@ -165,7 +166,7 @@ class _Run:
     async def _read_events(self, events: AsyncIterator[Event]) -> None:
         async for event in events:
             self._progress.update(event)
-            self._result.take(event)
+            self._result.apply(event)
             match event:
                 case ReplyEnded(usage=usage):
                     self._usage += usage

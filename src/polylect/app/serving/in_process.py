@@ -29,14 +29,14 @@ class Inside:
         self._gone: Callable[[EngineDied], None] = lambda death: None
         self.pid = os.getpid()
 
-    async def open(self, hear: Say, gone: Callable[[EngineDied], None]) -> None:
-        self._gone = gone
-        context = self._make(hear)
+    async def open(self, on_event: Say, on_gone: Callable[[EngineDied], None]) -> None:
+        self._gone = on_gone
+        context = self._make(on_event)
         self._engine = await context.__aenter__()
         self._leave = partial(context.__aexit__, None, None, None)
         settings = self._engine.settings
         session = self._engine.agent.session.id
-        hear(Ready(__version__, settings.model, settings.mode, self._engine.agent.abilities(), session=session))
+        on_event(Ready(__version__, settings.model, settings.mode, self._engine.agent.abilities(), session=session))
 
     def send(self, command: Command) -> list[Event]:
         self._engine.handle(command)
@@ -46,7 +46,7 @@ class Inside:
         """There is no wire that could lack a word."""
         return bool(sample_of(word))
 
-    async def look(self) -> None:
+    async def wait_if_gone(self) -> None:
         """It goes when we go."""
 
     async def drain(self) -> None:

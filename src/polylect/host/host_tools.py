@@ -1,4 +1,10 @@
-"""Tools that the host itself runs for the engine's model."""
+"""Tools that the host runs for the model of the engine.
+
+`connect(tools=...)` passes them to `HostTools`, which offers them to the engine in `Hello` and runs them when a
+`HostCall` comes (`host/agent.py`). Wires know such tools in two forms: omp has tools of the host, claude has an MCP
+server inside the host; both lead to the same functions. A tool that fails is a result for the model, never an
+exception.
+"""
 
 import asyncio
 import inspect
@@ -33,8 +39,8 @@ class HostTool(Struct, frozen=True):
 
     async def call(self, args: Mapping[str, Any]) -> str:
         """Runs the function with `args` and returns its value as a text. Raises what the function raises."""
-        found = self.run(**args)
-        value = await found if isinstance(found, Awaitable) else found
+        value_or_awaitable = self.run(**args)
+        value = await value_or_awaitable if isinstance(value_or_awaitable, Awaitable) else value_or_awaitable
         return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
@@ -75,32 +81,32 @@ def tool(function: Callable[..., Any]) -> HostTool:
     return HostTool(name, inspect.getdoc(function) or name, run, schema)
 
 
-class Offers:
-    """What the host has on offer, and the work when it is asked for."""
+class HostTools:
+    """The tools of one host. Raises ValueError if two have the same name."""
 
     def __init__(self, tools: Sequence[HostTool]) -> None:
         self._tools = {tool.name: tool for tool in tools}
         if len(self._tools) < len(tools):
             raise ValueError(f"tools need names of their own: {', '.join(tool.name for tool in tools)}")
 
-    def told(self) -> dict[str, Any]:
-        """For the engine's ears, in both forms that there are: tools, and a server that has them."""
+    def offers(self) -> dict[str, Any]:
+        """Returns the `offers` of `Hello`, in both forms: as tools, and as a server that has them."""
         if not self._tools:
             return {}
         return {"tools": [self._card(tool, "parameters") for tool in self._tools.values()], "servers": [SERVER]}
 
     async def run(self, call: HostCall) -> tuple[Any, str]:
-        """The result, or what was wrong."""
+        """Runs a `call` of the engine. Returns its result and the text of an error; one of them is empty."""
         params = call.params if isinstance(call.params, dict) else {}
         match call.method:
             case "tool":
-                return await self._work(str(params.get("name", "")), params.get("args") or {})
+                return await self._call(str(params.get("name", "")), params.get("args") or {})
             case "mcp_message" if params.get("server_name") == SERVER:
-                return await self._speak(params.get("message") or {}), ""
+                return await self._answer_mcp(params.get("message") or {}), ""
             case method:
                 return None, f"this host does not do {method!r}"
 
-    async def _work(self, name: str, args: Mapping[str, Any]) -> tuple[Any, str]:
+    async def _call(self, name: str, args: Mapping[str, Any]) -> tuple[Any, str]:
         tool = self._tools.get(name)
         if tool is None:
             return None, f"this host has no tool {name!r}"
@@ -113,25 +119,28 @@ class Offers:
         except Exception as error:  # noqa: BLE001  (the model is told, and goes on)
             return None, f"{type(error).__name__}: {error}"
 
-    async def _speak(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """As an MCP server would."""
+    async def _answer_mcp(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """Answers a message as an MCP server does."""
         if "id" not in message:
             return {"jsonrpc": "2.0", "result": {}}
         answer = {"jsonrpc": "2.0", "id": message["id"]}
         params = message.get("params") or {}
         match message.get("method"):
             case "initialize":
-                told = {"protocolVersion": params.get("protocolVersion", _PROTOCOL), "capabilities": {"tools": {}}}
-                return {**answer, "result": {**told, "serverInfo": {"name": SERVER, "version": "1"}}}
+                capabilities = {
+                    "protocolVersion": params.get("protocolVersion", _PROTOCOL),
+                    "capabilities": {"tools": {}},
+                }
+                return {**answer, "result": {**capabilities, "serverInfo": {"name": SERVER, "version": "1"}}}
             case "tools/list":
                 return {
                     **answer,
                     "result": {"tools": [self._card(tool, "inputSchema") for tool in self._tools.values()]},
                 }
             case "tools/call":
-                result, error = await self._work(str(params.get("name", "")), params.get("arguments") or {})
+                value, error = await self._call(str(params.get("name", "")), params.get("arguments") or {})
                 failed = {"content": [{"type": "text", "text": error}], "isError": True}
-                return {**answer, "result": failed if error else result}
+                return {**answer, "result": failed if error else value}
             case "ping":
                 return {**answer, "result": {}}
             case method:

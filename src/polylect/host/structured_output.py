@@ -1,4 +1,8 @@
-"""Answers that have to fit a schema, from engines that may never have heard of schemas."""
+"""Answers that fit a JSON Schema, from engines whose wire has no word for schemas.
+
+`Agent.ask(schema=...)` comes here. The schema is added to the prompt; the JSON is found in the answer, also inside a
+code fence; and if it does not fit, the model is asked again, at most twice. The usage of all attempts is added up.
+"""
 
 import json
 import re
@@ -22,6 +26,19 @@ _AGAIN = "That does not fit: {why}\nAnswer again, with nothing but a JSON value 
 
 
 async def ask_for_value(agent: "Agent", text: str, schema: Any, **details: Any) -> Result:
+    """Sends a prompt and returns a result whose `value` fits the schema.
+
+    Args:
+        agent: The agent to ask.
+        text: The prompt.
+        schema: A type that msgspec knows, a JSON Schema, or None for an answer of any form.
+        **details: Further arguments of `Agent.prompt`.
+
+    Raises:
+        TurnFailed: The turn did not end by itself.
+        SchemaNotMet: The answer does not fit, after it was asked for again.
+        ValueError: `schema` is none.
+    """
     if schema is None:
         return _good(agent, await agent.prompt(text, **details))
     shape = Shape(schema)

@@ -1,4 +1,9 @@
-"""The engine behind an agent: started, noticed when it is gone, started again as often as was agreed."""
+"""Starts the engine of an agent, notices when it is gone, and restarts it.
+
+`Agent` uses it for everything that concerns the engine as a whole. A restart happens when somebody next needs an
+engine, at most `restarts` times, and all who need one wait for the same restart. When the engine is gone, `on_gone` is
+called once for it, so that nobody waits for its replies.
+"""
 
 import asyncio
 import logging
@@ -6,29 +11,38 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from polylect.host.errors import EngineDied
-from polylect.host.link import Gone, Hear, Link
+from polylect.host.link import Link, OnEvent, OnGone
 from polylect.vocab.commands import Command
 from polylect.vocab.events import Event, Ready
 
 _log = logging.getLogger(__name__)
 
 
-class Lifeline:
-    """`greet` is awaited with each engine that has said it is ready, before anybody else speaks to it."""
+class EngineSupervisor:
+    """The engine of one agent.
+
+    Args:
+        make_link: Makes a link to a new engine, which resumes the session of this id; empty for the first one.
+        on_event: Is called with every event.
+        on_gone: Is called when an engine is gone.
+        greet: Is awaited with each engine that is ready, before it gets any other command.
+        ready_within: Seconds that an engine has until it is ready.
+        restarts: How often an engine may be restarted.
+    """
 
     def __init__(
         self,
         make_link: Callable[[str], Link],
         *,
-        hear: Hear,
-        gone: Gone,
+        on_event: OnEvent,
+        on_gone: OnGone,
         greet: Callable[[Link, Ready], Awaitable[None]],
         ready_within: float,
         restarts: int,
     ) -> None:
         self._make_link = make_link
         """Given the session to go on with, or nothing."""
-        self._tell, self._tell_gone, self._greet = hear, gone, greet
+        self._on_event, self._on_gone, self._greet = on_event, on_gone, greet
         self._ready_within = ready_within
         self.restarts = restarts
         """How often it may still be started again."""
@@ -54,14 +68,17 @@ class Lifeline:
         return self._gone or (self._link.death() if self._link else never)
 
     async def open(self, session: str = "") -> None:
-        """Raises EngineDied, and whatever `greet` raises; no engine is left then."""
+        """Starts an engine that resumes `session`.
+
+        Raises EngineDied or what `greet` raises, and leaves no engine then.
+        """
         if self._link and self._gone is None:
             raise RuntimeError("this agent has an engine already: `connect` makes another one")
         self._gone = None
         link = self._link = self._make_link(session)
         self._ready: asyncio.Future[Ready] = asyncio.get_running_loop().create_future()
         try:
-            await link.open(self._hear, self._lose)
+            await link.open(self._receive, self._engine_gone)
             await self._greet(link, await self._readiness(link))
         except EngineDied as death:
             await link.close()
@@ -72,19 +89,19 @@ class Lifeline:
             self._gone = link.death()
             raise
 
-    async def here(self) -> Link:
-        """The engine, if there is one."""
+    async def current_link(self) -> Link:
+        """Returns the link to the engine. Raises EngineDied if there is none."""
         if self._link is not None:
-            await self._link.look()
+            await self._link.wait_if_gone()
         if self._link is None or self._gone is not None:
             raise self.death()
         return self._link
 
-    async def alive(self, session: str) -> Link:
-        """An engine, if need be another one that goes on with this session. All who need one wait for the same."""
+    async def ensure_link(self, session: str) -> Link:
+        """Returns the link to the engine; if it is gone, to a new one that resumes `session`. Raises EngineDied."""
         if self._reviving is None:
             try:
-                return await self.here()
+                return await self.current_link()
             except EngineDied:
                 if self._link is None or not (self.restarts or self._reviving):
                     raise
@@ -93,15 +110,15 @@ class Lifeline:
             self._reviving = asyncio.ensure_future(self._revive(session))
             self._reviving.add_done_callback(self._revived)
         await asyncio.shield(self._reviving)
-        return await self.here()
+        return await self.current_link()
 
     async def close(self, last: Command | None = None) -> int:
-        """Bounded: the engine has a few seconds to end by itself, after this `last` word. Returns its exit code."""
+        """Sends `last`, gives the engine a few seconds to end by itself, and returns its exit code."""
         self.restarts = 0
         if last and self._link and self._gone is None:
             with suppress(EngineDied):
                 for event in self._link.send(last):
-                    self._tell(event)
+                    self._on_event(event)
         if self._reviving is not None:
             self._reviving.cancel()
             await asyncio.wait([self._reviving])
@@ -129,14 +146,14 @@ class Lifeline:
             await link.close()
             raise link.death(f"was not ready within {self._ready_within:g} s and was ended") from None
 
-    def _hear(self, event: Event) -> None:
+    def _receive(self, event: Event) -> None:
         if isinstance(event, Ready) and not self._ready.done():
             self._ready.set_result(event)
-        self._tell(event)
+        self._on_event(event)
 
-    def _lose(self, death: EngineDied) -> None:
+    def _engine_gone(self, death: EngineDied) -> None:
         self._gone = death
         if not self._ready.done():
             self._ready.set_exception(death)
             self._ready.exception()  # it may be that nobody waits
-        self._tell_gone(death)
+        self._on_gone(death)

@@ -1,4 +1,9 @@
-"""Questions that reach the host, and how it answers them."""
+"""Questions of an engine to its host, and policies that answer them.
+
+An `Ask` is the event with methods that answer it. A policy is a function that answers in the place of a person; the
+agent (`host/agent.py`) calls it by `decide`. Every ask is answered: a policy that fails or gives no clear answer
+denies.
+"""
 
 import asyncio
 import logging
@@ -63,12 +68,18 @@ Verdict = bool | str | None
 _UNCLEAR = "the host's policy gave no clear answer: {!r}"
 
 
-def bound(ask: events.Ask, agent: "Agent") -> Ask:
+def bind(ask: events.Ask, agent: "Agent") -> Ask:
+    """Returns the event `ask` with methods that send the answer through `agent`."""
     return Ask(**{name: getattr(ask, name) for name in events.Ask.__struct_fields__}, via=agent)
 
 
 async def decide(policy: Policy, ask: Ask) -> None:
-    """A policy that fails, or says nothing and has not answered by itself, has not said yes."""
+    """Answers an ask by a policy. If the policy raises, or returns None without having answered, the ask is denied.
+
+    Args:
+        policy: The policy, async or not.
+        ask: The ask.
+    """
     try:
         verdict = policy(ask)
         if isinstance(verdict, Awaitable):
@@ -105,4 +116,4 @@ def category(*allowed: str) -> Policy:
     return lambda ask: ask.category in allowed or f"only {', '.join(allowed)} is allowed here"
 
 
-__all__ = ["Ask", "Policy", "Verdict", "allow_all", "bound", "category", "decide", "deny_all"]
+__all__ = ["Ask", "Policy", "Verdict", "allow_all", "bind", "category", "decide", "deny_all"]

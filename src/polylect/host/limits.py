@@ -1,0 +1,69 @@
+"""Limits of a turn, and the cost of a session that they are compared with.
+
+Some wires report the cost of each turn, others only that of the session so far. `SessionCost` accepts both, so that
+`host/turn.py` can hold `Limits.cost` in either case. A cost is None where nobody knows it, and never a guess.
+"""
+
+from msgspec import Struct
+
+from polylect.vocab.content import Usage
+
+
+class Limits(Struct, frozen=True):
+    """Limits for a turn. Zero is no limit.
+
+    Attributes:
+        total: Seconds for all of the turn, from when it runs.
+        idle: Seconds without any event.
+        cost: Dollars.
+        tokens: Tokens, in and out together.
+
+    Raises:
+        ValueError: A limit is below zero.
+    """
+
+    total: float = 0.0
+    idle: float = 0.0
+    cost: float = 0.0
+    tokens: int = 0
+
+    def __post_init__(self) -> None:
+        if min(self.total, self.idle, self.cost, self.tokens) < 0:
+            raise ValueError(f"a limit is not below zero: {self}")
+
+
+def checked(limits: Limits) -> Limits:
+    """Returns `limits`. Raises TypeError if they are no `Limits`."""
+    if not isinstance(limits, Limits):
+        raise TypeError(f"limits are given as Limits(total=600, cost=0.50), not {limits!r}")
+    return limits
+
+
+class SessionCost:
+    """What a session has cost: as the engine reports it, else the sum of its turns. None if nobody knows.
+
+    Args:
+        resumed: Whether the session has a past whose cost is not known.
+    """
+
+    def __init__(self, *, resumed: bool) -> None:
+        self.total: float | None = None if resumed else 0.0
+        self._reported = False
+
+    def set_total(self, total: Usage) -> None:
+        """Sets what the engine reports for the session so far, which is `total`."""
+        self.total, self._reported = total.cost, True
+
+    def add(self, turn: Usage) -> None:
+        """Adds the usage of a `turn` that has ended, unless the engine reports the session."""
+        if not self._reported and turn.tokens:
+            self.total = None if self.total is None or turn.cost is None else round(self.total + turn.cost, 9)
+
+    @property
+    def is_priced(self) -> bool:
+        """Whether the engine reports what the session costs."""
+        return self._reported and self.total is not None
+
+    def since(self, before: float | None) -> float | None:
+        """Returns the cost since the session had cost `before`; None where the engine does not report the session."""
+        return None if before is None or self.total is None or not self._reported else round(self.total - before, 9)
