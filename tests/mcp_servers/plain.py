@@ -120,6 +120,39 @@ class Large(Works):
                 return {**self.text("short"), "structuredContent": keys}
 
 
+class Lists(Works):
+    """Has as many prompts and resources as it is told, in one page each."""
+
+    def initialize(self, message: dict[str, Any]) -> Any:
+        return {**super().initialize(message), "capabilities": {"tools": {}, "prompts": {}, "resources": {}}}
+
+    def prompts_list(self, message: dict[str, Any]) -> Any:
+        return {"prompts": [{"name": f"p{number}"} for number in range(int(self.argument))]}
+
+    def resources_list(self, message: dict[str, Any]) -> Any:
+        return {"resources": [{"name": "r", "uri": f"a:{number}"} for number in range(int(self.argument))]}
+
+
+class Backtracks(Works):
+    """Its schemas have a pattern that takes for ever, and its results are made for it."""
+
+    def tools_list(self, message: dict[str, Any]) -> Any:
+        schema = {"type": "object", "properties": {"word": {"type": "string", "pattern": "^(a+)+$"}}}
+        return {"tools": [{"name": "echo", "inputSchema": schema, "outputSchema": schema}]}
+
+    def tools_call(self, message: dict[str, Any]) -> Any:
+        return {**self.text("back"), "structuredContent": {"word": "a" * 40 + "!"}}
+
+
+class Shouts(Works):
+    """Sends a notification of as many entries as it is told, before each result."""
+
+    def tools_call(self, message: dict[str, Any]) -> Any:
+        entries = [{"a": number} for number in range(int(self.argument))]
+        self.say({"method": "notifications/message", "params": {"level": "info", "data": entries}})
+        return super().tools_call(message)
+
+
 class WrongId(Works):
     """Answers, but to questions that nobody asked."""
 

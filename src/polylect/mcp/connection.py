@@ -30,6 +30,7 @@ from polylect.mcp.server_log import ServerLog
 from polylect.mcp.tool import ListedTool
 from polylect.mcp.transports import streams
 from polylect.mcp.values import PromptCommand, Resource, ServerFault, ServerSetup
+from polylect.vocab.argument_schema import misfit
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Server
 from polylect.vocab.errors import ToolError
@@ -40,18 +41,27 @@ _MODES = ("legacy", "auto")
 request is of the newer protocol (2026-07-28)."""
 _NEWER_CODES = (types.METHOD_NOT_FOUND, types.UNSUPPORTED_PROTOCOL_VERSION)
 _MOST_PAGES = 100
+MOST_TOOLS = 100_000
+MOST_LISTED = 10_000
+"""Prompts, or resources, of one server that are used."""
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO, "warning": logging.WARNING}
 
 
 class Connection:
     """A server that has completed the handshake. `lost` is set once the connection has ended."""
 
-    def __init__(self, client: Client, lost: asyncio.Event, pages: Pages) -> None:
+    def __init__(self, client: Client, lost: asyncio.Event, pages: Pages, notify: Callable[[str], None]) -> None:
+        """`notify` shows a text to the host."""
         self.lost = lost
         self._client = client
         self._pages = pages
+        self._notify = notify
+        self._shortened: set[str] = set()
+        """Lists of which the host has been told that they are too long."""
+        self._output_schemas: dict[str, dict[str, Any]] = {}
         session: Any = client.session
-        session.validate_tool_result = partial(_validate_unless_shortened, session.validate_tool_result)
+        # The SDK's own check runs patterns of the server's schema on the event loop, with backtracking.
+        session.validate_tool_result = self._check_structured
 
     @property
     def version(self) -> str:
@@ -61,29 +71,58 @@ class Connection:
     async def tools(self) -> list[ListedTool]:
         """All tools. Raises ServerFault, and what the SDK raises."""
         listed: list[ListedTool] = []
-        for page in await _all_pages(self._client.list_tools):
+        schemas: dict[str, dict[str, Any]] = {}
+        async for page in _pages(self._client.list_tools):
             large = await self._pages.read(page.meta)
-            if large is not None:
-                session: Any = self._client.session
-                session.validate_tool_result = _skip_validation  # the SDK's would request the list at each call
             listed += _listed(page.tools) if large is None else large
+            schemas |= {tool.name: tool.output_schema for tool in page.tools if tool.output_schema}
+            if len(listed) > MOST_TOOLS:
+                del listed[MOST_TOOLS:]
+                self._say_shortened("tools", MOST_TOOLS)
+                break
+        self._output_schemas = schemas
         return listed
 
     async def prompts(self) -> list[PromptCommand]:
-        pages = await _all_pages(self._client.list_prompts)
         return [
             PromptCommand(prompt.name, prompt.description or "", tuple(one.name for one in prompt.arguments or ()))
-            for page in pages
-            for prompt in page.prompts
+            for prompt in await self._entries("prompts", self._client.list_prompts)
         ]
 
     async def resources(self) -> list[Resource]:
-        pages = await _all_pages(self._client.list_resources)
         return [
             Resource(str(one.uri), one.name, one.mime_type or "", one.description or "")
-            for page in pages
-            for one in page.resources
+            for one in await self._entries("resources", self._client.list_resources)
         ]
+
+    async def _entries(self, kind: str, request: Callable[..., Awaitable[Any]]) -> list[Any]:
+        """The prompts or resources of all pages. The host is told if some of them were left out."""
+        entries: list[Any] = []
+        shortened = False
+        async for page in _pages(request):
+            entries += getattr(page, kind)
+            shortened = shortened or is_shortened(page.meta) or len(entries) > MOST_LISTED
+            if len(entries) >= MOST_LISTED:
+                break
+        del entries[MOST_LISTED:]
+        if shortened:
+            self._say_shortened(kind, len(entries))
+        return entries
+
+    def _say_shortened(self, kind: str, count: int) -> None:
+        if kind not in self._shortened:
+            self._shortened.add(kind)
+            self._notify(f"has more {kind} than are read at once; {count} of them can be used")
+
+    async def _check_structured(self, name: str, result: Any) -> None:
+        """Replaces the SDK's check of structured results, in bounded time. Raises RuntimeError, as the SDK does."""
+        schema = self._output_schemas.get(name)
+        if schema is None or is_shortened(result.meta):
+            return
+        if result.structured_content is None and "structured_content" not in result.model_fields_set:
+            raise RuntimeError(f"Tool {name} has an output schema but did not return structured content")
+        if fault := misfit(result.structured_content, schema):
+            raise RuntimeError(f"Invalid structured content returned by tool {name}: {fault}")
 
     async def call(self, tool: str, args: dict[str, Any], show: Callable[[str], None]) -> Any:
         """The SDK's result. Raises ServerFault. Cancelling the task cancels the call at the server."""
@@ -141,23 +180,15 @@ async def connected(
         if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
             listening = asyncio.create_task(_listen(client, on_change))
             stack.callback(listening.cancel)
-        yield Connection(client, lost, pages)
+        yield Connection(
+            client, lost, pages, lambda text: setup.notify(log.redact(f"The MCP server {server.name} {text}"))
+        )
 
 
 def _listed(tools: list[types.Tool]) -> Iterator[ListedTool]:
     for tool in tools:
         if not (tool.execution and tool.execution.task_support == "required"):  # we cannot call it as a task
             yield ListedTool(tool.name, tool.description or "", msgspec.json.encode(tool.input_schema))
-
-
-async def _validate_unless_shortened(check: Callable[[str, Any], Awaitable[None]], name: str, result: Any) -> None:
-    """The SDK's check of structured results, except for those whose structured form was left out."""
-    if not is_shortened(result.meta):
-        await check(name, result)
-
-
-async def _skip_validation(name: str, result: Any) -> None:
-    """Replaces the SDK's check of structured results."""
 
 
 def explain(error: BaseException) -> str:
@@ -194,20 +225,20 @@ def _needs_newer_handshake(error: BaseException) -> bool:
     return isinstance(error, MCPError) and error.code in _NEWER_CODES
 
 
-async def _all_pages(ask: Callable[..., Awaitable[Any]]) -> list[Any]:
+async def _pages(request: Callable[..., Awaitable[Any]]) -> AsyncIterator[Any]:
     """Every page of a list, up to _MOST_PAGES. A server that does not know the method has no page."""
-    pages: list[Any] = []
     cursor: str | None = None
-    try:
-        for _ in range(_MOST_PAGES):
-            pages.append(await ask(cursor=cursor))
-            cursor = pages[-1].next_cursor
-            if not cursor:
-                break
-    except MCPError as error:
-        if error.code != types.METHOD_NOT_FOUND:
-            raise
-    return pages
+    for _ in range(_MOST_PAGES):
+        try:
+            page = await request(cursor=cursor)
+        except MCPError as error:
+            if error.code != types.METHOD_NOT_FOUND:
+                raise
+            return
+        yield page
+        cursor = page.next_cursor
+        if not cursor:
+            return
 
 
 # Requests and notifications of the server.

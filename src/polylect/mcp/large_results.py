@@ -8,10 +8,13 @@ the SDK gets an empty list with the number of the page in its `_meta`, and `Conn
     becomes {"tools": [], "nextCursor": "x", "_meta": {"polylect/page": 0}}, and page 0 is the list, still as JSON
 
 Of the result of a call, the SDK gets a limited number of parts and a limited structured form. A part of text says what
-was left out. Called by `stdio_streams.py` and `transports.py` (incoming messages), and by `connection.py` (pages).
+was left out. Of a list of prompts or resources the SDK gets a limited number of entries, and `_meta` says that there
+were more. A long message that is no answer is not read. Called by `stdio_streams.py`, `http_bodies.py` and
+`transports.py` (incoming messages), and by `connection.py` (pages).
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -25,13 +28,18 @@ MOST_PARTS = 1000
 """Parts of the result of one call that are read."""
 MOST_STRUCTURED = 1024 * 1024
 """Bytes of the structured form of a result that are read."""
+MOST_ENTRIES = 1000
+"""Prompts or resources of one page, or messages of a prompt, that are read."""
+MOST_UNEXPECTED = 1024 * 1024
+"""Bytes of a message that is not the result of a request: a notification, a request, an error."""
+_LISTS = ("prompts", "resources", "messages")
 _PAGE = "polylect/page"
 _SHORTENED = "polylect/shortened"
 _SLICE = 500
 """Tools that are decoded before other tasks get their turn."""
 
 
-class Response(msgspec.Struct):
+class _Response(msgspec.Struct):
     """As much of a message as tells whose answer it is."""
 
     id: int | str
@@ -78,7 +86,38 @@ class Pages:
         return listed
 
 
-def call_result(result: msgspec.Raw) -> dict[str, Any]:
+def read_response(
+    message: bytes, method_of: Callable[[int | str], str | None], pages: Pages
+) -> tuple[int | str, dict[str, Any]] | None:
+    """The id and the limited result of a long answer; None if the message is anything else.
+
+    `method_of` gives the method of the request with this id, or None if there is no such request.
+    """
+    try:
+        response = msgspec.json.decode(message, type=_Response)
+        method = None if response.method else method_of(response.id)
+        if method is None:
+            return None
+        if method == "tools/list":
+            return response.id, pages.store(response.result)
+        return response.id, (_call_result if method == "tools/call" else _listing)(response.result)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _listing(result: msgspec.Raw) -> dict[str, Any]:
+    fields = msgspec.json.decode(result, type=dict[str, msgspec.Raw])
+    lists = {name: msgspec.json.decode(fields.pop(name), type=list[msgspec.Raw]) for name in _LISTS if name in fields}
+    decoded: dict[str, Any] = {name: msgspec.json.decode(value) for name, value in fields.items()}
+    limited: dict[str, Any] = {
+        name: [msgspec.json.decode(entry) for entry in entries[:MOST_ENTRIES]] for name, entries in lists.items()
+    }
+    if any(len(entries) > MOST_ENTRIES for entries in lists.values()):
+        _mark_shortened(decoded)
+    return {**decoded, **limited}
+
+
+def _call_result(result: msgspec.Raw) -> dict[str, Any]:
     """What the SDK gets of a `tools/call` result. Raises msgspec.DecodeError.
 
     A structured form that is too large is shown as text where there is no other content.
@@ -97,21 +136,30 @@ def call_result(result: msgspec.Raw) -> dict[str, Any]:
         content.append(_text(note if content else structured.decode(errors="replace")))
     decoded = {name: msgspec.json.decode(value) for name, value in fields.items()}
     if len(structured) > MOST_STRUCTURED:
-        meta = decoded.get("_meta")
-        decoded["_meta"] = {**(meta if isinstance(meta, dict) else {}), _SHORTENED: True}
+        _mark_shortened(decoded)
     return {**decoded, "content": content}
 
 
-def limit_parts(result: dict[str, Any]) -> None:
-    """Shorten the content of a result that has been decoded."""
+def limit_lists(result: dict[str, Any]) -> None:
+    """Shorten the lists of a result that has been decoded."""
     content = result.get("content")
-    if isinstance(content, list) and len(content) > MOST_PARTS:
+    if isinstance(content, list) and len(content) > MOST_PARTS + 1:  # the note of `_call_result` may be one of them
         content[MOST_PARTS:] = [_omitted_note(len(content))]
+    for name in _LISTS:
+        entries = result.get(name)
+        if isinstance(entries, list) and len(entries) > MOST_ENTRIES:
+            del entries[MOST_ENTRIES:]
+            _mark_shortened(result)
 
 
 def is_shortened(meta: Any) -> bool:
-    """Whether the structured form of the result with this `_meta` was left out."""
+    """Whether entries, or the structured form, of the result with this `_meta` were left out."""
     return _SHORTENED in (meta or {})
+
+
+def _mark_shortened(result: dict[str, Any]) -> None:
+    meta = result.get("_meta")
+    result["_meta"] = {**(meta if isinstance(meta, dict) else {}), _SHORTENED: True}
 
 
 def _omitted_note(parts: int) -> dict[str, str]:

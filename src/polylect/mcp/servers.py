@@ -23,7 +23,7 @@ from polylect.mcp.values import PromptCommand, ServerFault, ServerSetup, ServerS
 from polylect.vocab.answers import CommandCard
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Block, Server
-from polylect.vocab.events import Ask, Event, ServerChanged
+from polylect.vocab.events import Ask, Event, Notice, ServerChanged
 from polylect.vocab.ports import Children, Tool
 
 CLOSE_BOUND = 0.6
@@ -69,7 +69,9 @@ class Servers:
         self._long_names = long_names
         self._withheld = withheld
         values = (children, env, workspace, connect_timeout, call_timeout, ask, on_commands)
-        self._setup = ServerSetup(*values, host, {}, asyncio.Lock(), trusted)
+        self._setup = ServerSetup(
+            *values, host, {}, asyncio.Lock(), lambda text: report(Notice(text, "warning")), trusted
+        )
         self._configured: dict[str, Server] = {}
         self._supervisors: dict[str, ServerSupervisor] = {}
         self._tool_names: dict[str, dict[str, str]] = {}

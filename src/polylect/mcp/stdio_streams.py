@@ -24,7 +24,7 @@ from mcp_types import (
     jsonrpc_message_adapter,
 )
 
-from polylect.mcp.large_results import LARGE, Pages, Response, call_result, limit_parts
+from polylect.mcp.large_results import LARGE, MOST_UNEXPECTED, Pages, limit_lists, read_response
 from polylect.mcp.server_log import ServerLog
 from polylect.vocab.ports import Child
 from polylect.wire.jsonl import Splitter, TooLong
@@ -95,6 +95,8 @@ class Incoming(_Stream):
             return None
         if len(line) > LARGE and (large := self._large(line)):
             return large
+        if len(line) > MOST_UNEXPECTED:
+            return self._invalid(line)
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
@@ -105,30 +107,21 @@ class Incoming(_Stream):
                 return None
             self._pending.pop(message.id)
         if isinstance(message, JSONRPCResponse):
-            limit_parts(message.result)  # a short message can hold 100 000 wrong parts, which take the SDK seconds
+            limit_lists(message.result)  # a short message can hold 100 000 wrong parts, which take the SDK seconds
         return SessionMessage(message)
 
     def _large(self, line: bytes) -> SessionMessage | None:
         """A long answer to a request of ours; None if the line is anything else."""
-        try:
-            response = msgspec.json.decode(line, type=Response)
-            if response.method or response.id not in self._pending:
-                return None
-            match self._pending[response.id]:
-                case "tools/list":
-                    result = self._pages.store(response.result)
-                case "tools/call":
-                    result = call_result(response.result)
-                case _:
-                    result = msgspec.json.decode(response.result, type=dict[str, Any])
-        except msgspec.DecodeError:
+        response = read_response(line, self._pending.get, self._pages)
+        if response is None:
             return None
-        del self._pending[response.id]
-        return SessionMessage(JSONRPCResponse.model_construct(jsonrpc="2.0", id=response.id, result=result))
+        id, result = response
+        del self._pending[id]
+        return SessionMessage(JSONRPCResponse.model_construct(jsonrpc="2.0", id=id, result=result))
 
     def _invalid(self, line: bytes) -> SessionMessage | None:
         """Log the line. If it has the id of a request, that request gets an error at once."""
-        self._invalid_lines(line, "no JSON-RPC message")
+        self._invalid_lines(line, "no JSON-RPC message" if len(line) <= MOST_UNEXPECTED else "too long")
         try:
             answer = msgspec.json.decode(line, type=_AnswerId)
         except msgspec.DecodeError:

@@ -10,7 +10,7 @@ Importing this module loads the SDK. Called by `connection.py`.
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -21,7 +21,8 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCResponse, RequestId
 
 from polylect.mcp.host_streams import host_streams
-from polylect.mcp.large_results import Pages, limit_parts
+from polylect.mcp.http_bodies import Bodies
+from polylect.mcp.large_results import Pages, limit_lists
 from polylect.mcp.server_config import PRIVATE, WORKSPACE
 from polylect.mcp.server_log import ServerLog
 from polylect.mcp.stdio_streams import Incoming, Outgoing
@@ -62,11 +63,11 @@ async def streams(
             finally:
                 await child.close()
         case "sse":
-            client = await run_in_thread(_http_client, server, log, lost)
+            client = await run_in_thread(_http_client, server, log, lost, pages)
             async with sse_client(server.url, httpx_client_factory=lambda *_, **__: client) as (incoming, outgoing):
                 yield WatchedStream(incoming, lost), outgoing
         case "http":
-            client = await run_in_thread(_http_client, server, log, lost)
+            client = await run_in_thread(_http_client, server, log, lost, pages)
             http = streamable_http_client(server.url, http_client=client, max_sse_event_size=MAX_LINE)
             async with client, http as (incoming, outgoing):
                 yield WatchedStream(incoming, lost), outgoing
@@ -105,8 +106,9 @@ def _working_folder(server: Server, setup: ServerSetup) -> str:
     return folder if not os.listdir(folder) else "/"
 
 
-def _http_client(server: Server, log: ServerLog, lost: asyncio.Event) -> httpx2.AsyncClient:
+def _http_client(server: Server, log: ServerLog, lost: asyncio.Event, pages: Pages) -> httpx2.AsyncClient:
     """Reads certificates, which takes long: call it in a thread."""
+    bodies = Bodies(pages)
 
     async def on_response(response: httpx2.Response) -> None:
         if response.status_code >= 400:
@@ -115,7 +117,12 @@ def _http_client(server: Server, log: ServerLog, lost: asyncio.Event) -> httpx2.
             lost.set()  # the session has expired: the specification asks for a new one
 
     timeout = httpx2.Timeout(_ANSWER_TIMEOUT, read=_IDLE_TIMEOUT)
-    return httpx2.AsyncClient(headers=server.headers, timeout=timeout, event_hooks={"response": [on_response]})
+    headers = {"Accept-Encoding": "identity", **server.headers}
+    hooks: dict[str, list[Callable[..., Any]]] = {
+        "request": [bodies.on_request],
+        "response": [on_response, bodies.on_response],
+    }
+    return httpx2.AsyncClient(headers=headers, timeout=timeout, event_hooks=hooks)
 
 
 class WatchedStream:
@@ -138,7 +145,7 @@ class WatchedStream:
             self._lost.set()
             raise
         if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCResponse):
-            limit_parts(item.message.result)
+            limit_lists(item.message.result)
         return item
 
     async def __aenter__(self) -> Any:

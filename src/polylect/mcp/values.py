@@ -37,6 +37,8 @@ class ServerSetup(Struct, frozen=True):
     """For each connected server inside the host, the callback that gets the messages it sends unasked."""
     loading: asyncio.Lock
     """Held while the SDK is loaded, so that a dozen servers do not use a dozen threads for it."""
+    notify: Callable[[str], None]
+    """Shows a text to the host."""
     trusted: bool
     """Whether servers may load code from the workspace, and so run in it."""
 
