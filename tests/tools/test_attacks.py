@@ -14,7 +14,7 @@ import pytest
 from doubles_tools import FolderContext, use
 from engine_process import Place, message
 from machine import within
-from polylect.apis.arguments import tool_call
+from polylect.apis.arguments import ReplyCalls
 from polylect.tools.files import regular_files
 from polylect.tools.standard import standard_tools
 from polylect.vocab.content import UNPARSED
@@ -190,7 +190,7 @@ def test_pipes_sockets_and_devices_hold_nobody_up(
 
 @pytest.mark.parametrize("text", ['["ls"]', '"ls"', "3", "null", "true", "{", '{"command": "ls"', "ls"])
 def test_arguments_that_are_no_object_never_reach_a_tool(text: str) -> None:
-    call = tool_call("c1", "Bash", text)
+    call = ReplyCalls().parse("c1", "Bash", text)
     assert (call.args, call.extra) == ({}, {UNPARSED: text})
 
 

@@ -1,26 +1,40 @@
-"""What the model may say to a tool: one Struct is both the schema it is shown and the check of what it sent."""
+"""The base of the built-in tools: one Struct per tool is both the JSON schema for the model and the check of its
+arguments.
+
+    class Arguments(Struct):                        the schema  {"pattern": {"type": "string"}, ...}
+        pattern: str                     gives      and, for {"patern": "x"}, the result
+        path: str = "."                             "Missing required parameter: pattern"
+
+`TypedTool.run` converts the arguments and turns ToolError and OSError into failed results, so a tool only implements
+`work`. `describe` and `touches` get the arguments unchecked, because the permission check comes before `run`.
+"""
 
 from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
 
+from polylect.tools.files.paths import real_paths
 from polylect.vocab.content import Category, Origin
 from polylect.vocab.errors import ToolError
 from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
 
 Arguments = TypeVar("Arguments", bound=Struct)
-MOST_SHOWN = 500
+MOST_DISPLAYED = 500
 
 
 class TypedTool(Generic[Arguments]):
-    """A tool in terms of its own Struct. A subclass names its parts and does its `work`; faults become results here."""
+    """A tool whose arguments are a Struct. A subclass sets the class attributes and implements `describe` and
+    `work`."""
 
     name: str
     category: Category
     origin: Origin = "builtin"
     text: str
-    """What the model is told of the tool."""
+    """The description for the model."""
+    path_argument = ""
+    """The argument that is a path, if there is one: the file or folder that the tool touches."""
+    default_path = ""
     arguments: type[Arguments]
 
     def __init__(self) -> None:
@@ -30,11 +44,11 @@ class TypedTool(Generic[Arguments]):
         raise NotImplementedError
 
     def touches(self, args: dict[str, Any], workspace: str) -> tuple[str, ...]:
-        return ()
+        return real_paths(args, self.path_argument, workspace, self.default_path) if self.path_argument else ()
 
     async def run(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
         try:
-            return await self.work(checked(self.arguments, args), context)
+            return await self.work(convert_arguments(self.arguments, args), context)
         except ToolError as fault:
             return ToolReturn(str(fault), ok=False)
         except OSError as fault:
@@ -45,9 +59,9 @@ class TypedTool(Generic[Arguments]):
 
 
 def schema(arguments: type[Struct]) -> dict[str, Any]:
-    """JSON Schema of a Struct, as plain as vendors like it: no references, no titles."""
-    whole = msgspec.json.schema(arguments)
-    return _plain(whole["$defs"][arguments.__name__], whole["$defs"])
+    """The JSON Schema of a Struct without references and titles, which some vendors refuse."""
+    generated = msgspec.json.schema(arguments)
+    return _plain(generated["$defs"][arguments.__name__], generated["$defs"])
 
 
 def _plain(shape: dict[str, Any], named: dict[str, Any]) -> dict[str, Any]:
@@ -55,42 +69,43 @@ def _plain(shape: dict[str, Any], named: dict[str, Any]) -> dict[str, Any]:
         return _plain(named[shape["$ref"].rpartition("/")[2]], named)
     shape = {key: value for key, value in shape.items() if key != "title"}
     if "enum" in shape:
-        shape["type"] = "string"  # some vendors want to be told
+        shape["type"] = "string"  # some vendors require the type beside an enum
     if "items" in shape:
         shape["items"] = _plain(shape["items"], named)
     if "properties" in shape:
         shape["properties"] = {name: _plain(field, named) for name, field in shape["properties"].items()}
-        shape.pop("description", "")  # a docstring is for us
+        shape.pop("description", "")  # the docstring of the Struct, which is not for the model
     return shape
 
 
-def checked(arguments: type[Arguments], args: dict[str, Any]) -> Arguments:
-    """The arguments as their Struct, or a ToolError that says which one is wrong. Null means: not given."""
-    given = {key: value for key, value in args.items() if value is not None}
+def convert_arguments(arguments: type[Arguments], args: dict[str, Any]) -> Arguments:
+    """The arguments as their Struct. Null counts as absent. Raises ToolError, which names the wrong argument."""
+    present = {key: value for key, value in args.items() if value is not None}
     fields = arguments.__struct_encode_fields__
     for field in fields[: len(fields) - len(arguments.__struct_defaults__)]:
-        if field not in given:
+        if field not in present:
             raise ToolError(f"Missing required parameter: {field}")
-    for key in given:
+    for key in present:
         if key not in fields:
             raise ToolError(f"Unknown parameter: {key}. Known ones: {', '.join(fields)}")
     try:
-        return msgspec.convert(given, arguments)
+        return msgspec.convert(present, arguments)
     except msgspec.ValidationError as fault:
         raise ToolError(f"Wrong parameter: {fault}") from None
 
 
-def given(args: dict[str, Any], key: str, default: str = "") -> str:
-    """A text among arguments that nobody has checked: the model may have sent anything."""
+def text_argument(args: dict[str, Any], key: str, default: str = "") -> str:
+    """An argument that should be a text. `args` are unchecked: the default replaces a value of another type."""
     value = args.get(key)
     return value if isinstance(value, str) else default
 
 
-def shown(args: dict[str, Any], key: str, default: str = "") -> str:
-    """The same for a person to read, who decides by it: in one line, with nothing invisible, and not without end."""
-    value = given(args, key, default)
-    line = value if value.isprintable() else "".join(map(_visible, value[:MOST_SHOWN]))
-    return line if len(line) <= MOST_SHOWN else line[:MOST_SHOWN] + "..."
+def display_argument(args: dict[str, Any], key: str, default: str = "") -> str:
+    """The same for a person who decides by it: on one line, with invisible characters escaped, and of limited
+    length."""
+    value = text_argument(args, key, default)
+    line = value if value.isprintable() else "".join(map(_visible, value[:MOST_DISPLAYED]))
+    return line if len(line) <= MOST_DISPLAYED else line[:MOST_DISPLAYED] + "..."
 
 
 def _visible(character: str) -> str:

@@ -1,8 +1,8 @@
-"""One page from the web: bounded in size, time and redirects, and never from a place that only this machine can reach.
+"""Fetches one web page for WebFetch, with limits on size, time and redirects, and not from private networks.
 
-The name is resolved once, the address is looked at, and the connection goes to that address: a name that means another
-place a moment later (DNS rebinding) does not get there. Redirects are followed only on the host that was asked for:
-rules and people allow a host, and another one has to be asked for by a call of its own.
+The host name is resolved once, the address is checked, and the connection goes to that very address. So a name that
+resolves to another address a moment later (DNS rebinding) cannot reach this machine's network. Redirects are followed
+only on the same host, because rules and people allow a host; another host needs a call of its own.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 MOST_BODY = 5 * 1024 * 1024
 MOST_HEAD = 64 * 1024
-"""Bytes that are not of the body, beside what many small pieces need."""
+"""Bytes that may arrive in addition to the body: headers and chunk sizes."""
 MOST_REDIRECTS = 5
 MOST_URL = 8192
 MOST_LOOKUPS = 32
-"""Names that are looked up at the same time, with those that nobody waits for any more: each takes a thread."""
+"""Name lookups at the same time, including those of calls that were cancelled. Each uses a thread."""
 TIMEOUT = 30.0
 _lookups = Semaphore(MOST_LOOKUPS)
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -52,7 +52,7 @@ class Page(Struct, frozen=True):
     headers: dict[str, str]
     body: bytes
     cut: bool
-    """There was more of it."""
+    """Whether the body was longer than MOST_BODY."""
     redirect: str = ""
     """The address on another host that it leads to."""
 
@@ -86,7 +86,7 @@ async def fetch(url: str, *, private: bool = False) -> Page:
                 location = page.headers.get("location")
                 if page.status not in _REDIRECTS or not location:
                     return page
-                before, url = url, _joined(url, location)
+                before, url = url, _join_url(url, location)
                 if parse(url).host != parse(before).host:
                     return replace(page, redirect=url)
     except TimeoutError:
@@ -94,7 +94,7 @@ async def fetch(url: str, *, private: bool = False) -> Page:
     raise ToolError(f"{url} was the end of {MOST_REDIRECTS} redirects, and another one followed.")
 
 
-def _joined(url: str, location: str) -> str:
+def _join_url(url: str, location: str) -> str:
     from urllib.parse import urljoin
 
     try:
@@ -110,15 +110,15 @@ async def _get(url: str, private: bool) -> Page:
     try:
         reader, writer = await _connect(addresses, place, tls)
         try:
-            writer.write(_question(place))
-            response, body = await _answer(reader, place)
+            writer.write(_request_bytes(place))
+            response, body = await _read_response(reader, place)
         finally:
             writer.transport.abort()
     except OSError as fault:
         raise ToolError(f"{place.authority} could not be asked: {fault.strerror or fault}") from None
     except ValueError as fault:
         raise ToolError(f"{place.authority} does not speak HTTP: {fault}") from None
-    whole = _unpacked(body, response.headers.get("content-encoding", ""))
+    whole = _decompress(body, response.headers.get("content-encoding", ""))
     return Page(url, response.status, response.headers, whole[:MOST_BODY], not response.done or len(whole) > MOST_BODY)
 
 
@@ -153,18 +153,19 @@ def _resolve(place: Place) -> list[str]:
 
 
 def is_public(address: str) -> bool:
-    """An address of the open internet, also by any of the ways in which IPv6 can say an IPv4 address."""
+    """Whether this is an address of the open internet. IPv4 addresses inside IPv6 ones (NAT64, 6to4, mapped) count
+    too."""
     from ipaddress import IPv4Address, IPv6Network, ip_address  # 5 ms, only for who fetches
 
-    found = ip_address(address.partition("%")[0])
-    if isinstance(found, IPv4Address):
-        return found.is_global and not found.is_multicast
-    if found in IPv6Network("64:ff9b::/96"):
-        return is_public(str(IPv4Address(int(found) & 0xFFFFFFFF)))
-    inner = found.ipv4_mapped or found.sixtofour
+    parsed = ip_address(address.partition("%")[0])
+    if isinstance(parsed, IPv4Address):
+        return parsed.is_global and not parsed.is_multicast
+    if parsed in IPv6Network("64:ff9b::/96"):
+        return is_public(str(IPv4Address(int(parsed) & 0xFFFFFFFF)))
+    inner = parsed.ipv4_mapped or parsed.sixtofour
     if inner:
         return is_public(str(inner))
-    return found in IPv6Network("2000::/3") and found.is_global
+    return parsed in IPv6Network("2000::/3") and parsed.is_global
 
 
 async def _connect(
@@ -187,7 +188,7 @@ def _tls() -> "ssl.SSLContext":
     return ssl.create_default_context()
 
 
-def _question(place: Place) -> bytes:
+def _request_bytes(place: Place) -> bytes:
     headers = {
         "host": place.authority,
         "user-agent": f"polylect/{__version__}",
@@ -198,22 +199,22 @@ def _question(place: Place) -> bytes:
     return request("GET", place.target, headers)
 
 
-async def _answer(reader: asyncio.StreamReader, place: Place) -> tuple[Response, bytes]:
+async def _read_response(reader: asyncio.StreamReader, place: Place) -> tuple[Response, bytes]:
     response, body = Response(), bytearray()
-    heard = 0
+    received = 0
     while not response.done and len(body) <= MOST_BODY:
         data = await reader.read(65536)
-        heard += len(data)
+        received += len(data)
         body += response.feed(data) if data else b""
         if not data and not response.end():
             raise ToolError(f"{place.authority} closed the connection before the page was complete.")
-        if heard > MOST_HEAD + 8 * len(body):
+        if received > MOST_HEAD + 8 * len(body):
             raise ToolError(f"{place.authority} sends everything but a page.")
     return response, bytes(body)
 
 
-def _unpacked(body: bytes, encoding: str) -> bytes:
-    """Never much more than MOST_BODY, whatever a small body unpacks to."""
+def _decompress(body: bytes, encoding: str) -> bytes:
+    """The decompressed body, at most one byte more than MOST_BODY."""
     if encoding.lower() not in ("gzip", "x-gzip", "deflate"):
         return body
     import zlib

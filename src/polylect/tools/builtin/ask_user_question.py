@@ -1,10 +1,14 @@
-"""AskUserQuestion: a choice that only the person can make."""
+"""AskUserQuestion: the model asks the person one or several questions, with options or free text.
+
+Each question becomes an `Ask`, one after the other. If the person does not answer one, the tool fails with the answers
+so far, and tells the model to go on with what it knows.
+"""
 
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from polylect.tools.arguments import TypedTool, given
+from polylect.tools.arguments import TypedTool, text_argument
 from polylect.tools.setup import ToolSetup
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Category, Option
@@ -61,19 +65,19 @@ class AskUserQuestion(TypedTool[Arguments]):
             answer = await context.ask(ask)
             if answer.verdict != "allow":
                 return ToolReturn(_unanswered(answer, answers), ok=False)
-            words = _words(answer)
-            if not words:
+            text = _answer_text(answer)
+            if not text:
                 return ToolReturn(_empty(ask, answers), ok=False)
-            answers.append(words if len(asks) == 1 else f"{ask.title}: {words}")
+            answers.append(text if len(asks) == 1 else f"{ask.title}: {text}")
         return ToolReturn("\n".join(answers))
 
 
 def _first(args: dict[str, Any]) -> str:
-    """What is asked, of arguments that nobody has checked."""
+    """The first question, from unchecked arguments."""
     several = args.get("questions")
-    if not given(args, "question") and isinstance(several, list) and several and isinstance(several[0], dict):
-        return given(several[0], "question")
-    return given(args, "question")
+    if not text_argument(args, "question") and isinstance(several, list) and several and isinstance(several[0], dict):
+        return text_argument(several[0], "question")
+    return text_argument(args, "question")
 
 
 def _ask(question: Question) -> Ask:
@@ -97,20 +101,20 @@ def _ask(question: Question) -> Ask:
     )
 
 
-def _words(answer: Answer) -> str:
+def _answer_text(answer: Answer) -> str:
     chosen = answer.value if isinstance(answer.value, list | tuple) else [answer.value]
     return ", ".join(str(value) for value in chosen if value not in (None, ""))
 
 
 def _empty(ask: Ask, before: list[str]) -> str:
-    told = f"The question {ask.title!r} was answered without an answer. Ask in plain words instead."
-    return "\n".join((*before, told))
+    note = f"The question {ask.title!r} was answered without an answer. Ask in plain words instead."
+    return "\n".join((*before, note))
 
 
 def _unanswered(answer: Answer, before: list[str]) -> str:
     reason = f": {answer.reason}" if answer.reason else ""
-    told = f"The person did not answer{reason}. Go on with what you know, and say what you assumed."
-    return "\n".join((*before, told))
+    note = f"The person did not answer{reason}. Go on with what you know, and say what you assumed."
+    return "\n".join((*before, note))
 
 
 def open_tool(setup: ToolSetup) -> Tool:

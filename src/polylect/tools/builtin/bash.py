@@ -1,4 +1,9 @@
-"""Bash: a command line, run in the workspace."""
+"""Bash: runs a shell command in the workspace, in the sandbox if there is one, and shows what it printed.
+
+The command runs in custody, so nothing that it started is left when the call ends. Output arrives while it runs:
+`Progress` shows the first part of it to the host at once, and `Output` keeps both ends for the model and the whole in a
+file. With `run_in_background` the call returns at once, and BashOutput and KillBash go on with the command.
+"""
 
 import asyncio
 import codecs
@@ -7,7 +12,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from polylect.tools.arguments import TypedTool, given
+from polylect.tools.arguments import TypedTool, text_argument
 from polylect.tools.process.background_jobs import Background, exit_code
 from polylect.tools.process.output_spool import Output, streams
 from polylect.tools.process.programs import find_program
@@ -51,7 +56,7 @@ class Bash(TypedTool[Arguments]):
         self._sandbox = sandbox
 
     def describe(self, args: dict[str, Any]) -> str:
-        command = " ".join(given(args, "command").split())
+        command = " ".join(text_argument(args, "command").split())
         return f"Execute: {command[:80]}{'…' if len(command) > 80 else ''}"
 
     async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
@@ -60,8 +65,8 @@ class Bash(TypedTool[Arguments]):
             argv = await self._sandbox.argv(argv, context.workspace, context.roots, context.processes)
         if args.run_in_background:
             job = await self._background.start(args.command, argv, context)
-            words = f"Running in the background as {job.id}. BashOutput shows what it prints, KillBash ends it."
-            return ToolReturn(words, metadata={"bash_id": job.id, "pid": job.pid})
+            text = f"Running in the background as {job.id}. BashOutput shows what it prints, KillBash ends it."
+            return ToolReturn(text, metadata={"bash_id": job.id, "pid": job.pid})
         return await _run(argv, min(args.timeout, MOST_TIMEOUT), context)
 
     async def close(self) -> None:
@@ -75,15 +80,15 @@ async def _run(argv: Sequence[str], timeout: int, context: ToolContext) -> ToolR
     out, err = Output(context.spill, MOST), Output(context.spill, MOST)
     progress = Progress(context)
 
-    def take(stream: str, data: bytes) -> None:
+    def on_output(stream: str, data: bytes) -> None:
         (out if stream == "out" else err).add(data)
         progress.add(stream, data)
 
     try:
         end = await context.processes.run(
-            argv, cwd=context.workspace, env=context.env, timeout=timeout / 1000, on_output=take
+            argv, cwd=context.workspace, env=context.env, timeout=timeout / 1000, on_output=on_output
         )
-        text = f"{_verdict(end, timeout)}\n{streams(out, err, MOST)}"
+        text = f"{_outcome(end, timeout)}\n{streams(out, err, MOST)}"
     finally:
         progress.end()
         out.close()
@@ -91,14 +96,14 @@ async def _run(argv: Sequence[str], timeout: int, context: ToolContext) -> ToolR
     return ToolReturn(text, ok=not end.code and not end.timed_out)
 
 
-def _verdict(end: Exit, timeout: int) -> str:
+def _outcome(end: Exit, timeout: int) -> str:
     if end.timed_out:
         return f"Command timed out after {timeout}ms"
     return f"Exit code: {exit_code(end)}"
 
 
 class Progress:
-    """Shows output while it comes: whole lines, a few times a second, up to a bound and not a piece of a line more."""
+    """Shows output to the host while it arrives: whole lines, 20 times a second at most, up to PROGRESS_MOST bytes."""
 
     def __init__(self, context: ToolContext) -> None:
         self._context = context

@@ -1,11 +1,15 @@
-"""BashOutput: what a command in the background has printed."""
+"""BashOutput: shows the state of a background command and what it has printed since the last time.
+
+Every look moves a mark forward, so no output is shown twice. A filter is a regular expression of the model, which may
+take forever: it runs in the worker, with a time limit.
+"""
 
 import os
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from polylect.tools.arguments import shown
+from polylect.tools.arguments import display_argument
 from polylect.tools.process.background_jobs import BackgroundTool, Job, News
 from polylect.tools.process.output_spool import streams
 from polylect.tools.setup import ToolSetup
@@ -35,7 +39,7 @@ class BashOutput(BackgroundTool[Arguments]):
     arguments = Arguments
 
     def describe(self, args: dict[str, Any]) -> str:
-        return f"Output of {shown(args, 'bash_id') or 'all background commands'}"
+        return f"Output of {display_argument(args, 'bash_id') or 'all background commands'}"
 
     async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
         if not args.bash_id:
@@ -43,7 +47,7 @@ class BashOutput(BackgroundTool[Arguments]):
             return ToolReturn("\n".join(states) or "No command was started in the background.")
         job = self._background.find(args.bash_id)
         await job.news(min(args.wait, MOST_WAIT) / 1000)
-        state = job.state()  # before its output is looked at: one that had ended then has printed everything
+        state = job.state()  # read before the output: a command that has ended by now has printed everything
         text = await _filtered(job, args.filter, context) if args.filter else streams(job.out, job.err, MOST)
         return ToolReturn(f"{state}\n{text}", metadata={"bash_id": job.id, "running": not job.end})
 
@@ -53,14 +57,14 @@ async def _filtered(job: Job, pattern: str, context: ToolContext) -> str:
 
 
 async def _matching(news: News, pattern: str, context: ToolContext) -> Capture:
-    """In the worker, so that a pattern that never ends does not hold up the engine."""
+    """The new lines that match. The worker searches, so that a slow pattern does not block the engine."""
     start, stop = news.pass_over()
     if start == stop:
         return Capture(MOST)
     file = os.open(news.spool.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        asked = {"pattern": pattern, "start": start, "stop": stop, "most": MOST}
-        value, data = await context.worker.request("sift", asked, file=file, timeout=FILTER_TIMEOUT)
+        request = {"pattern": pattern, "start": start, "stop": stop, "most": MOST}
+        value, data = await context.worker.request("sift", request, file=file, timeout=FILTER_TIMEOUT)
     except ToolError as error:
         why = "took too long" if isinstance(error, Late) else error
         raise ToolError(f"filter failed: {why}. The output is in {news.spool.path}") from None

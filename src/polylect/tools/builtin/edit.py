@@ -1,12 +1,11 @@
-"""Edit: one text in a file for another."""
+"""Edit: replaces a text in a file that the model has read. The change is made in the worker (`worker/changing.py`)."""
 
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from polylect.tools.arguments import TypedTool, shown
+from polylect.tools.arguments import TypedTool, display_argument
 from polylect.tools.files.file_access import Change, edit_file
-from polylect.tools.files.paths import real_paths
 from polylect.tools.setup import ToolSetup
 from polylect.vocab.content import Category
 from polylect.vocab.ports import Tool, ToolContext, ToolReturn
@@ -29,12 +28,10 @@ class Edit(TypedTool[Arguments]):
     category: Category = "edit"
     text = TEXT
     arguments = Arguments
+    path_argument = "file_path"
 
     def describe(self, args: dict[str, Any]) -> str:
-        return f"Edit {shown(args, 'file_path')}"
-
-    def touches(self, args: dict[str, Any], workspace: str) -> tuple[str, ...]:
-        return real_paths(args, "file_path", workspace)
+        return f"Edit {display_argument(args, 'file_path')}"
 
     async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
         change = Change(args.old_string, args.new_string, args.replace_all)

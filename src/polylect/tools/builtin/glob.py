@@ -1,11 +1,14 @@
-"""Glob: files by the pattern of their path."""
+"""Glob: lists the files whose path matches a pattern, the newest first. The worker searches (`worker/searching.py`).
+
+What the call touches is the folder that the fixed beginning of the pattern names: `src/**/*.py` searches only `src`.
+"""
 
 import os
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from polylect.tools.arguments import TypedTool, given, shown
+from polylect.tools.arguments import TypedTool, display_argument, text_argument
 from polylect.tools.files.file_access import search_folder
 from polylect.tools.files.paths import admit, real_paths
 from polylect.tools.setup import ToolSetup
@@ -35,16 +38,16 @@ class Glob(TypedTool[Arguments]):
     arguments = Arguments
 
     def describe(self, args: dict[str, Any]) -> str:
-        return f"Search for {shown(args, 'pattern')}"
+        return f"Search for {display_argument(args, 'pattern')}"
 
     def touches(self, args: dict[str, Any], workspace: str) -> tuple[str, ...]:
-        start = os.path.join(given(args, "path") or ".", fixed_folder(given(args, "pattern")))
+        start = os.path.join(text_argument(args, "path") or ".", fixed_folder(text_argument(args, "pattern")))
         return real_paths({"path": start}, "path", workspace)
 
     async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
         real = admit(os.path.join(args.path, fixed_folder(args.pattern)), context)
-        asked = {"pattern": args.pattern, "path": args.path, "most": args.head_limit}
-        return ToolReturn(await search_folder("glob", real, asked, context))
+        request = {"pattern": args.pattern, "path": args.path, "most": args.head_limit}
+        return ToolReturn(await search_folder("glob", real, request, context))
 
 
 def open_tool(setup: ToolSetup) -> Tool:

@@ -1,12 +1,12 @@
-"""Grep: lines of files by a regular expression."""
+"""Grep: searches the content of files with a regular expression. The worker runs ripgrep (`worker/searching.py`)."""
 
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from polylect.tools.arguments import TypedTool, shown
+from polylect.tools.arguments import TypedTool, display_argument
 from polylect.tools.files.file_access import search_folder
-from polylect.tools.files.paths import admit, real_paths
+from polylect.tools.files.paths import admit
 from polylect.tools.setup import ToolSetup
 from polylect.vocab.content import Category
 from polylect.vocab.ports import Tool, ToolContext, ToolReturn
@@ -49,22 +49,21 @@ class Grep(TypedTool[Arguments]):
     category: Category = "info"
     text = TEXT
     arguments = Arguments
+    path_argument = "path"
+    default_path = "."
 
     def describe(self, args: dict[str, Any]) -> str:
-        return f"Grep '{shown(args, 'pattern')}' in {shown(args, 'path', '.')}"
-
-    def touches(self, args: dict[str, Any], workspace: str) -> tuple[str, ...]:
-        return real_paths(args, "path", workspace, ".")
+        return f"Grep '{display_argument(args, 'pattern')}' in {display_argument(args, 'path', '.')}"
 
     async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
         real = admit(args.path, context)
-        asked = {
+        request = {
             "options": _options(args),
             "path": args.path,
             "most": args.head_limit,
             "by_file": args.output_mode == "files_with_matches",
         }
-        return ToolReturn(await search_folder("grep", real, asked, context))
+        return ToolReturn(await search_folder("grep", real, request, context))
 
 
 def _options(args: Arguments) -> list[str]:

@@ -1,10 +1,10 @@
-"""KillBash: ends a command in the background."""
+"""KillBash: ends a background command and everything that it started, and shows what it printed last."""
 
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from polylect.tools.arguments import shown
+from polylect.tools.arguments import display_argument
 from polylect.tools.builtin.bash_output import MOST
 from polylect.tools.process.background_jobs import BackgroundTool
 from polylect.tools.process.output_spool import streams
@@ -24,7 +24,7 @@ class KillBash(BackgroundTool[Arguments]):
     arguments = Arguments
 
     def describe(self, args: dict[str, Any]) -> str:
-        return f"End {shown(args, 'bash_id')}"
+        return f"End {display_argument(args, 'bash_id')}"
 
     async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
         job = self._background.find(args.bash_id)

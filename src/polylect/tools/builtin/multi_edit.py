@@ -1,12 +1,11 @@
-"""MultiEdit: several texts in one file, all or none."""
+"""MultiEdit: makes several edits to one file in order, or none of them. See `worker/changing.py`."""
 
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from polylect.tools.arguments import TypedTool, shown
+from polylect.tools.arguments import TypedTool, display_argument
 from polylect.tools.files.file_access import Change, edit_file
-from polylect.tools.files.paths import real_paths
 from polylect.tools.setup import ToolSetup
 from polylect.vocab.content import Category
 from polylect.vocab.ports import Tool, ToolContext, ToolReturn
@@ -26,13 +25,11 @@ class MultiEdit(TypedTool[Arguments]):
     category: Category = "edit"
     text = TEXT
     arguments = Arguments
+    path_argument = "file_path"
 
     def describe(self, args: dict[str, Any]) -> str:
         edits = args.get("edits")
-        return f"Edit {shown(args, 'file_path')} ({len(edits) if isinstance(edits, list) else 0} changes)"
-
-    def touches(self, args: dict[str, Any], workspace: str) -> tuple[str, ...]:
-        return real_paths(args, "file_path", workspace)
+        return f"Edit {display_argument(args, 'file_path')} ({len(edits) if isinstance(edits, list) else 0} changes)"
 
     async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
         return await edit_file(args.file_path, args.edits, context)

@@ -1,12 +1,11 @@
-"""Read: a text file with line numbers, a notebook, or a picture."""
+"""Read: shows a page of a text file, an image or a notebook. The file is read in the worker (`worker/reading.py`)."""
 
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from polylect.tools.arguments import TypedTool, shown
+from polylect.tools.arguments import TypedTool, display_argument
 from polylect.tools.files.file_access import ask_about_file
-from polylect.tools.files.paths import real_paths
 from polylect.tools.setup import ToolSetup
 from polylect.vocab.content import Category, Image
 from polylect.vocab.errors import ToolError
@@ -32,12 +31,10 @@ class Read(TypedTool[Arguments]):
     category: Category = "info"
     text = TEXT
     arguments = Arguments
+    path_argument = "file_path"
 
     def describe(self, args: dict[str, Any]) -> str:
-        return f"Read {shown(args, 'file_path')}"
-
-    def touches(self, args: dict[str, Any], workspace: str) -> tuple[str, ...]:
-        return real_paths(args, "file_path", workspace)
+        return f"Read {display_argument(args, 'file_path')}"
 
     async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
         try:

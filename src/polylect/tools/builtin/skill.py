@@ -1,4 +1,8 @@
-"""Skill: how some kind of work is done here, loaded when it is needed."""
+"""Skill: loads the instructions for one kind of work when the model needs them.
+
+The description of the tool lists the skills that were there when the session began; a call reads them again, so a skill
+that was changed since is loaded as it is now.
+"""
 
 import os
 from collections.abc import Sequence
@@ -6,7 +10,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from polylect.tools.arguments import TypedTool, shown
+from polylect.tools.arguments import TypedTool, display_argument
 from polylect.tools.files.skills import SkillFile, find_skills, read_body, skill_folders
 from polylect.tools.setup import ToolSetup
 from polylect.tools.text.truncate import cut_middle
@@ -37,14 +41,14 @@ class Skill(TypedTool[Arguments]):
 
     def __init__(self, folders: Sequence[tuple[str, str]], *, trusted: bool = False) -> None:
         self._folders, self._trusted = folders, trusted
-        found = find_skills(folders, trusted=trusted)
-        self.skills = tuple(found)
-        """Their names, as the model was told."""
-        self.text = f"{TEXT}\n{_listing(list(found.values()))}"
+        known_skills = find_skills(folders, trusted=trusted)
+        self.skills = tuple(known_skills)
+        """The names in the description for the model."""
+        self.text = f"{TEXT}\n{_listing(list(known_skills.values()))}"
         super().__init__()
 
     def describe(self, args: dict[str, Any]) -> str:
-        return f"Skill {shown(args, 'skill')} {shown(args, 'args')}".rstrip()
+        return f"Skill {display_argument(args, 'skill')} {display_argument(args, 'args')}".rstrip()
 
     async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
         skills = find_skills(self._folders, trusted=self._trusted)

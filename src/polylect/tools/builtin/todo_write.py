@@ -1,4 +1,4 @@
-"""TodoWrite: what is to be done, for the person to see."""
+"""TodoWrite: the model's list of steps, which hosts show to the person. Each call replaces the whole list."""
 
 from typing import Annotated, Any, Literal
 

@@ -1,6 +1,8 @@
-"""ToolSearch: finds tools that the model was not told of yet.
+"""ToolSearch: finds tools that were not listed to the model.
 
-A tool whose `deferred` is true is left out of what a model is told. Being found here makes it false.
+Vendors limit the number of tools, and each costs tokens. So a tool whose `deferred` is true is not listed. When this
+tool finds it, `deferred` becomes false, and the model can call it from its next step on. Mostly these are tools of MCP
+servers that have many.
 """
 
 from collections.abc import Mapping
@@ -9,7 +11,7 @@ from typing import Annotated, Any, Protocol, runtime_checkable
 import msgspec
 from msgspec import Meta, Struct
 
-from polylect.tools.arguments import TypedTool, shown
+from polylect.tools.arguments import TypedTool, display_argument
 from polylect.tools.setup import ToolSetup
 from polylect.tools.text.truncate import cut_middle
 from polylect.vocab.content import Category
@@ -28,7 +30,7 @@ MOST = 50_000
 
 @runtime_checkable
 class Deferrable(Protocol):
-    """A tool that may be left out of what a model is told."""
+    """A tool that need not be listed to the model."""
 
     deferred: bool
 
@@ -38,7 +40,7 @@ class Arguments(Struct, frozen=True):
 
 
 class ToolSearch(TypedTool[Arguments]):
-    """Itself told of only while there is something to find."""
+    """Listed to the model only while there is a deferred tool."""
 
     name = "ToolSearch"
     category: Category = "info"
@@ -54,30 +56,31 @@ class ToolSearch(TypedTool[Arguments]):
         return not any(tool is not self and getattr(tool, "deferred", False) for tool in self._tools.values())
 
     def describe(self, args: dict[str, Any]) -> str:
-        return f"Search tools: {shown(args, 'query')}"
+        return f"Search tools: {display_argument(args, 'query')}"
 
     async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
         if len(args.query) > MOST_QUERY:
             raise ToolError(f"The query has {len(args.query)} characters; at most {MOST_QUERY} are taken.")
-        found = self._selected(args.query) if args.query.startswith("select:") else self._like(args.query)
-        if not found:
+        tools = self._selected(args.query) if args.query.startswith("select:") else self._like(args.query)
+        if not tools:
             names = ", ".join(sorted(tool.name for tool in self._hidden())[:MOST_NAMES]) or "none"
             raise ToolError(f"No tool was found for {args.query!r}. Tools that can be found: {names}.")
-        for tool in found:
+        for tool in tools:
             if isinstance(tool, Deferrable):
                 tool.deferred = False
         specs = [
             {"name": tool.spec.name, "description": tool.spec.description, "parameters": tool.spec.schema}
-            for tool in found
+            for tool in tools
         ]
         return ToolReturn(cut_middle(msgspec.json.encode(specs).decode(), MOST))
 
     def _hidden(self) -> list[Tool]:
-        """Asked with every request, so not by isinstance, which takes a quarter of a millisecond for a protocol."""
+        """The deferred tools. Called with every model request, so without isinstance, which takes 0.25 ms for a
+        protocol."""
         return [tool for tool in self._tools.values() if tool is not self and getattr(tool, "deferred", False)]
 
     def _selected(self, query: str) -> list[Tool]:
-        """By name, those that are known already too."""
+        """Tools by their names, also those that are listed already."""
         names = [name.strip() for name in query.removeprefix("select:").split(",")]
         return [self._tools[name] for name in names if name in self._tools and name != self.name]
 
@@ -89,7 +92,7 @@ class ToolSearch(TypedTool[Arguments]):
 
 
 def _rank(tool: Tool, words: list[str]) -> int:
-    """A word in the name says more than one in the description. `summary` is there where a spec is costly to make."""
+    """A word in the name counts three times. A tool whose spec is costly to make has a `summary` to search instead."""
     summary: str | None = getattr(tool, "summary", None)
     name, text = tool.name.lower(), (tool.spec.description if summary is None else summary).lower()
     return sum(3 * (word in name) + (word in text) for word in words)

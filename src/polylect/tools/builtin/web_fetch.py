@@ -1,10 +1,11 @@
-"""WebFetch: the text of a page."""
+"""WebFetch: fetches a web page (`tools/http_fetch.py`) and shows its text, which the worker extracts
+(`worker/texts.py`)."""
 
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from polylect.tools.arguments import TypedTool, shown
+from polylect.tools.arguments import TypedTool, display_argument
 from polylect.tools.setup import ToolSetup
 from polylect.tools.text.truncate import cut_middle
 from polylect.vocab.content import Category
@@ -38,7 +39,7 @@ class WebFetch(TypedTool[Arguments]):
         self._private = private
 
     def describe(self, args: dict[str, Any]) -> str:
-        return f"Fetch {shown(args, 'url')}"
+        return f"Fetch {display_argument(args, 'url')}"
 
     async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
         from polylect.tools.http_fetch import MOST_BODY, fetch  # HTTP, and what it needs: 15 ms
@@ -53,8 +54,8 @@ class WebFetch(TypedTool[Arguments]):
             head += f"\nThe page is longer than {MOST_BODY} bytes; this is its beginning."
         if not (media.startswith(_TEXTS) or media.endswith(("+xml", "+json"))):
             return ToolReturn(f"{head}\nThis is not text, so it is not shown. Bash may be able to fetch it to a file.")
-        asked = {"content_type": page.headers.get("content-type", "text/plain"), "url": page.url}
-        value, _ = await context.worker.request("page_text", asked, data=page.body)
+        request = {"content_type": page.headers.get("content-type", "text/plain"), "url": page.url}
+        value, _ = await context.worker.request("page_text", request, data=page.body)
         text = value["text"]
         where = context.spill(text) if len(text) > MOST else ""
         return ToolReturn(f"{head}\n\n{cut_middle(text, MOST, where)}", ok=page.status < 400)

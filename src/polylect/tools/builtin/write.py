@@ -1,12 +1,11 @@
-"""Write: a whole file, new or in the place of an old one."""
+"""Write: creates a file or replaces its whole content. The file is written in the worker (`worker/changing.py`)."""
 
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from polylect.tools.arguments import TypedTool, shown
+from polylect.tools.arguments import TypedTool, display_argument
 from polylect.tools.files.file_access import change_file
-from polylect.tools.files.paths import real_paths
 from polylect.tools.setup import ToolSetup
 from polylect.vocab.content import Category
 from polylect.vocab.ports import Tool, ToolContext, ToolReturn
@@ -26,12 +25,10 @@ class Write(TypedTool[Arguments]):
     category: Category = "edit"
     text = TEXT
     arguments = Arguments
+    path_argument = "file_path"
 
     def describe(self, args: dict[str, Any]) -> str:
-        return f"Write to {shown(args, 'file_path')}"
-
-    def touches(self, args: dict[str, Any], workspace: str) -> tuple[str, ...]:
-        return real_paths(args, "file_path", workspace)
+        return f"Write to {display_argument(args, 'file_path')}"
 
     async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
         path, content = args.file_path, args.content
