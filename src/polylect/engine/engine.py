@@ -15,11 +15,15 @@ from typing import Any
 from msgspec.structs import replace
 
 from polylect.engine.agent import Agent
-from polylect.engine.commands import host_capabilities, queries, resume_approval, switch_session, user_shell
+from polylect.engine.commands import host_capabilities, queries, resume_approval
 from polylect.engine.commands.background import LATER, BackgroundTasks, attempted, session_failure
-from polylect.engine.commands.compact import CompactQueue, compact
+from polylect.engine.commands.compact import CompactQueue
 from polylect.engine.commands.configure import BadSetting
+from polylect.engine.commands.context import CommandContext, HeldCommands, McpServers
 from polylect.engine.commands.settings_changes import SettingsChanges
+from polylect.engine.commands.slash import SlashCommands
+from polylect.engine.commands.switch_session import SessionSwitch
+from polylect.engine.commands.user_shell import UserShell
 from polylect.engine.context import attachments
 from polylect.engine.heartbeat import Heartbeat
 from polylect.engine.settings import Settings
@@ -57,8 +61,7 @@ from polylect.vocab.commands import (
 )
 from polylect.vocab.content import Failure, Message, Text
 from polylect.vocab.errors import SessionError
-from polylect.vocab.events import Event, Notice, PlanChanged, Reply, TurnEnded
-from polylect.vocab.ports import Servers
+from polylect.vocab.events import Event, Notice, PlanChanged, TurnEnded
 
 _REMINDER = "todo-"
 _UNFINISHED = (
@@ -87,28 +90,36 @@ class Engine:
         self.turns = TurnQueue(self.agent, heartbeat, on_end=self._remind, at_work=lambda: self.running_agents.busy)
         places = _places(self.settings.workspace)
         trusted = self.settings.trust_workspace
-        self.personas = find_personas(places, trusted=trusted, fault=self.agent.reading_fault)
+        personas = find_personas(places, trusted=trusted, fault=self.agent.reading_fault)
         spawn = (OneAgent if self.settings.one_agent else Spawn)(
-            self.agent, self.personas, self._report, self.running_agents
+            self.agent, personas, self._report, self.running_agents
         )
         self.agent.tools[spawn.name] = spawn
         self.agent.tools[ExitPlanMode.name] = ExitPlanMode(self._leave_plan)
         if self.settings.script_tool:
             self.agent.tools[Script.name] = Script()
-        self.shell = user_shell.UserShell(self.agent)
-        self.background = BackgroundTasks()
-        self.compact_queue = CompactQueue(self)
-        self.changes = SettingsChanges(self.agent, self.turns, self.running_agents.finished)
+        background = BackgroundTasks()
+        self.context = context = CommandContext(
+            agent=self.agent,
+            turns=self.turns,
+            changes=SettingsChanges(self.agent, self.turns, self.running_agents.finished),
+            running_agents=self.running_agents,
+            personas=personas,
+            servers=McpServers(self.agent),
+            background=background,
+            held=HeldCommands(self.agent, background, self.handle),
+            places=places,
+        )
+        self._shell = UserShell(context)
+        self._compact_queue = CompactQueue(context)
+        self._capabilities = host_capabilities.HostCapabilities(context)
+        self.sessions = SessionSwitch(context, self._shell, self._capabilities.tell_cost)
+        self._slash = SlashCommands(context, self.sessions, lambda: self._capabilities.greeted)
         self._reminded = 0
-        self.servers: Servers | None = None
-        self.capabilities = host_capabilities.HostCapabilities(self, places)
-        self.agent.stop_turn = lambda: self.turns.stop(keep=True)
-        self.agent.offer_changed, self.agent.expand_command = self.capabilities.renew, self.capabilities.slash.expand
-        self.agent.wait_for_servers = self._wait_for_servers
         self._prompted = False
-        self._closing = False
-        self.held: list[Command] | None = None
-        """What is said while another session is opened, or while the host does not read, for afterwards."""
+        self.agent.stop_turn = lambda: self.turns.stop(keep=True)
+        self.agent.offer_changed, self.agent.expand_command = self._capabilities.renew, self._slash.expand
+        self.agent.wait_for_servers = context.servers.wait
         self.agent.hooks.start(self.agent.hook_context(), resumed=bool(self.agent.session.messages))
 
     @property
@@ -119,13 +130,14 @@ class Engine:
 
     def handle(self, command: Command) -> None:
         """Carry out one command. Never waits; the reply is emitted now or when the work is done."""
-        if self.held is not None and type(command) not in _AT_ONCE:
-            return self.held.append(command)
-        if self.held and isinstance(command, Cancel):  # what was said before it is stopped too, once it is there
-            self.held.append(replace(command, ref=""))
+        held = self.context.held
+        if held.holding and type(command) not in _AT_ONCE:
+            return held.add(command)
+        if held and isinstance(command, Cancel):  # what was said before it is stopped too, once it is there
+            held.add(replace(command, ref=""))
         match command:
             case Query():
-                return queries.answer(self, command)
+                return queries.answer(self.context, command)
             case MalformedCommand():
                 return None  # its codec has answered it
             case _ if take := _COMMANDS.get(type(command)):
@@ -136,24 +148,8 @@ class Engine:
                 failure = Failure("unknown_command", f"Unknown command type: {kind}", "host")
             case _:
                 failure = Failure("unsupported", f"this engine cannot do {type(command).__name__} yet", "host")
-        self.reply(command, failure=failure)
+        self.context.reply(command, failure=failure)
         self.turns.next()
-
-    def hold(self, command: Command) -> None:
-        """Queue this command and all later ones until the host has read more of the output (T8)."""
-        self.held = [command]
-        self.background.start(self._held_for_room(self.held))
-
-    async def _held_for_room(self, held: list[Command]) -> None:
-        await self.agent.wait_writable()
-        if self.held is held:
-            self.release()
-
-    def release(self) -> None:
-        """Handle the commands that were held."""
-        held, self.held = self.held or [], None
-        for command in () if self._closing else held:
-            self.handle(command)
 
     def input_closed(self, *, stop: bool) -> None:
         """The host sends no more commands. Open and later questions are denied; with `stop` all work is cancelled."""
@@ -165,38 +161,41 @@ class Engine:
     async def settled(self) -> None:
         """Returns once no turn runs or waits and no background work is left."""
         await self.turns.settled()
-        while await self.running_agents.finished() or await self.shell.finished() or await self.background.finished():
+        while (
+            await self.running_agents.finished()
+            or await self._shell.finished()
+            or await self.context.background.finished()
+        ):
             await self.turns.settled()
 
     async def close(self) -> None:
         """Stop everything and close every resource."""
-        self._closing = True
+        self.context.held.close()
         self._stop()
         await self.running_agents.finished()
-        await self.shell.finished()
-        await self.background.close()
+        await self._shell.finished()
+        await self.context.background.close()
         await self.turns.settled()
         self.turns.keep_undelivered_steers()
-        await self.capabilities.close()
+        await self._capabilities.close()
         await self.agent.hooks.close()
-        if self.servers:
-            await self.servers.close()
+        await self.context.servers.close()
         for tool in list(self.agent.tools.values()):
             if close := getattr(tool, "close", None):
                 await close()
         await self.agent.worker.close()
         await self.agent.processes.close()
-        await self.changes.close()
+        await self.context.changes.close()
         with suppress(Exception):
             await self.agent.provider.close()
         self.agent.session.store.close()
 
     def _stop(self) -> None:
         """Cancel all turns and all background work for good."""
-        self.compact_queue.drop()
+        self._compact_queue.drop()
         self.turns.end()
         self.running_agents.cancel_background()
-        self.shell.cancel()
+        self._shell.cancel()
 
     def _report(self, text: str) -> bool:
         """Start a turn with the report of a background agent. Returns whether the report could be stored."""
@@ -247,7 +246,7 @@ class Engine:
             return session_failure(error)
         self._prompted = True
         if command.busy == "interrupt":
-            self.compact_queue.drop()
+            self._compact_queue.drop()
         turns.add(command)
         return None
 
@@ -277,11 +276,11 @@ class Engine:
     def _cancel(self, command: Cancel) -> Failure | None:
         match command.what:
             case "turn":
-                self.compact_queue.drop()
+                self._compact_queue.drop()
                 self.turns.drop(queued=command.queued == "drop")
                 self.turns.stop(keep=command.queued == "keep")
             case "compaction":
-                self.compact_queue.drop()
+                self._compact_queue.drop()
                 if self.turns.running:
                     self.agent.compactor.cancel()
                 else:
@@ -296,20 +295,20 @@ class Engine:
                 if not self.running_agents.cancel(command.target):
                     return Failure("unknown_agent", f"no agent {command.target!r} is at work", "host")
             case "shell":
-                self.shell.cancel(command.target)
+                self._shell.cancel(command.target)
         return None
 
     def _answer(self, command: Answer) -> Failure | None:
-        return None if self.agent.asks.answer(command) else resume_approval.resume(self, command)
+        return None if self.agent.asks.answer(command) else resume_approval.resume(self.context, command)
 
     def _known_agents(self, settings: dict[str, Any]) -> dict[str, Any]:
         """Adds agents that the host describes; returns the other settings."""
         if isinstance(agents := settings.get("agents"), dict):
             try:
-                self.personas |= described_by(agents)
+                self.context.personas.update(described_by(agents))
             except ValueError as error:
                 raise BadSetting(str(error)) from None
-            self.capabilities.renew()
+            self._capabilities.renew()
         return {key: value for key, value in settings.items() if key != "agents"}
 
     def configure(self, command: Configure) -> Failure | None:
@@ -317,7 +316,7 @@ class Engine:
         settings = dict(command.settings)
         try:
             rules = self.agent.read_rules(settings.pop("rules")) if "rules" in settings else self.agent.rules.configured
-            cycled = self.changes.change(self._known_agents(settings))
+            cycled = self.context.changes.change(self._known_agents(settings))
         except BadRule as error:
             return Failure(BadSetting.code, str(error), "host")
         except BadSetting as error:
@@ -326,10 +325,10 @@ class Engine:
             return session_failure(error)
         self.agent.rules.configured = rules
         if "mode" in settings:
-            self.capabilities.renew()
+            self._capabilities.renew()
         if "cycle" not in command.settings:
             return None
-        self.reply(command, cycled)
+        self.context.reply(command, cycled)
         return LATER
 
     def _leave_plan(self) -> None:
@@ -346,37 +345,25 @@ class Engine:
 
     def _add_server(self, command: AddServer) -> Failure | None:
         name = command.server.name
-        if self._prompted and not self.capabilities.greeted:
+        if self._prompted and not self._capabilities.greeted:
             return Failure(
                 "late_server", f"the MCP server {name!r} comes too late: add servers before the first prompt", "host"
             )
-        if self.capabilities.is_early(command.server):
+        if self._capabilities.is_early(command.server):
             return None
-        if servers := self.opened():
+        if servers := self.context.servers.opened():
             servers.add(command.server)
             return None
         return Failure("mcp", f"the MCP server {name!r} cannot be added: this engine has no MCP", "host")
 
     def _change_server(self, command: ChangeServer) -> Failure | None:
         try:
-            if self.servers:
-                self.servers.change(command.name, command.action)
+            if servers := self.context.servers.current:
+                servers.change(command.name, command.action)
                 return None
         except LookupError as error:
             return Failure("mcp", str(error), "host")
         return Failure("mcp", f"there is no MCP server {command.name!r}", "host")
-
-    def opened(self) -> Servers | None:
-        """The MCP servers, loaded at first use because the SDK behind them is slow to import."""
-        if self.servers is None and self.agent.open_servers:
-            self.servers = self.agent.open_servers()
-        return self.servers
-
-    async def _wait_for_servers(self) -> None:
-        if self.servers and self.settings.mcp_wait:
-            from polylect.engine.turn.server_wait import wait_for_servers  # only where there is a server
-
-            await wait_for_servers(self.servers, self.settings.mcp_wait, self.emit)
 
     def _grant(self, command: Grant) -> Failure | None:
         if command.revoke:
@@ -390,10 +377,6 @@ class Engine:
             self.agent.rules.add(command.rule, command.id, command.until_ms)
         return None
 
-    def reply(self, command: Command, data: Any = None, failure: Failure | None = None) -> None:
-        if command.ref:
-            self.emit(Reply(command.ref, data, failure))
-
 
 def _places(workspace: str) -> tuple[str, ...]:
     """Folders that may define agents and slash commands: the user's home, then the workspace."""
@@ -403,11 +386,11 @@ def _places(workspace: str) -> tuple[str, ...]:
 _AT_ONCE = (Cancel, Answer, HostReply, HostSays)
 """What never waits for another session."""
 _COMMANDS: dict[type[Command], Callable[..., Failure | None]] = {
-    Hello: host_capabilities.greet,
-    HostReply: host_capabilities.receive_reply,
-    HostSays: host_capabilities.receive_notification,
-    OpenSession: switch_session.open_session,
-    Rewind: switch_session.rewind,
+    Hello: lambda engine, command: engine._capabilities.greet(command),
+    HostReply: lambda engine, command: host_capabilities.receive_reply(engine.context, command),
+    HostSays: lambda engine, command: host_capabilities.receive_notification(engine.context, command),
+    OpenSession: lambda engine, command: engine.sessions.open_session(command),
+    Rewind: lambda engine, command: engine.sessions.rewind(command),
     Prompt: Engine._prompt,
     Steer: Engine._steer,
     Cancel: Engine._cancel,
@@ -416,7 +399,7 @@ _COMMANDS: dict[type[Command], Callable[..., Failure | None]] = {
     AddContext: Engine._add_context,
     AddServer: Engine._add_server,
     ChangeServer: Engine._change_server,
-    Compact: compact,
-    RunShell: user_shell.run_shell,
+    Compact: lambda engine, command: engine._compact_queue.submit(command),
+    RunShell: lambda engine, command: engine._shell.run(command),
     Grant: Engine._grant,
 }

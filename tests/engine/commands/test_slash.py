@@ -207,7 +207,7 @@ class Prompts:
 
 def test_a_servers_prompt_is_asked_for(tmp_path: Path) -> None:
     async def conversation(talk: Talk) -> None:
-        talk.engine.servers = Prompts()  # type: ignore[assignment]
+        talk.engine.context.servers.current = Prompts()  # type: ignore[assignment]
         talk.send(Prompt("t1", "/mcp__s__greet Ada L."), Prompt("t2", "/mcp__s__broken"))
         await talk.engine.settled()
 

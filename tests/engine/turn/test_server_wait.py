@@ -42,7 +42,7 @@ class Starting:
 
 def starting(talk: Talk, age: float = 0.0) -> Starting:
     servers = Starting(age)
-    talk.engine.servers = servers  # type: ignore[assignment]
+    talk.engine.context.servers.current = servers  # type: ignore[assignment]
     return servers
 
 

@@ -106,9 +106,9 @@ async def _run(start: Start, trial: Trial) -> None:
         async with asyncio.timeout(_EXTENSIONS_TIMEOUT):
             await engine.agent.hooks.session_contexts()
         assembly.begin(engine)
-        if engine.servers:
-            await wait_for_servers(engine.servers, engine.settings.mcp_wait or _SERVERS_TIMEOUT, receive)
-        trial.servers = engine.capabilities.servers()
+        if servers := engine.context.servers.current:
+            await wait_for_servers(servers, engine.settings.mcp_wait or _SERVERS_TIMEOUT, receive)
+        trial.servers = list(engine.context.servers.cards())
     except (PolylectError, TimeoutError) as error:
         trial.error = str(error) or f"extensions were not loaded within {_EXTENSIONS_TIMEOUT:g} s"
     finally:

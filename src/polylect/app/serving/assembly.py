@@ -20,7 +20,6 @@ from polylect.app.startup.open_session import new_id
 from polylect.app.startup.start import Start, flags
 from polylect.engine.agent import Agent
 from polylect.engine.commands.configure import DEFAULT_THINKING
-from polylect.engine.commands.switch_session import restore
 from polylect.engine.engine import Engine
 from polylect.engine.hooks import NoHooks
 from polylect.engine.settings import Settings
@@ -120,7 +119,7 @@ class Assembly:
                 del tools[name]
         told = {"thinking": values.get("thinking_level"), "name": values.get("name"), "agents": values.get("agents")}
         if values["restore"] and engine.agent.session.settings:
-            restore(engine)
+            engine.sessions.restore()
         if settings := {name: value for name, value in told.items() if value}:
             engine.handle(Configure(settings))
 

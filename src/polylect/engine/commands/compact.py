@@ -4,30 +4,25 @@ A compaction runs alone. It stops the running turn, waits for other exclusive wo
 another. Automatic compaction is in `turn/compaction.py`.
 """
 
-from __future__ import annotations
-
 from collections import deque
-from typing import TYPE_CHECKING
 
 from polylect.engine.commands.background import LATER, attempted
+from polylect.engine.commands.context import CommandContext
 from polylect.engine.turn.compaction import CANCELLED
 from polylect.vocab.commands import Compact
 from polylect.vocab.content import Failure
-
-if TYPE_CHECKING:
-    from polylect.engine.engine import Engine
 
 
 class CompactQueue:
     """Compactions that were asked for and wait."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, context: CommandContext) -> None:
+        self._context = context
         self._waiting: deque[Compact] = deque()
 
     def submit(self, command: Compact) -> Failure | None:
         """Start a compaction, queue it, or refuse it if the host does not want to stop a turn."""
-        turns = self._engine.turns
+        turns = self._context.turns
         if not turns.busy:
             return self._begin(command)
         if command.busy == "refuse":
@@ -43,25 +38,21 @@ class CompactQueue:
         """Cancel those that wait."""
         waiting, self._waiting = self._waiting, deque()
         for command in waiting:
-            self._engine.reply(command, failure=Failure("cancelled", CANCELLED, "host"))
+            self._context.reply(command, failure=Failure("cancelled", CANCELLED, "host"))
 
     def _next(self) -> None:
-        if self._waiting and self._engine.turns.busy:  # another one came first
-            self._engine.turns.after_current(self._next)
+        if self._waiting and self._context.turns.busy:  # another one came first
+            self._context.turns.after_current(self._next)
         elif self._waiting:
             command = self._waiting.popleft()
-            self._engine.reply(command, failure=attempted(self._begin, command))
+            self._context.reply(command, failure=attempted(self._begin, command))
 
     def _begin(self, command: Compact) -> Failure | None:
-        engine = self._engine
-        if not engine.agent.compactor.possible():
+        agent = self._context.agent
+        if not agent.compactor.possible():
             return Failure("nothing", "there is nothing to compact: the conversation is short", "host")
-        if why := engine.agent.meter.used_up():
+        if why := agent.meter.used_up():
             return Failure("budget", f"a summary would cost more, and {why}", "host")
-        engine.agent.session.expire_suspended()
-        engine.turns.run_exclusive(engine.agent.compactor.by_hand(engine.emit, command.instructions))
+        agent.session.expire_suspended()
+        self._context.turns.run_exclusive(agent.compactor.by_hand(agent.emit, command.instructions))
         return None
-
-
-def compact(engine: Engine, command: Compact) -> Failure | None:
-    return engine.compact_queue.submit(command)

@@ -5,40 +5,27 @@ receives a `SettingChanged` whenever the lists of tools, agents, skills, slash c
 never say hello are told nothing.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from polylect.engine.commands.background import LATER
-from polylect.engine.commands.slash import SlashCommands
+from polylect.engine.commands.context import CommandContext
+from polylect.engine.commands.slash import command_cards
 from polylect.engine.host_hooks import MOMENTS, HostHooks, read_table
 from polylect.engine.subagents.personas import GENERAL
 from polylect.engine.tools.host_tools import HostTool, RemoteTool
-from polylect.vocab.answers import CommandCard, ServerCard
 from polylect.vocab.commands import Hello, HostReply, HostSays
 from polylect.vocab.content import Failure, Server
 from polylect.vocab.events import CostChanged, Notice, SettingChanged
 from polylect.vocab.tool_names import is_reserved
 from polylect.wire.lazy_regex import pattern
 
-if TYPE_CHECKING:
-    from polylect.engine.engine import Engine
-
 SERVERS_BOUND = 20.0
 """Seconds that the servers inside a host have to come up before it is answered all the same."""
-
-
-_CONDITIONS: dict[str, Literal["connected", "failed", "pending", "disabled"]] = {
-    "ready": "connected",
-    "failed": "failed",
-    "connecting": "pending",
-    "disabled": "disabled",
-}
 
 
 _TOOL = pattern(r"[A-Za-z0-9_-]{1,64}")
@@ -63,10 +50,9 @@ class HostOffer(Struct, frozen=True):
 class HostCapabilities:
     """What is offered now, and the settings that a host which has said hello knows."""
 
-    def __init__(self, engine: Engine, places: tuple[str, ...]) -> None:
-        self.slash = SlashCommands(engine, places)
-        self._engine = engine
-        self._extensions: Sequence[CommandCard] = ()
+    def __init__(self, context: CommandContext) -> None:
+        self._context = context
+        self._agent = context.agent
         self._tools: set[str] = set()
         self._servers: set[str] = set()
         self._early: list[Server] = []
@@ -80,17 +66,6 @@ class HostCapabilities:
         """The host has said hello, and hears of tools as they come and go."""
         return self._last_sent is not None
 
-    def commands(self) -> list[CommandCard]:
-        """Every slash command there is."""
-        own = {card.name: card for card in self.slash.cards()}
-        return list((own | {card.name: card for card in self._extensions}).values())
-
-    def servers(self) -> list[ServerCard]:
-        return [
-            ServerCard(one.name, _CONDITIONS[one.status], one.tools, one.reason, one.transport)
-            for one in self._status()
-        ]
-
     def greet(self, command: Hello) -> Failure | None:
         try:
             offered = msgspec.convert(command.offers, HostOffer)
@@ -102,7 +77,7 @@ class HostCapabilities:
         if table is not None:
             self._hooks().table = table
             if never := sorted(table.keys() - {*MOMENTS}):
-                self._engine.emit(Notice(f"Hooks of the host are never asked here at: {', '.join(never)}", "warning"))
+                self._agent.emit(Notice(f"Hooks of the host are never asked here at: {', '.join(never)}", "warning"))
         first, self._last_sent = self._last_sent is None, self._last_sent or {}
         if first:
             self._start(self._learn_commands())
@@ -122,9 +97,9 @@ class HostCapabilities:
 
     def tell_cost(self) -> None:
         """Emit the cost of the session before this host was connected."""
-        session = self._engine.agent.session
+        session = self._agent.session
         if self.greeted and session.ledger:
-            self._engine.emit(CostChanged(session.usage, tuple(session.ledger)))
+            self._agent.emit(CostChanged(session.usage, tuple(session.ledger)))
 
     def renew(self) -> None:
         """Emit what has changed since the last time, if the host has said hello."""
@@ -134,7 +109,7 @@ class HostCapabilities:
         for key, value in self._facts().items():
             if self._last_sent.get(key) != value:
                 self._last_sent[key] = value
-                self._engine.emit(SettingChanged(key, value))
+                self._agent.emit(SettingChanged(key, value))
 
     async def close(self) -> None:
         for task in self._work:
@@ -143,20 +118,20 @@ class HostCapabilities:
             await asyncio.wait(self._work)
 
     def _facts(self) -> dict[str, Any]:
-        engine = self._engine
+        agent, context = self._agent, self._context
         return {
-            "cwd": engine.settings.workspace,
-            "tools": list(engine.agent.usable()),
-            "agents": [GENERAL, *sorted(engine.personas)],
-            "skills": list(getattr(engine.agent.tools.get("Skill"), "skills", ())),
-            "commands": self.commands(),
-            "servers": self.servers(),
+            "cwd": agent.settings.workspace,
+            "tools": list(agent.usable()),
+            "agents": [GENERAL, *sorted(context.personas)],
+            "skills": list(getattr(agent.tools.get("Skill"), "skills", ())),
+            "commands": command_cards(context),
+            "servers": list(context.servers.cards()),
         }
 
     # Taking what is offered.
 
     def _hooks(self) -> HostHooks:
-        agent = self._engine.agent
+        agent = self._agent
         if not isinstance(agent.hooks, HostHooks):
             agent.hooks = HostHooks(agent)
         return agent.hooks
@@ -165,7 +140,7 @@ class HostCapabilities:
         """Replace the host's tools. Returns why that is not possible, or nothing."""
         if offered is UNSET:
             return ""
-        agent = self._engine.agent
+        agent = self._agent
         taken = [tool.name for tool in offered if tool.name in agent.tools and tool.name not in self._tools]
         if taken:
             return f"there is a tool {taken[0]} already"
@@ -177,7 +152,7 @@ class HostCapabilities:
 
     def _add_servers(self, names: tuple[str, ...] | UnsetType) -> None:
         early, self._early = self._early, []
-        servers = self._engine.opened() if early or names else self._engine.servers
+        servers = self._context.servers.opened() if early or names else self._context.servers.current
         if servers is None:
             return
         known = {*self._servers, *(server.name for server in early)}
@@ -202,13 +177,14 @@ class HostCapabilities:
                     await self._changed.wait()
         except TimeoutError:
             pass  # it is told of each of them when that is decided
-        self._engine.reply(command)
+        self._context.reply(command)
 
     def _status(self) -> Sequence[Any]:
-        return self._engine.servers.status() if self._engine.servers else ()
+        servers = self._context.servers.current
+        return servers.status() if servers else ()
 
     async def _learn_commands(self) -> None:
-        self._extensions = await self._engine.agent.hooks.commands()
+        self._context.extension_commands[:] = await self._agent.hooks.commands()
         self.renew()
 
     def _start(self, work: Any) -> None:
@@ -234,20 +210,16 @@ def _misnamed(offered: HostOffer) -> str:
     return ""
 
 
-def greet(engine: Engine, command: Hello) -> Failure | None:
-    return engine.capabilities.greet(command)
-
-
-def receive_reply(engine: Engine, command: HostReply) -> Failure | None:
-    if engine.agent.host_calls.reply(command):
+def receive_reply(context: CommandContext, command: HostReply) -> Failure | None:
+    if context.agent.host_calls.reply(command):
         return None
     return Failure("unknown_call", "nothing is asked of the host under this id: unknown, or answered before", "host")
 
 
-def receive_notification(engine: Engine, command: HostSays) -> Failure | None:
+def receive_notification(context: CommandContext, command: HostSays) -> Failure | None:
     match command.method, command.params:
         case "mcp_message", {"server_name": str() as name, "message": message}:
-            if engine.servers and engine.servers.receive(name, message):
+            if (servers := context.servers.current) and servers.receive(name, message):
                 return None
             return Failure("mcp", f"no MCP server {name!r} inside the host is listened to", "host")
     return Failure("unsupported", f"this engine does not listen to {command.method!r}", "host")

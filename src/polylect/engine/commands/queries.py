@@ -4,14 +4,14 @@
 runs in the background, so that commands are served meanwhile (L4).
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from polylect import __version__
 from polylect.engine.commands.background import fault
+from polylect.engine.commands.context import CommandContext
+from polylect.engine.commands.slash import command_cards
 from polylect.engine.subagents.personas import GENERAL
 from polylect.engine.turn import thinking
 from polylect.engine.turn.compaction import estimate
@@ -38,9 +38,6 @@ from polylect.vocab.content import Failure, Rule
 from polylect.vocab.errors import SessionError
 from polylect.vocab.ports import Library
 
-if TYPE_CHECKING:
-    from polylect.engine.engine import Engine
-
 
 class Refused(Exception):
     """A query that cannot be answered."""
@@ -53,24 +50,24 @@ class Refused(Exception):
 Args = Mapping[str, Any]
 
 
-def answer(engine: Engine, command: Query) -> None:
+def answer(context: CommandContext, command: Query) -> None:
     """Answer a query now, or in the background if it takes long; if the host reads too slowly, once it has read."""
-    if engine.agent.full():
-        return engine.hold(command)
+    if context.agent.full():
+        return context.held.hold_until_writable(command)
     answer = QUERIES.get(command.what)
     if answer is None:
         message = f"there is no {command.what!r} to ask for; ask for {', '.join(sorted(QUERIES))}"
-        return engine.reply(command, failure=Failure("unsupported", message, "host"))
+        return context.reply(command, failure=Failure("unsupported", message, "host"))
     try:
-        data = answer(engine, command.args)
+        data = answer(context, command.args)
     except Exception as error:  # noqa: BLE001  (a question is answered, whatever our own code does)
-        return engine.reply(command, failure=_why_not(error))
+        return context.reply(command, failure=_why_not(error))
     if isinstance(data, Coroutine):
-        return engine.background.start(_answer_later(engine, command, data))
-    engine.reply(command, data)
+        return context.background.start(_answer_later(context, command, data))
+    context.reply(command, data)
 
 
-async def _answer_later(engine: Engine, command: Query, work: Coroutine[None, None, Any]) -> None:
+async def _answer_later(context: CommandContext, command: Query, work: Coroutine[None, None, Any]) -> None:
     data, failure = None, None
     try:
         data = await work
@@ -78,7 +75,7 @@ async def _answer_later(engine: Engine, command: Query, work: Coroutine[None, No
         failure = Failure("closing", "the engine ended before this was done", "engine")
     except Exception as error:  # noqa: BLE001  (as above)
         failure = _why_not(error)
-    engine.reply(command, data, failure)
+    context.reply(command, data, failure)
 
 
 def _why_not(error: Exception) -> Failure:
@@ -91,21 +88,21 @@ def _why_not(error: Exception) -> Failure:
             return fault(error)
 
 
-def _state(engine: Engine, args: Args) -> State:
-    """The state of the engine. Changes of settings that wait for the end of a turn count as made."""
-    (settings, provider), session = engine.changes.planned, engine.agent.session
+def _state(context: CommandContext, args: Args) -> State:
+    """The state of the context. Changes of settings that wait for the end of a turn count as made."""
+    (settings, provider), session = context.changes.planned, context.agent.session
     return State(
         session=session.id,
         model=settings.model,
         mode=settings.mode,
-        thinking=thinking.current(settings, engine.changes.info(provider, settings.model)),
-        busy=bool(engine.turns.running),
-        compacting=engine.agent.compactor.running,
-        queued=engine.turns.waiting + len(engine.agent.steer_queue),
+        thinking=thinking.current(settings, context.changes.info(provider, settings.model)),
+        busy=bool(context.turns.running),
+        compacting=context.agent.compactor.running,
+        queued=context.turns.waiting + len(context.agent.steer_queue),
         messages=len(session.messages),
         name=session.name,
         provider=provider,
-        card=_card(engine, provider, settings.model),
+        card=_card(context, provider, settings.model),
         file=session.store.file,
         steering_mode=settings.steering_mode,
         follow_up_mode=settings.follow_up_mode,
@@ -115,12 +112,12 @@ def _state(engine: Engine, args: Args) -> State:
     )
 
 
-def _card(engine: Engine, provider: str, name: str) -> ModelCard | None:
+def _card(context: CommandContext, provider: str, name: str) -> ModelCard | None:
     """What is known of a model, whether or not it is listed."""
     if not name:
         return None
-    listed = [card for card in _models(engine, {}) if (card.provider, card.name) == (provider, name)]
-    info = engine.changes.info(provider, name)
+    listed = [card for card in _models(context, {}) if (card.provider, card.name) == (provider, name)]
+    info = context.changes.info(provider, name)
     return (
         listed[0]
         if listed
@@ -136,41 +133,41 @@ def _card(engine: Engine, provider: str, name: str) -> ModelCard | None:
     )
 
 
-def _thinking_levels(engine: Engine, args: Args) -> tuple[str, ...]:
-    settings, provider = engine.changes.planned
-    return thinking.levels(engine.changes.info(provider, settings.model))
+def _thinking_levels(context: CommandContext, args: Args) -> tuple[str, ...]:
+    settings, provider = context.changes.planned
+    return thinking.levels(context.changes.info(provider, settings.model))
 
 
-def _models(engine: Engine, args: Args) -> tuple[ModelCard, ...]:
-    return tuple(engine.agent.models.cards()) if engine.agent.models else ()
+def _models(context: CommandContext, args: Args) -> tuple[ModelCard, ...]:
+    return tuple(context.agent.models.cards()) if context.agent.models else ()
 
 
 # The conversation.
 
 
-def _messages(engine: Engine, args: Args) -> tuple[Item, ...]:
-    return engine.agent.session.items()
+def _messages(context: CommandContext, args: Args) -> tuple[Item, ...]:
+    return context.agent.session.items()
 
 
-def _last_text(engine: Engine, args: Args) -> str | None:
-    return engine.agent.session.last_text()
+def _last_text(context: CommandContext, args: Args) -> str | None:
+    return context.agent.session.last_text()
 
 
-def _stats(engine: Engine, args: Args) -> Stats:
-    return engine.agent.session.stats()
+def _stats(context: CommandContext, args: Args) -> Stats:
+    return context.agent.session.stats()
 
 
-def _cost(engine: Engine, args: Args) -> Ledger:
-    return Ledger(engine.agent.session.usage, tuple(engine.agent.session.ledger))
+def _cost(context: CommandContext, args: Args) -> Ledger:
+    return Ledger(context.agent.session.usage, tuple(context.agent.session.ledger))
 
 
-def _queue(engine: Engine, args: Args) -> Queue:
-    return engine.turns.queue
+def _queue(context: CommandContext, args: Args) -> Queue:
+    return context.turns.queue
 
 
-def _context(engine: Engine, args: Args) -> ContextReport:
+def _context(context: CommandContext, args: Args) -> ContextReport:
     """How full the model's window is: parts are estimated, the total is as the provider reported it."""
-    agent = engine.agent
+    agent = context.agent
     system, tools = agent.prompt_tokens()
     parts = (
         ContextPart("system prompt", system),
@@ -183,61 +180,61 @@ def _context(engine: Engine, args: Args) -> ContextReport:
 # Sessions.
 
 
-def _fork_points(engine: Engine, args: Args) -> tuple[ForkPoint, ...]:
-    return tuple(Replay(engine.agent.session.store.entries).fork_points())
+def _fork_points(context: CommandContext, args: Args) -> tuple[ForkPoint, ...]:
+    return tuple(Replay(context.agent.session.store.entries).fork_points())
 
 
-def _sessions(engine: Engine, args: Args) -> tuple[SessionCard, ...]:
-    return tuple(_library(engine).sessions(str(args.get("cwd") or "")))
+def _sessions(context: CommandContext, args: Args) -> tuple[SessionCard, ...]:
+    return tuple(_library(context).sessions(str(args.get("cwd") or "")))
 
 
-async def _export(engine: Engine, args: Args) -> Exported:
+async def _export(context: CommandContext, args: Args) -> Exported:
     """Runs in a thread, one at a time: long conversations take seconds (L4)."""
-    library, store = _library(engine), engine.agent.session.store
-    async with engine.background.threads:
+    library, store = _library(context), context.agent.session.store
+    async with context.background.threads:
         return Exported(await run_in_thread(library.export, store, str(args.get("path") or "")))
 
 
-def _library(engine: Engine) -> Library:
-    if engine.agent.library is None:
+def _library(context: CommandContext) -> Library:
+    if context.agent.library is None:
         raise Refused(Failure("session", "sessions are not kept here, so there is none to list or to export", "host"))
-    return engine.agent.library
+    return context.agent.library
 
 
 # What there is to work with.
 
 
-def _servers(engine: Engine, args: Args) -> tuple[ServerCard, ...]:
-    return tuple(engine.capabilities.servers())
+def _servers(context: CommandContext, args: Args) -> tuple[ServerCard, ...]:
+    return context.servers.cards()
 
 
-def _commands(engine: Engine, args: Args) -> tuple[CommandCard, ...]:
-    return tuple(engine.capabilities.commands())
+def _commands(context: CommandContext, args: Args) -> tuple[CommandCard, ...]:
+    return tuple(command_cards(context))
 
 
-def _agents(engine: Engine, args: Args) -> tuple[AgentCard, ...]:
-    return engine.running_agents.cards
+def _agents(context: CommandContext, args: Args) -> tuple[AgentCard, ...]:
+    return context.running_agents.cards
 
 
-def _personas(engine: Engine, args: Args) -> tuple[CommandCard, ...]:
+def _personas(context: CommandContext, args: Args) -> tuple[CommandCard, ...]:
     """Agents that can be started, and what each is for."""
-    described = [CommandCard(one.name, one.description) for one in engine.personas.values()]
+    described = [CommandCard(one.name, one.description) for one in context.personas.values()]
     return (CommandCard(GENERAL, "For work that no other agent is made for."), *described)
 
 
-def _tools(engine: Engine, args: Args) -> tuple[str, ...]:
-    return tuple(engine.agent.usable())
+def _tools(context: CommandContext, args: Args) -> tuple[str, ...]:
+    return tuple(context.agent.usable())
 
 
-def _rules(engine: Engine, args: Args) -> tuple[Rule, ...]:
-    return tuple(engine.agent.rules)
+def _rules(context: CommandContext, args: Args) -> tuple[Rule, ...]:
+    return tuple(context.agent.rules)
 
 
-def _version(engine: Engine, args: Args) -> str:
+def _version(context: CommandContext, args: Args) -> str:
     return __version__
 
 
-QUERIES: dict[str, Callable[[Engine, Args], Any]] = {
+QUERIES: dict[str, Callable[[CommandContext, Args], Any]] = {
     "state": _state,
     "models": _models,
     "thinking_levels": _thinking_levels,

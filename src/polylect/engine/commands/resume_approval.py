@@ -5,16 +5,14 @@ turn goes on: the waiting call uses the answer, and every other open call of tha
 counts once; that it was used is on disk before anything runs.
 """
 
-from __future__ import annotations
-
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from polylect.engine.agent import Agent
 from polylect.engine.commands.background import session_failure
+from polylect.engine.commands.context import CommandContext
 from polylect.engine.tools.script import Script
 from polylect.engine.turn.budget import Meter
 from polylect.engine.turn.calls import Calls
@@ -30,22 +28,19 @@ from polylect.vocab.events import ReplyEnded, StepStarted
 from polylect.vocab.hooks import HookResult
 from polylect.vocab.ports import ToolReturn
 
-if TYPE_CHECKING:
-    from polylect.engine.engine import Engine
-
 _UNKNOWN = Failure("unknown_ask", "nothing is waiting for this answer: unknown, or answered before", "host")
 
 
-def resume(engine: Engine, answer: Answer) -> Failure | None:
+def resume(context: CommandContext, answer: Answer) -> Failure | None:
     """Continue the suspended turn that this answer belongs to, or say why not."""
-    agent, session = engine.agent, engine.agent.session
+    agent, session = context.agent, context.agent.session
     if not session.suspended:
         return _UNKNOWN
     token = digest(answer.ask)
     call = next((call for call, waiting in session.suspended.items() if waiting.token == token), "")
     if not call:
         return _UNKNOWN
-    if engine.turns.busy:
+    if context.turns.busy:
         return Failure("busy", "something else is under way: answer again when it has ended", "host", retryable=True)
     if _now() >= session.suspended[call].until:
         with suppress(SessionError):
@@ -56,10 +51,10 @@ def resume(engine: Engine, answer: Answer) -> Failure | None:
     except SessionError as error:
         return session_failure(error)
     agent.asks.tokens.add(answer.ask)
-    engine.turns.after_current(
+    context.turns.after_current(
         session.complete_results
     )  # a turn that is stopped before its first step has closed nothing
-    engine.turns.resume(ResumedTurn(agent, waiting, call, answer))
+    context.turns.resume(ResumedTurn(agent, waiting, call, answer))
     return None
 
 

@@ -1,20 +1,20 @@
 """Opens another session in a running engine, and rewinds files to an earlier state.
 
 `OpenSession` starts, resumes or forks a session. The new session is opened first; only then is the running turn stopped
-and the old session closed, so that a failure changes nothing. Commands that arrive meanwhile are held (`Engine.held`).
+and the old session closed, so that a failure changes nothing. Commands that arrive meanwhile are held (`HeldCommands`).
 Long logs are read in a thread, so that the host is served meanwhile (L4).
 """
-
-from __future__ import annotations
 
 import asyncio
 import os
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from polylect.engine.commands.background import LATER, fault
 from polylect.engine.commands.configure import BadSetting
+from polylect.engine.commands.context import CommandContext
+from polylect.engine.commands.user_shell import UserShell
 from polylect.engine.turn import thinking
 from polylect.sessions.folder import LONG
 from polylect.sessions.replay import Replay
@@ -28,90 +28,171 @@ from polylect.vocab.errors import SessionError
 from polylect.vocab.events import PlanChanged, SettingChanged
 from polylect.vocab.ports import Library, Store
 
-if TYPE_CHECKING:
-    from polylect.engine.engine import Engine
-
 T = TypeVar("T")
 
 
-def open_session(engine: Engine, command: OpenSession, *, keep: bool = False) -> Failure | None:
-    """Switch to another session. With `keep` the waiting prompts move along; otherwise they are dropped."""
-    if problem := _problem(engine, command):
-        return problem
-    if _is_long(engine, command):
-        engine.held = list(engine.held or ())
-        engine.background.start(_read_and_switch(engine, command, keep=keep))
+class SessionSwitch:
+    """Goes to other sessions. `on_entered` is called when one was entered and its settings are restored."""
+
+    def __init__(self, context: CommandContext, shell: UserShell, on_entered: Callable[[], None]) -> None:
+        self._context = context
+        self._agent = context.agent
+        self._shell = shell
+        self._on_entered = on_entered
+
+    def open_session(self, command: OpenSession, *, keep: bool = False) -> Failure | None:
+        """Switch to another session. With `keep` the waiting prompts move along; otherwise they are dropped."""
+        if problem := self._problem(command):
+            return problem
+        if self._is_long(command):
+            self._context.held.hold()
+            self._context.background.start(self._read_and_switch(command, keep=keep))
+            return LATER
+        try:
+            session = self._session(command)
+        except SessionError as error:
+            return Failure("session", str(error), "host")
+        self._switch(command, session, keep=keep)
         return LATER
-    try:
-        session = _session(engine, command)
-    except SessionError as error:
-        return Failure("session", str(error), "host")
-    _switch(engine, command, session, keep=keep)
-    return LATER
 
+    def _switch(self, command: OpenSession, session: Session, *, keep: bool) -> None:
+        self._context.held.hold()
+        waiting = self._context.turns.take_waiting() if keep else []
+        self._context.turns.drop()
+        self._context.turns.stop_and_run_exclusive(self._enter(command, session, waiting))
 
-def _switch(engine: Engine, command: OpenSession, session: Session, *, keep: bool) -> None:
-    engine.held = list(engine.held or ())
-    waiting = engine.turns.take_waiting() if keep else []
-    engine.turns.drop()
-    engine.turns.stop_and_run_exclusive(_enter(engine, command, session, waiting))
+    def _is_long(self, command: OpenSession) -> bool:
+        """Whether reading the logs takes long, as far as the library can tell before it opens them."""
+        bytes_to_read: Callable[[str], int] = getattr(self._agent.library, "bytes_to_read", lambda target: 0)
+        return command.how != "new" and bytes_to_read(command.target or self._agent.session.id) > LONG
 
+    async def _read_and_switch(self, command: OpenSession, *, keep: bool) -> None:
+        """Read the session in a thread, then switch (L4)."""
+        reading = asyncio.create_task(run_in_thread(self._session, command))
+        try:
+            session = await asyncio.shield(reading)
+        except asyncio.CancelledError:
+            reading.add_done_callback(self._close_unused)
+            raise
+        except Exception as error:  # noqa: BLE001  (it is answered, whatever our own code does)
+            known = isinstance(error, SessionError)
+            self._context.reply(command, failure=Failure("session", str(error), "host") if known else fault(error))
+            return self._context.held.release()
+        self._switch(command, session, keep=keep)
 
-def _is_long(engine: Engine, command: OpenSession) -> bool:
-    """Whether reading the logs takes long, as far as the library can tell before it opens them."""
-    bytes_to_read: Callable[[str], int] = getattr(engine.agent.library, "bytes_to_read", lambda target: 0)
-    return command.how != "new" and bytes_to_read(command.target or engine.agent.session.id) > LONG
+    def _close_unused(self, read: asyncio.Task[Session]) -> None:
+        """Close a session that was read although the engine is ending."""
+        if not read.cancelled() and not read.exception() and read.result() is not self._agent.session:
+            read.result().store.close()
 
+    def _problem(self, command: OpenSession) -> Failure | None:
+        workspace = self._agent.settings.workspace
+        if path := next((path for path in (command.cwd, command.target) if "\0" in path), ""):
+            return Failure("session", f"{path!r} is no path: it holds a NUL", "host")
+        if command.cwd and _real(workspace, command.cwd) != workspace:
+            return Failure("session", f"this engine works in {workspace}; for another folder start another one", "host")
+        if command.folders or command.servers:
+            return Failure("unsupported", "folders and servers are added by commands of their own", "host")
+        if self._agent.library is None and command.how != "new":
+            return Failure("session", "sessions are not kept here, so there is no other one to go to", "host")
+        return None
 
-async def _read_and_switch(engine: Engine, command: OpenSession, *, keep: bool) -> None:
-    """Read the session in a thread, then switch (L4)."""
-    reading = asyncio.create_task(run_in_thread(_session, engine, command))
-    try:
-        session = await asyncio.shield(reading)
-    except asyncio.CancelledError:
-        reading.add_done_callback(lambda read: _close_unused(engine, read))
-        raise
-    except Exception as error:  # noqa: BLE001  (it is answered, whatever our own code does)
-        known = isinstance(error, SessionError)
-        engine.reply(command, failure=Failure("session", str(error), "host") if known else fault(error))
-        return engine.release()
-    _switch(engine, command, session, keep=keep)
+    def _session(self, command: OpenSession) -> Session:
+        """Open the session. Raises SessionError; then nothing has changed."""
+        agent = self._agent
+        if agent.library is None:
+            return Session(MemoryStore("", agent.new_id()))
+        current = agent.session.store
+        there = not command.target or self._names_session(current, command.target)
+        if command.how in ("resume", "load") and command.target and there:
+            return agent.session
+        store = _opened(agent.library, command, current if there else None)
+        try:
+            return Session(store)
+        except BaseException:
+            store.close()
+            raise
 
+    def _names_session(self, store: Store, target: str) -> bool:
+        """Whether `target` is this session: by id, log, folder, or as the latest one."""
+        workspace, library = self._agent.settings.workspace, self._agent.library
+        if target == "latest" and library:
+            return next((card.id for card in library.sessions(workspace)), "") == store.session
+        places = (store.file, os.path.dirname(store.file)) if store.file else ()
+        return target == store.session or _real(workspace, target) in map(os.path.realpath, places)
 
-def _close_unused(engine: Engine, read: asyncio.Task[Session]) -> None:
-    """Close a session that was read although the engine is ending."""
-    if not read.cancelled() and not read.exception() and read.result() is not engine.agent.session:
-        read.result().store.close()
+    async def _enter(self, command: OpenSession, session: Session, waiting: list[Prompt]) -> None:
+        opened, failure = None, None
+        try:
+            opened = await self._entered(command, session, waiting)
+        except Exception as error:  # noqa: BLE001  (else what is held would never be heard)
+            failure = fault(error)
+        self._context.turns.after_current(lambda: self._context.reply(command, opened, failure))
+        self._context.turns.after_current(self._context.held.release)
 
+    async def _entered(self, command: OpenSession, session: Session, waiting: list[Prompt]) -> SessionOpened:
+        agent, old = self._agent, self._agent.session
+        left = _forked_prompt(old, command)
+        await _uncancelled(
+            self._context.running_agents.cancel_and_wait()
+        )  # agents in the background worked for the old session
+        if session is not old:
+            self._shell.cancel()  # what the user started there is told there, and nowhere else
+            await _uncancelled(self._shell.finished())
+            for leave in [getattr(tool, "leave_session", None) for tool in list(agent.tools.values())]:
+                if leave:
+                    await _uncancelled(leave())
+        self._context.turns.drop()
+        self._context.turns.end_dropped()
+        self._context.turns.drop_steers(keep=False)
+        if agent.todos:
+            self._agent.emit(PlanChanged(()))
+        agent.use_session(session)
+        for prompt in waiting:
+            with suppress(SessionError):
+                session.accept(prompt.turn, old.withdraw(prompt.turn))
+                self._context.turns.add(prompt)
+        if old.store is not session.store:
+            with suppress(SessionError):
+                old.expire_suspended()
+            old.store.close()
+        self._agent.emit(SettingChanged("session", session.id))
+        if session.name != old.name:
+            self._agent.emit(SettingChanged("name", session.name))
+        self.restore()
+        self._on_entered()
+        return SessionOpened(session.id, session.store.file, left)
 
-def _problem(engine: Engine, command: OpenSession) -> Failure | None:
-    workspace = engine.settings.workspace
-    if path := next((path for path in (command.cwd, command.target) if "\0" in path), ""):
-        return Failure("session", f"{path!r} is no path: it holds a NUL", "host")
-    if command.cwd and _real(workspace, command.cwd) != workspace:
-        return Failure("session", f"this engine works in {workspace}; for another folder start another one", "host")
-    if command.folders or command.servers:
-        return Failure("unsupported", "folders and servers are added by commands of their own", "host")
-    if engine.agent.library is None and command.how != "new":
-        return Failure("session", "sessions are not kept here, so there is no other one to go to", "host")
-    return None
+    def restore(self) -> None:
+        """Set the model and thinking level that the session was used with, if they still exist."""
+        agent = self._agent
+        info = agent.provider.info(agent.settings.model)
+        now = {"model": f"{agent.provider.name}/{info.name}", "thinking": thinking.current(agent.settings, info)}
+        names = {f"{card.provider}/{card.name}" for card in agent.models.cards()} if agent.models else set()
+        for key, value in now.items():
+            stored = agent.session.settings.get(key)
+            if stored not in (None, "", value) and (key != "model" or stored in names):
+                with suppress(BadSetting, SessionError):
+                    self._context.changes.apply({key: stored})
 
+    def rewind(self, command: Rewind) -> Failure | None:
+        if self._context.turns.busy:
+            return Failure("busy", "a turn is running: stop it first, or wait for its end", "host", retryable=True)
+        if not self._agent.settings.checkpoints:
+            return Failure("checkpoints", "what files were is not kept here: checkpoints are switched off", "host")
+        self._context.turns.run_exclusive(self._rewind(command))
+        return LATER
 
-def _session(engine: Engine, command: OpenSession) -> Session:
-    """Open the session. Raises SessionError; then nothing has changed."""
-    agent = engine.agent
-    if agent.library is None:
-        return Session(MemoryStore("", agent.new_id()))
-    current = agent.session.store
-    there = not command.target or _names_session(engine, current, command.target)
-    if command.how in ("resume", "load") and command.target and there:
-        return agent.session
-    store = _opened(agent.library, command, current if there else None)
-    try:
-        return Session(store)
-    except BaseException:
-        store.close()
-        raise
+    async def _rewind(self, command: Rewind) -> None:
+        work = self._agent.checkpoints.rewind(command.to, dry_run=command.dry_run)
+        failure, rewound = None, None
+        try:
+            rewound = await _uncancelled(work)
+        except SessionError as error:
+            failure = Failure("session", str(error), "host")
+        except Exception as error:  # noqa: BLE001  (it is answered, whatever our own code does)
+            failure = fault(error)
+        self._context.turns.after_current(lambda: self._context.reply(command, rewound, failure))
 
 
 def _opened(library: Library, command: OpenSession, current: Store | None) -> Store:
@@ -130,60 +211,9 @@ def _opened(library: Library, command: OpenSession, current: Store | None) -> St
                 other.close()
 
 
-def _names_session(engine: Engine, store: Store, target: str) -> bool:
-    """Whether `target` is this session: by id, log, folder, or as the latest one."""
-    workspace, library = engine.settings.workspace, engine.agent.library
-    if target == "latest" and library:
-        return next((card.id for card in library.sessions(workspace)), "") == store.session
-    places = (store.file, os.path.dirname(store.file)) if store.file else ()
-    return target == store.session or _real(workspace, target) in map(os.path.realpath, places)
-
-
 def _real(workspace: str, path: str) -> str:
     """The real path, relative to the workspace and not to the folder of the process."""
     return os.path.realpath(os.path.join(workspace, os.path.expanduser(path)))
-
-
-async def _enter(engine: Engine, command: OpenSession, session: Session, waiting: list[Prompt]) -> None:
-    opened, failure = None, None
-    try:
-        opened = await _entered(engine, command, session, waiting)
-    except Exception as error:  # noqa: BLE001  (else what is held would never be heard)
-        failure = fault(error)
-    engine.turns.after_current(lambda: engine.reply(command, opened, failure))
-    engine.turns.after_current(engine.release)
-
-
-async def _entered(engine: Engine, command: OpenSession, session: Session, waiting: list[Prompt]) -> SessionOpened:
-    agent, old = engine.agent, engine.agent.session
-    left = _forked_prompt(old, command)
-    await _uncancelled(engine.running_agents.cancel_and_wait())  # agents in the background worked for the old session
-    if session is not old:
-        engine.shell.cancel()  # what the user started there is told there, and nowhere else
-        await _uncancelled(engine.shell.finished())
-        for leave in [getattr(tool, "leave_session", None) for tool in list(agent.tools.values())]:
-            if leave:
-                await _uncancelled(leave())
-    engine.turns.drop()
-    engine.turns.end_dropped()
-    engine.turns.drop_steers(keep=False)
-    if agent.todos:
-        engine.emit(PlanChanged(()))
-    agent.use_session(session)
-    for prompt in waiting:
-        with suppress(SessionError):
-            session.accept(prompt.turn, old.withdraw(prompt.turn))
-            engine.turns.add(prompt)
-    if old.store is not session.store:
-        with suppress(SessionError):
-            old.expire_suspended()
-        old.store.close()
-    engine.emit(SettingChanged("session", session.id))
-    if session.name != old.name:
-        engine.emit(SettingChanged("name", session.name))
-    restore(engine)
-    engine.capabilities.tell_cost()
-    return SessionOpened(session.id, session.store.file, left)
 
 
 async def _uncancelled(work: Coroutine[None, None, T]) -> T:
@@ -201,37 +231,3 @@ def _forked_prompt(old: Session, command: OpenSession) -> str:
         return ""
     points = Replay(old.store.entries).fork_points()
     return next((point.text for point in points if point.entry == command.at), "")
-
-
-def restore(engine: Engine) -> None:
-    """Set the model and thinking level that the session was used with, if they still exist."""
-    agent = engine.agent
-    info = agent.provider.info(agent.settings.model)
-    now = {"model": f"{agent.provider.name}/{info.name}", "thinking": thinking.current(agent.settings, info)}
-    names = {f"{card.provider}/{card.name}" for card in agent.models.cards()} if agent.models else set()
-    for key, value in now.items():
-        stored = agent.session.settings.get(key)
-        if stored not in (None, "", value) and (key != "model" or stored in names):
-            with suppress(BadSetting, SessionError):
-                engine.changes.apply({key: stored})
-
-
-def rewind(engine: Engine, command: Rewind) -> Failure | None:
-    if engine.turns.busy:
-        return Failure("busy", "a turn is running: stop it first, or wait for its end", "host", retryable=True)
-    if not engine.settings.checkpoints:
-        return Failure("checkpoints", "what files were is not kept here: checkpoints are switched off", "host")
-    engine.turns.run_exclusive(_rewind(engine, command))
-    return LATER
-
-
-async def _rewind(engine: Engine, command: Rewind) -> None:
-    work = engine.agent.checkpoints.rewind(command.to, dry_run=command.dry_run)
-    failure, rewound = None, None
-    try:
-        rewound = await _uncancelled(work)
-    except SessionError as error:
-        failure = Failure("session", str(error), "host")
-    except Exception as error:  # noqa: BLE001  (it is answered, whatever our own code does)
-        failure = fault(error)
-    engine.turns.after_current(lambda: engine.reply(command, rewound, failure))

@@ -5,17 +5,16 @@ that the model sees it with the next prompt; during a turn it is added after the
 result.
 """
 
-from __future__ import annotations
-
 import asyncio
 import codecs
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal, TextIO
+from functools import partial
+from typing import Literal, TextIO
 
-from polylect.engine.agent import Agent
 from polylect.engine.commands.background import LATER
+from polylect.engine.commands.context import CommandContext
 from polylect.system.search_paths import program_on
 from polylect.vocab.answers import ShellResult
 from polylect.vocab.commands import RunShell
@@ -24,9 +23,6 @@ from polylect.vocab.errors import SessionError, ToolError
 from polylect.vocab.events import Notice
 from polylect.vocab.ports import Exit
 from polylect.wire.lazy_regex import pattern
-
-if TYPE_CHECKING:
-    from polylect.engine.engine import Engine
 
 MOST_BYTES = 50 * 1024
 MOST_LINES = 3000
@@ -43,44 +39,39 @@ _CONTROLS = pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 Done = Callable[[ShellResult | ToolError | OSError], None]
 
 
-def run_shell(engine: Engine, command: RunShell) -> Failure | None:
-    """Start a command. The reply comes when it has ended."""
-    if not command.command.strip():
-        return Failure("empty_command", "there is no command to run", "host")
-
-    def done(result: ShellResult | ToolError | OSError) -> None:
-        if isinstance(result, ToolError | OSError):
-            return engine.reply(command, failure=Failure("shell", f"it could not be run: {result}", "user"))
-        # The model is told of it, but never between a call and its result.
-        if engine.turns.running or engine.agent.compactor.running:
-            engine.turns.after_current(lambda: _keep(engine, result))
-        else:
-            _keep(engine, result)
-        engine.reply(command, result)
-
-    engine.shell.run(command.command, command.ref, done)
-    return LATER
-
-
-def _keep(engine: Engine, result: ShellResult) -> None:
-    try:
-        engine.agent.session.add_shell_result(result)
-    except SessionError as error:
-        engine.emit(Notice(f"What a command printed could not be saved: {error}", "warning"))
-
-
 class UserShell:
     """The user's commands that are running; several may run at once."""
 
-    def __init__(self, agent: Agent) -> None:
-        self._agent = agent
+    def __init__(self, context: CommandContext) -> None:
+        self._context = context
+        self._agent = context.agent
         self._running: dict[asyncio.Task[None], str] = {}
 
-    def run(self, command: str, name: str, done: Done) -> None:
-        """Start a command. `done` is called once, with its result or the error that prevented it."""
-        task = asyncio.create_task(self._run(command, done))
-        self._running[task] = name
+    def run(self, command: RunShell) -> Failure | None:
+        """Start a command. The reply comes when it has ended."""
+        if not command.command.strip():
+            return Failure("empty_command", "there is no command to run", "host")
+        task = asyncio.create_task(self._run(command.command, partial(self._done, command)))
+        self._running[task] = command.ref
         task.add_done_callback(self._running.pop)
+        return LATER
+
+    def _done(self, command: RunShell, result: ShellResult | ToolError | OSError) -> None:
+        context = self._context
+        if isinstance(result, ToolError | OSError):
+            return context.reply(command, failure=Failure("shell", f"it could not be run: {result}", "user"))
+        # The model is told of it, but never between a call and its result.
+        if context.turns.running or self._agent.compactor.running:
+            context.turns.after_current(lambda: self._store(result))
+        else:
+            self._store(result)
+        context.reply(command, result)
+
+    def _store(self, result: ShellResult) -> None:
+        try:
+            self._agent.session.add_shell_result(result)
+        except SessionError as error:
+            self._agent.emit(Notice(f"What a command printed could not be saved: {error}", "warning"))
 
     def cancel(self, name: str = "") -> None:
         """Stop one command, or all of them. Unknown names are ignored."""
