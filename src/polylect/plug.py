@@ -4,9 +4,14 @@
 package's `__path__`, as the import system does. This is used before `ready`, so it does without importlib.
 """
 
+from __future__ import annotations
+
 import os
 import sys
-from types import ModuleType
+
+TYPE_CHECKING = False  # typing itself would cost 5 ms
+if TYPE_CHECKING:
+    from types import ModuleType
 
 
 def load(shelf: str, name: str) -> ModuleType:

@@ -91,6 +91,18 @@ def test_nothing_is_hidden_any_more_once_the_imports_are_done() -> None:
     assert run(start + program) == "None True\n"
 
 
+def test_the_name_of_the_system_is_known_without_loading_platform() -> None:
+    program = """
+import uuid
+loaded = type(sys.modules.get('platform')).__name__  # from Python 3.13 on uuid does not even ask
+import platform
+from platform import system
+print(loaded in ('_Later', 'NoneType'), uuid._LINUX == (platform.system() == 'Linux'))
+print(platform.machine() == __import__('os').uname().machine, platform.system() == system())
+"""
+    assert run(ASYNCIO + program) == "True True\nTrue True\n"
+
+
 def test_a_connection_without_tls_does_not_load_it_and_one_of_tls_is_still_known() -> None:
     program = """
 import socket, ssl

@@ -7,6 +7,7 @@ Python will do without it.
 
 from __future__ import annotations
 
+import os
 import sys
 from _thread import RLock
 from types import ModuleType
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 LATER = frozenset(
     {"ssl", "asyncio.sslproto", "asyncio.staggered", "inspect", "linecache", "textwrap"}
-    | {"locale", "base64", "copy", "msgspec.inspect", "msgspec.toml", "msgspec.yaml", "httptools"}
+    | {"locale", "platform", "base64", "copy", "msgspec.inspect", "msgspec.toml", "msgspec.yaml", "httptools"}
 )
 _NEEDS = {"ssl": "_ssl"}
 """A Python may be built without these; then the import has to fail as it always does."""
@@ -59,9 +60,16 @@ class _Later(ModuleType):
         spec = ModuleType.__getattribute__(self, "__spec__")
         if name == "__spec__":  # every import statement looks at it
             return spec
-        if name == "SSLSocket" and spec.name == "ssl":  # asyncio asks at each connection whether the socket is one
+        if spec.name == "ssl" and name == "SSLSocket":  # asyncio asks at each connection whether the socket is one
             return _SSLSocket(self)
+        if spec.name == "platform" and name == "system":  # uuid asks when it is imported
+            return _system
         return getattr(_loaded(self), name)
+
+
+def _system() -> str:
+    """As `platform.system`, which needs nothing else of its module where there is a uname."""
+    return os.uname().sysname
 
 
 class _SSLSocket:
