@@ -12,6 +12,8 @@ import pytest
 
 from engine_process import Frame, Place
 from machine import PATIENCE
+from polylect import plug
+from polylect.providers.check import describe, providers
 
 SOURCES = Path(__file__).parents[1] / "src" / "polylect"
 
@@ -27,11 +29,12 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path / "place")
 
 
-def frames(place: Place, package: Path, *flags: str, prompt: str = "Go") -> list[Frame]:
+def frames(place: Place, package: Path, *flags: str, prompt: str = "Go", **env: str) -> list[Frame]:
     """What an engine of this package says to one prompt, on json-stream and without a question."""
     line = f'{{"type":"message","msg_id":"m1","content":"{prompt}"}}\n'
     words = ("--json-stream", "--no-session", "--approval-mode", "force", *flags)
-    done = place.run(*words, given=line.encode(), env={"PYTHONPATH": str(package.parent), "POLYLECT_PROVIDER": ""})
+    env = {"PYTHONPATH": str(package.parent), "POLYLECT_PROVIDER": "", **env}
+    done = place.run(*words, given=line.encode(), env=env)
     assert (done.code, done.errors) == (0, "")
     return done.frames
 
@@ -89,6 +92,63 @@ def test_a_tool_is_one_module(place: Place, package: Path) -> None:
     [result] = [event for event in events if event["type"] == "tool_result"]
     assert (result["tool_name"], result["status"], result["output"]) == ("Reverse", "success", "reward")
     assert text_of(events) == "Reverse: reward"
+
+
+PROVIDER = '''
+"""Parrot: a service that repeats what it is asked."""
+
+from polylect.providers.check import ProviderDescription
+
+
+class Description(ProviderDescription):
+    name = "parrot"
+    key_variables = ("PARROT_API_KEY",)
+    credentials = (("PARROT_API_KEY",),)
+    default_model = "grey"
+
+
+PROVIDER = Description()
+
+
+def open_provider(settings):
+    from polylect.vocab.content import Text  # not before `ready`
+    from polylect.vocab.ports import BlockDone, ModelInfo, ReplyDone, TextChunk
+
+    class Parrot:
+        name = "parrot"
+
+        def info(self, model):
+            return ModelInfo(model, 1000, 100)
+
+        async def stream(self, request):
+            key = settings.api_key or settings.find("PARROT_API_KEY")
+            text = f"{request.model} with {key}: {request.messages[-1].content[-1].text}"
+            yield [TextChunk(text), BlockDone(Text(text)), ReplyDone("end")]
+
+        async def close(self):
+            pass
+
+    return Parrot()
+'''
+
+
+def test_a_provider_is_one_module(place: Place, package: Path) -> None:
+    (package / "providers" / "parrot.py").write_text(PROVIDER)
+    env = {"PYTHONPATH": str(package.parent), "POLYLECT_PROVIDER": ""}
+    assert text_of(frames(place, package, prompt="Hello", PARROT_API_KEY="nut")) == "grey with nut: Hello"
+    named = frames(place, package, "--provider", "parrot", "--model", "red", "--api-key", "seed")
+    assert text_of(named) == "red with seed: Go"
+    refused = place.run("--json-stream", "--provider", "parrot", env=env)
+    assert (refused.code, "PARROT_API_KEY is not set" in refused.errors) == (1, True)
+    unknown = place.run("--json-stream", "--provider", "check", env=env)
+    assert "providers are scripted, anthropic, openai, bedrock, vertex, local, parrot\n" in unknown.errors
+    assert b"parrot    grey" in place.run("models", env={**env, "PARROT_API_KEY": "nut"}).out
+
+
+def test_whatever_is_found_among_the_providers_is_one() -> None:
+    for name in providers():
+        assert describe(name).name == name
+        assert callable(plug.load("providers", name).open_provider)
 
 
 DIALECT = {

@@ -18,7 +18,7 @@ from polylect.app.startup.config import ConfigError, Values
 from polylect.app.startup.project_settings import ALLOWED, LONGEST_RULE, MOST_RULES
 from polylect.engine.commands.prompt_files import find_prompt_files
 from polylect.engine.subagents.personas import find_personas
-from polylect.providers.check import PROVIDERS, check
+from polylect.providers.check import check, providers
 from polylect.providers.settings import ProviderSettings
 from polylect.providers.vertex import open_provider as open_vertex
 from polylect.tools.files.skills import find_skills
@@ -219,7 +219,7 @@ def test_a_region_is_no_host_name_whoever_set_it(place: Place, provider: str, re
 def test_a_project_id_is_no_path() -> None:
     assert check("vertex", project="p/../../x", env={"VERTEX_ACCESS_TOKEN": "t"}) is not None
     assert open_vertex(ProviderSettings(region="global", project="p", env={})).name == "vertex"
-    assert [check(provider, region="us-east-1", project="p-1", env={}) for provider in PROVIDERS]
+    assert [check(provider, region="us-east-1", project="p-1", env={}) for provider in providers()]
 
 
 # Files that would hold up a start, or break it.

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from polylect.providers.check import check
-from polylect.providers.gguf import context_length, find, missing
+from polylect.providers.local.gguf import context_length, find, missing
 
 
 def text(value: str) -> bytes:

@@ -1,35 +1,101 @@
 """Which provider is used, whether it can work, and what its model can do: decided before `ready`.
 
-The start calls this, so nothing here imports anything heavy or asks a network. `choose_provider` never chooses the
-scripted provider: a made-up answer is given only to those who ask for one by name.
+The start calls this, so nothing here imports anything heavy or asks a network. Providers are the modules and packages
+of `providers/` but for those in `_SUPPORT`; each describes itself in a value `PROVIDER`. `choose_provider` never
+chooses the scripted provider: a made-up answer is given only to those who ask for one by name.
 """
 
 from __future__ import annotations
 
 import os
 
+from polylect import plug
+
 TYPE_CHECKING = False  # typing itself would cost 5 ms
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-    Credentials = Callable[[Mapping[str, str], str, str], str | None]
-    Rule = tuple[tuple[str, ...], tuple[str, ...], Credentials]
     Offer = tuple[bool, tuple[str, ...], bool]
     """Whether it thinks, its levels of effort, and whether its price is known."""
 
-PROVIDERS = ("scripted", "anthropic", "openai", "bedrock", "vertex", "local")
-DEFAULT_MODELS = {"anthropic": "claude-sonnet-5", "openai": "gpt-5.2"}
-"""The model where nobody names one; each is in `models.json` with a price. What clouds serve depends on the account."""
-_CREDENTIALS = {
-    "anthropic": (("ANTHROPIC_API_KEY",), ("ANTHROPIC_AUTH_TOKEN",)),
-    "openai": (("OPENAI_API_KEY",),),
-    "bedrock": (("AWS_BEARER_TOKEN_BEDROCK",), ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")),
-    "vertex": (("VERTEX_PROJECT_ID", "VERTEX_ACCESS_TOKEN"), ("VERTEX_PROJECT_ID", "GOOGLE_APPLICATION_CREDENTIALS")),
-}
-"""Providers in the order in which they are tried where nobody names one, and variables that together are enough."""
+_FIRST = ("scripted", "anthropic", "openai", "bedrock", "vertex", "local")
+"""The order in which providers are listed, and tried where nobody names one; others come after these."""
+_SUPPORT = frozenset({"auth", "check", "circuit", "http", "known_models", "models", "settings"})
+"""What else is in `providers/`."""
 _LABEL = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
-_REGIONS = {"bedrock": ("AWS_REGION", "AWS_DEFAULT_REGION"), "vertex": ("VERTEX_REGION", "CLOUD_ML_REGION")}
-_OR_SCRIPTED = "or try without one: --provider scripted"
+OR_SCRIPTED = "or try without one: --provider scripted"
+
+
+class ProviderDescription:
+    """What is known of a provider without opening it. A provider's module has one in `PROVIDER`."""
+
+    name = ""
+    key_variables: tuple[str, ...] = ()
+    """Variables for the key, the best one first. Without any, the provider needs neither key nor address."""
+    address_variables: tuple[str, ...] = ()
+    """Variables for the address of a server. Where there is one, a key is not demanded."""
+    region_variables: tuple[str, ...] = ()
+    credentials: tuple[tuple[str, ...], ...] = ()
+    """Variables that together are enough to choose this provider where nobody names one, in several ways."""
+    default_model = ""
+    """The model where nobody names one. Ours are in `models.json`, with a price."""
+    needs_model = True
+    """Without a model there is nothing that it could ask."""
+    api = ""
+    """The vendor's wire, as hosts are told of it; empty if it is OpenAI's."""
+
+    def may_serve(self, model: str) -> bool:
+        """Whether it may have a model of this name, or of any if it is empty."""
+        return not model or model == self.default_model or known(model) is None
+
+    def lists(self, model: str) -> bool:
+        """Whether `polylect models` lists this row of `models.json` for it."""
+        return False
+
+    def is_elsewhere(self, base_url: str, env: Mapping[str, str]) -> bool:
+        """Whether another server than the vendor's own is set, whose models are not known."""
+        return bool(base_url)
+
+    def default_model_at(self, base_url: str, env: Mapping[str, str]) -> str:
+        """The default model at this address; empty where one has to be named. Gateways have their vendor's models."""
+        return self.default_model
+
+    def usual_model(self) -> str:
+        """A model that is installed here and used where nobody names one."""
+        return ""
+
+    def missing_credentials(self, env: Mapping[str, str], project: str, profile: str) -> str | None:
+        """None, or what to set where there is neither a key nor an address."""
+        return f"{self.key_variables[0]} is not set: set it or give --api-key, {OR_SCRIPTED}"
+
+    def unusable_model(self, model: str) -> str | None:
+        """None, or why this model cannot be used. Asked of providers without a key."""
+        return None
+
+    def offer(self, model: str, *, script: str, own: object, prices: object) -> Offer | None:
+        """What is known of a model; None if nothing is."""
+        if not (own or prices):
+            return known(model)
+        from polylect.providers.models import Catalogue, Row  # 40 ms, and only for rows of one's own
+
+        models = Catalogue(_table(own), _table(prices))
+        info = models.info(model)
+        return None if models.row(model) == Row() else (info.thinking, info.effort_levels, info.priced)
+
+
+def providers() -> tuple[str, ...]:
+    """The names of all providers."""
+    return tuple(name for name in plug.names("providers", _FIRST) if name not in _SUPPORT)
+
+
+def describe(provider: str) -> ProviderDescription:
+    """Raises LookupError if there is no such provider."""
+    if provider in _SUPPORT:
+        raise LookupError(f"{provider!r} is no provider")
+    description: ProviderDescription | None = getattr(plug.load("providers", provider), "PROVIDER", None)
+    if description is None:
+        raise LookupError(f"polylect.providers.{provider} has no PROVIDER")
+    return description
 
 
 def choose_provider(env: Mapping[str, str], *, model: str = "", tables: object = None) -> str:
@@ -37,38 +103,35 @@ def choose_provider(env: Mapping[str, str], *, model: str = "", tables: object =
 
     `tables` are the `[providers.NAME]` tables of the configuration: an `api_key` there counts as well.
     """
-    for provider, ways in _CREDENTIALS.items():
-        has_key = bool(_table(_table(tables).get(provider)).get("api_key"))
+    for provider in _choices():
+        has_key = bool(_table(_table(tables).get(provider.name)).get("api_key"))
         if not has_key:
-            has_key = any(all(env.get(name) for name in variables) for variables in ways)
-        if has_key and _may_serve(provider, model):
-            return provider
+            has_key = any(all(env.get(name) for name in variables) for variables in provider.credentials)
+        if has_key and provider.may_serve(model):
+            return provider.name
     return ""
+
+
+def _choices() -> Iterator[ProviderDescription]:
+    """All but the scripted one, in the order in which they are tried; the folder is looked at only after ours."""
+    for name in _FIRST[1:]:
+        yield describe(name)
+    yield from (describe(name) for name in providers() if name not in _FIRST)
 
 
 def no_provider(model: str) -> str:
     """What to tell a person where `choose_provider` has chosen nobody."""
     whom = "no model is configured" if not model else f"no provider is configured for the model {model!r}"
-    keys = [ways[0][0] for provider, ways in _CREDENTIALS.items() if _may_serve(provider, model)][:2]
+    keys = [one.credentials[0][0] for one in _choices() if one.credentials and one.may_serve(model)][:2]
     return f"{whom}: set {' or '.join(keys)}, or give --provider; --provider scripted plays a script and needs no key"
 
 
 def default_model(provider: str, base_url: str, env: Mapping[str, str]) -> str:
-    """The model of this provider where nobody names one; empty where one has to be named.
-
-    Only OpenAI itself is known to serve OpenAI's models: other servers have others. Gateways to Anthropic have its own.
-    """
-    elsewhere = provider == "openai" and (base_url or env.get("OPENAI_BASE_URL"))
-    return "" if elsewhere else DEFAULT_MODELS.get(provider, "")
-
-
-def _may_serve(provider: str, model: str) -> bool:
-    """Whether it may have a model of this name. A name that says nothing about its vendor may be anybody's."""
-    if "anthropic." in model:
-        return provider == "bedrock"
-    if model.startswith("claude"):
-        return provider != "openai"
-    return provider == "openai" or known(model) is None
+    """The model of this provider where nobody names one; empty where one has to be named, or there is no provider."""
+    try:
+        return describe(provider).default_model_at(base_url, env)
+    except LookupError:
+        return ""
 
 
 def check(
@@ -82,46 +145,30 @@ def check(
     model: str = "",
     env: Mapping[str, str] = {},
 ) -> str | None:
-    """None, or one line that says what is wrong and what to do. Providers unknown here are not judged."""
-    if provider == "local":
-        return _local(model)
-    rule = _RULES.get(provider)
-    if rule is None:
+    """None, or one line that says what is wrong and what to do. A provider that is not there is not judged."""
+    try:
+        description = describe(provider)
+    except LookupError:
         return None
-    places = {"region": region or _first(env, _REGIONS.get(provider, ())), "project": project}
+    if not (key_names := description.key_variables):
+        return description.unusable_model(model)
+    places = {"region": region or first_set(env, description.region_variables), "project": project}
     if fault := next((fault for name, value in places.items() if (fault := label_fault(provider, name, value))), ""):
         return fault
-    key_names, base_names, credentials = rule
-    base = base_url or _first(env, base_names)
+    base = base_url or first_set(env, description.address_variables)
     if base and not _is_address(base):
         return f"--base-url {base!r} is not an address: it looks like http://localhost:8080 or https://example.com/v1"
-    key = api_key or _first(env, key_names)
+    key = api_key or first_set(env, key_names)
     if key and (not key.isascii() or not key.isprintable() or " " in key):
         return f"the API key holds characters that no key has (spaces, line breaks?): set {key_names[0]} again"
     # A server of one's own may want no key; the services themselves and the clouds always do.
-    return None if key or (base and base_names) else credentials(env, project, profile)
+    served = base and description.address_variables
+    return None if key or served else description.missing_credentials(env, project, profile)
 
 
 def offer(provider: str, model: str, *, script: str = "", own: object = None, prices: object = None) -> Offer | None:
     """What is known of a model; None if nothing is. `own` and `prices` are the user's tables for `models.Catalogue`."""
-    match provider:
-        case "local":
-            return False, (), False
-        case "scripted" if script:
-            from polylect.providers.scripted.parse import read_script  # 40 ms, and only for a script of one's own
-
-            head = read_script(script).head
-            return head.model.thinking, head.model.effort_levels, head.price is not None
-        case "scripted":
-            return True, (), True
-        case _ if own or prices:
-            from polylect.providers.models import Catalogue, Row  # 40 ms, and only for rows of one's own
-
-            models = Catalogue(_table(own), _table(prices))
-            info = models.info(model)
-            return None if models.row(model) == Row() else (info.thinking, info.effort_levels, info.priced)
-        case _:
-            return known(model)
+    return describe(provider).offer(model, script=script, own=own, prices=prices)
 
 
 def _table(told: object) -> dict[str, object]:
@@ -156,43 +203,6 @@ def is_version(model: str, name: str) -> bool:
     return rest == "-latest" or (rest.startswith("-") and digits.isdigit() and len(digits) == 8)
 
 
-def _no_key(name: str) -> Credentials:
-    return lambda env, project, profile: f"{name} is not set: set it or give --api-key, {_OR_SCRIPTED}"
-
-
-def _aws(env: Mapping[str, str], project: str, profile: str) -> str | None:
-    if env.get("AWS_ACCESS_KEY_ID") and env.get("AWS_SECRET_ACCESS_KEY") and not profile:
-        return None
-    path = env.get("AWS_SHARED_CREDENTIALS_FILE") or _home(env, ".aws/credentials")
-    if os.path.exists(path) or os.path.exists(env.get("AWS_CONFIG_FILE") or _home(env, ".aws/config")):
-        return None
-    return (
-        "no AWS credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
-        f"or have a profile in {path}, {_OR_SCRIPTED}"
-    )
-
-
-def _google(env: Mapping[str, str], project: str, profile: str) -> str | None:
-    named = env.get("GOOGLE_APPLICATION_CREDENTIALS")
-    path = named or _home(env, ".config/gcloud/application_default_credentials.json")
-    if not os.path.exists(path):
-        found = (
-            f"GOOGLE_APPLICATION_CREDENTIALS names {path}, which is not there"
-            if named
-            else "GOOGLE_APPLICATION_CREDENTIALS is not set"
-        )
-        return f"{found}: set it to a service account's JSON file, {_OR_SCRIPTED}"
-    if not (project or named or _first(env, ("VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT"))):
-        return "no Google project: set VERTEX_PROJECT_ID"
-    return None
-
-
-def _local(model: str) -> str | None:
-    from polylect.providers import gguf
-
-    return gguf.missing(model)
-
-
 def label_fault(provider: str, name: str, value: str) -> str:
     """What is wrong with a part of an address; empty if nothing is. As a region, `evil.example/` would get the key."""
     if len(value) <= 63 and _LABEL.issuperset(value):
@@ -208,21 +218,11 @@ def _is_address(text: str) -> bool:
     return readable and scheme.lower() in ("http", "https") and (not port or (port.isdigit() and int(port) < 65536))
 
 
-def _first(env: Mapping[str, str], names: tuple[str, ...]) -> str:
+def first_set(env: Mapping[str, str], names: tuple[str, ...]) -> str:
+    """The value of the first of these variables that is set to something."""
     return next((env[name] for name in names if env.get(name)), "")
 
 
-def _home(env: Mapping[str, str], path: str) -> str:
+def in_home(env: Mapping[str, str], path: str) -> str:
+    """This path in the user's home."""
     return os.path.join(env.get("HOME") or os.path.expanduser("~"), path)
-
-
-_RULES: dict[str, Rule] = {
-    "anthropic": (
-        ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
-        ("ANTHROPIC_BASE_URL",),
-        _no_key("ANTHROPIC_API_KEY"),
-    ),
-    "openai": (("OPENAI_API_KEY",), ("OPENAI_BASE_URL",), _no_key("OPENAI_API_KEY")),
-    "bedrock": (("AWS_BEARER_TOKEN_BEDROCK",), (), _aws),
-    "vertex": (("VERTEX_ACCESS_TOKEN",), (), _google),
-}

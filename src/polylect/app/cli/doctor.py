@@ -24,7 +24,7 @@ from polylect.engine.context.reading_rules import reading_fault
 from polylect.extensions.discovery import files_in, has_installed, installed_extensions
 from polylect.permissions.rulebook import rules_in
 from polylect.permissions.rules import BadRule
-from polylect.providers.check import PROVIDERS
+from polylect.providers.check import describe, providers
 from polylect.tools.process.programs import find_ripgrep
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _servers(trial: "Trial") -> Iterator[Finding]:
 
 
 def _providers(settings: config.Values, env: dict[str, str], *, online: bool) -> Iterator[Finding]:
-    problems = {provider: unusable_reason(settings, provider, env) for provider in PROVIDERS}
+    problems = {provider: unusable_reason(settings, provider, env) for provider in providers()}
     usable = {provider: config.choose(settings, provider) for provider, problem in problems.items() if not problem}
     for provider, problem in problems.items():
         yield ("note", provider, problem) if problem else ("ok", provider, "can be used")
@@ -142,7 +142,7 @@ def _providers(settings: config.Values, env: dict[str, str], *, online: bool) ->
 
         from polylect.app.cli.online_check import verdicts  # the providers and asyncio
 
-        to_check = {provider: values for provider, values in usable.items() if provider not in ("scripted", "local")}
+        to_check = {provider: values for provider, values in usable.items() if describe(provider).key_variables}
         for provider, (state, detail) in asyncio.run(verdicts(to_check, env)).items():
             yield state, provider, detail
 

@@ -12,13 +12,11 @@ from msgspec import Struct
 
 from polylect.app.cli.terminal import print_error, print_json, print_line, print_table
 from polylect.app.startup import config
-from polylect.providers import gguf
-from polylect.providers.check import PROVIDERS, check, default_model
+from polylect.providers.check import check, default_model, describe, providers
 from polylect.providers.models import Catalogue, Price, Row
 
 USAGE = "usage: polylect models [--json]   which models can be used now, and what keeps the others from it"
 _CLAUDE = "claude"
-_CLAUDE_PROVIDERS = ("anthropic", "bedrock", "vertex")
 _CREDENTIALS = ("api_key", "base_url", "region", "project", "profile", "model")
 _HEAD = ("PROVIDER", "MODEL", "WINDOW", "OUTPUT", "CAN", "$ PER MILLION TOKENS")
 
@@ -48,7 +46,7 @@ def main(words: list[str]) -> int:
     except config.ConfigError as error:
         print_error(error)
         return 1
-    rows = [model for provider in PROVIDERS for model in models(settings, provider, env)]
+    rows = [model for provider in providers() for model in models(settings, provider, env)]
     if words:
         print_json(rows)
     else:
@@ -79,19 +77,15 @@ def models(settings: config.Values, provider: str, env: Mapping[str, str]) -> It
     catalogue = Catalogue(own if isinstance(own, dict) else None, prices if isinstance(prices, dict) else None)
     values = config.choose(settings, provider)
     configured = str(values.get("model") or "")
-    names = [name for name in catalogue.rows if _serves(provider, name) and name != _CLAUDE]
-    if values.get("base_url") or (provider == "openai" and env.get("OPENAI_BASE_URL")):
+    description = describe(provider)
+    names = [name for name in catalogue.rows if description.lists(name) and name != _CLAUDE]
+    if description.is_elsewhere(str(values.get("base_url") or ""), env):
         names = [name for name in names if isinstance(own, dict) and name in own]  # another server has other models
-    if provider in ("scripted", "local"):
-        names = []
-        configured = configured or (os.path.basename(gguf.find("")) if provider == "local" else "")
-    listed = dict.fromkeys([*filter(None, [configured]), *names])
+    elif not names:
+        names = [description.default_model or description.usual_model()]
+    listed = dict.fromkeys(filter(None, [configured, *names]))
     for name in listed or {"": None}:
         yield _row(provider, name, catalogue.row(name) if name else Row(), reason)
-
-
-def _serves(provider: str, name: str) -> bool:
-    return (provider in _CLAUDE_PROVIDERS) if name.startswith(_CLAUDE) else provider == "openai"
 
 
 def _row(provider: str, name: str, row: Row, reason: str) -> ModelRow:

@@ -8,13 +8,10 @@ from collections.abc import Mapping, Sequence
 from polylect.app.cli.models import ModelRow, models, unusable_reason
 from polylect.app.serving.open_provider import open_one, open_provider
 from polylect.app.startup import config
-from polylect.providers.check import PROVIDERS
+from polylect.providers.check import describe, providers
 from polylect.providers.models import Catalogue
 from polylect.vocab.answers import ModelCard
 from polylect.vocab.ports import Provider
-
-_MESSAGES = "anthropic_messages"
-_APIS = {"anthropic": _MESSAGES, "bedrock": _MESSAGES, "vertex": _MESSAGES, "local": "local", "scripted": "scripted"}
 
 
 class AvailableModels:
@@ -31,7 +28,7 @@ class AvailableModels:
             settings = self._all_settings()
             self._cards = tuple(
                 self._card(settings, row)
-                for provider in PROVIDERS
+                for provider in providers()
                 for row in models(settings, provider, self._env)
                 if row.usable and row.model
             )
@@ -40,8 +37,8 @@ class AvailableModels:
     def open(self, provider: str) -> Provider:
         if provider == self._values["provider"]:
             return open_provider(self._values, self._env)
-        if provider not in PROVIDERS:
-            raise LookupError(f"there is no provider {provider!r}; providers are {', '.join(PROVIDERS)}")
+        if provider not in providers():
+            raise LookupError(f"there is no provider {provider!r}; providers are {', '.join(providers())}")
         settings = self._all_settings()
         if reason := unusable_reason(settings, provider, self._env):
             raise LookupError(reason)
@@ -58,7 +55,7 @@ class AvailableModels:
         return ModelCard(
             row.provider,
             row.model,
-            _APIS.get(row.provider) or f"openai_{values.get('api') or self._api(settings, row.model)}",
+            describe(row.provider).api or f"openai_{values.get('api') or self._api(settings, row.model)}",
             str(values.get("base_url") or ""),
             row.window,
             row.max_output,

@@ -43,7 +43,7 @@ def load(values: Mapping[str, object]) -> None:
     """The one wire that will be spoken and the one service that will answer, while imports are cheap."""
     plug.load(f"dialects.{values.get('dialect') or 'jsonstream'}.engine", "codec")
     with suppress(ImportError, LookupError):  # which is told when it is opened
-        plug.load("providers", str(values["provider"]))
+        _ = plug.load("providers", str(values["provider"])).open_provider
 
 
 def run(start: Start, packed: PackedImports) -> int:

@@ -15,7 +15,7 @@ from polylect import plug
 from polylect.app.startup import config
 from polylect.dialects.jsonstream.ready import ready_line
 from polylect.dialects.jsonstream.versions import MODES, VERSIONS
-from polylect.providers.check import PROVIDERS, check, default_model, no_provider, offer
+from polylect.providers.check import check, default_model, describe, no_provider, offer, providers
 from polylect.sessions import folder
 
 _FLAGS = {
@@ -281,8 +281,10 @@ def _check_schema(values: config.Values) -> None:
 
 def _check_provider(values: config.Values, env: dict[str, str]) -> None:
     provider = str(values["provider"])
-    if provider not in PROVIDERS:
-        raise CannotStart(f"there is no provider {provider!r}; providers are {', '.join(PROVIDERS)}")
+    try:
+        describe(provider)
+    except LookupError:
+        raise CannotStart(f"there is no provider {provider!r}; providers are {', '.join(providers())}") from None
     names = ("api_key", "base_url", "region", "project", "profile", "model")
     told = {name: str(values[name]) for name in names if values.get(name)}
     if reason := check(provider, **told, env=env):
@@ -299,7 +301,7 @@ def _check_provider(values: config.Values, env: dict[str, str]) -> None:
 def _check_model(values: config.Values) -> None:
     """One has to be named where there is no default, unless a session that is gone on with may bring its own."""
     resumed = any(values.get(name) for name in ("resume", "continue", "session_file"))
-    if not (values.get("model") or resumed or values["provider"] in ("scripted", "local")):
+    if not (values.get("model") or resumed or not describe(str(values["provider"])).needs_model):
         text = f"{values['provider']}: no model is named: set --model; see polylect models"
         raise CannotStart(text, code=CONFIGURATION)
 
@@ -318,7 +320,7 @@ def _check_price(values: config.Values) -> None:
     """A cap in dollars holds only where prices are known; what a session brings is checked when it is applied."""
     caps = any(values.get(f"{budget}:max_cost_usd") for budget in ("budget", "turn_budget"))
     model = str(values.get("model") or "")
-    if not caps or not (model or values["provider"] in ("scripted", "local")):
+    if not caps or not (model or not describe(str(values["provider"])).needs_model):
         return
     known = _offer(values)
     if known is None or not known[2]:

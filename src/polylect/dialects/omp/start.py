@@ -108,9 +108,9 @@ def _choose_model(told: Options) -> None:
         told.setdefault("thinking_level", level)
         model = name
     provider, _, name = model.partition("/")
-    from polylect.providers.check import PROVIDERS  # loaded before `ready` anyway
+    from polylect.providers.check import providers  # loaded before `ready` anyway
 
-    if name and provider in PROVIDERS and told.get("provider") in (None, provider):
+    if name and provider in providers() and told.get("provider") in (None, provider):
         told["provider"], model = provider, name
     if model:
         told["model"] = model

@@ -11,9 +11,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from polylect.providers import gguf
+from polylect.providers.local import gguf
 from polylect.providers.models import Catalogue
-from polylect.providers.openai import OpenAI
+from polylect.providers.openai.provider import OpenAI
 from polylect.providers.settings import ProviderSettings
 from polylect.vocab.errors import ProviderError
 from polylect.vocab.ports import ModelEvent, ModelInfo, ModelRequest, Provider

@@ -1,0 +1,61 @@
+"""Claude models on Google Vertex AI.
+
+`PROVIDER` describes it before it is opened, and is read before `ready`; everything else is imported from `provider.py`
+when it is asked for.
+"""
+
+from __future__ import annotations
+
+import os
+
+from polylect.providers.check import OR_SCRIPTED, ProviderDescription, first_set, in_home, known
+
+TYPE_CHECKING = False  # typing itself would cost 5 ms
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from polylect.providers.vertex.provider import Vertex, open_provider
+
+__all__ = ["PROVIDER", "Vertex", "open_provider"]
+
+
+class Description(ProviderDescription):
+    name = "vertex"
+    key_variables = ("VERTEX_ACCESS_TOKEN",)
+    region_variables = ("VERTEX_REGION", "CLOUD_ML_REGION")
+    credentials = (
+        ("VERTEX_PROJECT_ID", "VERTEX_ACCESS_TOKEN"),
+        ("VERTEX_PROJECT_ID", "GOOGLE_APPLICATION_CREDENTIALS"),
+    )
+    api = "anthropic_messages"
+
+    def lists(self, model: str) -> bool:
+        return model.startswith("claude")
+
+    def may_serve(self, model: str) -> bool:
+        return "anthropic." not in model and (model.startswith("claude") or known(model) is None)
+
+    def missing_credentials(self, env: Mapping[str, str], project: str, profile: str) -> str | None:
+        named = env.get("GOOGLE_APPLICATION_CREDENTIALS")
+        path = named or in_home(env, ".config/gcloud/application_default_credentials.json")
+        if not os.path.exists(path):
+            problem = (
+                f"GOOGLE_APPLICATION_CREDENTIALS names {path}, which is not there"
+                if named
+                else "GOOGLE_APPLICATION_CREDENTIALS is not set"
+            )
+            return f"{problem}: set it to a service account's JSON file, {OR_SCRIPTED}"
+        if not (project or named or first_set(env, ("VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT"))):
+            return "no Google project: set VERTEX_PROJECT_ID"
+        return None
+
+
+PROVIDER = Description()
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from polylect.providers.vertex import provider
+
+    return getattr(provider, name)
