@@ -16,7 +16,7 @@ import msgspec
 
 from doubles_worker import DirectWorker
 from machine import PATIENCE
-from polylect.engine.agent import Agent
+from polylect.engine.agent import Agent, EngineCallbacks
 from polylect.engine.engine import Engine
 from polylect.engine.hooks import NoHooks
 from polylect.engine.settings import Settings
@@ -329,7 +329,7 @@ class Talk:
         self._heard = asyncio.Event()
         known = {"workspace": str(folder), "model": "m", "allow_list": FREE}
 
-        def agent(emit: Callable[[Event], None]) -> Agent:
+        def agent(callbacks: EngineCallbacks) -> Agent:
             known_tools = {tool.name: tool for tool in tools}
             return Agent(
                 settings=Settings(**{**known, **settings}),
@@ -340,7 +340,7 @@ class Talk:
                 processes=NoProcesses(),
                 worker=DirectWorker(),
                 env={},
-                emit=emit,
+                callbacks=callbacks,
                 wait_writable=wait_writable,
                 new_id=new_id or map(str, count(1)).__next__,
                 library=library,

@@ -11,7 +11,7 @@ from typing import Any
 from polylect.app.serving.in_process import Inside, Say, plenty
 from polylect.app.serving.mcp_servers import open_servers
 from polylect.dialects.base import EngineSide, Env
-from polylect.engine.agent import Agent
+from polylect.engine.agent import Agent, EngineCallbacks
 from polylect.engine.engine import Engine
 from polylect.engine.hooks import NoHooks
 from polylect.engine.settings import Settings
@@ -72,11 +72,11 @@ async def open_engine(
     code: dict[str, Any] = {"files": extensions, "required": extensions, "commands": hooks, "env": kept}
     own_code = Extensions(own, custody, **code) if extensions or hooks else None
 
-    def make_agent(emit: Say) -> Agent:
+    def make_agent(callbacks: EngineCallbacks) -> Agent:
         if "compaction" in settings:  # its old name
             settings["output_cleanup"] = settings.pop("compaction")
         known = Settings(workspace=os.path.realpath(workspace), **settings)
-        agent = Agent(
+        return Agent(
             settings=known,
             provider=provider,
             tools=own,
@@ -86,12 +86,11 @@ async def open_engine(
             env=kept,
             hooks=own_code or NoHooks(),
             offered=offered or Abilities(),
-            emit=emit,
+            callbacks=callbacks,
+            open_servers=partial(open_servers, custody),
             wait_writable=wait_writable,
             new_id=new_id,
         )
-        agent.open_servers = partial(open_servers, agent, custody)
-        return agent
 
     engine = Engine(make_agent, say)
     try:

@@ -35,11 +35,37 @@ from polylect.vocab.events import Ask, Event
 from polylect.vocab.hooks import HookContext, Hooks, PreparedPrompt
 from polylect.vocab.ports import Library, Models, Processes, Provider, Servers, Tool, ToolSpec, Worker
 
+ExpandCommand = Callable[[PreparedPrompt, Callable[[Event], None]], Awaitable[PreparedPrompt]]
+
+
+def _nothing() -> None:
+    pass
+
+
+class EngineCallbacks(Struct, frozen=True, kw_only=True, eq=False):
+    """What an agent calls in the engine that it belongs to. A sub-agent has only the first two.
+
+    Args:
+        emit: Sends an event to the host.
+        stop_turn: Ends the turn that the main agent is at.
+        offer_changed: To be called when tools, servers or commands have come or gone.
+        queue_changed: To be called when the steers that wait have changed.
+        expand_command: Expands or carries out a prompt that may be a slash command.
+        wait_for_servers: Awaited before the first request of a turn.
+    """
+
+    emit: Callable[[Event], None]
+    stop_turn: Callable[[], None] = _nothing
+    offer_changed: Callable[[], None] = _nothing
+    queue_changed: Callable[[], None] = _nothing
+    expand_command: ExpandCommand | None = None
+    wait_for_servers: Callable[[], Awaitable[None]] | None = None
+
 
 class Agent(Struct, kw_only=True, eq=False, dict=True):
     """Everything that a turn works with.
 
-    `emit` sends an event to the host. `room` waits until the host has read enough of what was sent.
+    It is complete when it is made. `wait_writable` waits until the host has read enough of what was sent.
     """
 
     settings: Settings
@@ -49,12 +75,13 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
     processes: Processes
     worker: Worker
     env: Mapping[str, str]
-    emit: Callable[[Event], None]
+    callbacks: EngineCallbacks
     wait_writable: Callable[[], Awaitable[None]]
     new_id: Callable[[], str]
     full: Callable[[], bool] = lambda: False
     """Whether the host has left so much unread that nothing is added which can wait."""
-    open_servers: Callable[[], Servers] | None = None
+    open_servers: "Callable[[Agent], Servers] | None" = None
+    """Loads the MCP servers of an agent; None where there is no MCP."""
     hooks: Hooks = NoHooks()
     trace: Callable[[Record], None] | None = None
     """Takes a record of every model call and what came of it."""
@@ -66,27 +93,20 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
     """What the host is told with the first command of the session; empty once it is said."""
     id: str = ""
     parent: "Agent | None" = None
+    background: bool = False
+    """It works beside its parent's turn and may outlive it."""
 
     def __post_init__(self) -> None:
         parent = self.parent
         self.depth: int = parent.depth + 1 if parent else 0
-        self.detached: bool = parent is not None and parent.detached
-        """It works in the background and may outlive the turn that started it."""
+        self.detached: bool = self.background or (parent is not None and parent.detached)
+        """It, or an agent that it works for, is in the background."""
+        self.emit = self.callbacks.emit
         own_folders = [os.path.realpath(path) for path in (self.settings.workspace, *self.settings.folders)]
         self._folders: list[str] = parent._folders if parent else own_folders
         self.hooks = parent.hooks if parent else self.hooks
         self.asks: Asks = parent.asks if parent else Asks()
         self.host_calls: HostCalls = parent.host_calls if parent else HostCalls(self.new_id)
-        self.offer_changed: Callable[[], None] = lambda: None
-        """To be called when tools, servers or commands have come or gone."""
-        self.stop_turn: Callable[[], None] = parent.stop_turn if parent else lambda: None
-        """Ends the turn that the main agent is at."""
-        self.expand_command: Callable[[PreparedPrompt, Callable[[Event], None]], Awaitable[PreparedPrompt]] | None = (
-            None
-        )
-        """Takes a prompt that may be a slash command."""
-        self.wait_for_servers: Callable[[], Awaitable[None]] | None = None
-        """Awaited before the first request of a turn; only the main agent has it."""
         self.steer_queue = SteerQueue()
         self.running: dict[str, str] = {}
         """Calls that run now: id to the tool's name."""
@@ -108,7 +128,7 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         before = (Usage(), 0.0) if self.settings.budget_anew else (session.usage, session.dollars)
         own = Meter(self.settings.budget, *before)
         self.meter: Meter = self.parent.meter if self.parent else own
-        self.turn_meter: Meter | None = None
+        self.turn_meter: Meter | None = self.parent.turn_meter if self.parent and not self.background else None
         """For the caps of the turn at hand; an agent that a turn waits for shares that turn's."""
         self.todos: Sequence[PlanItem] = ()
         """What it has set itself to do."""

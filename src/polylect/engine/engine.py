@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from polylect.engine.agent import Agent
+from polylect.engine.agent import Agent, EngineCallbacks
 from polylect.engine.commands import host_capabilities, queries, resume_approval
 from polylect.engine.commands.background import LATER, BackgroundTasks, attempted, session_failure
 from polylect.engine.commands.compact import CompactQueue
@@ -62,6 +62,7 @@ from polylect.vocab.commands import (
 from polylect.vocab.content import Failure, Message, Text
 from polylect.vocab.errors import SessionError
 from polylect.vocab.events import Event, Notice, PlanChanged, TurnEnded
+from polylect.vocab.hooks import PreparedPrompt
 
 _REMINDER = "todo-"
 _UNFINISHED = (
@@ -72,13 +73,22 @@ _UNFINISHED = (
 class Engine:
     """One conversation with one host. Must be made and used inside a running event loop.
 
-    `make_agent` builds the main agent around the engine's own `emit`. `output` receives every event.
+    `make_agent` builds the main agent, complete, with what it calls in this engine. `output` receives every event.
     """
 
-    def __init__(self, make_agent: Callable[[Callable[[Event], None]], Agent], output: Callable[[Event], None]) -> None:
+    def __init__(self, make_agent: Callable[[EngineCallbacks], Agent], output: Callable[[Event], None]) -> None:
         heartbeat = Heartbeat(output)
         self.emit = heartbeat.emit
-        self.agent = make_agent(heartbeat.emit)
+        self.agent = make_agent(
+            EngineCallbacks(
+                emit=heartbeat.emit,
+                stop_turn=self._stop_turn,
+                offer_changed=self._offer_changed,
+                queue_changed=self._queue_changed,
+                expand_command=self._expand_command,
+                wait_for_servers=self._wait_for_servers,
+            )
+        )
         if self.settings.structured_traces or self.agent.trace:
             heartbeat.output = Tracer(
                 output,
@@ -117,9 +127,6 @@ class Engine:
         self._slash = SlashCommands(context, self.sessions, lambda: self._capabilities.greeted)
         self._reminded = 0
         self._prompted = False
-        self.agent.stop_turn = lambda: self.turns.stop(keep=True)
-        self.agent.offer_changed, self.agent.expand_command = self._capabilities.renew, self._slash.expand
-        self.agent.wait_for_servers = context.servers.wait
         self.agent.hooks.start(self.agent.hook_context(), resumed=bool(self.agent.session.messages))
 
     @property
@@ -222,6 +229,23 @@ class Engine:
             return False
         self.turns.add(Prompt(turn, text), cause="engine")
         return True
+
+    # What the agent calls.
+
+    def _stop_turn(self) -> None:
+        self.turns.stop(keep=True)
+
+    def _offer_changed(self) -> None:
+        self._capabilities.renew()
+
+    def _queue_changed(self) -> None:
+        self.turns.emit_queue()
+
+    async def _expand_command(self, prompt: PreparedPrompt, emit: Callable[[Event], None]) -> PreparedPrompt:
+        return await self._slash.expand(prompt, emit)
+
+    async def _wait_for_servers(self) -> None:
+        await self.context.servers.wait()
 
     # Commands: each is carried out, or the failure says why not.
 

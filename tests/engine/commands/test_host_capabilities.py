@@ -248,12 +248,12 @@ def reaches_its_host(talk: Talk, folder: Path) -> Any:
 
     def report(event: Event) -> None:
         agent.emit(event)
-        agent.offer_changed()
+        agent.callbacks.offer_changed()
 
     async def to_host(server: str, message: object) -> object:
         return await agent.host_calls.call("mcp_message", {"server_name": server, "message": message}, agent.emit)
 
-    agent.open_servers = lambda: Servers(agent.tools, report, custody, {}, str(folder), host=to_host)
+    agent.open_servers = lambda agent: Servers(agent.tools, report, custody, {}, str(folder), host=to_host)
     return custody
 
 

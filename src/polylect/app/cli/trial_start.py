@@ -95,7 +95,7 @@ async def _run(start: Start, trial: Trial) -> None:
     try:
         opened = session, library = open_session(start)
         assembly = Assembly(start, plenty, lambda: False)
-        engine = Engine(lambda emit: assembly.agent(emit, session, library), receive)
+        engine = Engine(lambda callbacks: assembly.agent(callbacks, session, library), receive)
     except PolylectError as error:
         trial.error = str(error)
         if opened:

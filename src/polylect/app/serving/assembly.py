@@ -18,7 +18,7 @@ from polylect.app.serving.sandbox_setup import names, open_sandbox, withheld_not
 from polylect.app.startup import config, secrets
 from polylect.app.startup.open_session import new_id
 from polylect.app.startup.start import Start, flags
-from polylect.engine.agent import Agent
+from polylect.engine.agent import Agent, EngineCallbacks
 from polylect.engine.commands.configure import DEFAULT_THINKING
 from polylect.engine.engine import Engine
 from polylect.engine.hooks import NoHooks
@@ -35,7 +35,7 @@ from polylect.tools.sandbox.sandbox import Sandbox
 from polylect.tools.worker.pool import WorkerPool
 from polylect.vocab.commands import AddServer, Configure
 from polylect.vocab.content import Abilities
-from polylect.vocab.events import CostChanged, Event
+from polylect.vocab.events import CostChanged
 from polylect.vocab.ports import Tool
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Assembly:
         self._sandbox = sandbox = open_sandbox(start.values, start.env, start.place.path if start.place else "")
         self._tools = Toolbox(lambda: _standard_tools(settings, start.env, sandbox))
 
-    def agent(self, emit: Callable[[Event], None], session: Session, library: FileLibrary | None) -> Agent:
+    def agent(self, callbacks: EngineCallbacks, session: Session, library: FileLibrary | None) -> Agent:
         start, settings, tools = self._start, self._settings, self._tools
         custody = Custody(before=secrets.seal, adopt=True)
         passed = command_environment(start.env, names(start.values, "sandbox_env"), keys(start.values))
@@ -63,7 +63,9 @@ class Assembly:
         worker = WorkerPool(custody, self._sandbox, _roots(settings))
 
         self._own_code = _own_code(start, tools, custody, env, self._sandbox)
-        agent = Agent(
+        withheld = _withheld(start.values.get("without"))
+        long_names = bool(start.values.get("long_tool_names"))
+        return Agent(
             settings=settings,
             provider=self._provider,
             tools=tools,
@@ -77,15 +79,12 @@ class Assembly:
             library=library,
             trace=self._spans.keep if self._spans else None,
             offered=Abilities(mcp=bool(start.values.get("mcp_servers")), extras=flags(start.values)),
-            emit=emit,
+            callbacks=callbacks,
+            open_servers=partial(open_servers, custody, long_names=long_names, withheld=withheld),
             wait_writable=self._wait_writable,
             full=self._full,
             new_id=new_id,
         )
-        withheld = _withheld(start.values.get("without"))
-        long_names = bool(start.values.get("long_tool_names"))
-        agent.open_servers = partial(open_servers, agent, custody, long_names=long_names, withheld=withheld)
-        return agent
 
     async def required(self) -> None:
         """Returns once the extensions that must be there are loaded. Raises StartError if one cannot be."""

@@ -12,14 +12,14 @@ from polylect.vocab.ports import Children, Servers
 
 
 def open_servers(
-    agent: Agent, children: Children, *, long_names: bool = False, withheld: Callable[[str], bool] | None = None
+    children: Children, agent: Agent, *, long_names: bool = False, withheld: Callable[[str], bool] | None = None
 ) -> Servers:
     """Servers whose tools are the agent's and whose processes are kept by `children`; see `mcp/servers.py`."""
     from polylect.mcp.servers import Servers as McpServers  # 30 ms, and only where there is a server
 
     def report(event: Event) -> None:
         agent.emit(event)
-        agent.offer_changed()
+        agent.callbacks.offer_changed()
 
     async def to_host(server: str, message: object) -> object:
         params = {"server_name": server, "message": message}
@@ -32,7 +32,7 @@ def open_servers(
         agent.env,
         agent.settings.workspace,
         connect_timeout=max(McpServers.CONNECT_TIMEOUT, agent.settings.mcp_wait),
-        on_commands=agent.offer_changed,
+        on_commands=agent.callbacks.offer_changed,
         host=to_host,
         long_names=long_names,
         withheld=withheld,

@@ -30,7 +30,7 @@ async def own_engine(words: Sequence[str], say: Say) -> AsyncIterator[Engine]:
     try:
         opened = await run_in_thread(open_session, start) if is_long(start) else open_session(start)
         assembly = Assembly(start, plenty, lambda: False)
-        engine = Engine(lambda emit: assembly.agent(emit, *opened), say)
+        engine = Engine(lambda callbacks: assembly.agent(callbacks, *opened), say)
     except PolylectError as error:
         raise EngineDied(f"polylect cannot start: {error}") from None
     try:

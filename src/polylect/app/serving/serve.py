@@ -80,7 +80,7 @@ class _Conversation:
             if (opened := await self._opened(ended)) is None:
                 return 128 + self._signal if self._signal else self._codec_end()
             self._assembly = assembly = Assembly(start, self._out.wait_writable, self._out.full)
-            self._engine = Engine(lambda emit: assembly.agent(emit, *opened), self._say)
+            self._engine = Engine(lambda callbacks: assembly.agent(callbacks, *opened), self._say)
             if not self._ready and not await self._get_ready(ended):
                 return 128 + self._signal
         except PolylectError as error:

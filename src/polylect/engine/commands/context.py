@@ -87,7 +87,7 @@ class McpServers:
     def opened(self) -> Servers | None:
         """The servers, loaded now if they were not. None if this engine has no MCP."""
         if self.current is None and self._agent.open_servers:
-            self.current = self._agent.open_servers()
+            self.current = self._agent.open_servers(self._agent)
         return self.current
 
     def cards(self) -> tuple[ServerCard, ...]:

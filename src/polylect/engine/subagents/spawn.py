@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from polylect.engine.agent import Agent
+from polylect.engine.agent import Agent, EngineCallbacks
 from polylect.engine.subagents.personas import FAMILIES, GENERAL, Persona
 from polylect.engine.turn.budget import price_fault
 from polylect.engine.turn.calls import Context
@@ -236,14 +236,13 @@ class Spawn:
             processes=parent.processes,
             worker=parent.worker,
             env=parent.env,
-            emit=parent.emit,
+            callbacks=EngineCallbacks(emit=parent.emit, stop_turn=parent.callbacks.stop_turn),
             wait_writable=parent.wait_writable,
             new_id=parent.new_id,
             id=agent_id,
             parent=parent,
+            background=background,
         )
-        agent.detached = agent.detached or background
-        agent.turn_meter = None if background else parent.turn_meter
         if persona.allows(self.name):
             tools[self.name] = type(self)(agent, self._personas, self._report, self._running_agents)
         return agent

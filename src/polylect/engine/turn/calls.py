@@ -308,7 +308,7 @@ class Calls:
     def _interrupt(self) -> None:
         """End the whole turn, also if this is a sub-agent's call."""
         if self._agent.parent and not self._agent.detached:
-            self._agent.stop_turn()
+            self._agent.callbacks.stop_turn()
         elif self._turn_task:
             self._turn_task.cancel()
 

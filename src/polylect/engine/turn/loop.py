@@ -127,8 +127,8 @@ class Turn:
         for context in await agent.hooks.session_contexts():
             agent.session.add_context(context)
         verdict = await agent.hooks.prompt(agent.hook_context(self.id), prompt.text, verbatim=prompt.verbatim)
-        if agent.expand_command and not prompt.verbatim:
-            verdict = await agent.expand_command(verdict, self._emit)
+        if (expand := agent.callbacks.expand_command) and not prompt.verbatim:
+            verdict = await expand(verdict, self._emit)
         if verdict.refused or verdict.answer is not None:
             if message := verdict.refused or verdict.answer:
                 self._emit(Notice(message, "warning" if verdict.refused else "info"))
@@ -139,8 +139,9 @@ class Turn:
 
     async def _wait_for_servers(self) -> None:
         """Wait for MCP servers that are starting, unless the prompt needs no reply."""
-        if self._agent.wait_for_servers and (self._prompt is None or self._prompt.query):
-            await self._agent.wait_for_servers()
+        wait = self._agent.callbacks.wait_for_servers
+        if wait and (self._prompt is None or self._prompt.query):
+            await wait()
 
     def _begin(self) -> None:
         self._report_lost_agents()
@@ -363,7 +364,7 @@ class Turn:
             agent.steer_queue.delivered(id)
             self._emit(UserMessage(steer.text, "steer" if when == "soon" else "follow_up", steer.attachments))
         if queued:
-            agent.steer_queue.changed()
+            agent.callbacks.queue_changed()
 
     def _out_of_steps(self) -> bool:
         most = self._agent.settings.max_turns

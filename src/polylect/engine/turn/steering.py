@@ -4,7 +4,6 @@ A steer with `when="soon"` is delivered after the calls that run, one with `when
 is delivered once or reported as dropped. It is stored in the session when it arrives, so that it survives a restart.
 """
 
-from collections.abc import Callable
 from typing import Literal
 
 from polylect.vocab.answers import QueueMode
@@ -20,8 +19,6 @@ class SteerQueue:
 
     def __init__(self) -> None:
         self._waiting: dict[str, Steer] = {}
-        self.changed: Callable[[], None] = lambda: None
-        """To be called when what waits has changed."""
 
     def __len__(self) -> int:
         return len(self._waiting)

@@ -85,5 +85,5 @@ def open_form(agent: Agent) -> StructuredOutput | None:
     if form is not None:
         agent.tools[NAME] = form
     if (form is None) != (before is None):
-        agent.offer_changed()
+        agent.callbacks.offer_changed()
     return form

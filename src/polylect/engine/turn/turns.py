@@ -63,7 +63,6 @@ class TurnQueue:
         self._ended_ids: set[str] = set()
         """Ids of turns that have ended; a host may use one again."""
         self._last_queue = QueueChanged()
-        agent.steer_queue.changed = self._emit_queue
 
     @property
     def busy(self) -> bool:
@@ -171,14 +170,14 @@ class TurnQueue:
     def next(self) -> None:
         """Start the next turn if nothing runs; emit `Settled` if there is none."""
         if self.busy:
-            return self._emit_queue()
+            return self.emit_queue()
         self.end_dropped()
         if self._waiting:
             prompt = self._waiting.popleft()
             cause: Literal["prompt", "engine"] = "engine" if prompt.turn in self._engine_turns else "prompt"
             self._run(Turn(self._agent, prompt.turn, prompt, cause=cause))
         else:
-            self._emit_queue()
+            self.emit_queue()
             self._settled.set()
             if not self._settled_emitted and not self._at_work():
                 self._settled_emitted = True
@@ -191,7 +190,7 @@ class TurnQueue:
 
     def _run(self, turn: Turn) -> None:
         self.running = turn.id
-        self._emit_queue()
+        self.emit_queue()
         self._turn = turn
         self._work = work = asyncio.create_task(self._start_turn(turn))
         self._watcher = asyncio.create_task(self._finish_turn(turn.id, work))
@@ -201,7 +200,7 @@ class TurnQueue:
         self._emit(TurnStarted(turn.cause, turn=turn.id))
         return await turn.run()
 
-    def _emit_queue(self) -> None:
+    def emit_queue(self) -> None:
         """Emit what waits, if it has changed."""
         waiting = QueueChanged(*structs.astuple(self.queue))
         if waiting != self._last_queue:
@@ -259,7 +258,7 @@ class TurnQueue:
         if dropped:
             message = f"{len(dropped)} messages meant for a turn were dropped"
             self._emit(Notice(message, "warning", turn=self.running))
-            self._emit_queue()
+            self.emit_queue()
 
     def keep_undelivered_steers(self) -> None:
         """The engine ends: steers that still wait stay in the conversation without an answer."""
@@ -270,7 +269,7 @@ class TurnQueue:
         if left:
             message = f"{len(left)} messages that waited for a turn stay in the conversation without an answer"
             self._emit(Notice(message, "warning"))
-            self._emit_queue()
+            self.emit_queue()
 
     def end_dropped(self) -> None:
         """Emit the end of the prompts that were dropped."""
