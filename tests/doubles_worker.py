@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from polylect.tools.worker.program import perform
-from polylect.tools.worker.states import put_back, state_of
+from polylect.tools.worker.states import read_state, restore_file
 from polylect.vocab.ports import FileState
 
 
@@ -39,11 +39,11 @@ class DirectWorker:
         return answer, payload
 
     async def file_state(self, path: str) -> FileState | None:
-        state = state_of(path)
+        state = read_state(path)
         return FileState(*state) if state else None
 
     async def restore(self, path: str, state: FileState | None) -> None:
-        put_back(path, (state.data, state.mode) if state else None)
+        restore_file(path, (state.data, state.mode) if state else None)
 
     async def count_changes(self, old: bytes, new: bytes) -> tuple[int, int]:
         value, _ = await self.request("count_changes", {"size": len(old)}, data=old + new)

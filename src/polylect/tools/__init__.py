@@ -1,1 +1,2 @@
-"""What the model can do, one file each. Never imports the engine or a dialect."""
+"""The tools of the model, one module each in `builtin/`, and what they share. Imports neither the engine nor a
+dialect."""

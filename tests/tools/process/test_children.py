@@ -121,7 +121,7 @@ def test_what_is_not_read_is_not_kept_in_memory() -> None:
         assert isinstance(child, OpenChild)
         for _ in range(50):
             await asyncio.sleep(0)
-        assert len(child._kept) <= 65536
+        assert len(child._buffer) <= 65536
         await child.close()
 
     with_custody(work)
@@ -152,7 +152,7 @@ def test_L4_a_child_that_never_stops_writing_leaves_the_loop_free() -> None:
 
         turning = asyncio.ensure_future(turn())
         for read in range(1, 11):
-            assert select.select((child._call.pipes["out"],), (), (), 5)[0]  # so that there is nothing to wait for
+            assert select.select((child._process.pipes["out"],), (), (), 5)[0]  # so that there is nothing to wait for
             assert await child.read()
             assert turns >= read
         turning.cancel()

@@ -390,7 +390,7 @@ def broken_bwrap(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     programs = tmp_path_factory.mktemp("programs")
     (programs / "bwrap").write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2; exit 1\n")
     (programs / "bwrap").chmod(0o755)
-    monkeypatch.setattr(sandbox_module, "_PLACES", f"{programs}:")
+    monkeypatch.setattr(sandbox_module, "_PROGRAM_FOLDERS", f"{programs}:")
 
 
 @pytest.mark.usefixtures("broken_bwrap")
@@ -405,7 +405,7 @@ def test_P4_auto_takes_the_next_best_and_says_what_is_missing(tmp_path: Path) ->
 def test_P4_what_was_asked_for_and_cannot_be_had_is_refused_rather_than_left_out(tmp_path: Path) -> None:
     cage = Cage(tmp_path, "bwrap")
     with pytest.raises(ToolError, match="No permissions to create new namespace"):
-        asyncio.run(cage.sandbox.settle(str(tmp_path), cage.context.processes))
+        asyncio.run(cage.sandbox.detect(str(tmp_path), cage.context.processes))
     assert "sandbox that the settings ask for" in cage.use("touch ran")
     assert not (tmp_path / "ran").exists()
 

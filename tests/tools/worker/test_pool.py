@@ -15,8 +15,8 @@ from machine import PATIENCE
 from polylect.tools.process.custody import Custody
 from polylect.tools.sandbox import Sandbox
 from polylect.tools.standard import standard_tools
-from polylect.tools.worker.late import Late
 from polylect.tools.worker.pool import WorkerPool
+from polylect.tools.worker.timeout_error import WorkerTimeout
 from polylect.vocab.errors import ToolError
 
 ENDLESS = {"pattern": "(a|aa)+$", "start": 0, "stop": 5001, "most": 100}
@@ -41,7 +41,7 @@ class Yard:
 
     async def never_end(self, timeout: float = PATIENCE) -> None:
         with (self.folder / "evil").open("rb") as file:
-            await self.pool.request("sift", ENDLESS, file=file.fileno(), timeout=timeout)
+            await self.pool.request("filter_lines", ENDLESS, file=file.fileno(), timeout=timeout)
 
     @property
     def workers(self) -> list[int]:
@@ -90,7 +90,7 @@ def test_a_request_that_is_late_is_killed_and_the_next_one_has_another_worker(tm
     async def conversation(yard: Yard) -> None:
         await yard.read()
         first = yard.workers
-        with pytest.raises(Late, match="took longer"):
+        with pytest.raises(WorkerTimeout, match="took longer"):
             await yard.never_end(timeout=0.2)
         assert await yard.read() == "     1\thello"
         assert not set(first) & set(yard.workers)

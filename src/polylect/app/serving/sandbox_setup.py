@@ -45,7 +45,7 @@ def prove(values: Values, env: dict[str, str], workspace: str) -> Iterator[tuple
 async def _prove(sandbox: Sandbox, env: dict[str, str], workspace: str) -> list[tuple[str, str]]:
     custody = Custody()
     try:
-        await sandbox.settle(workspace, custody)
+        await sandbox.detect(workspace, custody)
         if sandbox.kind == "none":
             return [("note", f"none, commands run with your rights: {sandbox.why}")]
         return await _tried(sandbox, env, workspace, custody)

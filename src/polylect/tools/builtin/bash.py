@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 
 from polylect.tools.arguments import TypedTool, text_argument
 from polylect.tools.process.background_jobs import Background, exit_code
-from polylect.tools.process.output_spool import Output, streams
+from polylect.tools.process.output_spool import Output, format_streams
 from polylect.tools.process.programs import find_program
 from polylect.tools.sandbox.sandbox import Sandbox
 from polylect.tools.setup import ToolSetup
@@ -88,7 +88,7 @@ async def _run(argv: Sequence[str], timeout: int, context: ToolContext) -> ToolR
         end = await context.processes.run(
             argv, cwd=context.workspace, env=context.env, timeout=timeout / 1000, on_output=on_output
         )
-        text = f"{_outcome(end, timeout)}\n{streams(out, err, MOST)}"
+        text = f"{_outcome(end, timeout)}\n{format_streams(out, err, MOST)}"
     finally:
         progress.end()
         out.close()

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from polylect.tools.arguments import display_argument
-from polylect.tools.process.background_jobs import BackgroundTool, Job, News
-from polylect.tools.process.output_spool import streams
+from polylect.tools.process.background_jobs import BackgroundTool, Job, UnreadOutput
+from polylect.tools.process.output_spool import format_streams
 from polylect.tools.setup import ToolSetup
 from polylect.tools.text.truncate import Capture
-from polylect.tools.worker.late import Late
+from polylect.tools.worker.timeout_error import WorkerTimeout
 from polylect.vocab.errors import ToolError
 from polylect.vocab.ports import Tool, ToolContext, ToolReturn
 
@@ -46,28 +46,28 @@ class BashOutput(BackgroundTool[Arguments]):
             states = [job.state() for job in self._background.jobs]
             return ToolReturn("\n".join(states) or "No command was started in the background.")
         job = self._background.find(args.bash_id)
-        await job.news(min(args.wait, MOST_WAIT) / 1000)
+        await job.wait_for_output(min(args.wait, MOST_WAIT) / 1000)
         state = job.state()  # read before the output: a command that has ended by now has printed everything
-        text = await _filtered(job, args.filter, context) if args.filter else streams(job.out, job.err, MOST)
+        text = await _filtered(job, args.filter, context) if args.filter else format_streams(job.out, job.err, MOST)
         return ToolReturn(f"{state}\n{text}", metadata={"bash_id": job.id, "running": not job.end})
 
 
 async def _filtered(job: Job, pattern: str, context: ToolContext) -> str:
-    return streams(await _matching(job.out, pattern, context), await _matching(job.err, pattern, context), MOST)
+    return format_streams(await _matching(job.out, pattern, context), await _matching(job.err, pattern, context), MOST)
 
 
-async def _matching(news: News, pattern: str, context: ToolContext) -> Capture:
+async def _matching(unread: UnreadOutput, pattern: str, context: ToolContext) -> Capture:
     """The new lines that match. The worker searches, so that a slow pattern does not block the engine."""
-    start, stop = news.pass_over()
+    start, stop = unread.mark_read()
     if start == stop:
         return Capture(MOST)
-    file = os.open(news.spool.path, os.O_RDONLY | os.O_CLOEXEC)
+    file = os.open(unread.spool.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         request = {"pattern": pattern, "start": start, "stop": stop, "most": MOST}
-        value, data = await context.worker.request("sift", request, file=file, timeout=FILTER_TIMEOUT)
+        value, data = await context.worker.request("filter_lines", request, file=file, timeout=FILTER_TIMEOUT)
     except ToolError as error:
-        why = "took too long" if isinstance(error, Late) else error
-        raise ToolError(f"filter failed: {why}. The output is in {news.spool.path}") from None
+        why = "took too long" if isinstance(error, WorkerTimeout) else error
+        raise ToolError(f"filter failed: {why}. The output is in {unread.spool.path}") from None
     finally:
         os.close(file)
     return Capture.of_ends(MOST, data[: value["head"]], data[value["head"] :], value["total"])

@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 from polylect.tools.arguments import display_argument
 from polylect.tools.builtin.bash_output import MOST
 from polylect.tools.process.background_jobs import BackgroundTool
-from polylect.tools.process.output_spool import streams
+from polylect.tools.process.output_spool import format_streams
 from polylect.tools.setup import ToolSetup
 from polylect.vocab.ports import Tool, ToolContext, ToolReturn
 
@@ -30,7 +30,7 @@ class KillBash(BackgroundTool[Arguments]):
         job = self._background.find(args.bash_id)
         if not job.end:
             await job.kill()
-        return ToolReturn(f"{job.state()}\n{streams(job.out, job.err, MOST)}")
+        return ToolReturn(f"{job.state()}\n{format_streams(job.out, job.err, MOST)}")
 
 
 def open_tool(setup: ToolSetup) -> Tool:

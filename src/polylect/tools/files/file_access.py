@@ -19,7 +19,7 @@ from msgspec import Meta, Struct
 from polylect.system.threads import run_in_thread
 from polylect.tools.files.paths import admit
 from polylect.tools.files.regular_files import Stamp, opened_file, replace
-from polylect.tools.worker.late import Late
+from polylect.tools.worker.timeout_error import WorkerTimeout
 from polylect.vocab.errors import ToolError
 from polylect.vocab.ports import ToolContext, ToolReturn
 
@@ -85,7 +85,7 @@ async def search_folder(operation: str, real: str, arguments: Mapping[str, Any],
     request = {"real": real, "workspace": context.workspace, **arguments}
     try:
         value, _ = await context.worker.request(operation, request, timeout=SEARCH_TIMEOUT, roots=(real,))
-    except Late:
+    except WorkerTimeout:
         raise ToolError(
             f"The search took longer than {SEARCH_TIMEOUT:.0f} s. Search a smaller folder or a simpler pattern."
         ) from None

@@ -1,4 +1,10 @@
-"""Commands that run beside the conversation: until they end, are ended, or the session is over."""
+"""Shell commands that run in the background of a session, until they end, are killed or the session is over.
+
+Bash starts one and gets a `Job`; BashOutput and KillBash find it by its id. Output goes to files, and `UnreadOutput`
+marks how much of it the model has read. At most 16 run at a time; of those that ended, 64 are remembered.
+
+All three tools share one `Background`, which `tools/standard.py` creates for each session.
+"""
 
 import asyncio
 import time
@@ -14,17 +20,17 @@ from polylect.vocab.ports import Exit, ToolContext
 
 MOST_RUNNING = 16
 MOST_KNOWN = 64
-"""Commands whose output can be asked for; of those that have ended, the oldest are forgotten first."""
+"""Commands that can be found by their id. Of those that have ended, the oldest are forgotten first."""
 _FOR_EVER = 365 * 86400.0
 
 
 def exit_code(end: Exit) -> int:
-    """As shells count: a signal is 128 and its number."""
+    """The exit code as a shell reports it: 128 and the number of the signal for a process that was killed."""
     return end.code if end.code >= 0 else 128 - end.code
 
 
-class News:
-    """A stream that is read bit by bit: what has come since the last look."""
+class UnreadOutput:
+    """One output stream of a job, and how much of it the model has read."""
 
     def __init__(self, spill: Spill) -> None:
         self.spool = Spool(spill)
@@ -32,19 +38,19 @@ class News:
 
     @property
     def total(self) -> int:
-        return self.spool.kept - self.seen
+        return self.spool.stored - self.seen
 
     def text(self, most: int) -> str:
-        start, stop = self.pass_over()
+        start, stop = self.mark_read()
         if stop - start <= most:
             return self.spool.read(start, stop).decode(errors="replace")
         half = most // 2
         head, tail = self.spool.read(start, start + half), self.spool.read(stop - half, stop)
-        return joined_ends(head, tail, stop - start, self.spool.place())
+        return joined_ends(head, tail, stop - start, self.spool.location())
 
-    def pass_over(self) -> tuple[int, int]:
-        """Where the news are in the file. The next look begins after them."""
-        start, self.seen = self.seen, self.spool.kept
+    def mark_read(self) -> tuple[int, int]:
+        """The range of the file that is unread. From now on it counts as read."""
+        start, self.seen = self.seen, self.spool.stored
         return start, self.seen
 
 
@@ -54,8 +60,8 @@ class Job:
     def __init__(self, id: str, command: str, spill: Spill) -> None:
         self.id = id
         self.command = command
-        self.out = News(spill)
-        self.err = News(spill)
+        self.out = UnreadOutput(spill)
+        self.err = UnreadOutput(spill)
         self.pid = 0
         self.end = ""
         """How it ended; empty while it runs."""
@@ -71,8 +77,8 @@ class Job:
                 cwd=context.workspace,
                 env=context.env,
                 timeout=_FOR_EVER,
-                on_output=self._take,
-                on_start=self._start,
+                on_output=self._on_output,
+                on_start=self._on_start,
             )
             self.end = f"exit code {exit_code(end)}"
         except ToolError as fault:
@@ -86,8 +92,8 @@ class Job:
             self.started.set()
             self._changed.set()
 
-    async def news(self, seconds: float) -> None:
-        """Until there is something to say, or the time is up."""
+    async def wait_for_output(self, seconds: float) -> None:
+        """Return when there is unread output, the command has ended, or the time is up."""
         if not self.end and not self.out.total and not self.err.total:
             self._changed.clear()
             with suppress(TimeoutError):
@@ -103,11 +109,11 @@ class Job:
         state = self.end or f"running for {time.monotonic() - self._since:.0f} s, pid {self.pid}"
         return f"{self.id} ({state}): {line}"
 
-    def _start(self, pid: int) -> None:
+    def _on_start(self, pid: int) -> None:
         self.pid = pid
         self.started.set()
 
-    def _take(self, stream: str, data: bytes) -> None:
+    def _on_output(self, stream: str, data: bytes) -> None:
         (self.out if stream == "out" else self.err).spool.add(data)
         self._changed.set()
 
@@ -124,7 +130,7 @@ class Background:
         return tuple(self._jobs.values())
 
     async def start(self, command: str, argv: Sequence[str], context: ToolContext) -> Job:
-        """Returns once it runs; raises ToolError if it cannot."""
+        """Start a command. Returns once it runs. Raises ToolError if it cannot be started."""
         self._make_room()
         self._count += 1
         job = Job(f"bash_{self._count}", command, context.spill)
@@ -147,7 +153,7 @@ class Background:
         return self._jobs[id]
 
     async def close(self) -> None:
-        """End them all, and forget them: another session knows nothing of them."""
+        """End and forget all jobs, because they belong to one session."""
         jobs, self._jobs = self.jobs, {}
         for job in jobs:
             job.task.cancel()
@@ -164,7 +170,7 @@ class Background:
 
 
 class BackgroundTool(TypedTool[Arguments]):
-    """A tool that is about commands in the background."""
+    """The base of BashOutput and KillBash."""
 
     category: Category = "info"
 

@@ -1,7 +1,9 @@
-"""Runs commands below a guardian, so that nothing they start outlives the call, the engine or its crash (P1).
+"""Runs commands below a guardian, so that no process outlives its call, the engine or a crash of the engine (P1).
 
-A command can still leave custody by asking someone else to work for it (cron, a container daemon), or by fighting all
-that watch over it at once, the engine among them. Against that only a sandbox helps.
+A command can still escape by having another service start something for it (cron, a container daemon), or by killing
+warden, guardian and engine at once. Only a sandbox prevents that.
+
+Everything that starts processes for an engine uses one `Custody`: Bash, hooks, MCP servers, the worker pool.
 """
 
 import asyncio
@@ -10,20 +12,20 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from polylect.tools.files.sealed_file import sealed_file
-from polylect.tools.process.guardian_client import Guardians, Untaken
+from polylect.tools.process.guardian_client import Guardians, NotAccepted
 from polylect.tools.process.guardian_protocol import pack
 from polylect.tools.process.open_child import OpenChild
 from polylect.tools.process.programs import find_program
-from polylect.tools.process.supervised_process import Call, Stream
+from polylect.tools.process.supervised_process import Stream, SupervisedProcess
 from polylect.vocab.errors import ToolError
 from polylect.vocab.ports import Exit
 
 _TRIES = 4
-"""Two for each guardian: one that was killed may be found out only by the next call."""
+"""Attempts to start a command. That a guardian was killed may be noticed only by the next attempt."""
 
 
 class Custody:
-    """The `Processes` and the `Children` of an engine. Costs nothing until the first command.
+    """The `Processes` and the `Children` of an engine. Starts nothing before the first command.
 
     `before` is called before anything is started. With `adopt` the orphans of guardians that were killed become
     children of this process, to be ended; so it has to be the engine's own.
@@ -34,7 +36,7 @@ class Custody:
     ) -> None:
         self._guardians = Guardians(program, before, adopt=adopt)
         self.reach: Literal["", "tree", "group"] = ""
-        """What ends with a call, known after the first: its whole tree, or only its process group."""
+        """What is ended with a call: its whole tree, or only its process group. Known after the first call."""
 
     async def run(
         self,
@@ -49,19 +51,19 @@ class Custody:
     ) -> Exit:
         program, request = _request(argv, cwd, env)
         for _ in range(_TRIES):
-            call = Call(program, on_output, on_start, self._guardians)
+            process = SupervisedProcess(program, on_output, on_start, self._guardians)
             try:
-                self._guardians.hand_over((*call.lend(), *([sealed_file(stdin)] if stdin else ())))
-                await call.finish(request, timeout)
-                return call.exit()
-            except Untaken:
+                self._guardians.start((*process.open_pipes(), *([sealed_file(stdin)] if stdin else ())))
+                await process.finish(request, timeout)
+                return process.exit()
+            except NotAccepted:
                 continue
             except asyncio.CancelledError:
-                await call.interrupt()
+                await process.interrupt()
                 raise
             finally:
-                call.close()
-                self.reach = call.reach or self.reach
+                process.close()
+                self.reach = process.reach or self.reach
         raise _no_guardian()
 
     async def open(
@@ -73,19 +75,20 @@ class Custody:
         on_error_output: Callable[[bytes], None],
         stdin: int = -1,
     ) -> OpenChild:
-        """With `stdin`, a copy of that descriptor is its standard input, and it cannot be written to from here."""
+        """Start a process that stays. With `stdin`, a copy of that descriptor is its input, and `write` is not
+        possible."""
         program, request = _request(argv, cwd, env)
         for _ in range(_TRIES):
             child = OpenChild(program, on_error_output, self._guardians, stdin)
             try:
-                self._guardians.hand_over(child.lend())
+                self._guardians.start(child.open_pipes())
                 await child.start(request)
                 self.reach = child.reach or self.reach
                 return child
-            except Untaken:
-                child.let_go()
+            except NotAccepted:
+                child.kill()
             except BaseException:
-                child.let_go()
+                child.kill()
                 raise
         raise _no_guardian()
 
@@ -99,7 +102,7 @@ def _no_guardian() -> ToolError:
 
 
 def _request(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> tuple[str, bytes]:
-    """The program's path, and what its warden is told."""
+    """The program's path, and the request for its warden. Raises ToolError."""
     program = find_program(argv[0], env, cwd)
     if not program:
         missing = f"There is no program {argv[0]!r} on this machine."

@@ -1,8 +1,8 @@
-"""The engine's side of its guardian: appoints one when it is needed, and steps in where one was put out of action (P1).
+"""The engine's side of the guardian: starts one at the first command, and does its work where it was killed (P1).
 
-A command that runs with the user's rights can stop or kill its warden and the guardian. What is stopped is woken before
-it is spoken to. What wardens leave that are gone or do not answer is found below the guardian, or below the engine if
-that adopts orphans, and is ended from here.
+A command that runs with the user's rights can stop or kill its warden and the guardian. So both are sent SIGCONT before
+a message. If a warden is gone or does not answer, its processes are found below the guardian, or below the engine if
+that adopts orphans, and are killed from here. Used by `custody.py` and `supervised_process.py`.
 """
 
 import asyncio
@@ -20,65 +20,65 @@ from polylect.tools.process.programs import own_program
 CLOSE_BOUND = 1.2
 
 
-class Untaken(Exception):
-    """The guardian was gone before it took up a call. Nothing was started, and another one can be asked."""
+class NotAccepted(Exception):
+    """The guardian was gone before it accepted a command. Nothing was started, so the caller can try again."""
 
 
 class Guardians:
-    """One at a time. Costs nothing until the first call."""
+    """The guardian of the engine, and a new one after it was killed. None is started before the first command."""
 
     def __init__(self, program: Sequence[str], before: Callable[[], None], *, adopt: bool) -> None:
         self.adopts = False
-        """Whether nobody gets away even if a guardian is killed. Known once there is one."""
+        """Whether the engine gets the orphans of a guardian that was killed. Known once there is a guardian."""
         self._program = list(program)
         self._before = before
         self._adopt = adopt
-        self._now: tuple[int, socket.socket] | None = None
-        self._all: set[int] = set()
-        """Every guardian there was: their sessions are those of the wardens."""
+        self._guardian: tuple[int, socket.socket] | None = None
+        self._sessions: set[int] = set()
+        """The sessions of all guardians so far. Wardens are in them, and no command can join one."""
         self._killed: set[int] = set()
 
-    def hand_over(self, descriptors: Sequence[int]) -> None:
-        """Give a call to the guardian. Raises Untaken if that was killed: its wardens go on without it."""
-        self._bury()
+    def start(self, descriptors: Sequence[int]) -> None:
+        """Pass the descriptors of a command to the guardian. Raises NotAccepted if it was killed; its wardens go on."""
+        self._reap()
         try:
-            pid, control = self._now or self._appoint()
+            pid, control = self._guardian or self._start_guardian()
             signal_each((pid,), signal.SIGCONT)
             try:
                 socket.send_fds(control, [b"c"], descriptors)
             except OSError:
-                self.dismiss()
-                raise Untaken from None
+                self.drop()
+                raise NotAccepted from None
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
 
     def wake(self, warden: int = 0) -> None:
-        """Let the guardian and this warden go on, if somebody stopped them."""
-        if self._now:
-            signal_each((self._now[0],), signal.SIGCONT)
-        if self._is_ours(warden):
+        """Let the guardian and this warden continue, if somebody stopped them."""
+        if self._guardian:
+            signal_each((self._guardian[0],), signal.SIGCONT)
+        if self._is_warden(warden):
             signal_each((warden,), signal.SIGCONT)
 
-    def overrule(self, warden: int) -> None:
-        """End a warden that does not answer, and all that is below it."""
-        if self._is_ours(warden):
+    def kill_warden(self, warden: int) -> None:
+        """Kill a warden that does not answer, and everything below it."""
+        if self._is_warden(warden):
             kill_tree(roots=(warden,))
             signal_each((warden,), signal.SIGKILL)
         self.wake(warden)
 
-    def stand_in(self, warden: int) -> bool:
-        """End what a warden that is gone has left behind. False if somebody may have got away."""
+    def kill_leftovers(self, warden: int) -> bool:
+        """Kill the processes of a warden that is gone. False if some may not have been found."""
         self.wake(warden)
         ours = os.getsid(0)
-        self._sweep(lambda pid, session: session == ours or (session in self._all and pid != warden), warden)
+        self._kill_below(lambda pid, session: session == ours or (session in self._sessions and pid != warden), warden)
         return self.adopts
 
     async def close(self) -> None:
         """End everything that still runs. Takes no longer than CLOSE_BOUND and moments."""
-        if not self._now:
+        if not self._guardian:
             return
-        guardian, control = self._now
+        guardian, control = self._guardian
         word = b""
         with suppress(OSError, TimeoutError):
             self.wake()
@@ -86,34 +86,34 @@ class Guardians:
             control.setblocking(False)
             async with asyncio.timeout(CLOSE_BOUND):
                 word = await asyncio.get_running_loop().sock_recv(control, 1)
-        if word != CLEAR or len(self._all) > 1:  # it did not see to the end of all, or there was one before it
+        if word != CLEAR or len(self._sessions) > 1:  # not all have ended, or there was another guardian before
             ours = os.getsid(0)
-            self._sweep(lambda _, session: session == ours)
+            self._kill_below(lambda _, session: session == ours)
             signal_each((guardian,), signal.SIGKILL)
-        self.dismiss()
+        self.drop()
 
-    def dismiss(self) -> None:
-        if self._now:
-            pid, control = self._now
+    def drop(self) -> None:
+        if self._guardian:
+            pid, control = self._guardian
             control.close()
-            self._now = None
+            self._guardian = None
             self._killed.add(pid)
-        self._bury()
+        self._reap()
 
-    def _sweep(self, spared: Spared, *roots: int) -> None:
-        guardian = (self._now[0],) if self._now else ()
+    def _kill_below(self, spared: Spared, *roots: int) -> None:
+        guardian = (self._guardian[0],) if self._guardian else ()
         engine = (os.getpid(),) if self.adopts else ()
         self._killed |= kill_tree(roots=(*engine, *guardian, *roots), spared=spared)
 
-    def _is_ours(self, warden: int) -> bool:
-        """A number may be someone else's by now; a session cannot be joined."""
+    def _is_warden(self, warden: int) -> bool:
+        """Whether this pid is still a warden. Pids are reused, but no other process can be in a guardian's session."""
         try:
-            return os.getsid(warden) in self._all
+            return os.getsid(warden) in self._sessions
         except OSError:
             return False
 
-    def _bury(self) -> None:
-        """Those who ended as our children, which they do where we adopt."""
+    def _reap(self) -> None:
+        """Collect the exit codes of killed processes that became our children."""
         for pid in tuple(self._killed):
             try:
                 if os.waitpid(pid, os.WNOHANG)[0]:
@@ -121,25 +121,25 @@ class Guardians:
             except ChildProcessError:
                 self._killed.discard(pid)
 
-    def _appoint(self) -> tuple[int, socket.socket]:
+    def _start_guardian(self) -> tuple[int, socket.socket]:
         self._before()
         self.adopts = self._adopt and adopt_orphans()
-        ours, theirs = socket.socketpair()
+        near, far = socket.socketpair()
         program = self._program or own_program("process.guardian")
         # No more of the environment than the interpreter needs: what is not there cannot be read from it.
         env = absolute_only({key: os.environ[key] for key in ("LD_LIBRARY_PATH",) if key in os.environ})
-        with theirs:
+        with far:
             pid = os.posix_spawn(
                 program[0],
                 program,
                 env,
                 file_actions=[
-                    (os.POSIX_SPAWN_DUP2, theirs.fileno(), 0),
+                    (os.POSIX_SPAWN_DUP2, far.fileno(), 0),
                     (os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0),
                 ],
                 setsid=True,
                 setsigmask=(),
             )
-        self._all.add(pid)
-        self._now = pid, ours
-        return self._now
+        self._sessions.add(pid)
+        self._guardian = pid, near
+        return self._guardian

@@ -1,4 +1,9 @@
-"""What the engine tells a warden: the one request, and the word that it should end. And the guardian's last word."""
+"""The bytes between the engine, the guardian and its wardens. `guardian.py` lists who sends what.
+
+    pack(("/bin/ls", "-l"), "/w", {"A": "1"})     4 bytes of length, then  /w NUL 2 NUL /bin/ls NUL -l NUL A=1 NUL
+
+The guardian runs on a bare interpreter, so this module imports nothing that takes time.
+"""
 
 import os
 from collections.abc import Mapping, Sequence

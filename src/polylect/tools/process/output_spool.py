@@ -1,4 +1,9 @@
-"""Output of any length in little memory: both ends at hand, the whole in a file that the model can read."""
+"""Stores the output of commands: of any length, in little memory.
+
+`Spool` writes a stream to a file, up to 1 GiB. `Output` holds the first and the last part of a stream in memory and
+starts a spool once the stream is too long for that. The model gets both ends and the path of the file. Called by Bash,
+by background jobs, and by the engine for commands of the person.
+"""
 
 import os
 from collections.abc import Callable
@@ -7,18 +12,18 @@ from typing import Protocol
 from polylect.tools.text.truncate import Capture
 
 MOST_ON_DISK = 1024 * 1024 * 1024
-"""Bytes of one stream that are kept; a command that prints for ever must not fill the disk."""
+"""Bytes of one stream that are stored. A command that prints for ever must not fill the disk."""
 
 Spill = Callable[[str], str]
 
 
 class Spool:
-    """A stream in a file, as far as there is room for it."""
+    """A stream in a file. `total` counts all bytes, `stored` those that are in the file."""
 
     def __init__(self, spill: Spill) -> None:
         self.path = ""
         self.total = 0
-        self.kept = 0
+        self.stored = 0
         self._file = -1
         self._fault = ""
         try:
@@ -31,16 +36,16 @@ class Spool:
         self.total += len(data)
         if self._file < 0:
             return
-        room = MOST_ON_DISK - self.kept
+        room = MOST_ON_DISK - self.stored
         try:
             with memoryview(data)[:room] as rest:
                 at = 0
                 while at < len(rest):
                     at += os.write(self._file, rest[at:])
-            self.kept += at
+            self.stored += at
         except OSError as fault:
             self._fail(fault)
-        if self.kept < self.total:
+        if self.stored < self.total:
             self.close()
 
     def read(self, start: int, stop: int) -> bytes:
@@ -48,12 +53,12 @@ class Spool:
             file.seek(start)
             return file.read(stop - start)
 
-    def place(self) -> str:
-        """Where it is, and how much of it."""
-        if not self.kept:
+    def location(self) -> str:
+        """In words: where the output is, and how much of it."""
+        if not self.stored:
             return f"it could not be kept: {self._fault}"
-        if self.kept < self.total:
-            return f"the first {self.kept} bytes of it are in {self.path}"
+        if self.stored < self.total:
+            return f"the first {self.stored} bytes of it are in {self.path}"
         return f"all of it is in {self.path}"
 
     def close(self) -> None:
@@ -81,29 +86,29 @@ class Output:
 
     def add(self, data: bytes) -> None:
         if self._spool is None and self.total + len(data) > self._most:
-            self._keep()
+            self._start_spool()
         self._ends.add(data)
         if self._spool:
             self._spool.add(data)
 
     def text(self, most: int) -> str:
-        """About `most` bytes of it, and where the others are."""
+        """About `most` bytes of it, with a note of where the rest is."""
         if self.total <= most:
             return self._ends.text(most)
-        return self._ends.text(most, (self._spool or self._keep()).place())
+        return self._ends.text(most, (self._spool or self._start_spool()).location())
 
     def close(self) -> None:
         if self._spool:
             self._spool.close()
 
-    def _keep(self) -> Spool:
+    def _start_spool(self) -> Spool:
         self._spool = Spool(self._spill)
         self._spool.add(self._ends.head(self.total))
         return self._spool
 
 
 class Stream(Protocol):
-    """What can be shown in part."""
+    """An output stream that can be shown in part."""
 
     @property
     def total(self) -> int: ...
@@ -111,7 +116,7 @@ class Stream(Protocol):
     def text(self, most: int) -> str: ...
 
 
-def streams(out: Stream, err: Stream, most: int) -> str:
-    """Both told apart, in about `most` bytes: what one does not need the other has."""
+def format_streams(out: Stream, err: Stream, most: int) -> str:
+    """Both streams under their names, in about `most` bytes. What one does not need is left for the other."""
     room_out, room_err = max(most // 2, most - err.total), max(most // 2, most - out.total)
     return f"STDOUT:\n{out.text(room_out)}\nSTDERR:\n{err.text(room_err)}"

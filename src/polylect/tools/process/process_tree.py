@@ -1,4 +1,11 @@
-"""Processes by descent: becoming the parent of orphans, finding all that are below a process, ending them together."""
+"""Finds and signals all processes below a process, and adopts orphans.
+
+Linux gives the orphans of a subreaper's descendants to the subreaper (`adopt_orphans`). So a process that detached
+itself (setsid, double fork) is still below the guardian, and `descendants` finds it in /proc. `kill_tree` stops all of
+them before it kills any, because a stopped process cannot fork.
+
+Used by the guardian and, when that was killed, by the engine (`guardian_client.py`).
+"""
 
 import os
 from collections.abc import Callable, Collection
@@ -14,7 +21,7 @@ PROC = "/proc"
 _PARENT_DEATH_SIGNAL, _SUBREAPER = 1, 36  # of prctl(2)
 
 Spared = Callable[[int, int], bool]
-"""Whether a process, of which the number and the session are told, is left alone, and so what is below it."""
+"""Gets the pid and the session of a process. Whether it and everything below it is left alone."""
 
 
 def _prctl(option: int, value: int) -> bool:
@@ -27,24 +34,24 @@ def _prctl(option: int, value: int) -> bool:
 
 
 def adopt_orphans() -> bool:
-    """Become the parent of every orphan below. False where the system has no such thing, or no view of processes."""
+    """Become the parent of every orphan below this process. False where the system cannot do that or has no /proc."""
     try:
         return _prctl(_SUBREAPER, 1) and os.readlink(f"{PROC}/self") == str(os.getpid())
     except OSError:
         return False
 
 
-def outlive_stops() -> None:
-    """Whoever stopped this process, it goes on when its parent dies."""
+def continue_when_parent_dies() -> None:
+    """Have the kernel send SIGCONT when the parent dies, so that this process goes on even if somebody stopped it."""
     _prctl(_PARENT_DEATH_SIGNAL, signal.SIGCONT)
 
 
-def _nobody(pid: int, session: int) -> bool:
+def _spare_none(pid: int, session: int) -> bool:
     return False
 
 
-def descendants(roots: Collection[int] = (), spared: Spared = _nobody) -> set[int]:
-    """Everything below these processes, or below this one, without those to spare and all that is below them."""
+def descendants(roots: Collection[int] = (), spared: Spared = _spare_none) -> set[int]:
+    """The pids below these processes, or below this one, without those that are `spared` and all below them."""
     children: dict[int, list[int]] = {}
     for entry in os.listdir(PROC) if os.path.isdir(PROC) else ():
         if entry.isdigit():
@@ -52,17 +59,17 @@ def descendants(roots: Collection[int] = (), spared: Spared = _nobody) -> set[in
                 _, parent, _, session = file.read().rpartition(b")")[2].split()[:4]
                 if not spared(int(entry), int(session)):
                     children.setdefault(int(parent), []).append(int(entry))
-    found: set[int] = set()
+    pids: set[int] = set()
     queue = list(roots or (os.getpid(),))
     while queue:
-        fresh = set(children.get(queue.pop(), ())) - found
-        found |= fresh
+        fresh = set(children.get(queue.pop(), ())) - pids
+        pids |= fresh
         queue += fresh
-    return found
+    return pids
 
 
 def signal_group(group: int, number: int) -> bool:
-    """True if there was anybody in it."""
+    """Signal a process group. True if it has a process."""
     try:
         os.killpg(group, number)
     except (ProcessLookupError, PermissionError):
@@ -76,8 +83,9 @@ def signal_each(pids: Collection[int], number: int) -> None:
             os.kill(pid, number)
 
 
-def kill_tree(group: int = 0, roots: Collection[int] = (), spared: Spared = _nobody) -> set[int]:
-    """Stop all before killing any: what is stopped cannot fork, so that even a fork bomb is caught whole."""
+def kill_tree(group: int = 0, roots: Collection[int] = (), spared: Spared = _spare_none) -> set[int]:
+    """Stop all processes, then kill them; returns their pids. A stopped process cannot fork, so a fork bomb ends
+    too."""
     stopped: set[int] = set()
     while fresh := descendants(roots, spared) - stopped:
         signal_each(fresh, signal.SIGSTOP)

@@ -1,4 +1,8 @@
-"""Finding programs without a shell."""
+"""Finds the programs that polylect starts by itself: a shell, bubblewrap, ripgrep, and its own small programs.
+
+None of them may come from the workspace, which a command can write to: what is started here runs with the user's rights
+and mostly outside the sandbox.
+"""
 
 import os
 import sys

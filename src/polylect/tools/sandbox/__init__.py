@@ -1,8 +1,8 @@
 """Confines commands and the tool worker: bubblewrap where it works, else Landlock, else nothing.
 
-`sandbox` chooses and builds the command line, `policy` lists what is hidden and what is writable, `fence` carries that
-list to the process that applies it, `bwrap` and `landlock` apply it.
-The guardian imports `fence` and `landlock` on a bare interpreter, so this file imports nothing by itself.
+`sandbox.py` chooses and builds the command line, `policy.py` lists what is hidden and what is writable, `fence.py`
+writes that list into a command line, `bwrap.py` and `landlock.py` apply it. The guardian imports `fence` and `landlock`
+on a bare interpreter, so this file imports nothing by itself.
 """
 
 TYPE_CHECKING = False

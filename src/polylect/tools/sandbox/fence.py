@@ -1,16 +1,21 @@
-"""What a command may reach, and how that travels to the process that puts up the fence."""
+"""A `Fence` says what a command may reach, and how that is written into a command line.
+
+    Fence(["/w"], ["/home/me/.ssh"]).words()    //fence  w/w  h/home/me/.ssh  --     and then the command
+
+`Sandbox` makes one before each command. Where Landlock applies it, the guardian reads it back from the command line.
+"""
 
 import os
 from collections.abc import Sequence
 
 FENCE = b"//fence"
-"""In the place of a program: what follows up to `--` is a fence, and after it comes the command to put behind it."""
+"""In place of a program name: the words up to `--` are a fence, and the command follows."""
 
 
 class Fence:
     """Where a command may write, what it may not read, and whether there is a network.
 
-    With `only_scope` it says nothing about files: signals and sockets without a path end at it, and that is all.
+    With `only_scope` it does not restrict files, only signals and abstract sockets.
     """
 
     def __init__(
@@ -26,7 +31,7 @@ class Fence:
         self.only_scope = only_scope
 
     def words(self) -> list[str]:
-        """As it travels in a command line."""
+        """The beginning of a command line that carries this fence."""
         kinds = (("w", self.writable), ("h", self.hidden), ("r", self.readable))
         paths = [kind + path for kind, places in kinds for path in places]
         switches = [*(() if self.network else ("n",)), *(("s",) if self.only_scope else ())]
@@ -34,7 +39,7 @@ class Fence:
 
 
 def read_fence(argv: list[bytes]) -> tuple[Fence, list[bytes]]:
-    """The fence, and the command behind it."""
+    """The fence in a command line, and the command after it."""
     end = argv.index(b"--")
     words = [os.fsdecode(word) for word in argv[1:end]]
     paths = {kind: [word[1:] for word in words if word[0] == kind] for kind in "whr"}

@@ -33,17 +33,17 @@ _X32 = 0x4000_0000
 _NO_NEW_PRIVILEGES, _SET_SECCOMP, _FILTER, _DROP_CAPABILITY = 38, 22, 2, 24
 _KEPT_CAPABILITIES = (0, 1, 3, 6, 7)  # to own, write and hand over files of others, as in bubblewrap
 
-_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
+EXECUTE, _WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
 _TRUNCATE, _IOCTL = 1 << 14, 1 << 15
-_READ = _EXECUTE | _READ_FILE | _READ_DIR
+_READ = EXECUTE | READ_FILE | READ_DIR
 _CHANGE = _WRITE_FILE | 0x3FF0 & ~(1 << 6 | 1 << 11) | _TRUNCATE  # make, remove and move anything but devices
-_FOR_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
+_FOR_FILES = EXECUTE | _WRITE_FILE | READ_FILE | _TRUNCATE | _IOCTL
 _SCOPED = 3  # abstract sockets and signals end at the fence
 _DEVICES = ("null", "zero", "full", "random", "urandom", "shm", "dri", "kfd")
 
 
 def version() -> int:
-    """Of Landlock in this kernel; 0 without."""
+    """The version of Landlock in this kernel; 0 without."""
     return max(0, int(_LIBC.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))))
 
 
@@ -52,31 +52,31 @@ def can_cut_network() -> bool:
 
 
 def confine(fence: Fence) -> None:
-    """Raises OSError, and then nothing must be run."""
+    """Confine this process. Raises OSError, and then no command must be run."""
     abi = version()
     _leave_session_keyring()
     if fence.only_scope:
         if abi >= SCOPES:
-            _restrict(_ruleset(abi, 0))
+            restrict(create_ruleset(abi, 0))
         return
     if abi < OLDEST:
         raise OSError(errno.ENOSYS, "this kernel has no Landlock that would do")
     known = 0x7FFF if abi < 5 else 0xFFFF
-    ruleset = _ruleset(abi, known)
+    ruleset = create_ruleset(abi, known)
     try:
         for path, rights in _rights(fence):
-            _add(ruleset, path, rights & known)
+            _add_path(ruleset, path, rights & known)
         _drop_capabilities()
     except BaseException:
         os.close(ruleset)
         raise
-    _restrict(ruleset)
+    restrict(ruleset)
     if not fence.network:
         _cut_network()
 
 
-def _restrict(ruleset: int) -> None:
-    """Put the ruleset in force, and close it."""
+def restrict(ruleset: int) -> None:
+    """Put the ruleset in force for this process, and close it. Raises OSError."""
     try:
         _check(_LIBC.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
         _check(_LIBC.syscall(_RESTRICT_SELF, ruleset, 0))
@@ -92,22 +92,22 @@ def _leave_session_keyring() -> None:
 
 
 def _drop_capabilities() -> None:
-    """Root's: with some of them, a process may look into others however they are fenced off."""
+    """Drop most capabilities of root: with some of them, a process may read the memory of others."""
     for capability in range(64) if os.geteuid() == 0 else ():
         if capability not in _KEPT_CAPABILITIES:
-            _LIBC.prctl(_DROP_CAPABILITY, capability, 0, 0, 0)  # or it is not ours to begin with
+            _LIBC.prctl(_DROP_CAPABILITY, capability, 0, 0, 0)  # fails where the process does not have it
 
 
 # Files.
 
 
 def _rights(fence: Fence) -> Iterator[tuple[str, int]]:
-    yield "/", _READ_DIR
+    yield "/", READ_DIR
     hidden = {path for path in fence.hidden if not _is_socket(path)}
-    for path in _around("/", {*hidden, "/dev"}):
+    for path in _without_hidden("/", {*hidden, "/dev"}):
         yield path, _READ
     for root in fence.writable:
-        for path in _around(root, hidden):
+        for path in _without_hidden(root, hidden):
             yield path, _READ | _CHANGE
     for path in fence.readable:
         yield path, _READ
@@ -123,8 +123,8 @@ def _is_socket(path: str) -> bool:
         return False
 
 
-def _around(path: str, hidden: Collection[str]) -> Iterator[str]:
-    """The largest parts of a folder that have nothing hidden in them."""
+def _without_hidden(path: str, hidden: Collection[str]) -> Iterator[str]:
+    """The largest folders and files below a path that contain nothing hidden."""
     if path in hidden:
         return
     below = [one for one in hidden if one.startswith(path.rstrip("/") + "/")]
@@ -136,18 +136,18 @@ def _around(path: str, hidden: Collection[str]) -> Iterator[str]:
     except OSError:
         return
     for entry in entries:
-        yield from _around(entry, below)
+        yield from _without_hidden(entry, below)
 
 
-def _ruleset(abi: int, files: int) -> int:
-    """`files` are the rights to files that are forbidden unless a rule grants them."""
-    attributes = struct.pack("=QQQ", files, 0, _SCOPED if abi >= SCOPES else 0)
+def create_ruleset(abi: int, files: int, network: int = 0) -> int:
+    """`files` and `network` are the rights that are forbidden unless a rule grants them."""
+    attributes = struct.pack("=QQQ", files, network, _SCOPED)
     size = 8 if abi < 4 else 16 if abi < 6 else 24
     return _check(_LIBC.syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(size), 0))
 
 
-def _add(ruleset: int, path: str, rights: int) -> None:
-    """A path with a link in it gets no rule: a command may have put the link there."""
+def _add_path(ruleset: int, path: str, rights: int) -> None:
+    """Grant rights to a path. One with a link in it gets none, because a command may have created the link."""
     how = struct.pack("=QQQ", os.O_PATH | os.O_CLOEXEC, 0, _NO_LINKS)
     place = _LIBC.syscall(_OPENAT2, _FROM_HERE, os.fsencode(path), how, ctypes.c_size_t(len(how)))
     if place < 0:
@@ -155,16 +155,21 @@ def _add(ruleset: int, path: str, rights: int) -> None:
     try:
         if not stat.S_ISDIR(os.fstat(place).st_mode):
             rights &= _FOR_FILES
-        _check(_LIBC.syscall(_ADD_RULE, ruleset, 1, struct.pack("=Qi", rights, place), 0))
+        add_rule(ruleset, place, rights)
     finally:
         os.close(place)
+
+
+def add_rule(ruleset: int, descriptor: int, rights: int) -> None:
+    """Grant these rights to what the descriptor is, and to everything below it."""
+    _check(_LIBC.syscall(_ADD_RULE, ruleset, 1, struct.pack("=Qi", rights, descriptor), 0))
 
 
 # The network.
 
 
 def _cut_network() -> None:
-    """Only sockets between processes of this machine. System calls of other architectures are refused as a whole."""
+    """Allow only sockets between processes of this machine. All system calls of other architectures are refused."""
     if not can_cut_network():
         raise OSError(errno.ENOSYS, "the network cannot be cut off on this machine")
     architecture, socket = _SYSCALLS[os.uname().machine]

@@ -1,7 +1,7 @@
-"""What a sandbox leaves open and what it hides, if nobody says otherwise.
+"""The default policy of the sandbox: which places commands may write, and which are hidden from them.
 
-`Sandbox` asks once per session for what may be written, and before every command for what is hidden there and then:
-a place may come into being, or become a link to somewhere else, between two commands.
+`Sandbox` computes the writable places once per session, and the hidden ones before every command: between two commands
+a hidden file may be created, or replaced by a link to another place.
 """
 
 import os
@@ -58,28 +58,28 @@ def _absolute(path: str, env: Mapping[str, str]) -> str:
 
 
 class HiddenPlaces:
-    """What commands may not see: the usual secrets and sockets, and what the settings name.
+    """The places that are hidden from commands: the usual secrets and sockets, and the paths of the settings.
 
-    `settings` are paths; one that begins with `!` takes a usual place out, and the sockets below it.
+    A path in `settings` that begins with `!` is excluded: it is not hidden, nor are the sockets below it.
     """
 
     def __init__(self, settings: Sequence[str], env: Mapping[str, str]) -> None:
-        spared = [_absolute(path[1:], env) for path in settings if path.startswith("!")]
-        self._spared = {form for path in spared if path for form in (path, os.path.realpath(path))}
+        excluded = [_absolute(path[1:], env) for path in settings if path.startswith("!")]
+        self._excluded = {form for path in excluded if path for form in (path, os.path.realpath(path))}
         named = [path for name in VARIABLES for path in _paths_in(env.get(name, ""))]
-        usual = [form for path in (*KEYS_AND_TOKENS, *SERVICES, *named) for form in _forms(path, env)]
+        usual = [form for path in (*KEYS_AND_TOKENS, *SERVICES, *named) for form in _locations(path, env)]
         own = [_absolute(path, env) for path in settings if not path.startswith("!")]
-        self.names = _once([path for path in usual if path not in self._spared] + own)
-        """Absolute paths, whether there is something or not, with their links."""
+        self.names = _unique([path for path in usual if path not in self._excluded] + own)
+        """Absolute paths, whether they exist or not, with links unresolved."""
         self._sockets: list[str] | None = None
-        self._ever: dict[str, None] = {}
+        self._seen: dict[str, None] = {}
         self._home = expand("~", env)
-        places = _once(map(os.path.realpath, self.names))
-        self._at_start = _once((*places, *self._linked(places, ())))
+        places = _unique(map(os.path.realpath, self.names))
+        self._at_start = _unique((*places, *self._linked(places, ())))
 
     def all(self) -> list[str]:
-        """The real paths of all places, whether there is something now or not."""
-        return _once((*self._at_start, *self._ever))
+        """The real paths of all places, whether they exist or not."""
+        return _unique((*self._at_start, *self._seen))
 
     def now(self, roots: Sequence[str]) -> list[str]:
         """The real paths of what is there at this moment, also where a name led earlier in this session: a command may
@@ -88,18 +88,18 @@ class HiddenPlaces:
         if self._sockets is None:
             self._sockets = listening_sockets()
         sockets = [path for path in (*self._sockets, *known_sockets()) if is_usable_socket(path)]
-        strange = [path for path in sockets if not is_below_any(path, (*roots, *self._spared))]
-        places = _once(real_path(path) for path in (*filter(_is_ours_to_read, self.names), *strange))
+        strange = [path for path in sockets if not is_below_any(path, (*roots, *self._excluded))]
+        places = _unique(real_path(path) for path in (*filter(_is_accessible, self.names), *strange))
         places += self._linked(places, roots)
-        self._ever |= dict.fromkeys(path for path in places if path not in self._spared)
-        return [path for path in self._ever if os.path.lexists(path) and is_real(path)]
+        self._seen |= dict.fromkeys(path for path in places if path not in self._excluded)
+        return [path for path in self._seen if os.path.lexists(path) and is_real(path)]
 
     def _linked(self, places: Iterable[str], roots: Sequence[str]) -> list[str]:
         """Where links in hidden folders of the home lead, one level deep: some keep `~/.aws/credentials` elsewhere. Of
         targets outside of the home only those count that nobody else may read: others are programs and the like."""
         home = self._home.rstrip("/") + "/"
         links = [link for place in places if place.startswith(home) for link in _links_in(place)]
-        targets = _once(real_path(link) for link in links)
+        targets = _unique(real_path(link) for link in links)
         return [
             path
             for path in targets
@@ -107,8 +107,8 @@ class HiddenPlaces:
         ]
 
 
-def _forms(path: str, env: Mapping[str, str]) -> Iterator[str]:
-    """A place, and where it would be if its variable were not set: programs may have put something there before."""
+def _locations(path: str, env: Mapping[str, str]) -> Iterator[str]:
+    """Where a place is, and where it would be without its variable: programs may have used that before."""
     yield _absolute(path, env)
     name, slash, rest = path.partition("/")
     if name.startswith("$") and name[1:] in _DEFAULTS:
@@ -129,7 +129,7 @@ def _is_private(path: str) -> bool:
         return False
 
 
-def _is_ours_to_read(path: str) -> bool:
+def _is_accessible(path: str) -> bool:
     """Whether we can read it, write to it (a socket), or make it readable because it is ours."""
     if not os.access(path, os.F_OK):  # most are not there
         return False
@@ -144,16 +144,18 @@ def _paths_in(value: str) -> list[str]:
 
 
 def cache_paths(env: Mapping[str, str]) -> list[str]:
-    """Made where they are missing: inside the sandbox nothing could make them."""
-    found = [expand("$XDG_CACHE_HOME", env)]
+    """The folders of caches. Missing ones are created, because a command in the sandbox could not create them."""
+    paths = [expand("$XDG_CACHE_HOME", env)]
     for program, folders in CACHES:
         if any(os.access(os.path.join(folder, program), os.X_OK) for folder in env.get("PATH", "").split(os.pathsep)):
-            found += [expand(folder, env) for folder in folders]
-    return _once(path for path in found if path and _is_made(path))
+            paths += [expand(folder, env) for folder in folders]
+    return _unique(path for path in paths if path and _ensure_folder(path))
 
 
 def temporary_paths(env: Mapping[str, str]) -> list[str]:
-    return _once(path for path in (expand(one, env) for one in ("/tmp", "/var/tmp", "$TMPDIR")) if os.path.isdir(path))
+    return _unique(
+        path for path in (expand(one, env) for one in ("/tmp", "/var/tmp", "$TMPDIR")) if os.path.isdir(path)
+    )
 
 
 def git_paths(workspace: str) -> Iterator[str]:
@@ -173,7 +175,7 @@ def git_paths(workspace: str) -> Iterator[str]:
             yield common
 
 
-def _is_made(path: str) -> bool:
+def _ensure_folder(path: str) -> bool:
     try:
         os.makedirs(path, mode=0o700, exist_ok=True)
     except OSError:
@@ -181,5 +183,5 @@ def _is_made(path: str) -> bool:
     return True
 
 
-def _once(paths: Iterable[str]) -> list[str]:
+def _unique(paths: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(path for path in paths if path))

@@ -1,7 +1,10 @@
-"""Keeps commands apart from the rest of the machine (P4): bubblewrap where it works, else Landlock, else nothing.
+"""Confines commands (P4): by bubblewrap where it works, else by Landlock, else not at all.
 
-They write in the workspace, in folders that were granted, in caches and temporary folders; the rest they only read,
-and the usual secrets not even that.
+A command may write in the workspace, in granted folders, in caches and in temporary folders. It may read everything
+else but the usual places of secrets. What the machine supports is tried out before the first command. If the settings
+require something that it does not support, no command runs.
+
+Bash, hooks and the worker pool call `Sandbox.argv`, which returns the command line of the confined command.
 """
 
 import asyncio
@@ -23,7 +26,7 @@ Mode = Literal["auto", "bwrap", "landlock", "off"]
 MODES: tuple[Mode, ...] = ("auto", "bwrap", "landlock", "off")
 Kind = Literal["bwrap", "landlock", "none"]
 
-_PLACES = "/usr/bin:/bin:/usr/local/bin:"
+_PROGRAM_FOLDERS = "/usr/bin:/bin:/usr/local/bin:"
 _PROBE_TIME = 5.0
 _MOST_WORDS = 9000
 """bubblewrap's own limit."""
@@ -31,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class Sandbox:
-    """How the commands of one session are kept. What the machine offers is found out with the first one."""
+    """The sandbox of one session. `writable`, `hidden` and `readable` are paths of the settings."""
 
     def __init__(
         self,
@@ -46,22 +49,22 @@ class Sandbox:
         self.mode = mode
         self.network = network
         self.kind: Kind | None = "none" if mode == "off" else None
-        """What is in force; None until that is known."""
+        """The sandbox that is used; None before the first command."""
         self.why = "it is switched off by [sandbox] mode" if mode == "off" else ""
-        """What is missing for something better."""
+        """Why no better sandbox is used."""
         self._env = env
         self._loader = loader_variables(env) if os.access("/usr/bin/env", os.X_OK) else {}
-        self._told = writable, hidden
+        self._settings = writable, hidden
         self._readable = [path for one in readable if (path := expand(one, env))]
         self._scope: list[str] = []
-        """Goes before bubblewrap's command line where Landlock can keep sockets without a path out of reach."""
-        self._left_out: set[str] = set()
-        self._usual: tuple[list[str], HiddenPlaces] | None = None
-        self._settling = asyncio.Lock()
+        """Goes before bubblewrap's command line where Landlock can also block abstract sockets."""
+        self._rejected: set[str] = set()
+        self._found_places: tuple[list[str], HiddenPlaces] | None = None
+        self._detecting = asyncio.Lock()
 
     async def argv(self, argv: Sequence[str], workspace: str, roots: Sequence[str], processes: Processes) -> list[str]:
-        """The command line that runs this one inside. Raises ToolError if what was asked for cannot be had."""
-        await self.settle(workspace, processes)
+        """The command line that runs this one confined. Raises ToolError if the required sandbox is not available."""
+        await self.detect(workspace, processes)
         if self._loader:  # set by the command itself: what builds the sandbox must not load libraries from there
             argv = ["/usr/bin/env", *(f"{name}={value}" for name, value in self._loader.items()), *argv]
         match self.kind:
@@ -78,38 +81,38 @@ class Sandbox:
                 return list(argv)
 
     def hidden(self, workspace: str) -> Sequence[str]:
-        """What commands may not read, whether it exists or not. Of nested places the inner one counts."""
-        return self._look_up(workspace)[1].all()
+        """The places that commands may not read, whether they exist or not. Of nested places the inner one counts."""
+        return self._places(workspace)[1].all()
 
     def writable(self, workspace: str) -> Sequence[str]:
         """What commands may change beside the workspace and granted folders: real paths of the session's start."""
-        return self._look_up(workspace)[0]
+        return self._places(workspace)[0]
 
     def fence(self, workspace: str, roots: Sequence[str]) -> Fence:
-        """What a command may reach now: asked before each one, because hidden places come and go."""
-        usual, places = self._look_up(workspace)
+        """What a command may reach now. Computed for each command, because hidden places come and go."""
+        usual, places = self._places(workspace)
         granted = (workspace, *roots)
         if not is_real(workspace):
             raise ToolError(
                 f"{workspace} has become a link, or lies behind one: nothing runs until it is a folder again."
             )
-        opened = self._real(dict.fromkeys((*granted, *usual)))
+        opened = self._without_links(dict.fromkeys((*granted, *usual)))
         hidden = [path for path in places.now(granted) if path not in opened]
-        return Fence(opened, hidden, self._real(self._readable), network=self.network)
+        return Fence(opened, hidden, self._without_links(self._readable), network=self.network)
 
-    def _real(self, places: Iterable[str]) -> list[str]:
-        """Those in whose path no link has been put since they were granted: it would open what nobody has opened."""
+    def _without_links(self, places: Iterable[str]) -> list[str]:
+        """The places whose path still has no link. A link that was created since would open another place."""
         places = list(places)
         real = [path for path in places if is_real(path)]
-        for path in set(places).difference(real, self._left_out):
-            self._left_out.add(path)
+        for path in set(places).difference(real, self._rejected):
+            self._rejected.add(path)
             _log.warning("%s has become a link, or lies behind one: commands may no longer use it", path)
         return real
 
-    def _look_up(self, workspace: str) -> tuple[list[str], HiddenPlaces]:
-        """What is opened and what is to be hidden: once, before a command could change the answer."""
-        if self._usual is None:
-            writable, hidden = self._told
+    def _places(self, workspace: str) -> tuple[list[str], HiddenPlaces]:
+        """The writable and the hidden places. Determined once, before a command could change the result."""
+        if self._found_places is None:
+            writable, hidden = self._settings
             own = [path for one in writable if (path := expand(one, self._env))]
             opened = [
                 *map(os.path.realpath, git_paths(workspace)),
@@ -117,17 +120,17 @@ class Sandbox:
                 *cache_paths(self._env),
                 *own,
             ]
-            self._usual = opened, HiddenPlaces(hidden, self._env)
-        return self._usual
+            self._found_places = opened, HiddenPlaces(hidden, self._env)
+        return self._found_places
 
-    async def settle(self, workspace: str, processes: Processes) -> None:
-        """Find out by trying, once, what this machine offers. What the settings hide or open has no say in it: where
-        that cannot be done, the call fails, and no weaker sandbox takes the place of the better one."""
-        async with self._settling:
+    async def detect(self, workspace: str, processes: Processes) -> None:
+        """Try out, once, which sandbox this machine supports. The places of the settings play no part in it: where they
+        cannot be applied, the call fails, and no weaker sandbox is used instead."""
+        async with self._detecting:
             if self.kind is None:
-                await self._find_kind(workspace, processes)
+                await self._detect_kind(workspace, processes)
 
-    async def _find_kind(self, workspace: str, processes: Processes) -> None:
+    async def _detect_kind(self, workspace: str, processes: Processes) -> None:
         faults: list[str] = []
         if self.mode in ("auto", "bwrap"):
             for scope in (Fence([], only_scope=True).words(), []):  # the first takes Landlock, and no setuid bwrap
@@ -149,7 +152,7 @@ class Sandbox:
         _log.warning("commands run without a sandbox: %s", self.why)
 
     async def _try_bwrap(self, scope: Sequence[str], workspace: str, processes: Processes) -> str:
-        """What keeps bubblewrap from working here; empty if nothing does."""
+        """Why bubblewrap does not work here; empty if it does."""
         program = self._bwrap(workspace)
         if not program:
             return "bubblewrap (bwrap) is not installed"
@@ -177,7 +180,7 @@ class Sandbox:
         return ""
 
     def _bwrap(self, workspace: str) -> str:
-        """The usual places come first, and a program of that name in the workspace does not count."""
+        """The path of bubblewrap: from the system's folders first, and never from the workspace."""
         if sys.platform != "linux":
             return ""
-        return find_program("bwrap", {"PATH": _PLACES + self._env.get("PATH", "")}, workspace)
+        return find_program("bwrap", {"PATH": _PROGRAM_FOLDERS + self._env.get("PATH", "")}, workspace)

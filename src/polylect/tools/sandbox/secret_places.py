@@ -1,6 +1,6 @@
 """Places where people keep credentials, and where services listen that would do outside what a sandbox forbids.
 
-Data for `sandbox_policy.HiddenPlaces`; docs/safety.md describes it. `~` and `$NAME` at the beginning are filled in
+Data for `policy.HiddenPlaces`; docs/safety.md describes it. `~` and `$NAME` at the beginning are filled in
 from the environment. A folder is better than a file here: a hidden file that its owner replaces while a command runs
 (token refresh by rename) comes into that command's sight under bubblewrap, a file in a hidden folder does not. Places
 that only hold settings, and those in which builds have to write, are not listed.

@@ -1,7 +1,7 @@
 """Finds the sockets of other programs on this machine, so that bubblewrap can hide them.
 
 A socket is a way out of the sandbox: whoever may connect to a container service, a terminal multiplexer or an editor
-can have programs started outside. Sockets have no fixed place, so beside the known ones (`sandbox_secrets`) those are
+can have programs started outside. Sockets have no fixed place, so beside the known ones (`secret_places.py`) those are
 hidden that the kernel lists when the first command of a session runs. Later ones are left alone, except for known
 names: they may be the session's own, such as a server that a command has started in the background.
 

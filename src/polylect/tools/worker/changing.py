@@ -1,8 +1,8 @@
 """Operations that change one file: what Write, Edit and MultiEdit do.
 
-They run in the worker process. Where the engine has opened the file because the worker cannot reach its place, it also
-has to put the new content there: the answer then has `before`, the state that the content replaces, and the content
-as bytes. Else the answer has `stamp`, that of the file as it was written.
+They run in the worker process. Where the engine has opened the file because the worker cannot reach it, the engine also
+writes the new content: the answer then has `before`, the state that the content replaces, and the content as bytes.
+Else the answer has `stamp`, that of the written file. `files/file_access.py` handles both.
 """
 
 import os
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from typing import Any
 
     Change = tuple[str, str, bool]
-    """The text that is there, the one to put in its place, and whether everywhere."""
+    """The old text, the new text, and whether to replace every occurrence."""
 
 MOST_SHOWN = 10_000
 """Characters of a diff."""
-_SNIFF = 65536
+_HEAD_SIZE = 65536
 
 
 def write(
     *, path: str, real: str, content: str, known: list[int] | None, handed_back: bool = False, file: int = -1
 ) -> "dict[str, Any]":
-    """A whole file. `handed_back`: the engine puts the content in its place; without a `file` there is none yet."""
-    before, head = _look(path, real, file) if file >= 0 or not handed_back else (None, b"")
+    """Write a whole file. With `handed_back` the engine writes the content; without `file` the file does not exist."""
+    before, head = _read_head(path, real, file) if file >= 0 or not handed_back else (None, b"")
     if before:
         refuse_if_changed(path, before, _stamp(known))
     try:
-        data = _in_manner_of(head, content).encode()
+        data = _like_existing(head, content).encode()
     except UnicodeEncodeError:
         raise ToolError("content holds half a character (a lone surrogate), which no file can.") from None
-    return {"updated": before is not None, **_put(path, real, data, before, handed_back)}
+    return {"updated": before is not None, **_result(path, real, data, before, handed_back)}
 
 
 def edit(
@@ -51,7 +51,7 @@ def edit(
     handed_back: bool = False,
     file: int = -1,
 ) -> "dict[str, Any]":
-    """All changes, one after the other, or none. The answer has the whole change as a `diff`."""
+    """Make all changes in order, or none. The answer has a `diff` of the whole change."""
     try:
         with opened(path, real, file) as descriptor:
             data, status = read_for_change(path, descriptor)
@@ -61,20 +61,20 @@ def edit(
         raise ToolError(f"Read {path} first: a file can only be edited once you have seen it.")
     refuse_if_changed(path, status, _stamp(known))
     bom, old = _decode(path, data)
-    new = _changed(old, changes)
+    new = _apply_changes(old, changes)
     try:
         changed = bom + new.encode()
     except UnicodeEncodeError:
         raise ToolError("new_string holds half a character (a lone surrogate), which no file can.") from None
     diff = unified_diff(relative(real, workspace), old, new)
-    return {"diff": cut_middle(diff, MOST_SHOWN), **_put(path, real, changed, status, handed_back)}
+    return {"diff": cut_middle(diff, MOST_SHOWN), **_result(path, real, changed, status, handed_back)}
 
 
 def _stamp(known: list[int] | None) -> Stamp | None:
     return None if known is None else Stamp.unpacked(known)
 
 
-def _put(path: str, real: str, data: bytes, before: os.stat_result | None, handed_back: bool) -> "dict[str, Any]":
+def _result(path: str, real: str, data: bytes, before: os.stat_result | None, handed_back: bool) -> "dict[str, Any]":
     stamp = Stamp(before) if before else None
     if handed_back:
         return {"before": stamp.packed if stamp else None, "data": data}
@@ -84,17 +84,17 @@ def _put(path: str, real: str, data: bytes, before: os.stat_result | None, hande
 # Writing.
 
 
-def _look(path: str, real: str, file: int) -> tuple[os.stat_result | None, bytes]:
-    """What is there now, and how it begins."""
+def _read_head(path: str, real: str, file: int) -> tuple[os.stat_result | None, bytes]:
+    """The status and the first bytes of the file; None if there is none."""
     try:
         with opened(path, real, file) as descriptor:
-            return os.fstat(descriptor), os.pread(descriptor, _SNIFF, 0)
+            return os.fstat(descriptor), os.pread(descriptor, _HEAD_SIZE, 0)
     except FileNotFoundError:
         return None, b""
 
 
-def _in_manner_of(head: bytes, content: str) -> str:
-    """With the line endings of the file that was there (P3), and with its mark of UTF-8: Read shows neither."""
+def _like_existing(head: bytes, content: str) -> str:
+    """The content with the line endings and the UTF-8 mark of the existing file (P3), which Read does not show."""
     mark = BOM.decode()
     text = as_crlf(content) if is_crlf(head.decode("latin-1")) else content
     return mark + text if head.startswith(BOM) and text and not text.startswith(mark) else text
@@ -111,11 +111,11 @@ def _decode(path: str, data: bytes) -> tuple[bytes, str]:
         raise ToolError(f"{path} is not UTF-8 text, so Edit would damage it. Change it with Bash.") from None
 
 
-def _changed(text: str, changes: "Sequence[Change]") -> str:
+def _apply_changes(text: str, changes: "Sequence[Change]") -> str:
     before = text
     for number, change in enumerate(changes, 1):
         try:
-            text = _replaced(text, change)
+            text = _apply_change(text, change)
         except ToolError as error:
             if len(changes) == 1:
                 raise
@@ -125,8 +125,8 @@ def _changed(text: str, changes: "Sequence[Change]") -> str:
     return text
 
 
-def _replaced(text: str, change: "Change") -> str:
-    old, new = _in_endings_of(text, change)
+def _apply_change(text: str, change: "Change") -> str:
+    old, new = _with_line_endings(text, change)
     if not old:
         raise ToolError("old_string is empty. Name the text to replace, or use Write for the whole file.")
     if old == new:
@@ -139,8 +139,8 @@ def _replaced(text: str, change: "Change") -> str:
     return text.replace(old, new)
 
 
-def _in_endings_of(text: str, change: "Change") -> tuple[str, str]:
-    """Both strings with the line endings of the file: the model has not seen which ones it has."""
+def _with_line_endings(text: str, change: "Change") -> tuple[str, str]:
+    """Both strings with the line endings of the file, which Read does not show to the model."""
     old, new, _ = change
     if is_crlf(text):
         return (as_crlf(old) if as_crlf(old) in text else old), as_crlf(new)

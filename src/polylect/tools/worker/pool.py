@@ -1,9 +1,9 @@
-"""The engine's side of its workers: starts them, gives each request one of its own, and ends those that are late.
+"""The engine's side of its workers: starts them, gives each request a worker, and kills those that take too long.
 
 The first worker is started with the first request and stays for the next ones. A request that finds all of them busy
-waits; if it waits for long, another one is started, up to four. A worker whose request is cancelled, takes too long or
-breaks the protocol is killed, never asked to stop: what it runs may not listen. Each is in the custody of the guardian,
-so it dies with the engine, and is confined as commands are, by the same sandbox.
+waits; after 20 ms of waiting another worker is started, up to four. A worker whose request is cancelled, takes too long
+or breaks the protocol is killed, because the operation that it runs may never return. Each worker is in custody, so it
+ends with the engine, and is confined by the same sandbox as commands. File tools reach this as `ToolContext.worker`.
 """
 
 import asyncio
@@ -20,19 +20,19 @@ from polylect.tools.process.custody import Custody
 from polylect.tools.process.programs import own_program
 from polylect.tools.sandbox.sandbox import Sandbox
 from polylect.tools.worker import protocol
-from polylect.tools.worker.late import Late
+from polylect.tools.worker.timeout_error import WorkerTimeout
 from polylect.vocab.errors import ToolError
 from polylect.vocab.ports import FileState
 
 MOST_WORKERS = 4
-PATIENCE = 0.02
-"""Seconds that a request waits for a busy worker before another one is started, which takes longer than most do."""
+START_ANOTHER_AFTER = 0.02
+"""Seconds that a request waits for a busy worker before another one is started. Most requests take less time."""
 TIMEOUT = 30.0
 _CHUNK = 256 * 1024
 
 
 class WorkerPool:
-    """The `Worker` of an engine. Costs nothing until the first request.
+    """The `Worker` of an engine. Starts nothing before the first request.
 
     `roots` are the folders, real paths all, that workers may change: the workspace first.
     """
@@ -45,7 +45,7 @@ class WorkerPool:
         self._busy: set[_Worker] = set()
         self._starting = 0
         self._waiting: deque[asyncio.Future[_Worker | None]] = deque()
-        self._adding: asyncio.Task[_Worker] | None = None
+        self._extra_start: asyncio.Task[_Worker] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -67,10 +67,10 @@ class WorkerPool:
         """Find out which sandbox there is. Where the one of the settings cannot be had, the calls themselves fail."""
         if self._sandbox is not None:
             with suppress(ToolError):
-                await self._sandbox.settle(self._roots[0], self._custody)
+                await self._sandbox.detect(self._roots[0], self._custody)
 
     def _hidden_now(self, roots: Sequence[str]) -> set[str]:
-        """What a sandbox that is made now hides in these folders. One that was made earlier may not know of it."""
+        """What a sandbox hides in these folders if it is created now. An older one may not hide all of it."""
         if self._sandbox is None or self._sandbox.kind == "none":
             return set()
         return {path for path in self._sandbox.fence(self._roots[0], self._roots).hidden if is_inside(path, roots)}
@@ -93,13 +93,14 @@ class WorkerPool:
         timeout: float = TIMEOUT,
         roots: Sequence[str] = (),
     ) -> tuple[dict[str, Any], bytes]:
-        """Have it done. Raises ToolError, `Late` among them, or the OSError that the worker met.
+        """Run an operation in a worker and return its value and its bytes. Raises ToolError, also `WorkerTimeout`, or
+        the OSError of the operation.
 
         With `roots` that the usual workers do not reach, a worker of its own is started that does.
         """
         frame = protocol.pack_request({"operation": operation, "arguments": dict(arguments)}, data)
         extra = [root for root in roots if not self.reaches(root)]
-        worker = await (self._start(extra) if extra else self._take())
+        worker = await (self._start(extra) if extra else self._acquire())
         if roots and not worker.hides(self._hidden_now(roots)):
             self._drop(worker)
             worker = await self._start(extra)
@@ -108,17 +109,17 @@ class WorkerPool:
                 answer, payload = await worker.ask(frame, file)
         except TimeoutError:
             self._drop(worker)
-            raise Late(timeout) from None
-        except (_Broken, ValueError):
+            raise WorkerTimeout(timeout) from None
+        except (_WorkerGone, ValueError):
             self._drop(worker)
-            raise ToolError(f"The process that does this was ended. {worker.last_words()}".rstrip()) from None
+            raise ToolError(f"The process that does this was ended. {worker.stderr_summary()}".rstrip()) from None
         except BaseException:
             self._drop(worker)
             raise
         if extra:
             self._drop(worker)
         else:
-            self._give_back(worker)
+            self._release(worker)
         return _value(answer), payload
 
     async def close(self) -> None:
@@ -130,33 +131,33 @@ class WorkerPool:
     # Files as they are, for checkpoints.
 
     async def file_state(self, path: str) -> FileState | None:
-        """Of the regular file at a real path; None if there is none. Raises ToolError or OSError."""
+        """The state of the regular file at a real path; None if there is none. Raises ToolError or OSError."""
         if self.reaches(path):
             value, data = await self.request("snapshot", {"path": path})
             return FileState(data, value["mode"]) if value["there"] else None
-        from polylect.tools.worker.states import state_of
+        from polylect.tools.worker.states import read_state
 
-        state = await run_in_thread(state_of, path)
+        state = await run_in_thread(read_state, path)
         return FileState(*state) if state else None
 
     async def restore(self, path: str, state: FileState | None) -> None:
-        """Put a file back, or delete it, never through a link. Raises ToolError or OSError."""
+        """Restore a file, or delete it, never through a link. Raises ToolError or OSError."""
         if self.reaches(path):
             arguments = {"path": path, "there": state is not None, "mode": state.mode if state else 0}
             await self.request("restore", arguments, data=state.data if state else b"")
             return
-        from polylect.tools.worker.states import put_back
+        from polylect.tools.worker.states import restore_file
 
-        await run_in_thread(put_back, path, (state.data, state.mode) if state else None)
+        await run_in_thread(restore_file, path, (state.data, state.mode) if state else None)
 
     async def count_changes(self, old: bytes, new: bytes) -> tuple[int, int]:
-        """Lines that come, and lines that go."""
+        """The number of added and of removed lines."""
         value, _ = await self.request("count_changes", {"size": len(old)}, data=old + new)
         return value["come"], value["go"]
 
     # Workers.
 
-    async def _take(self) -> "_Worker":
+    async def _acquire(self) -> "_Worker":
         while True:
             while self._free:
                 worker = self._free.pop()
@@ -166,40 +167,40 @@ class WorkerPool:
                 worker.kill()
             if not self._busy and not self._starting:
                 return await self._start()
-            if other := await self._next_free():
+            if other := await self._wait_for_free():
                 return other
 
-    async def _next_free(self) -> "_Worker | None":
-        """One that another request gives back. None: start one, or look again."""
-        turn: asyncio.Future[_Worker | None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        self._be_patient()
+    async def _wait_for_free(self) -> "_Worker | None":
+        """A worker that another request releases. None: try again, or start one."""
+        waiter: asyncio.Future[_Worker | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
+        self._schedule_check()
         try:
-            return await turn
+            return await waiter
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled() and (worker := turn.result()):
-                self._give_back(worker)
+            if waiter.done() and not waiter.cancelled() and (worker := waiter.result()):
+                self._release(worker)
             raise
         finally:
             with suppress(ValueError):
-                self._waiting.remove(turn)
+                self._waiting.remove(waiter)
 
-    def _be_patient(self) -> None:
+    def _schedule_check(self) -> None:
         if self._timer is None and self._waiting and not self._closed:
-            self._timer = asyncio.get_running_loop().call_later(PATIENCE, self._look_around)
+            self._timer = asyncio.get_running_loop().call_later(START_ANOTHER_AFTER, self._start_another)
 
-    def _look_around(self) -> None:
-        """If requests wait although no worker is being started, start another one, whoever gets it."""
+    def _start_another(self) -> None:
+        """If requests wait and no worker is being started, start another one, for any of them."""
         self._timer = None
-        if self._waiting and not self._starting and not self._adding and len(self._busy) < MOST_WORKERS:
-            self._adding = asyncio.ensure_future(self._start())
-            self._adding.add_done_callback(self._added)
-        self._be_patient()
+        if self._waiting and not self._starting and not self._extra_start and len(self._busy) < MOST_WORKERS:
+            self._extra_start = asyncio.ensure_future(self._start())
+            self._extra_start.add_done_callback(self._added)
+        self._schedule_check()
 
     def _added(self, task: "asyncio.Task[_Worker]") -> None:
-        self._adding = None
+        self._extra_start = None
         if not task.cancelled() and not task.exception():
-            self._give_back(task.result())
+            self._release(task.result())
 
     async def _start(self, extra: Sequence[str] = ()) -> "_Worker":
         self._starting += 1
@@ -211,14 +212,14 @@ class WorkerPool:
             self._starting -= 1
             self._wake()
 
-    def _give_back(self, worker: "_Worker") -> None:
-        """To whoever waits; else one stays and the others end."""
+    def _release(self, worker: "_Worker") -> None:
+        """Give the worker to the next request. Without one, one worker stays and others are killed."""
         if worker.ended or self._closed:
             return self._drop(worker)
         while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                return turn.set_result(worker)
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                return waiter.set_result(worker)
         self._busy.discard(worker)
         if self._free:
             worker.kill()
@@ -231,15 +232,15 @@ class WorkerPool:
         self._wake()
 
     def _wake(self) -> None:
-        """Where no worker is left or under way, whoever has waited longest starts one."""
+        """If no worker is left or being started, let the request that has waited longest start one."""
         while self._waiting and not self._busy and not self._starting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                return turn.set_result(None)
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                return waiter.set_result(None)
 
 
 def _value(answer: dict[str, Any]) -> dict[str, Any]:
-    """What came of a request, or the fault it met."""
+    """The value in a reply. Raises the error that the reply reports."""
     match answer.get("kind"):
         case None:
             value: dict[str, Any] = answer["value"]
@@ -252,8 +253,8 @@ def _value(answer: dict[str, Any]) -> dict[str, Any]:
             raise RuntimeError(answer["error"])
 
 
-class _Broken(Exception):
-    """The worker is gone, or says what no worker says."""
+class _WorkerGone(Exception):
+    """The worker has ended."""
 
 
 class _Worker:
@@ -287,12 +288,12 @@ class _Worker:
         return worker
 
     def hides(self, paths: set[str]) -> bool:
-        """Whether its sandbox was made with all of these hidden."""
+        """Whether its sandbox hides all of these paths."""
         return paths <= self._hidden
 
     @property
     def ended(self) -> bool:
-        """Whether it has died by itself: then its end of the socket is closed."""
+        """Whether the process has ended: then its end of the socket is closed."""
         if self._socket.fileno() < 0:
             return True
         try:
@@ -301,16 +302,16 @@ class _Worker:
             return False
         except OSError:
             return True
-        return True  # it has nothing to say unasked
+        return True  # a worker sends nothing unasked
 
     async def ask(self, frame: bytes, file: int) -> tuple[dict[str, Any], bytes]:
-        """Raises _Broken, or ValueError for an answer that makes no sense."""
+        """Send a request and return the reply. Raises _WorkerGone, or ValueError for an invalid reply."""
         try:
             await self._send(frame, file)
             body, data = protocol.lengths(bytes(await self._exactly(protocol.HEAD)))
             whole = await self._exactly(body + data)
         except OSError as error:
-            raise _Broken from error
+            raise _WorkerGone from error
         with memoryview(whole) as view:
             return protocol.unpack_reply(view[:body]), bytes(view[body:])
 
@@ -331,7 +332,7 @@ class _Worker:
         while at < size:
             count = await self._loop.sock_recv_into(self._socket, view[at : at + _CHUNK])
             if not count:
-                raise _Broken
+                raise _WorkerGone
             at += count
         return whole
 
@@ -339,9 +340,9 @@ class _Worker:
         """At once, with all that it has started."""
         self._socket.close()
         if self._child:
-            self._child.let_go()
+            self._child.kill()
 
-    def last_words(self) -> str:
+    def stderr_summary(self) -> str:
         """The end of what it printed, which says why it died."""
         return self._stderr.decode(errors="replace").strip().rpartition("\n")[2][:500]
 

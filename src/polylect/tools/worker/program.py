@@ -1,8 +1,8 @@
 """The worker process: one request in, one response out, until its standard input ends.
 
 Started by `pool` as a bare interpreter, inside the sandbox of commands. It imports an operation's module with the first
-request for it, so that starting takes little. Everything that goes wrong in an operation is an answer; only a fault of
-the channel itself ends the process, and then the engine starts another one.
+request for it, so that it starts fast. Every error of an operation is sent as a reply. Only an error of the channel
+ends the process, and then the engine starts another one.
 """
 
 import _socket  # `socket` itself takes 8 ms to import
@@ -28,7 +28,7 @@ _MODULES = {
     "edit": "changing",
     "glob": "searching",
     "grep": "searching",
-    "sift": "texts",
+    "filter_lines": "texts",
     "page_text": "texts",
     "snapshot": "states",
     "restore": "states",
@@ -66,7 +66,7 @@ def operation(name: str) -> "Callable[..., dict[str, Any]]":
 
 
 def perform(name: str, arguments: "dict[str, Any]", data: bytes, files: list[int]) -> "tuple[dict[str, Any], bytes]":
-    """Do it, and say what came of it. Bytes of a value travel beside it, under the key `data`."""
+    """Run an operation. Returns its value, and apart from it the bytes that it has under the key `data`."""
     if data:
         arguments = {**arguments, "data": data}
     if files:

@@ -1,6 +1,7 @@
 """The operation that reads one file: what Read shows of it.
 
-It runs in the worker process. A file comes as a descriptor where the engine had to open it, else by its real path.
+It runs in the worker process. The request has a descriptor of the file if the engine had to open it, else its real
+path. A text is read in pieces, so a large file costs little memory.
 """
 
 import os
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 MOST_IMAGE = 3_750_000
 """Bytes of a picture; as base64 they are 5 MB, which is what vendors take."""
-_SNIFF = 8192
+_HEAD_SIZE = 8192
 _CHUNK = 256 * 1024
 _MARKS = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -45,13 +46,13 @@ def read(*, path: str, real: str, offset: int, limit: int, file: int = -1) -> "d
     try:
         with opened(path, real, file) as descriptor:
             status = os.fstat(descriptor)
-            return {**_shown(descriptor, status.st_size, path, offset, limit), "stamp": Stamp(status).packed}
+            return {**_content(descriptor, status.st_size, path, offset, limit), "stamp": Stamp(status).packed}
     except (FileNotFoundError, NotADirectoryError):
-        raise ToolError(f"Failed to read file {path}: there is none. {_nearby(real)}") from None
+        raise ToolError(f"Failed to read file {path}: there is none. {_suggestion(real)}") from None
 
 
-def _shown(file: int, size: int, path: str, offset: int, limit: int) -> "dict[str, Any]":
-    head = os.pread(file, _SNIFF, 0)
+def _content(file: int, size: int, path: str, offset: int, limit: int) -> "dict[str, Any]":
+    head = os.pread(file, _HEAD_SIZE, 0)
     if media := _media_type(head):
         return _picture(file, size, media, path)
     if head.startswith(b"%PDF-"):
@@ -71,7 +72,7 @@ def _shown(file: int, size: int, path: str, offset: int, limit: int) -> "dict[st
 
 
 def _media_type(head: bytes) -> str:
-    """By content: names lie, and a vendor refuses a whole conversation over a wrong type."""
+    """The type of an image, by its content: a vendor refuses the whole conversation if the type is wrong."""
     if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
         return "image/webp"
     return next((media for mark, media in _MARKS if head.startswith(mark)), "")
@@ -110,8 +111,8 @@ def _page_of(text: str, offset: int, limit: int) -> Page:
     return page
 
 
-def _nearby(real: str) -> str:
-    """What is there instead of a missing file. The folders on the way are entered without following a link."""
+def _suggestion(real: str) -> str:
+    """A suggestion for a missing file: similar names in the nearest folder that exists. Follows no link."""
     from difflib import get_close_matches  # 5 ms, only when something is missing
 
     folder, name = os.path.split(real)
@@ -119,7 +120,7 @@ def _nearby(real: str) -> str:
     while names is None and folder != "/":
         try:
             with opened_folder(folder) as descriptor:
-                names = sorted(_listed(descriptor))
+                names = sorted(_list_folder(descriptor))
         except (FileNotFoundError, NotADirectoryError):
             folder, name = os.path.split(folder)
         except OSError:
@@ -129,7 +130,7 @@ def _nearby(real: str) -> str:
     return f"Look with Glob what is in {folder}."
 
 
-def _listed(folder: int) -> list[str]:
+def _list_folder(folder: int) -> list[str]:
     file = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
     try:
         return os.listdir(file)

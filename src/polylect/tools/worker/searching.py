@@ -1,9 +1,9 @@
-"""Operations that search a folder: what Glob and Grep find.
+"""Operations that search a folder for Glob and Grep.
 
-They run in the worker process, which starts ripgrep (or runs what takes its place) in a child of its own. The child has
-an empty environment, works in the descriptor of the folder that was judged, and is fenced in there (`search_fence`), so
-that no name leads it elsewhere. One file is searched as the child's standard input: what was opened is what is read.
-Its output is looked at while it comes, and little more is kept than what will be shown.
+They run in the worker process, which starts ripgrep, or `files/fallback_search.py`, in a child process. The child has
+an empty environment, its working folder is the descriptor of the folder that the permission check has seen, and
+Landlock confines it there (`search_fence.py`), so that no name leads it elsewhere. A single file is the child's
+standard input. The output is processed while it arrives, and little more is held in memory than what will be shown.
 """
 
 import os
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 MOST_KEPT = 10_000
-"""Files of a Glob that are remembered before the oldest of them are forgotten."""
+"""Matches of a Glob that are held before the oldest are dropped."""
 MOST_SHOWN = 20_000
 """Characters of what Grep shows."""
 _ALWAYS = ("--no-config", "--no-messages", "--hidden", "--no-require-git", "--color=never", "--glob=!.git")
 _CHUNK = 256 * 1024
 _NOT_STARTED = 126
-_PLAIN = r"[\w.*?-]*(\{[\w.,-]+\})?[\w.*?-]*"
+_SIMPLE_NAME = r"[\w.*?-]*(\{[\w.,-]+\})?[\w.*?-]*"
 
 
 # Glob.
@@ -47,13 +47,13 @@ def glob(*, pattern: str, path: str, real: str, most: int, workspace: str) -> "d
     try:
         with opened_folder(real) as folder:
             listing = Listing(folder, matcher, most)
-            complaint = search(("--files", "--null", *_prefilter(pattern)), folder, real, listing.add)
+            error_text = search(("--files", "--null", *_prefilter(pattern)), folder, real, listing.add)
     except (FileNotFoundError, NotADirectoryError):
         if not os.path.isdir(os.path.join(workspace, os.path.expanduser(path))):
             raise ToolError(f"{path} is not a folder.") from None
         return {"output": "No files matched the pattern"}  # only the pattern names a missing one
-    if complaint:
-        raise ToolError(f"Could not list {path}: {complaint}")
+    if error_text:
+        raise ToolError(f"Could not list {path}: {error_text}")
     lines = [relative(os.path.join(real, name), workspace) for name in listing.newest()]
     if listing.total > len(lines):
         lines.append(f"({listing.total - len(lines)} more files match: use a narrower pattern to see them)")
@@ -61,9 +61,9 @@ def glob(*, pattern: str, path: str, real: str, most: int, workspace: str) -> "d
 
 
 def _prefilter(pattern: str) -> tuple[str, ...]:
-    """Lets ripgrep leave out most others by name: as a type, because its globs would bring back what git ignores."""
+    """Options by which ripgrep skips most other files: a type, because its globs would include what git ignores."""
     name = pattern.rpartition("/")[2]
-    if not name or "**" in name or not re.fullmatch(_PLAIN, name, re.ASCII):
+    if not name or "**" in name or not re.fullmatch(_SIMPLE_NAME, name, re.ASCII):
         return ()
     return (f"--type-add=wanted:{name}", "--type=wanted")
 
@@ -78,7 +78,7 @@ def _matcher(pattern: str) -> re.Pattern[str]:
 
 
 class Listing:
-    """The newest matches of a list of paths that comes in pieces, and how many there are."""
+    """The newest matches of a list of paths that arrives in pieces, and their number."""
 
     def __init__(self, folder: int, matcher: re.Pattern[str], most: int) -> None:
         self.total = 0
@@ -89,9 +89,9 @@ class Listing:
         self._rest = b""
 
     def add(self, data: bytes) -> None:
-        whole, _, self._rest = (self._rest + data).rpartition(b"\0")
+        records, _, self._rest = (self._rest + data).rpartition(b"\0")
         match = self._matcher.match
-        names = [name for line in os.fsdecode(whole).split("\0") if match(name := line.removeprefix("./"))]
+        names = [name for line in os.fsdecode(records).split("\0") if match(name := line.removeprefix("./"))]
         self.total += len(names)
         self._matches += [(self._age(name), name) for name in names]
         if len(self._matches) > MOST_KEPT:
@@ -120,9 +120,9 @@ def grep(
         return relative(real if match == "<stdin>" else os.path.join(real, match.removeprefix("./")), workspace)
 
     matches = Matches(name_of, most, b"\0" if by_file else b"\n")
-    complaint = _search_in(options, path, real, file, matches.add)
-    if complaint and not matches.total:
-        raise ToolError(complaint)
+    error_text = _search_in(options, path, real, file, matches.add)
+    if error_text and not matches.total:
+        raise ToolError(error_text)
     return {"output": cut_middle(matches.text(), MOST_SHOWN) or "No matches found"}
 
 
@@ -146,22 +146,22 @@ def _search_in(options: Sequence[str], path: str, real: str, file: int, on_data:
 
 
 def search(options: Sequence[str], folder: int, real: str, on_data: Callable[[bytes], None], *, stdin: int = -1) -> str:
-    """Hand over what the search prints as it comes. Gives its complaint, if it could not work at all.
+    """Pass on the output of the search as it arrives. Returns its error text if it could not work at all.
 
     It is about the folder that `folder` is a descriptor of and `real` the path, or about the file `stdin`.
     """
-    if is_inside(PROC, (real,)):  # what `admit` does not let in by name does not come in from above
+    if is_inside(PROC, (real,)):  # `admit` refuses /proc, so a search of `/` leaves it out
         options = (*options, f"--glob=!/{os.path.relpath(PROC, real)}")
-    words = (*_ALWAYS, *options, "--", "-" if stdin >= 0 else "./")
+    arguments = (*_ALWAYS, *options, "--", "-" if stdin >= 0 else "./")
     program = find_ripgrep()
-    code, complaint = _run(program, words, folder, real, stdin, on_data)
+    code, error_text = _run(program, arguments, folder, real, stdin, on_data)
     if code == _NOT_STARTED and program:
-        code, complaint = _run("", words, folder, real, stdin, on_data)
-    return complaint if code not in (0, 1) else ""
+        code, error_text = _run("", arguments, folder, real, stdin, on_data)
+    return error_text if code not in (0, 1) else ""
 
 
 def _run(
-    program: str, words: Sequence[str], folder: int, real: str, stdin: int, on_data: Callable[[bytes], None]
+    program: str, arguments: Sequence[str], folder: int, real: str, stdin: int, on_data: Callable[[bytes], None]
 ) -> tuple[int, str]:
     """The exit code, and what was printed on stderr. Without a program, our own search."""
     fence = _fence(folder, real, program)
@@ -169,17 +169,17 @@ def _run(
     err, err_far = os.pipe()
     child = os.fork()
     if not child:
-        _become(program, words, folder, stdin, out_far, err_far, fence)
+        _exec_search(program, arguments, folder, stdin, out_far, err_far, fence)
     for descriptor in (out_far, err_far, *((fence,) if fence >= 0 else ())):
         os.close(descriptor)
-    complaint = Capture(4000)
+    error_text = Capture(4000)
     try:
-        _listen({out: on_data, err: complaint.add})
+        _read_pipes({out: on_data, err: error_text.add})
     finally:
         os.close(out)
         os.close(err)
         _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status), complaint.text().strip()
+    return os.waitstatus_to_exitcode(status), error_text.text().strip()
 
 
 def _fence(folder: int, real: str, program: str) -> int:
@@ -192,8 +192,10 @@ def _fence(folder: int, real: str, program: str) -> int:
     return make_fence(folder, real, program)
 
 
-def _become(program: str, words: Sequence[str], folder: int, stdin: int, out: int, err: int, fence: int) -> None:
-    """The child turns into the search, and never returns."""
+def _exec_search(
+    program: str, arguments: Sequence[str], folder: int, stdin: int, out: int, err: int, fence: int
+) -> None:
+    """In the child: become the search program. Never returns."""
     code = _NOT_STARTED
     try:
         for place, descriptor in enumerate((stdin if stdin >= 0 else os.open(os.devnull, os.O_RDONLY), out, err)):
@@ -211,8 +213,8 @@ def _become(program: str, words: Sequence[str], folder: int, stdin: int, out: in
 
             enter_fence(fence)
         if program:
-            os.execve(program, (program, *words), {})
-        code = main(words)
+            os.execve(program, (program, *arguments), {})
+        code = main(arguments)
     except OSError as error:
         with suppress(OSError):
             os.write(2, (error.strerror or "failed").encode())
@@ -220,8 +222,8 @@ def _become(program: str, words: Sequence[str], folder: int, stdin: int, out: in
         os._exit(code)
 
 
-def _listen(pipes: dict[int, Callable[[bytes], None]]) -> None:
-    """Until all of them have ended."""
+def _read_pipes(pipes: dict[int, Callable[[bytes], None]]) -> None:
+    """Pass on the data of all pipes until they have ended."""
     poll = select.poll()
     for pipe in pipes:
         poll.register(pipe, select.POLLIN)

@@ -1,8 +1,8 @@
-"""Operations for checkpoints: what a file is now, putting it back, and how much that changes.
+"""Operations for checkpoints: read the state of a file, restore it, count the lines that this changes.
 
-They run in the worker process for files that it can reach. For others the engine calls `state_of` and `put_back` in a
-thread of its own. Both walk to the file without following a link, so that a folder that was swapped for a link since
-the file was kept is refused, never written or deleted through.
+They run in the worker process for files that it can reach. For others the engine calls `read_state` and `restore_file`
+in a thread. Both open the path without following a link. So if a folder was replaced by a link after the checkpoint,
+the file is refused, and nothing behind the link is written or deleted.
 """
 
 import errno
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 
 def snapshot(*, path: str) -> "dict[str, Any]":
     """Its `mode` and its bytes; `there` is false if there is none. Raises ToolError for what is not a file."""
-    state = state_of(path)
+    state = read_state(path)
     return {"there": False} if state is None else {"there": True, "data": state[0], "mode": state[1]}
 
 
 def restore(*, path: str, there: bool, mode: int = 0, data: bytes = b"") -> "dict[str, Any]":
-    """Put these bytes in its place, or nothing."""
-    put_back(path, (data, mode) if there else None)
+    """Replace the file by these bytes, or delete it."""
+    restore_file(path, (data, mode) if there else None)
     return {}
 
 
 def count_changes(*, size: int, data: bytes = b"") -> "dict[str, Any]":
-    """Lines that come, and lines that go, from the first `size` bytes to the others."""
+    """The number of added (`come`) and removed (`go`) lines between the first `size` bytes and the rest."""
     old, new = data[:size].splitlines(), data[size:].splitlines()
     spans = changed_spans(old, new)
     return {"come": sum(to - at for _, _, at, to in spans), "go": sum(to - at for at, to, _, _ in spans)}
 
 
-def state_of(path: str) -> tuple[bytes, int] | None:
+def read_state(path: str) -> tuple[bytes, int] | None:
     """The bytes and the mode of the regular file at a real path; None if there is none."""
     try:
         with opened_file(path, path) as file:
@@ -53,7 +53,7 @@ def state_of(path: str) -> tuple[bytes, int] | None:
         return None
 
 
-def put_back(path: str, state: tuple[bytes, int] | None) -> None:
+def restore_file(path: str, state: tuple[bytes, int] | None) -> None:
     """Replace the file at a real path by this state, whole or not at all; None deletes it."""
     try:
         with opened_parent(path, make=state is not None) as (folder, name):

@@ -1,6 +1,6 @@
 """Operations on text that came from elsewhere: lines of a command's output by a pattern, and web pages.
 
-They run in the worker process, because a pattern or a page can be made to take any time.
+They run in the worker process, because a pattern of the model or a hostile page can take any time.
 """
 
 import os
@@ -18,10 +18,10 @@ _META = rb"""<meta[^>]{0,200}charset=["']?([\w-]{1,40})"""
 _HTML = ("text/html", "application/xhtml+xml")
 
 
-def sift(*, pattern: str, start: int, stop: int, most: int, file: int) -> "dict[str, Any]":
-    """The lines of a part of a file that match: the first and the last `most` bytes of them, and how many there are."""
+def filter_lines(*, pattern: str, start: int, stop: int, most: int, file: int) -> "dict[str, Any]":
+    """The matching lines in a part of a file: the first and the last `most` bytes of them, and their total size."""
     try:
-        wanted = re.compile(pattern.encode("utf-8", "surrogatepass"))
+        expression = re.compile(pattern.encode("utf-8", "surrogatepass"))
     except re.error as error:
         raise ToolError(f"not a regular expression: {error}") from None
     except RecursionError:
@@ -32,7 +32,7 @@ def sift(*, pattern: str, start: int, stop: int, most: int, file: int) -> "dict[
         while (left := stop - stream.tell()) > 0:
             if not (line := stream.readline(left)):
                 break
-            if wanted.search(line.rstrip(b"\r\n")):
+            if expression.search(line.rstrip(b"\r\n")):
                 matches.add(line)
     head = matches.head(most)
     return {
