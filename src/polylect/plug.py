@@ -4,8 +4,6 @@
 package's `__path__`, as the import system does. This is used before `ready`, so it does without importlib.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 
@@ -14,7 +12,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 
-def load(shelf: str, name: str) -> ModuleType:
+def load(shelf: str, name: str) -> "ModuleType":
     """Import `polylect.<shelf>.<name>`. Raises LookupError if there is no such module."""
     full = f"polylect.{shelf}.{name}"
     if not name.isidentifier():

@@ -28,7 +28,6 @@ BEFORE_READY = {
     "polylect.providers",
     "polylect.providers.check",
     "polylect.providers.known_models",
-    "__future__",
     "_json",
     "fcntl",
     "gc",

@@ -5,13 +5,11 @@ of `providers/` but for those in `_SUPPORT`; each describes itself in a value `P
 chooses the scripted provider: a made-up answer is given only to those who ask for one by name.
 """
 
-from __future__ import annotations
-
 import os
 
 from polylect import plug
 
-TYPE_CHECKING = False  # typing itself would cost 5 ms
+TYPE_CHECKING = False  # typing itself would cost 5 ms, and even __future__ 0.1
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
@@ -52,11 +50,11 @@ class ProviderDescription:
         """Whether `polylect models` lists this row of `models.json` for it."""
         return False
 
-    def is_elsewhere(self, base_url: str, env: Mapping[str, str]) -> bool:
+    def is_elsewhere(self, base_url: str, env: "Mapping[str, str]") -> bool:
         """Whether another server than the vendor's own is set, whose models are not known."""
         return bool(base_url)
 
-    def default_model_at(self, base_url: str, env: Mapping[str, str]) -> str:
+    def default_model_at(self, base_url: str, env: "Mapping[str, str]") -> str:
         """The default model at this address; empty where one has to be named. Gateways have their vendor's models."""
         return self.default_model
 
@@ -64,7 +62,7 @@ class ProviderDescription:
         """A model that is installed here and used where nobody names one."""
         return ""
 
-    def missing_credentials(self, env: Mapping[str, str], project: str, profile: str) -> str | None:
+    def missing_credentials(self, env: "Mapping[str, str]", project: str, profile: str) -> str | None:
         """None, or what to set where there is neither a key nor an address."""
         return f"{self.key_variables[0]} is not set: set it or give --api-key, {OR_SCRIPTED}"
 
@@ -72,7 +70,7 @@ class ProviderDescription:
         """None, or why this model cannot be used. Asked of providers without a key."""
         return None
 
-    def offer(self, model: str, *, script: str, own: object, prices: object) -> Offer | None:
+    def offer(self, model: str, *, script: str, own: object, prices: object) -> "Offer | None":
         """What is known of a model; None if nothing is."""
         if not (own or prices):
             return known(model)
@@ -98,7 +96,7 @@ def describe(provider: str) -> ProviderDescription:
     return description
 
 
-def choose_provider(env: Mapping[str, str], *, model: str = "", tables: object = None) -> str:
+def choose_provider(env: "Mapping[str, str]", *, model: str = "", tables: object = None) -> str:
     """The first provider that has credentials and may serve this model; empty if there is none.
 
     `tables` are the `[providers.NAME]` tables of the configuration: an `api_key` there counts as well.
@@ -112,7 +110,7 @@ def choose_provider(env: Mapping[str, str], *, model: str = "", tables: object =
     return ""
 
 
-def _choices() -> Iterator[ProviderDescription]:
+def _choices() -> "Iterator[ProviderDescription]":
     """All but the scripted one, in the order in which they are tried; the folder is looked at only after ours."""
     for name in _FIRST[1:]:
         yield describe(name)
@@ -126,7 +124,7 @@ def no_provider(model: str) -> str:
     return f"{whom}: set {' or '.join(keys)}, or give --provider; --provider scripted plays a script and needs no key"
 
 
-def default_model(provider: str, base_url: str, env: Mapping[str, str]) -> str:
+def default_model(provider: str, base_url: str, env: "Mapping[str, str]") -> str:
     """The model of this provider where nobody names one; empty where one has to be named, or there is no provider."""
     try:
         return describe(provider).default_model_at(base_url, env)
@@ -143,9 +141,10 @@ def check(
     project: str = "",
     profile: str = "",
     model: str = "",
-    env: Mapping[str, str] = {},
+    env: "Mapping[str, str] | None" = None,
 ) -> str | None:
     """None, or one line that says what is wrong and what to do. A provider that is not there is not judged."""
+    env = env or {}
     try:
         description = describe(provider)
     except LookupError:
@@ -166,7 +165,7 @@ def check(
     return None if key or served else description.missing_credentials(env, project, profile)
 
 
-def offer(provider: str, model: str, *, script: str = "", own: object = None, prices: object = None) -> Offer | None:
+def offer(provider: str, model: str, *, script: str = "", own: object = None, prices: object = None) -> "Offer | None":
     """What is known of a model; None if nothing is. `own` and `prices` are the user's tables for `models.Catalogue`."""
     return describe(provider).offer(model, script=script, own=own, prices=prices)
 
@@ -175,7 +174,7 @@ def _table(told: object) -> dict[str, object]:
     return told if isinstance(told, dict) else {}
 
 
-def known(model: str) -> Offer | None:
+def known(model: str) -> "Offer | None":
     """What `models.json` says. A dated version has the price of its model."""
     from polylect.providers.known_models import KNOWN  # written by tests/providers/test_known_models.py
 
@@ -191,7 +190,7 @@ def bare(model: str) -> str:
     return model.rpartition("/")[2].rpartition("anthropic.")[2].partition("@")[0].partition(":")[0]
 
 
-def longest(names: Iterable[str], model: str) -> str:
+def longest(names: "Iterable[str]", model: str) -> str:
     """The longest of these that the model's name begins with."""
     return max((name for name in names if model.startswith(name)), key=len, default="")
 
@@ -218,11 +217,11 @@ def _is_address(text: str) -> bool:
     return readable and scheme.lower() in ("http", "https") and (not port or (port.isdigit() and int(port) < 65536))
 
 
-def first_set(env: Mapping[str, str], names: tuple[str, ...]) -> str:
+def first_set(env: "Mapping[str, str]", names: tuple[str, ...]) -> str:
     """The value of the first of these variables that is set to something."""
     return next((env[name] for name in names if env.get(name)), "")
 
 
-def in_home(env: Mapping[str, str], path: str) -> str:
+def in_home(env: "Mapping[str, str]", path: str) -> str:
     """This path in the user's home."""
     return os.path.join(env.get("HOME") or os.path.expanduser("~"), path)

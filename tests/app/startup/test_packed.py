@@ -142,14 +142,13 @@ DAMAGE = {
         whole, lambda code: marshal.dumps(compile("raise SystemExit(9)", "x", "exec"))
     ),
     "no marshal": lambda whole: _with_code(whole, lambda code: os.urandom(len(code))),
-    "single bits": lambda whole: _with_code(whole, _with_other_bits),
+    "other blocks": lambda whole: _with_code(whole, _with_lost_blocks),
 }
 
 
-def _with_other_bits(code: bytes) -> bytes:
-    changed = bytearray(code)
-    changed[::997] = bytes(byte ^ 1 for byte in changed[::997])
-    return bytes(changed)
+def _with_lost_blocks(code: bytes) -> bytes:
+    blocks = [code[begin : begin + 512] for begin in range(0, len(code), 512)]
+    return b"".join(bytes(len(block)) if number % 7 == 0 else block for number, block in enumerate(blocks))
 
 
 def _with_code(whole: bytes, change: Callable[[bytes], bytes]) -> bytes:

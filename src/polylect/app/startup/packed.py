@@ -37,21 +37,23 @@ PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file
 FOLDER = os.path.join(os.path.dirname(PACKAGE), "__pycache__")
 _HEAD = 16
 """Bytes before the first part: where the index begins, and its checksum."""
+_SAMPLED = 32
 _THEIRS = frozenset({"msgspec", "httptools"})
 _EXIT_WAIT = 0.5
 """Seconds that an engine which ends waits for its pack: those who ask one thing start faster from then on as well."""
 
 
 def _checksum(data: bytes) -> bytes:
-    return source_hash(0, data)
+    """Of every 32nd byte: all of them would cost 0.8 ms, and what disks lose or mix up are blocks of 512 and more."""
+    return source_hash(len(data), data[::_SAMPLED])
 
 
 def _file() -> str:
     """Names the interpreter (implementation, version, magic number, optimization) and the place (package, prefixes)."""
-    place = "\0".join((PACKAGE, sys.prefix, sys.base_prefix)).encode("utf-8", "surrogateescape")
+    place = source_hash(0, "\0".join((PACKAGE, sys.prefix, sys.base_prefix)).encode("utf-8", "surrogateescape"))
     version = ".".join(map(str, sys.version_info[:3]))
     made_for = f"{sys.implementation.name}-{version}-{int.from_bytes(MAGIC_NUMBER[:2], 'little')}-{sys.flags.optimize}"
-    return os.path.join(FOLDER, f"polylect.{made_for}.{_checksum(place).hex()}.pack")
+    return os.path.join(FOLDER, f"polylect.{made_for}.{place.hex()}.pack")
 
 
 FILE = _file()

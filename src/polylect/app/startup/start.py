@@ -4,8 +4,6 @@
 they are.
 """
 
-from __future__ import annotations
-
 import _signal  # the builtin module: `signal` itself would load enum
 import gc
 import os
@@ -13,7 +11,6 @@ import sys
 
 from polylect import plug
 from polylect.app.startup import config
-from polylect.dialects.jsonstream.ready import ready_line
 from polylect.dialects.jsonstream.versions import MODES, VERSIONS
 from polylect.providers.check import check, default_model, describe, no_provider, offer, providers
 from polylect.sessions import folder
@@ -124,7 +121,7 @@ def _exit_code(error: Exception, options: config.Values) -> int:
     return code if wire is None or code in wire.EXIT_CODES else 1
 
 
-def dialect_start(values: config.Values) -> ModuleType | None:
+def dialect_start(values: config.Values) -> "ModuleType | None":
     """The `DialectStart` (`dialects/base.py`) of the wire that will be spoken; None for json-stream, our own."""
     name = values.get("dialect")
     return plug.load(f"dialects.{name}", "start") if name else None
@@ -155,6 +152,8 @@ def _first(values: config.Values, session: str) -> bytes:
     if wire := dialect_start(values):
         ready: bytes = wire.READY
         return ready
+    from polylect.dialects.jsonstream.ready import ready_line  # other wires do without
+
     thinking, levels, priced = _offer(values) or (False, (), False)
     return ready_line(
         str(values["protocol"]),
@@ -172,7 +171,7 @@ def flags(values: config.Values) -> dict[str, object]:
     return {flag: True for flag, name in _FLAGS.items() if not name or values.get(name)}
 
 
-def _offer(values: config.Values) -> Offer | None:
+def _offer(values: config.Values) -> "Offer | None":
     """What is known of the model in use."""
     told = {name: str(values.get(name) or "") for name in ("provider", "model", "script")}
     return offer(**told, own=values.get("models"), prices=values.get("prices"))
@@ -239,7 +238,7 @@ def _check_rights(values: config.Values) -> None:
             raise CannotStart(f"a rule in [tools]: {fault}")
 
 
-def _chain(found: config.Values, env: dict[str, str]) -> Iterator[config.Values]:
+def _chain(found: config.Values, env: dict[str, str]) -> "Iterator[config.Values]":
     """The settings of the models that answer where the first one fails."""
     told = _list(found, "fallbacks")
     if not told:

@@ -4,8 +4,6 @@
 when it is asked for.
 """
 
-from __future__ import annotations
-
 from polylect.providers.check import ProviderDescription, known
 
 TYPE_CHECKING = False  # typing itself would cost 5 ms

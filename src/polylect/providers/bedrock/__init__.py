@@ -4,8 +4,6 @@
 when it is asked for.
 """
 
-from __future__ import annotations
-
 import os
 
 from polylect.providers.check import OR_SCRIPTED, ProviderDescription, in_home, known
@@ -32,7 +30,7 @@ class Description(ProviderDescription):
     def may_serve(self, model: str) -> bool:
         return "anthropic." in model or model.startswith("claude") or known(model) is None
 
-    def missing_credentials(self, env: Mapping[str, str], project: str, profile: str) -> str | None:
+    def missing_credentials(self, env: "Mapping[str, str]", project: str, profile: str) -> str | None:
         if env.get("AWS_ACCESS_KEY_ID") and env.get("AWS_SECRET_ACCESS_KEY") and not profile:
             return None
         path = env.get("AWS_SHARED_CREDENTIALS_FILE") or in_home(env, ".aws/credentials")

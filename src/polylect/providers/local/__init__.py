@@ -4,8 +4,6 @@
 when it is asked for.
 """
 
-from __future__ import annotations
-
 import os
 
 from polylect.providers.check import ProviderDescription
@@ -33,7 +31,7 @@ class Description(ProviderDescription):
 
         return os.path.basename(gguf.find(""))
 
-    def offer(self, model: str, *, script: str, own: object, prices: object) -> Offer | None:
+    def offer(self, model: str, *, script: str, own: object, prices: object) -> "Offer | None":
         return False, (), False
 
 

@@ -4,8 +4,6 @@
 when it is asked for.
 """
 
-from __future__ import annotations
-
 from polylect.providers.check import ProviderDescription
 
 TYPE_CHECKING = False  # typing itself would cost 5 ms
@@ -30,11 +28,11 @@ class Description(ProviderDescription):
     def may_serve(self, model: str) -> bool:
         return "anthropic." not in model and not model.startswith("claude")
 
-    def is_elsewhere(self, base_url: str, env: Mapping[str, str]) -> bool:
+    def is_elsewhere(self, base_url: str, env: "Mapping[str, str]") -> bool:
         """Only OpenAI itself is known to serve OpenAI's models: other servers have others."""
         return bool(base_url or env.get("OPENAI_BASE_URL"))
 
-    def default_model_at(self, base_url: str, env: Mapping[str, str]) -> str:
+    def default_model_at(self, base_url: str, env: "Mapping[str, str]") -> str:
         return "" if self.is_elsewhere(base_url, env) else self.default_model
 
 

@@ -7,8 +7,6 @@ describes the format.
 when it is asked for.
 """
 
-from __future__ import annotations
-
 from polylect.providers.check import ProviderDescription
 
 TYPE_CHECKING = False  # typing itself would cost 5 ms
@@ -24,7 +22,7 @@ class Description(ProviderDescription):
     needs_model = False
     api = "scripted"
 
-    def offer(self, model: str, *, script: str, own: object, prices: object) -> Offer | None:
+    def offer(self, model: str, *, script: str, own: object, prices: object) -> "Offer | None":
         if not script:
             return True, (), True
         from polylect.providers.scripted.parse import read_script  # 40 ms, and only for a script of one's own

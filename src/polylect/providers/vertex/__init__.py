@@ -4,8 +4,6 @@
 when it is asked for.
 """
 
-from __future__ import annotations
-
 import os
 
 from polylect.providers.check import OR_SCRIPTED, ProviderDescription, first_set, in_home, known
@@ -35,7 +33,7 @@ class Description(ProviderDescription):
     def may_serve(self, model: str) -> bool:
         return "anthropic." not in model and (model.startswith("claude") or known(model) is None)
 
-    def missing_credentials(self, env: Mapping[str, str], project: str, profile: str) -> str | None:
+    def missing_credentials(self, env: "Mapping[str, str]", project: str, profile: str) -> str | None:
         named = env.get("GOOGLE_APPLICATION_CREDENTIALS")
         path = named or in_home(env, ".config/gcloud/application_default_credentials.json")
         if not os.path.exists(path):
