@@ -1,1 +1,5 @@
-"""The words: what a host can ask, what an engine can say, and the rules of saying it. No I/O."""
+"""The vocabulary: commands, events and the values in them, the grammar of events, and the protocols of the engine.
+
+Everything above is written in these values, whatever wire a host speaks. This package does no I/O and imports nothing
+of polylect outside itself.
+"""

@@ -1,4 +1,6 @@
-"""What the data of a `Reply` is, for every question and for the commands that have more to say than yes.
+"""The answers: the types of `Reply.data`, for every query and for the commands that return something.
+
+The engine answers each query once, in these types; every dialect translates them to its own form.
 
 Query("state") State            Query("models") tuple[ModelCard]        Query("commands") tuple[CommandCard]
 Query("stats") Stats            Query("messages") tuple[Item]           Query("sessions") tuple[SessionCard]
@@ -36,7 +38,20 @@ THINKING_TOKENS = {
 
 
 class ModelCard(Struct, frozen=True, omit_defaults=True):
-    """A model that can be used now. Prices are dollars for a million tokens: input, output, cache read, cache write."""
+    """A model that can be used now.
+
+    Attributes:
+        provider: The name of the provider that serves it.
+        name: The name of the model, as `Configure` takes it.
+        api: The wire of the vendor: `anthropic`, `openai` ...
+        base_url: The address of the service, if it is not the vendor's own.
+        window: Tokens that fit into a request and its reply; 0 if not known.
+        max_output: Tokens that a reply may have; 0 if not known.
+        thinking: Whether it can think.
+        effort_levels: The words for how hard it may think.
+        images: Whether it sees images; None if not known.
+        prices: Dollars for a million tokens: input, output, cache read, cache write; None for one that is not known.
+    """
 
     provider: str
     name: str
@@ -51,7 +66,28 @@ class ModelCard(Struct, frozen=True, omit_defaults=True):
 
 
 class State(Struct, frozen=True, omit_defaults=True):
-    """The answer to a `state` query. `file` is the log of the session, if it is kept; `thinking` one of LEVELS."""
+    """The answer to the query `state`.
+
+    Attributes:
+        session: The id of the session.
+        model: The model in use.
+        mode: The approval mode.
+        thinking: How hard the model thinks, one of `LEVELS`.
+        busy: Whether a turn runs.
+        compacting: Whether the conversation is being compacted.
+        queued: How many prompts and messages wait.
+        messages: How many messages the conversation has.
+        name: The name that the user gave the session.
+        provider: The provider in use.
+        card: What is known of the model in use.
+        file: The path of the session's log; empty if it is not stored.
+        steering_mode: How many messages for the running turn are delivered at a time.
+        follow_up_mode: How many messages for the end of a turn are delivered at a time.
+        interrupt_mode: What a message for the running turn does to calls under way.
+        auto_compaction: Whether a full window is compacted by itself.
+        auto_retry: Whether failed requests are repeated.
+        settings: Other settings, by name.
+    """
 
     session: str = ""
     model: str = ""
@@ -64,7 +100,6 @@ class State(Struct, frozen=True, omit_defaults=True):
     name: str = ""
     provider: str = ""
     card: ModelCard | None = None
-    """What is known of the model in use."""
     file: str = ""
     steering_mode: QueueMode = "one-at-a-time"
     follow_up_mode: QueueMode = "one-at-a-time"
@@ -75,7 +110,17 @@ class State(Struct, frozen=True, omit_defaults=True):
 
 
 class Stats(Struct, frozen=True, omit_defaults=True):
-    """The answer to a `stats` query: counts over the whole session."""
+    """The answer to the query `stats`: counts over the whole session.
+
+    Attributes:
+        session: The id of the session.
+        users: Messages of the user.
+        assistants: Messages of the model.
+        calls: Calls that the model made.
+        results: Results of calls.
+        usage: Tokens and cost of everything.
+        file: The path of the session's log; empty if it is not stored.
+    """
 
     session: str = ""
     users: int = 0
@@ -87,14 +132,25 @@ class Stats(Struct, frozen=True, omit_defaults=True):
 
 
 class Ledger(Struct, frozen=True, omit_defaults=True):
-    """One row a model call: turn, model, provider, cost_usd, usage."""
+    """The answer to the query `cost`.
+
+    Attributes:
+        total: Tokens and cost of the session.
+        rows: One row for each model request, with turn, model, provider, cost_usd and usage.
+    """
 
     total: Usage = Usage()
     rows: tuple[dict[str, Any], ...] = ()
 
 
 class Queue(Struct, frozen=True, omit_defaults=True):
-    """What waits: prompts by their turns, messages for the running turn by their words."""
+    """The answer to the query `queue`: what waits.
+
+    Attributes:
+        prompts: The turns of the prompts that wait.
+        soon: The texts that join the running turn after the calls under way.
+        last: The texts that join it before it would end.
+    """
 
     prompts: tuple[str, ...] = ()
     soon: tuple[str, ...] = ()
@@ -102,7 +158,18 @@ class Queue(Struct, frozen=True, omit_defaults=True):
 
 
 class ShellResult(Struct, frozen=True, omit_defaults=True):
-    """A command of the user's own. `output` is the end of what it printed; `path` holds all of it if that is more."""
+    """The result of a shell command that the user ran.
+
+    Attributes:
+        command: The command line.
+        output: The end of what it printed.
+        code: The exit code; None if it did not exit.
+        cancelled: Whether it was cancelled.
+        truncated: Whether `output` is only a part.
+        path: A file with all of the output, if that is more.
+        lines: How many lines it printed.
+        size: How many bytes it printed.
+    """
 
     command: str
     output: str = ""
@@ -115,7 +182,17 @@ class ShellResult(Struct, frozen=True, omit_defaults=True):
 
 
 class Item(Struct, frozen=True, omit_defaults=True):
-    """A message with its place in the log. A `summary` stands for all that came before it."""
+    """A message with its place in the log.
+
+    Attributes:
+        id: The id of its entry.
+        at: When it was added, in milliseconds since 1970.
+        message: The message.
+        kind: `message`, `shell` for a command of the user's, or `summary` for what replaces all messages before it.
+        shell: The result, for a command of the user's.
+        request: The id of the model request that the message came from.
+        before: For a summary, how many tokens there were before it.
+    """
 
     id: str
     at: int
@@ -124,18 +201,29 @@ class Item(Struct, frozen=True, omit_defaults=True):
     shell: ShellResult | None = None
     request: str = ""
     before: int = 0
-    """Of a summary: how many tokens there were before it."""
 
 
 class ForkPoint(Struct, frozen=True):
-    """A message of the user's at which the conversation can go another way."""
+    """A message of the user's before which the session can be forked.
+
+    Attributes:
+        entry: The id of its entry, for `OpenSession.at`.
+        text: The message.
+    """
 
     entry: str
     text: str
 
 
 class SessionOpened(Struct, frozen=True, omit_defaults=True):
-    """`text` is the message that a fork left out, to be put differently."""
+    """The answer to `OpenSession`.
+
+    Attributes:
+        session: The id of the session that is open now.
+        file: The path of its log; empty if it is not stored.
+        text: The message that a fork left out, for the user to change.
+        cancelled: Whether the session was not changed, because a hook or the host did not want it.
+    """
 
     session: str
     file: str = ""
@@ -144,24 +232,46 @@ class SessionOpened(Struct, frozen=True, omit_defaults=True):
 
 
 class SessionCard(Struct, frozen=True, omit_defaults=True):
+    """A stored session.
+
+    Attributes:
+        id: The id, for `resume`.
+        cwd: The folder that the session is about.
+        name: The name that the user gave it.
+        at: When something was last added, in milliseconds since 1970.
+        messages: How many messages it has.
+        first: The beginning of the first prompt.
+    """
+
     id: str
     cwd: str = ""
     name: str = ""
     at: int = 0
     messages: int = 0
     first: str = ""
-    """How the first prompt begins."""
 
 
 class Cycled(Struct, frozen=True, omit_defaults=True):
-    """What it is now."""
+    """The answer to `Configure({"cycle": ...})`: the value after the change.
+
+    Attributes:
+        model: The model, if that was changed.
+        thinking: How hard it thinks.
+    """
 
     model: ModelCard | None = None
     thinking: str = ""
 
 
 class CommandCard(Struct, frozen=True, omit_defaults=True):
-    """A slash command; its name is without the slash."""
+    """A slash command.
+
+    Attributes:
+        name: Its name, without the slash.
+        description: What it does.
+        hint: What arguments it takes.
+        builtin: Whether the engine itself has it, and no file or extension.
+    """
 
     name: str
     description: str = ""
@@ -170,7 +280,14 @@ class CommandCard(Struct, frozen=True, omit_defaults=True):
 
 
 class AgentCard(Struct, frozen=True, omit_defaults=True):
-    """A sub-agent that is at work."""
+    """A sub-agent that runs.
+
+    Attributes:
+        id: Its id, as in events.
+        name: Its kind.
+        task: What it was asked to do.
+        background: Whether its parent does not wait for it.
+    """
 
     id: str
     name: str = ""
@@ -179,6 +296,16 @@ class AgentCard(Struct, frozen=True, omit_defaults=True):
 
 
 class ServerCard(Struct, frozen=True, omit_defaults=True):
+    """An MCP server and its state.
+
+    Attributes:
+        name: Its name.
+        status: Its state.
+        tools: The tools that it has.
+        error: Why it failed.
+        transport: How it is reached: `stdio`, `http`, `sse` or `host`.
+    """
+
     name: str
     status: Literal["connected", "failed", "pending", "disabled"] = "pending"
     tools: tuple[str, ...] = ()
@@ -187,12 +314,25 @@ class ServerCard(Struct, frozen=True, omit_defaults=True):
 
 
 class ContextPart(Struct, frozen=True):
+    """One part of what fills the model's window.
+
+    Attributes:
+        name: What it is: system prompt, tools, messages ...
+        tokens: An estimate of its size.
+    """
+
     name: str
     tokens: int
 
 
 class ContextReport(Struct, frozen=True, omit_defaults=True):
-    """What fills the model's window. Parts are estimates, `used` is what the service last told plus an estimate."""
+    """The answer to the query `context`: what fills the model's window.
+
+    Attributes:
+        used: Tokens in use: what the service last reported, plus an estimate for what came since.
+        size: The size of the window; 0 if not known.
+        parts: The parts, as estimates.
+    """
 
     used: int
     size: int = 0
@@ -200,11 +340,23 @@ class ContextReport(Struct, frozen=True, omit_defaults=True):
 
 
 class Exported(Struct, frozen=True):
+    """The answer to the query `export`.
+
+    Attributes:
+        path: The file that was written.
+    """
+
     path: str
 
 
 class Rewound(Struct, frozen=True, omit_defaults=True):
-    """Which files were put back, or would be."""
+    """The answer to `Rewind`: what was restored, or would be.
+
+    Attributes:
+        files: The paths of the files.
+        insertions: Lines that are added.
+        deletions: Lines that are removed.
+    """
 
     files: tuple[str, ...] = ()
     insertions: int = 0

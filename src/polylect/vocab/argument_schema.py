@@ -40,9 +40,14 @@ _NAMES = {
 
 
 def misfit(args: dict[str, Any], schema: dict[str, Any]) -> str:
-    """What is wrong with these arguments, in one line for the model; empty if nothing is known to be.
+    """Returns what is wrong with the arguments of a call, in one line for the model; empty if nothing is known to be
+    wrong.
 
     `{"number": "seven"}` for an integer is `Wrong parameter: number: expected integer, got a string`.
+
+    Args:
+        args: The arguments that the model gave.
+        schema: The JSON Schema of the tool.
     """
     check = _Check(schema)
     try:
@@ -98,8 +103,8 @@ class _Check:
                 yield _wrong(place, f"{words} {_shown(bound)}, got {_shown(size)}")
 
     def _members(self, value: dict[str, Any], schema: dict[str, Any], place: str, depth: int) -> Iterator[str]:
-        known = schema.get("properties")
-        known = known if isinstance(known, dict) else {}
+        properties = schema.get("properties")
+        properties = properties if isinstance(properties, dict) else {}
         self._count(len(_list(schema, "required")))
         required = dict.fromkeys(name for name in _list(schema, "required") if isinstance(name, str))
         for name in required:
@@ -108,11 +113,11 @@ class _Check:
         others = None if "patternProperties" in schema else schema.get("additionalProperties")
         for name, member in value.items():
             where = _below(place, name)
-            if name in known:
+            if name in properties:
                 if member is not None or name in required:  # null is a common word for: not given
-                    yield from self.faults(member, known[name], where, depth + 1)
+                    yield from self.faults(member, properties[name], where, depth + 1)
             elif others is False:
-                names = ", ".join(str(each)[:_MOST_NAME] for each in islice(known, 20))
+                names = ", ".join(str(each)[:_MOST_NAME] for each in islice(properties, 20))
                 yield f"Unknown parameter: {_short(where)}. Known ones: {_short(names)}"
             else:
                 yield from self.faults(member, others, where, depth + 1)
@@ -183,8 +188,8 @@ def _kinds(named: Any) -> list[str]:
 
 
 def _list(schema: dict[str, Any], keyword: str) -> list[Any]:
-    found = schema.get(keyword)
-    return found if isinstance(found, list) else []
+    value = schema.get(keyword)
+    return value if isinstance(value, list) else []
 
 
 def _below(place: str, name: str) -> str:

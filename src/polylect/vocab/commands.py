@@ -1,4 +1,6 @@
-"""What a host can ask of an engine.
+"""The commands: what a host sends to an engine, as values.
+
+Dialects translate frames to and from them; `engine/engine.py` handles them, and the host SDK sends them.
 
 Every command may carry a `ref`. A command with one gets exactly one `Reply` of the same ref: it was accepted, or why
 not. Accepted work reports through events.
@@ -12,16 +14,28 @@ from polylect.vocab.content import Attachment, Rule, Server
 
 
 class _Command(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="do"):
+    """The fields that every command has.
+
+    Attributes:
+        ref: An id; a command that has one gets exactly one `Reply` with the same.
+        session: The session that it is for, where a wire carries several.
+    """
+
     ref: str = ""
     session: str = ""
 
 
 class Hello(_Command, frozen=True, tag="hello"):
-    """The host introduces itself. `offers` is what it can do for the engine:
+    """The host introduces itself and offers what it can do.
 
-    `hooks`: for each moment (PreToolUse ...) a list of `{"matcher": str | None, "ids": [str], "timeout": seconds}`;
-    `servers`: names of MCP servers inside the host; `tools`: tools that the host runs, as `{"name", "description",
-    "parameters"}`. An engine that hears it tells its `tools`, `agents`, `skills`, `commands` and `cwd` as settings.
+    An engine that gets it reports its `tools`, `agents`, `skills`, `commands` and `cwd` as settings.
+
+    Attributes:
+        host: The name of the host.
+        version: The version of the host.
+        offers: `hooks`: for each moment (PreToolUse ...) a list of `{"matcher": str | None, "ids": [str], "timeout":
+            seconds}`; `servers`: names of MCP servers inside the host; `tools`: tools that the host runs, as `{"name",
+            "description", "parameters"}`.
     """
 
     host: str = ""
@@ -30,13 +44,27 @@ class Hello(_Command, frozen=True, tag="hello"):
 
 
 class Authenticate(_Command, frozen=True, tag="authenticate"):
-    """Log in by a method the engine named; with no method, log out."""
+    """Logs in, or out.
+
+    Attributes:
+        method: A method that the engine named; empty logs out.
+    """
 
     method: str = ""
 
 
 class OpenSession(_Command, frozen=True, tag="open_session"):
-    """Go on in another session: a new one, a known one with replay (`load`) or without, or a fork at an entry."""
+    """Goes on in another session. The answer is a `SessionOpened`.
+
+    Attributes:
+        how: `new`; `resume` for a stored one; `load` for one whose messages are replayed as events; `fork` for a copy.
+        target: The id of the session, or the path of its file.
+        at: For a fork, the entry before which the copy ends; empty for a copy of everything.
+        parent: For a new session, the session that it comes from.
+        cwd: The folder that the session is about.
+        folders: Other folders that may be used.
+        servers: MCP servers to start.
+    """
 
     how: Literal["new", "load", "resume", "fork"]
     target: str = ""
@@ -48,14 +76,28 @@ class OpenSession(_Command, frozen=True, tag="open_session"):
 
 
 class CloseSession(_Command, frozen=True, tag="close_session"):
-    """Cancel what runs there and let it go; with `delete`, also remove it from disk."""
+    """Cancels what runs in a session and closes it.
+
+    Attributes:
+        target: The id of the session; empty for the open one.
+        delete: Whether it is also deleted from disk.
+    """
 
     target: str = ""
     delete: bool = False
 
 
 class Prompt(_Command, frozen=True, tag="prompt"):
-    """Begin a turn, or queue one while another runs. `query=False` only adds to the context."""
+    """Begins a turn, or queues one while another runs.
+
+    Attributes:
+        turn: The id of the turn, chosen by the host.
+        text: The prompt.
+        attachments: Files, images, documents and links that go with it.
+        busy: What to do while another turn runs: `queue`, `refuse` or `interrupt`.
+        query: False only adds the text to the conversation and asks no model.
+        verbatim: Whether a slash at the beginning is text and no command.
+    """
 
     turn: str
     text: str
@@ -66,9 +108,13 @@ class Prompt(_Command, frozen=True, tag="prompt"):
 
 
 class Steer(_Command, frozen=True, tag="steer"):
-    """Join the running turn: `soon` after the calls under way, `last` before it would end.
+    """Adds a message to the running turn.
 
-    With `idle` `keep` it waits for the next turn if none runs; else it is refused then.
+    Attributes:
+        text: The message.
+        attachments: Files, images, documents and links that go with it.
+        when: `soon` after the calls under way, `last` before the turn would end.
+        idle: If no turn runs: `refuse` it, or `keep` it for the next one.
     """
 
     text: str
@@ -78,7 +124,13 @@ class Steer(_Command, frozen=True, tag="steer"):
 
 
 class Cancel(_Command, frozen=True, tag="cancel"):
-    """Stop something that runs. Idle is a no-op. `queued` says what becomes of prompts that wait."""
+    """Stops something that runs. Does nothing if it does not run.
+
+    Attributes:
+        what: What to stop.
+        target: The id of the turn, agent or prompt; empty for the running one, or for all agents.
+        queued: Whether prompts that wait are kept or dropped.
+    """
 
     what: Literal["turn", "retry", "shell", "compaction", "agent", "prompt", "steers"] = "turn"
     target: str = ""
@@ -86,7 +138,17 @@ class Cancel(_Command, frozen=True, tag="cancel"):
 
 
 class Answer(_Command, frozen=True, tag="answer"):
-    """Answer an ask. Anything but `allow` is a no. `args` replaces what the model wanted; `always` is remembered."""
+    """Answers an ask. Everything but `allow` is a no.
+
+    Attributes:
+        ask: The id of the ask.
+        verdict: The decision.
+        value: The chosen option, the text, or the values of a form.
+        reason: Why not, for the model.
+        args: Arguments to run the call with, instead of those that the model gave.
+        always: A rule that is added, so that this is not asked again.
+        interrupt: Whether the turn ends too.
+    """
 
     ask: str
     verdict: Literal["allow", "deny", "cancelled"]
@@ -98,7 +160,14 @@ class Answer(_Command, frozen=True, tag="answer"):
 
 
 class HostReply(_Command, frozen=True, tag="host_reply"):
-    """The host's answer to a `HostCall`; with `partial`, only how far it has come."""
+    """The host's answer to a `HostCall`.
+
+    Attributes:
+        call: The id of that call.
+        result: The result, in the form that the method has.
+        error: Why there is none.
+        partial: Whether more will come: `result` is all of the output so far.
+    """
 
     call: str
     result: Any = None
@@ -107,35 +176,70 @@ class HostReply(_Command, frozen=True, tag="host_reply"):
 
 
 class HostSays(_Command, frozen=True, tag="host_says"):
-    """Something of the host's own that nobody called for: a server inside it has other tools now."""
+    """A message of the host that the engine did not ask for, such as a server inside the host whose tools have changed.
+
+    Attributes:
+        method: What it is about: `mcp_message` ...
+        params: The content.
+    """
 
     method: str
     params: Any = None
 
 
 class Configure(_Command, frozen=True, tag="configure"):
-    """Change settings: model, mode, thinking, effort, name, queue modes, switches ... Unnamed ones stay."""
+    """Changes settings for what follows. Others stay as they are.
+
+    Attributes:
+        settings: Values by name: model, mode, thinking, effort, name, steering_mode, auto_retry ...
+    """
 
     settings: dict[str, Any]
 
 
 class AddContext(_Command, frozen=True, tag="add_context"):
-    """Text from before this conversation: rules, a persona, a summary."""
+    """Adds text to the conversation without a turn: rules, a persona, a summary of what came before.
+
+    Attributes:
+        text: The text.
+    """
 
     text: str
 
 
 class AddServer(_Command, frozen=True, tag="add_server"):
+    """Starts an MCP server. A `ServerChanged` says when it is up, or why not.
+
+    Attributes:
+        server: The server and how it is reached.
+    """
+
     server: Server
 
 
 class ChangeServer(_Command, frozen=True, tag="change_server"):
+    """Changes the state of an MCP server.
+
+    Attributes:
+        name: Its name.
+        action: What to do with it.
+    """
+
     name: str
     action: Literal["remove", "reconnect", "enable", "disable"]
 
 
 class Grant(_Command, frozen=True, tag="grant"):
-    """Give a standing permission, a larger budget or, with `revoke`, take a permission back."""
+    """Gives a standing permission or a larger budget, or takes a permission back.
+
+    Attributes:
+        rule: The permission.
+        tokens: Tokens to add to the budget.
+        cost: Dollars to add to the budget.
+        revoke: Whether the rule is removed instead.
+        id: An id of the grant, for the host.
+        until_ms: When it ends, in milliseconds since 1970; 0 for never.
+    """
 
     rule: Rule | None = None
     tokens: int = 0
@@ -146,45 +250,80 @@ class Grant(_Command, frozen=True, tag="grant"):
 
 
 class Compact(_Command, frozen=True, tag="compact"):
-    """Replace the conversation's beginning by a summary. `busy` says what becomes of a turn that runs."""
+    """Replaces the beginning of the conversation by a summary.
+
+    Attributes:
+        instructions: What the summary should keep.
+        busy: What to do while a turn runs: `refuse`, or `interrupt` the turn.
+    """
 
     instructions: str = ""
     busy: Literal["refuse", "interrupt"] = "refuse"
 
 
 class RunShell(_Command, frozen=True, tag="run_shell"):
-    """A command of the user's own, outside any turn; its output becomes context."""
+    """Runs a shell command of the user's, outside any turn. The model sees its output with the next prompt.
+
+    Attributes:
+        command: The command line.
+    """
 
     command: str
 
 
 class Rewind(_Command, frozen=True, tag="rewind"):
-    """Put files back to what they were before a message."""
+    """Restores files to their content before a message.
+
+    Attributes:
+        to: The id of a turn, or of an entry.
+        dry_run: Whether nothing is changed, and only the answer says what would be.
+    """
 
     to: str
     dry_run: bool = False
 
 
 class Query(_Command, frozen=True, tag="query"):
-    """Ask for something that changes nothing: state, messages, stats, models, context, servers, sessions, export ..."""
+    """Asks for something and changes nothing. `vocab/answers.py` lists the answers.
+
+    Attributes:
+        what: The question: state, messages, stats, models, context, servers, sessions, export ...
+        args: Arguments of the question, such as `path` for export.
+    """
 
     what: str
     args: dict[str, Any] = {}
 
 
 class Quit(_Command, frozen=True, tag="quit"):
+    """Ends the engine.
+
+    Attributes:
+        reason: Why, for the log.
+    """
+
     reason: str = ""
 
 
 class UnknownCommand(_Command, frozen=True, tag="unknown"):
-    """Well-formed, but not a word of this dialect. Answered by whoever consumes it."""
+    """A well-formed frame that is no command of this dialect. Whoever handles commands answers it.
+
+    Attributes:
+        kind: The type of the frame.
+        raw: The frame.
+    """
 
     kind: str
     raw: bytes = b""
 
 
 class MalformedCommand(_Command, frozen=True, tag="malformed"):
-    """Not a command at all. The codec has already answered it in its own form; this is for the log."""
+    """A line that is no frame. The codec has answered it already; this is for the log.
+
+    Attributes:
+        line: The line, or its beginning.
+        why: What is wrong with it.
+    """
 
     line: bytes
     why: str

@@ -1,4 +1,8 @@
-"""What messages are made of."""
+"""The values that commands, events and messages are made of: blocks, usage, failures, rules, servers.
+
+Everything is immutable, so that a value can be in the history, in an event and in the log at the same time. Sessions
+store these values as JSON, so a field that is renamed or removed changes the format of the log.
+"""
 
 from typing import Any, Literal
 
@@ -25,11 +29,23 @@ Stop = Literal["end", "calls", "length", "refused", "cancelled", "error"]
 
 
 class Text(Struct, frozen=True, tag="text"):
+    """A text of the user or of the model.
+
+    Attributes:
+        text: The text.
+    """
+
     text: str
 
 
 class Thinking(Struct, frozen=True, omit_defaults=True, tag="thinking"):
-    """Reasoning. `signature` lets the vendor accept it back; `redacted` is reasoning that only the vendor can read."""
+    """Reasoning of the model.
+
+    Attributes:
+        text: What can be shown of it.
+        signature: Lets the vendor accept it back unchanged.
+        redacted: Reasoning that only the vendor can read.
+    """
 
     text: str
     signature: str = ""
@@ -37,7 +53,13 @@ class Thinking(Struct, frozen=True, omit_defaults=True, tag="thinking"):
 
 
 class Image(Struct, frozen=True, omit_defaults=True, tag="image"):
-    """A picture, as base64 or, in stored history, as the name of a blob (`sha256:...`)."""
+    """An image.
+
+    Attributes:
+        media_type: Its type, such as `image/png`.
+        data: The image as base64.
+        blob: In stored history, the name of the file that has it (`sha256:...`), in the place of `data`.
+    """
 
     media_type: str
     data: str = ""
@@ -45,7 +67,14 @@ class Image(Struct, frozen=True, omit_defaults=True, tag="image"):
 
 
 class Document(Struct, frozen=True, omit_defaults=True, tag="document"):
-    """A file that the host handed over with its content: text, or base64 of something else."""
+    """A file that the host sent with its content.
+
+    Attributes:
+        name: The name of the file.
+        media_type: Its type.
+        text: The content, if it is text.
+        data: The content as base64, if it is not.
+    """
 
     name: str
     media_type: str
@@ -54,13 +83,23 @@ class Document(Struct, frozen=True, omit_defaults=True, tag="document"):
 
 
 class File(Struct, frozen=True, tag="file"):
-    """A file that the host named; the engine reads it when the prompt is taken."""
+    """A file that the host named. The engine reads it when the turn begins.
+
+    Attributes:
+        path: Its absolute path.
+    """
 
     path: str
 
 
 class Link(Struct, frozen=True, omit_defaults=True, tag="link"):
-    """A place that the host only points at."""
+    """An address that the host mentions. Nothing is read.
+
+    Attributes:
+        uri: The address.
+        name: What to call it.
+        media_type: The type of what is there.
+    """
 
     uri: str
     name: str = ""
@@ -68,7 +107,14 @@ class Link(Struct, frozen=True, omit_defaults=True, tag="link"):
 
 
 class ToolCall(Struct, frozen=True, omit_defaults=True, tag="tool_call"):
-    """What the model wants done. `extra` is vendor data that has to travel back with it."""
+    """A call that the model asks for.
+
+    Attributes:
+        call: Its id.
+        name: The name of the tool.
+        args: The arguments.
+        extra: Data of the vendor that has to be sent back with the call; and `UNPARSED`.
+    """
 
     call: str
     name: str
@@ -81,7 +127,15 @@ UNPARSED = "unparsed"
 
 
 class ToolResult(Struct, frozen=True, omit_defaults=True, tag="tool_result"):
-    """What the model is told about a call, whether or not the tool ran."""
+    """The result of a call, as the model gets it, whether or not the tool ran.
+
+    Attributes:
+        call: The id of the call.
+        name: The name of the tool.
+        output: The text for the model.
+        outcome: How the call ended.
+        images: Images for the model.
+    """
 
     call: str
     name: str
@@ -95,7 +149,15 @@ Block = Text | Thinking | Image | Document | ToolCall | ToolResult
 
 
 class Usage(Struct, frozen=True, omit_defaults=True):
-    """Tokens in four disjoint buckets, and dollars if the price is known: never invented."""
+    """Tokens in four counts that do not overlap, and their cost. A cost is never estimated.
+
+    Attributes:
+        input: Tokens that were read and not cached.
+        output: Tokens that the model wrote.
+        cache_read: Tokens that came from the vendor's cache.
+        cache_write: Tokens that were written to the vendor's cache.
+        cost: Dollars; None if the price is not known.
+    """
 
     input: int = 0
     output: int = 0
@@ -114,6 +176,7 @@ class Usage(Struct, frozen=True, omit_defaults=True):
 
     @property
     def tokens(self) -> int:
+        """All tokens together."""
         return self.input + self.output + self.cache_read + self.cache_write
 
 
@@ -129,7 +192,16 @@ def _add_cost(one: Usage, two: Usage) -> float | None:
 
 
 class Message(Struct, frozen=True, omit_defaults=True):
-    """One entry of a conversation as the model sees it. Results of calls have a role of their own."""
+    """One message of a conversation. Results of calls have a role of their own.
+
+    Attributes:
+        role: Whose it is.
+        content: Its blocks.
+        stop: For a reply: why the model stopped.
+        usage: For a reply: what it took.
+        model: For a reply: the model that wrote it.
+        provider: For a reply: the provider of the model.
+    """
 
     role: Literal["user", "assistant", "tool"]
     content: tuple[Block, ...]
@@ -140,7 +212,14 @@ class Message(Struct, frozen=True, omit_defaults=True):
 
 
 class Failure(Struct, frozen=True, omit_defaults=True):
-    """What went wrong, whose it was to do right, and whether trying again can help."""
+    """What went wrong.
+
+    Attributes:
+        code: A word for programs.
+        message: A sentence for people, which says what to do where something can be done.
+        owner: Who can do something about it.
+        retryable: Whether trying again can help.
+    """
 
     code: str
     message: str
@@ -149,7 +228,17 @@ class Failure(Struct, frozen=True, omit_defaults=True):
 
 
 class Abilities(Struct, frozen=True, omit_defaults=True):
-    """What an engine offers with the model in use. Advisory: a host never refuses an event because of it."""
+    """What an engine offers with the model in use. A host must not reject an event because of it.
+
+    Attributes:
+        approval: Whether it asks before calls run.
+        thinking: Whether the model can think.
+        effort_levels: The words for how hard it may think.
+        modes: The approval modes that it has.
+        mcp: Whether MCP servers can be added.
+        images: Whether the model sees images; None if not known.
+        extras: What only one wire has words for.
+    """
 
     approval: bool = True
     thinking: bool = False
@@ -161,9 +250,16 @@ class Abilities(Struct, frozen=True, omit_defaults=True):
 
 
 class Rule(Struct, frozen=True, omit_defaults=True):
-    """A standing decision: on this category, this tool, exactly this command or those with this prefix, files at or
-    below this path, or this domain. With a `tool`, on calls of that tool only, and the path is a pattern where it has
-    `*` or `?` without a backslash before it."""
+    """A standing decision on calls.
+
+    Attributes:
+        kind: What `value` is: a category, a tool, the beginning of a command, a whole command, a path or a domain.
+        value: What the rule is about; files at or below a path. With a `tool`, a path is a pattern where it has `*` or
+            `?`.
+        write: For a path: whether writing is meant, and not only reading.
+        effect: The decision.
+        tool: Only calls of this tool; empty for all.
+    """
 
     kind: Literal["category", "tool", "prefix", "command", "path", "domain"]
     value: str = ""
@@ -173,10 +269,22 @@ class Rule(Struct, frozen=True, omit_defaults=True):
 
 
 class Server(Struct, frozen=True, omit_defaults=True):
-    """An MCP server as a host or a configuration names it: a `command`, `args` and `env`, or a `url` and `headers`.
+    """An MCP server, as a host or the settings describe it.
 
-    With a `url` and no `command`, the transport is `http`, of which `streamable-http` is another name; `sse` has to be
-    named. Raises ValueError for a transport that there is not.
+    With a `url` and no `command`, the transport is `http`; `sse` has to be named.
+
+    Attributes:
+        name: Its name; its tools are called `mcp__name__tool`.
+        transport: How it is reached. `streamable-http` is another name of `http`; `host` is a server inside the host.
+        command: The program, for `stdio`.
+        args: Its arguments.
+        env: Variables to add to its environment.
+        url: The address, for `http` and `sse`.
+        headers: Headers of each request.
+        extras: What only one wire has words for.
+
+    Raises:
+        ValueError: There is no such transport.
     """
 
     name: str
@@ -198,7 +306,14 @@ class Server(Struct, frozen=True, omit_defaults=True):
 
 
 class Option(Struct, frozen=True, omit_defaults=True):
-    """One choice of a question. `kind` says what it means where the wire does: allow_once, reject_always ..."""
+    """One choice of a question.
+
+    Attributes:
+        id: What the answer names.
+        label: What the person sees.
+        description: An explanation.
+        kind: What it means, where the wire says so: allow_once, reject_always ...
+    """
 
     id: str
     label: str
@@ -207,6 +322,15 @@ class Option(Struct, frozen=True, omit_defaults=True):
 
 
 class PlanItem(Struct, frozen=True, omit_defaults=True):
+    """One entry of a plan.
+
+    Attributes:
+        text: What is to be done.
+        status: How far it is.
+        priority: How important it is.
+        id: An id, where the wire has one.
+    """
+
     text: str
     status: Literal["pending", "in_progress", "completed"] = "pending"
     priority: Literal["high", "medium", "low"] = "medium"
@@ -216,7 +340,7 @@ class PlanItem(Struct, frozen=True, omit_defaults=True):
 class StreamRule(Struct, frozen=True):
     """A reminder that is sent to the model when its reply matches a pattern.
 
-    Args:
+    Attributes:
         name: The name of the rule, for events about it.
         pattern: A regular expression that is searched for in the reply.
         text: The reminder.
@@ -230,7 +354,17 @@ class StreamRule(Struct, frozen=True):
 
 
 class CallRecord(Struct, frozen=True):
-    """One tool call of a trace. Times are in nanoseconds since 1970."""
+    """One tool call of a trace. Times are in nanoseconds since 1970.
+
+    Attributes:
+        call: The id of the call.
+        name: The name of the tool.
+        args: The arguments.
+        output: The output for the model.
+        outcome: How it ended.
+        began: When it started.
+        ended: When it ended.
+    """
 
     call: str
     name: str

@@ -1,4 +1,7 @@
-"""Arguments as a person is shown them, where nothing else is known of a tool."""
+"""Describes a call to people where nothing is known of its tool but the arguments.
+
+Tools of servers, extensions and hosts use it for `Tool.describe`; built-in tools have sentences of their own.
+"""
 
 from typing import Any
 
@@ -8,5 +11,6 @@ _MOST = 200
 
 
 def arguments(args: dict[str, Any]) -> str:
-    told = msgspec.json.encode(args).decode()
-    return told if len(told) <= _MOST else f"{told[:_MOST]}..."
+    """Returns `args` as one line of JSON for people, at most 200 characters of it."""
+    text = msgspec.json.encode(args).decode()
+    return text if len(text) <= _MOST else f"{text[:_MOST]}..."

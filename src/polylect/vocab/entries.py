@@ -1,4 +1,4 @@
-"""What a session's log is made of. Each line of it is one entry; each entry names the one before it.
+"""The entries of a session's log, one on each line; each entry names the one before it.
 
 A log is one line of history, but where an entry names as its parent an earlier one than the last: there it goes on
 from that one, and what came between is left. A fork is a log of its own: its first entry names the session it left,
@@ -18,7 +18,14 @@ VERSION = 1
 
 
 class Opened(Struct, frozen=True, omit_defaults=True, tag="opened"):
-    """The first entry of every log. `parent` is the session that this one was forked from."""
+    """The first entry of every log.
+
+    Attributes:
+        session: The id of the session.
+        cwd: The folder that it is about.
+        version: The version of the log's format.
+        parent: The session that this one was forked from.
+    """
 
     session: str
     cwd: str
@@ -27,7 +34,13 @@ class Opened(Struct, frozen=True, omit_defaults=True, tag="opened"):
 
 
 class MessageAdded(Struct, frozen=True, omit_defaults=True, tag="said"):
-    """A message was accepted. `request` is an id of the model request; usage is counted once for each."""
+    """A message was accepted.
+
+    Attributes:
+        message: The message.
+        turn: The turn that it belongs to. A prompt with a turn waits until `TurnOpened`.
+        request: An id of the model request; usage is counted once for each.
+    """
 
     message: Message
     turn: str = ""
@@ -35,17 +48,33 @@ class MessageAdded(Struct, frozen=True, omit_defaults=True, tag="said"):
 
 
 class ContextAdded(Struct, frozen=True, tag="context_added"):
+    """Text was added to the conversation without a turn.
+
+    Attributes:
+        text: The text.
+    """
+
     text: str
 
 
 class Configured(Struct, frozen=True, tag="configured"):
-    """What was set about the session: its `name`, the `model` ... The last one counts."""
+    """Settings of the session were changed. The last value of each counts.
+
+    Attributes:
+        settings: Values by name: `name`, `model` ...
+    """
 
     settings: dict[str, Any]
 
 
 class Compacted(Struct, frozen=True, omit_defaults=True, tag="compacted"):
-    """From here on the model sees `summary` in the place of all messages before number `first_kept`."""
+    """From here on the model sees a summary in the place of the first messages. They stay in the log.
+
+    Attributes:
+        summary: The summary.
+        first_kept: The number of the first message that the model still sees.
+        before: How many tokens there were before.
+    """
 
     summary: str
     first_kept: int = field(name="kept")
@@ -53,13 +82,23 @@ class Compacted(Struct, frozen=True, omit_defaults=True, tag="compacted"):
 
 
 class TurnOpened(Struct, frozen=True, tag="turn_opened"):
-    """The prompt, or message for a turn, with this id left the queue: it takes its place in the conversation here."""
+    """A prompt, or a message for a turn, left the queue and takes its place in the conversation here.
+
+    Attributes:
+        turn: The id of the prompt or message.
+    """
 
     turn: str
 
 
 class TurnClosed(Struct, frozen=True, omit_defaults=True, tag="turn_closed"):
-    """A turn ended. What waited until now under this id was dropped."""
+    """A turn ended. A prompt of this id that still waited was dropped.
+
+    Attributes:
+        turn: The id of the turn.
+        reason: The reason of `TurnEnded`.
+        usage: What the turn took.
+    """
 
     turn: str
     reason: str
@@ -67,13 +106,24 @@ class TurnClosed(Struct, frozen=True, omit_defaults=True, tag="turn_closed"):
 
 
 class ShellRan(Struct, frozen=True, tag="shell_ran"):
-    """A command of the user's own; the model is told of it like of a message."""
+    """A shell command of the user's. The model sees it as a message.
+
+    Attributes:
+        result: Its result.
+    """
 
     result: ShellResult
 
 
 class FileSaved(Struct, frozen=True, omit_defaults=True, tag="file_kept"):
-    """What a file was before a call of this turn changed it: the name of a blob, or none if there was no file."""
+    """The state of a file before a call of this turn changed it.
+
+    Attributes:
+        turn: The turn of the call.
+        path: The path of the file.
+        blob: The name of the stored content; empty if there was no file.
+        mode: The permission bits of the file.
+    """
 
     turn: str
     path: str
@@ -85,7 +135,14 @@ Body = Opened | MessageAdded | ContextAdded | Configured | Compacted | TurnOpene
 
 
 class Entry(Struct, frozen=True, omit_defaults=True):
-    """`at` is milliseconds since 1970."""
+    """One line of the log.
+
+    Attributes:
+        id: Its id.
+        parent: The id of the entry that it follows.
+        at: When it was added, in milliseconds since 1970.
+        body: What happened.
+    """
 
     id: str
     parent: str

@@ -1,4 +1,4 @@
-"""What can be raised, sorted by who has to mend it.
+"""The exceptions, by who has to act on them.
 
     PolylectError
     ├── ProviderError    the model's service failed; `kind` says how, `retryable` whether trying again can help
@@ -19,10 +19,20 @@ if TYPE_CHECKING:
 
 
 class PolylectError(Exception):
-    pass
+    """The base of all errors that polylect raises on purpose."""
 
 
 class ProviderError(PolylectError):
+    """A model service failed.
+
+    Args:
+        kind: How it failed.
+        message: A sentence for people.
+        retryable: Whether trying again can help.
+        status: The HTTP status; 0 if there is none.
+        retry_after: Seconds after which the service wants to be asked again; None if it did not say.
+    """
+
     def __init__(
         self,
         kind: "ProviderFault",
@@ -40,22 +50,29 @@ class ProviderError(PolylectError):
 
 
 class ToolError(PolylectError):
-    pass
+    """A tool could not do it. The text is for the model."""
 
 
 class StartError(PolylectError):
+    """The program cannot start.
+
+    Args:
+        message: What to do about it, in one line for stderr.
+        code: The exit code.
+    """
+
     def __init__(self, message: str, *, code: int = 1) -> None:
         super().__init__(message)
         self.code = code
 
 
 class SessionError(PolylectError):
-    pass
+    """A session cannot be opened, read or written. The text says why."""
 
 
 class StorageError(SessionError):
-    """The disk is full or refuses to be written: nobody's mistake here, and a person has to make room."""
+    """The disk refuses to be written: it is full, read-only or gone. A person has to do something."""
 
 
 class GrammarError(PolylectError):
-    pass
+    """Our own code emitted an event out of order. That is a bug."""

@@ -23,27 +23,27 @@ _IN_LINE = re.compile(f"[\t\n{_CONTROLS}]|{_JOINERS}")
 
 
 def escape_controls(text: str) -> str:
-    r"""Text of several lines with `\x1b` in the place of ESC and so on. Tabs and new lines stay."""
+    r"""Returns `text` of several lines, with `\x1b` in the place of ESC and so on. Tabs and new lines stay."""
     return _IN_TEXT.sub(_escaped, text.replace("\r\n", "\n"))
 
 
 def escape_line(text: str) -> str:
-    """The same for a text that has to stay on one line: tabs and new lines are escaped too."""
+    """Returns `text` escaped for one line: tabs and new lines are escaped too."""
     return _IN_LINE.sub(_escaped, text)
 
 
 def escape_json(text: str) -> str:
-    r"""JSON with control characters inside its strings as `\u009b`. It means the same, and a terminal shows it."""
+    r"""Returns JSON `text` with control characters inside its strings as `\u009b`. Its meaning stays the same."""
     return _IN_TEXT.sub(_escaped_in_json, text)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def _escaped_in_json(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _escaped_in_json(match: re.Match[str]) -> str:
+    code = ord(match[0])
     if code < 0x10000:
         return f"\\u{code:04x}"
     code -= 0x10000

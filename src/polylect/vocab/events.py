@@ -1,4 +1,6 @@
-"""What an engine can say.
+"""The events: what an engine reports to its host, as values.
+
+The engine emits them, dialects translate them to and from frames, and hosts read them (`Agent.events`, `Turn`).
 
 A **turn** runs from a prompt to `TurnEnded`. A **step** is one model reply and the calls it asked for. Every
 event names its agent; the id of the main one is empty. `grammar.py` says which event may follow which.
@@ -27,6 +29,14 @@ from polylect.vocab.content import (
 
 
 class _Event(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="is"):
+    """The fields that every event has.
+
+    Attributes:
+        turn: The turn that it belongs to; empty for none.
+        agent: The id of the agent that it is about; empty for the main one.
+        session: The session, where a wire carries several.
+    """
+
     turn: str = ""
     agent: str = ""
     session: str = ""
@@ -36,7 +46,11 @@ class _Event(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="i
 
 
 class Ready(_Event, frozen=True, tag="ready"):
-    """The engine can be spoken to. Said once; `session` may come later as a setting."""
+    """The engine can get commands. Comes once; the session may follow as a setting.
+
+    `version`: the version of the engine; `model`: the model in use; `mode`: the approval mode; `abilities`: what
+    the engine offers.
+    """
 
     version: str = ""
     model: str = ""
@@ -45,14 +59,20 @@ class Ready(_Event, frozen=True, tag="ready"):
 
 
 class SettingChanged(_Event, frozen=True, tag="setting_changed"):
-    """Session, model, mode, thinking, effort, name, title, commands, abilities ... now have this value."""
+    """The setting `key` has the new `value`: session, model, mode, thinking, effort, name, title, commands ..."""
 
     key: str
     value: Any
 
 
 class Reply(_Event, frozen=True, tag="reply"):
-    """The one answer to the command with this ref."""
+    """The one answer to a command.
+
+    Attributes:
+        ref: The `ref` of the command.
+        data: The answer; `vocab/answers.py` lists its types.
+        failure: Why the command was refused; None if it was accepted.
+    """
 
     ref: str
     data: Any = None
@@ -60,7 +80,10 @@ class Reply(_Event, frozen=True, tag="reply"):
 
 
 class ServerChanged(_Event, frozen=True, tag="server_changed"):
-    """An MCP server came up with these tools, failed for this reason, or went away."""
+    """An MCP server came up, failed or was removed.
+
+    `name`: its name; `status`: its state; `tools`: the tools that it has; `reason`: why it failed.
+    """
 
     name: str
     status: Literal["ready", "failed", "removed"]
@@ -69,6 +92,12 @@ class ServerChanged(_Event, frozen=True, tag="server_changed"):
 
 
 class QueueChanged(_Event, frozen=True, tag="queue_changed"):
+    """What waits has changed.
+
+    `prompts`: the turns of the prompts that wait; `soon`: the texts that join the running turn after the calls
+    under way; `last`: the texts that join it before it would end.
+    """
+
     prompts: tuple[str, ...] = ()
     soon: tuple[str, ...] = ()
     last: tuple[str, ...] = ()
@@ -82,11 +111,16 @@ class Settled(_Event, frozen=True, tag="settled"):
 
 
 class TurnStarted(_Event, frozen=True, tag="turn_started"):
+    """A turn begins. Its `cause` is `engine` if no prompt began it."""
+
     cause: Literal["prompt", "engine"] = "prompt"
 
 
 class UserMessage(_Event, frozen=True, tag="user_message"):
-    """These words entered the context now."""
+    """A message of the user entered the conversation.
+
+    `text`: the message; `origin`: where it comes from; `attachments`: what goes with it.
+    """
 
     text: str
     origin: Literal["prompt", "steer", "follow_up", "engine", "replay"] = "prompt"
@@ -94,19 +128,23 @@ class UserMessage(_Event, frozen=True, tag="user_message"):
 
 
 class StepStarted(_Event, frozen=True, tag="step_started"):
-    pass
+    """A step begins: the model is asked."""
 
 
 class TextDelta(_Event, frozen=True, tag="text_delta", gc=False):
+    """`text` is the next piece of the model's text."""
+
     text: str
 
 
 class ThinkingDelta(_Event, frozen=True, tag="thinking_delta", gc=False):
+    """`text` is the next piece of the model's reasoning."""
+
     text: str
 
 
 class ArgsDelta(_Event, frozen=True, tag="args_delta", gc=False):
-    """A fragment of the JSON arguments of a call that has not been called yet."""
+    """`text` is the next piece of the JSON arguments of `call`, of the tool `name`, which has not been made yet."""
 
     call: str
     name: str
@@ -114,13 +152,17 @@ class ArgsDelta(_Event, frozen=True, tag="args_delta", gc=False):
 
 
 class BlockEnded(_Event, frozen=True, tag="block_ended"):
-    """The whole block whose deltas came before it: together they equal it."""
+    """A `block` of the reply is complete. It equals its deltas, which came before."""
 
     block: Block
 
 
 class ReplyEnded(_Event, frozen=True, tag="reply_ended"):
-    """The model has stopped talking; calls may still be under way. `error` says why it broke off."""
+    """The model has stopped writing. Calls may still run.
+
+    `stop`: why it stopped; `usage`: what the reply took; `model`: the model that wrote it; `request`: the vendor's
+    id of the request; `error`: why it broke off.
+    """
 
     stop: Stop
     usage: Usage = Usage()
@@ -130,11 +172,15 @@ class ReplyEnded(_Event, frozen=True, tag="reply_ended"):
 
 
 class StepEnded(_Event, frozen=True, tag="step_ended"):
-    pass
+    """A step ends: the reply and all its calls are finished."""
 
 
 class TurnEnded(_Event, frozen=True, tag="turn_ended"):
-    """The one terminal event of an accepted prompt. `usage` sums all agents of this turn."""
+    """The last event of a turn. Every accepted prompt gets exactly one.
+
+    `reason`: why it ended; `usage`: what the turn took, all agents together; `steps`: how many steps it had;
+    `failure`: what went wrong, if it did.
+    """
 
     reason: Literal["end", "cancelled", "length", "refused", "limit", "error"]
     usage: Usage = Usage()
@@ -146,6 +192,12 @@ class TurnEnded(_Event, frozen=True, tag="turn_ended"):
 
 
 class ToolCalled(_Event, frozen=True, tag="tool_called"):
+    """The model made a call.
+
+    `call`: the id of the call; `name`: the name of the tool; `args`: the arguments; `category`: what the tool may
+    do; `description`: one line for people.
+    """
+
     call: str
     name: str
     args: dict[str, Any] = {}
@@ -154,7 +206,22 @@ class ToolCalled(_Event, frozen=True, tag="tool_called"):
 
 
 class Ask(_Event, frozen=True, tag="ask"):
-    """A question to a person. `call` is the call that waits for it, if any. A `form` has its JSON Schema in `args`."""
+    """A question to a person.
+
+    Attributes:
+        ask: The id of the question.
+        kind: What kind of answer it needs.
+        call: The call that waits for the answer; empty for none.
+        name: The tool of that call.
+        args: The arguments of that call; the JSON Schema of a `form`.
+        category: What the tool may do.
+        title: The question, in one line.
+        reason: Why it is asked.
+        options: The choices.
+        multiple: Whether several can be chosen.
+        default: The answer that is proposed.
+        timeout_ms: Milliseconds until it is closed by itself; 0 for never.
+    """
 
     ask: str
     kind: Literal["permission", "choice", "text", "confirm", "form", "url"] = "permission"
@@ -171,7 +238,10 @@ class Ask(_Event, frozen=True, tag="ask"):
 
 
 class AskClosed(_Event, frozen=True, tag="ask_closed"):
-    """Exactly one for each ask, before its call's next mark."""
+    """The question `ask` needs no answer any more. Exactly one for each, before the next event of its call.
+
+    `how` says how it was closed (`unsaid`: the engine did not say), `reason` why it was denied.
+    """
 
     ask: str
     how: Literal["allowed", "denied", "answered", "cancelled", "timeout", "unsaid"]
@@ -179,13 +249,15 @@ class AskClosed(_Event, frozen=True, tag="ask_closed"):
 
 
 class ToolStarted(_Event, frozen=True, tag="tool_started"):
+    """The `call` of the tool `name` begins to run, in the process `pid`, if that is known."""
+
     call: str
     name: str
     pid: int = 0
 
 
 class ToolOutput(_Event, frozen=True, tag="tool_output"):
-    """Output so far: to append, or instead of all that came before."""
+    """The running `call` printed `text`; with `replace`, in the place of all its output before."""
 
     call: str
     text: str
@@ -193,7 +265,18 @@ class ToolOutput(_Event, frozen=True, tag="tool_output"):
 
 
 class ToolFinished(_Event, frozen=True, tag="tool_finished"):
-    """`output` is what the model is told; `reason` is why a call was denied, cancelled or skipped."""
+    """A call has ended.
+
+    Attributes:
+        call: The id of the call.
+        name: The name of the tool.
+        output: What the model is told.
+        outcome: How it ended.
+        form: How to show the output.
+        reason: Why it was denied, cancelled or skipped.
+        metadata: Data of the tool for hosts, such as the exit code.
+        images: Images for the model.
+    """
 
     call: str
     name: str
@@ -206,7 +289,7 @@ class ToolFinished(_Event, frozen=True, tag="tool_finished"):
 
 
 class ToolCrashed(_Event, frozen=True, tag="tool_crashed"):
-    """A tool raised something that it should not have. The `ToolFinished` of the call, as an error, still comes."""
+    """The tool `name` raised `error`, which is a bug of the tool. The `ToolFinished` of its `call` still comes."""
 
     call: str
     name: str
@@ -214,8 +297,11 @@ class ToolCrashed(_Event, frozen=True, tag="tool_crashed"):
 
 
 class HostCall(_Event, frozen=True, tag="host_call"):
-    """Work that only the host can do, as it offered: `hook` (callback, input, call), `mcp_message` (server_name,
-    message), `tool` (name, args, call), a file or terminal of its own."""
+    """Work that only the host can do, as it offered in `Hello`. The host answers with `HostReply`.
+
+    `call`: an id of this call; `method`: `hook` (callback, input, call), `mcp_message` (server_name, message),
+    `tool` (name, args, call) ; `params`: the fields of that method.
+    """
 
     call: str
     method: str
@@ -223,13 +309,13 @@ class HostCall(_Event, frozen=True, tag="host_call"):
 
 
 class HostCallEnded(_Event, frozen=True, tag="host_call_ended"):
-    """The engine no longer waits for it."""
+    """The engine no longer waits for the `HostCall` with the id `call`."""
 
     call: str
 
 
 class Display(_Event, frozen=True, tag="display"):
-    """Something for the host to show, with no answer: a notification, a widget, a status, an artifact."""
+    """The host should show something (`method`: a notification, a widget ...) with `params`, without an answer."""
 
     method: str
     params: dict[str, Any] = {}
@@ -239,7 +325,11 @@ class Display(_Event, frozen=True, tag="display"):
 
 
 class AgentStarted(_Event, frozen=True, tag="agent_started"):
-    """The agent `agent` begins, asked for by `call` of the agent `parent`."""
+    """The agent that the event names begins.
+
+    `parent`: the id of the agent that started it; `call`: the call that started it; `name`: the kind of agent;
+    `task`: what it is asked to do; `background`: whether its parent does not wait for it.
+    """
 
     parent: str = ""
     call: str = ""
@@ -249,13 +339,24 @@ class AgentStarted(_Event, frozen=True, tag="agent_started"):
 
 
 class AgentProgress(_Event, frozen=True, tag="agent_progress"):
+    """What an agent has done so far.
+
+    `text`: what it does now; `usage`: what it took so far; `calls`: how many calls it made.
+    """
+
     text: str = ""
     usage: Usage = Usage()
     calls: int = 0
 
 
 class AgentEnded(_Event, frozen=True, tag="agent_ended"):
-    """`summary` has its last words; `failure` says why it did not come to an end of its own, `cancelled` if stopped."""
+    """An agent has ended.
+
+    Attributes:
+        ok: Whether it did what it was asked.
+        summary: Its last text.
+        failure: Why it did not end by itself; the code is `cancelled` if it was stopped.
+    """
 
     ok: bool = True
     summary: str = ""
@@ -266,6 +367,12 @@ class AgentEnded(_Event, frozen=True, tag="agent_ended"):
 
 
 class RetryStarted(_Event, frozen=True, tag="retry_started"):
+    """A request failed and is repeated.
+
+    `attempt`: the number of the attempt; `most`: how many attempts there may be; `delay_ms`: milliseconds until it
+    is made; `error`: why the request failed.
+    """
+
     attempt: int
     most: int
     delay_ms: int
@@ -273,16 +380,26 @@ class RetryStarted(_Event, frozen=True, tag="retry_started"):
 
 
 class RetryEnded(_Event, frozen=True, tag="retry_ended"):
+    """The repeated request was answered (`ok`), or given up after `attempt` because of `error`."""
+
     ok: bool
     attempt: int = 0
     error: str = ""
 
 
 class CompactionStarted(_Event, frozen=True, tag="compaction_started"):
+    """The beginning of the conversation is being replaced by a summary, for this `reason`."""
+
     reason: Literal["threshold", "overflow", "manual", "idle"] = "threshold"
 
 
 class CompactionEnded(_Event, frozen=True, tag="compaction_ended"):
+    """A compaction has ended.
+
+    `ok`: whether it succeeded; `summary`: the summary; `before`: tokens before; `after`: tokens after;
+    `first_kept`: the first message, or entry, that is still there; `error`: why it failed.
+    """
+
     ok: bool = True
     summary: str = ""
     before: int = 0
@@ -297,8 +414,14 @@ class CompactionEnded(_Event, frozen=True, tag="compaction_ended"):
 
 
 class CircuitChanged(_Event, frozen=True, tag="circuit_changed"):
-    """The model service `primary` is no longer asked because it keeps failing (`open`), is tried again (`half_open`) or
-    works again (`closed`). `fallback` is asked in its place, if there is one."""
+    """A model service that keeps failing is no longer asked, or is asked again.
+
+    Attributes:
+        primary: The service.
+        state: `open`: not asked; `half_open`: tried again; `closed`: it works again.
+        fallback: The service that is asked in its place; empty for none.
+        error: Why it failed.
+    """
 
     primary: str
     state: Literal["closed", "open", "half_open"]
@@ -307,22 +430,30 @@ class CircuitChanged(_Event, frozen=True, tag="circuit_changed"):
 
 
 class RulesMatched(_Event, frozen=True, tag="rules_matched"):
-    """The model's text matched these rules. It is reminded of them and asked again."""
+    """The model's text matched these `rules`. It is reminded of them and asked again."""
 
     rules: tuple[StreamRule, ...]
 
 
 class StructuredAnswer(_Event, frozen=True, tag="structured_answer"):
-    """The answer of a turn whose answer has a JSON Schema. At most once a turn, before its end."""
+    """The answer of a turn whose answer has a JSON Schema is `value`. At most one for each turn, before its end."""
 
     value: Any
 
 
 class StepTraced(_Event, frozen=True, tag="step_traced"):
-    """What one model request took, after its step ended; only where traces are on.
+    """What one model request took, after its step ended; only where traces are on. Times are in nanoseconds since 1970.
 
-    `number` counts the requests of the engine. `ended` is the time of the reply's last chunk. Times are in nanoseconds
-    since 1970.
+    Attributes:
+        number: Counts the requests of the engine.
+        provider: The provider that was asked.
+        model: The model that was asked.
+        stop: Why the model stopped.
+        usage: What the reply took.
+        calls: The calls of the step.
+        began: When the request was made.
+        ended: When the last chunk of the reply came.
+        error: Why it failed.
     """
 
     number: int
@@ -337,9 +468,13 @@ class StepTraced(_Event, frozen=True, tag="step_traced"):
 
 
 class ExtensionRejected(_Event, frozen=True, tag="extension_rejected"):
-    """An extension, or one of its parts (`surface`: hooks, commands, tools), is not used.
+    """An extension, or a part of it, is not used.
 
-    `code` is `load`, `config`, `duplicate` or `reserved`.
+    Attributes:
+        extension: Its path.
+        surface: The part: `hooks`, `commands` or `tools`.
+        code: `load`, `config`, `duplicate` or `reserved`.
+        message: A sentence for people.
     """
 
     extension: str
@@ -349,7 +484,10 @@ class ExtensionRejected(_Event, frozen=True, tag="extension_rejected"):
 
 
 class ExtensionFailed(_Event, frozen=True, tag="extension_failed"):
-    """A hook or a command of an extension raised, or took too long. `moment` says which."""
+    """A hook or a command of an extension raised, or took too long.
+
+    `extension`: its path; `moment`: the hook, or the command; `error`: what went wrong.
+    """
 
     extension: str
     moment: str
@@ -357,7 +495,10 @@ class ExtensionFailed(_Event, frozen=True, tag="extension_failed"):
 
 
 class ExtensionEvent(_Event, frozen=True, tag="extension_event"):
-    """Something of an extension's own, for hosts that know it."""
+    """An event of an extension's own, for hosts that know it.
+
+    `extension`: the name of the extension; `kind`: the type of the event; `payload`: the content.
+    """
 
     extension: str
     kind: str
@@ -365,113 +506,86 @@ class ExtensionEvent(_Event, frozen=True, tag="extension_event"):
 
 
 class ContextUsed(_Event, frozen=True, tag="context_used"):
+    """Of `size` tokens in the model's window, `used` are in use. A size of 0 is not known."""
+
     used: int
     size: int = 0
 
 
 class CostChanged(_Event, frozen=True, tag="cost_changed"):
-    """The session's ledger so far: one row a model call."""
+    """The cost of the session so far is `total`; `rows` has one row for each model request."""
 
     total: Usage
     rows: tuple[dict[str, Any], ...] = ()
 
 
 class BudgetExceeded(_Event, frozen=True, tag="budget_exceeded"):
+    """A limit was passed; the turn ends.
+
+    Attributes:
+        reason: Which limit: `cost`, `tokens` ...
+        observed: What was used, as a text.
+        limit: The limit, as a text.
+    """
+
     reason: str
     observed: str
     limit: str
 
 
 class PlanChanged(_Event, frozen=True, tag="plan_changed"):
+    """The plan of the agent has these `items`, in the place of those before."""
+
     items: tuple[PlanItem, ...]
 
 
 class Alive(_Event, frozen=True, tag="alive"):
-    """Nothing new, but still at work, on this call if one is named."""
+    """Nothing new, but the turn still runs; if `call` is not empty, on that call of the tool `name`."""
 
     call: str = ""
     name: str = ""
 
 
 class Notice(_Event, frozen=True, tag="notice"):
+    """`text` is a sentence of the engine for the person; `level` says how important it is."""
+
     text: str
     level: Literal["info", "warning"] = "info"
 
 
 class Failed(_Event, frozen=True, tag="failed"):
-    """Something went wrong and nothing ended by it."""
+    """Something went wrong, as `failure` says, and nothing ended by it."""
 
     failure: Failure
 
 
 class Extra(_Event, frozen=True, tag="extra"):
-    """A frame that only one wire has, by its name there: browsers, rate limits, hooks. Only dialects make it."""
+    """An event of a `kind` that only one family of engines has, with its `data`: plugins, browsers, rate limits ..."""
 
     kind: str
     data: dict[str, Any] = {}
 
 
 class UnknownEvent(_Event, frozen=True, tag="unknown"):
-    """Well-formed, but not a word this side knows: to be passed on or dropped, never a fault."""
+    """A well-formed frame (`raw`) of a `kind` that this side does not know. It can be passed on or dropped."""
 
     kind: str
     raw: bytes = b""
 
 
 class MalformedEvent(_Event, frozen=True, tag="malformed"):
+    """`line`, or its beginning, is no frame; `why` says what is wrong with it."""
+
     line: bytes
     why: str
 
 
 Event = (
-    Ready
-    | SettingChanged
-    | Reply
-    | ServerChanged
-    | QueueChanged
-    | Settled
-    | TurnStarted
-    | UserMessage
-    | StepStarted
-    | TextDelta
-    | ThinkingDelta
-    | ArgsDelta
-    | BlockEnded
-    | ReplyEnded
-    | StepEnded
-    | TurnEnded
-    | ToolCalled
-    | Ask
-    | AskClosed
-    | ToolStarted
-    | ToolOutput
-    | ToolFinished
-    | ToolCrashed
-    | HostCall
-    | HostCallEnded
-    | Display
-    | AgentStarted
-    | AgentProgress
-    | AgentEnded
-    | RetryStarted
-    | RetryEnded
-    | CompactionStarted
-    | CompactionEnded
-    | CircuitChanged
-    | RulesMatched
-    | StructuredAnswer
-    | StepTraced
-    | ExtensionRejected
-    | ExtensionFailed
-    | ExtensionEvent
-    | ContextUsed
-    | CostChanged
-    | BudgetExceeded
-    | PlanChanged
-    | Alive
-    | Notice
-    | Failed
-    | Extra
-    | UnknownEvent
-    | MalformedEvent
-)
+    Ready | SettingChanged | Reply | ServerChanged | QueueChanged | Settled | TurnStarted | UserMessage
+    | StepStarted | TextDelta | ThinkingDelta | ArgsDelta | BlockEnded | ReplyEnded | StepEnded | TurnEnded
+    | ToolCalled | Ask | AskClosed | ToolStarted | ToolOutput | ToolFinished | ToolCrashed | HostCall
+    | HostCallEnded | Display | AgentStarted | AgentProgress | AgentEnded | RetryStarted | RetryEnded
+    | CompactionStarted | CompactionEnded | CircuitChanged | RulesMatched | StructuredAnswer | StepTraced
+    | ExtensionRejected | ExtensionFailed | ExtensionEvent | ContextUsed | CostChanged | BudgetExceeded
+    | PlanChanged | Alive | Notice | Failed | Extra | UnknownEvent | MalformedEvent
+)  # fmt: skip

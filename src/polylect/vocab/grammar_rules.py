@@ -96,7 +96,7 @@ class Call(Struct):
 class AgentState(Struct):
     """What the grammar knows of one agent.
 
-    Args:
+    Attributes:
         id: The id of the agent; empty for the main one.
         parent: The id of the agent that started it.
         call: The call that started it.

@@ -20,11 +20,18 @@ from polylect.vocab.ports import ModelEvent, ToolReturn
 
 
 class HookContext(Protocol):
-    """The turn, or the session, in which a hook is called. Events and questions of the hook go there."""
+    """The turn, or the session, in which a hook is called. Events and questions of the hook go there.
+
+    Attributes:
+        session: The id of the session.
+        turn: The id of the turn; empty for a hook that belongs to none, such as the start of the session.
+        agent: The id of the agent; empty for the main one.
+        workspace: The folder that the work is about.
+        mode: The approval mode.
+    """
 
     session: str
     turn: str
-    """Empty for a hook that belongs to no turn, such as the start of the session."""
     agent: str
     workspace: str
     mode: str
@@ -52,7 +59,7 @@ class HookContext(Protocol):
 class PreparedPrompt(Struct, frozen=True):
     """A prompt after the hooks and slash commands have seen it.
 
-    Args:
+    Attributes:
         text: The prompt for the model, perhaps changed.
         contexts: Texts that the model gets beside it.
         refused: Why the prompt is not sent to the model; empty if it is.
@@ -68,7 +75,7 @@ class PreparedPrompt(Struct, frozen=True):
 class HookResult(Struct, frozen=True):
     """What a hook returned, in one form for all kinds of hooks.
 
-    Args:
+    Attributes:
         decision: `allow`, `ask` or `deny`; empty leaves the decision to the rules.
         reason: Why; the model or the person sees it.
         args: Arguments to run the call with, instead of those that the model gave.

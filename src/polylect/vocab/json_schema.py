@@ -1,6 +1,9 @@
-"""JSON Schema, held to in bounded time: a pattern that takes for ever is one that does not match.
+"""Validates values against a JSON Schema in bounded time.
 
-Everything it needs is loaded when it is first used: 60 ms, and only for answers that have to have a form.
+The engine (`engine/turn/structured.py`) and the host SDK use it for answers that must have a form; schema and value
+both come from strangers. A pattern that takes more than half a second counts as one that does not match, and references
+lead only into the schema itself, never to the network. The libraries take 60 ms to load, so they are imported at first
+use.
 """
 
 from collections.abc import Iterator
@@ -16,14 +19,14 @@ Schema = dict[str, Any]
 
 
 def validator(schema: Schema) -> "Validator":
-    """For values of this schema. References lead nowhere but into it."""
+    """Returns a validator for values of this `schema`. References lead only into the schema itself."""
     from referencing import Registry  # the default one would look for references on the network
 
     return _kind(schema)(schema, registry=Registry())
 
 
 def fault_in(schema: Any) -> str:
-    """Why no value can be held to it, in one line; empty if one can."""
+    """Returns why `schema` cannot be used, in one line; empty if it can."""
     from jsonschema.exceptions import SchemaError
 
     if not isinstance(schema, dict):
@@ -38,14 +41,19 @@ def fault_in(schema: Any) -> str:
 
 
 def misfits(judge: "Validator", value: Any) -> list[str]:
-    """What is wrong with a value, place by place."""
+    """Returns what is wrong with a value, one text for each place.
+
+    Args:
+        judge: The validator, made by `validator`.
+        value: The value.
+    """
     from referencing.exceptions import Unresolvable
 
     try:
-        found = sorted(judge.iter_errors(value), key=lambda fault: fault.json_path)
+        faults = sorted(judge.iter_errors(value), key=lambda fault: fault.json_path)
     except Unresolvable as error:
         return [f"the schema itself cannot be used: {error}"]
-    return [f"{fault.json_path}: {fault.message}" for fault in found]
+    return [f"{fault.json_path}: {fault.message}" for fault in faults]
 
 
 def _references(schema: Any) -> Iterator[str]:
@@ -64,9 +72,9 @@ def _kind(schema: Schema) -> "type[Validator]":
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend, validator_for
 
-    known: type[Validator] = validator_for({"$schema": schema.get("$schema", "")}, default=Draft202012Validator)
+    draft: type[Validator] = validator_for({"$schema": schema.get("$schema", "")}, default=Draft202012Validator)
     own = {"pattern": _pattern, "patternProperties": _pattern_properties}
-    bounded: type[Validator] = extend(known, own)  # type: ignore[no-untyped-call]
+    bounded: type[Validator] = extend(draft, own)  # type: ignore[no-untyped-call]
     return bounded
 
 

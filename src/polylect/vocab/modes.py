@@ -1,4 +1,8 @@
-"""Every word for an approval mode that any family of hosts uses, and the mode it means (A7). Imports nothing."""
+"""The words that hosts use for approval modes, and our mode for each (A7).
+
+Dialects and the command line look words up here, so that each word means the same everywhere. Start-up uses it before
+`ready`, so this module imports nothing.
+"""
 
 MODES = {
     "default": "default",

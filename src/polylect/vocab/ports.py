@@ -1,4 +1,9 @@
-"""What the engine is handed: a model, tools, a store. The program puts them together."""
+"""The protocols that the engine uses: model services, tools, processes, sessions, MCP servers.
+
+The engine (`engine/`) depends on these protocols only. `providers/`, `tools/`, `sessions/` and `mcp/` fulfil them, and
+`app/serving/assembly.py` and `app/embed.py` put them together. Tests use doubles of the same shape. Nothing here does
+anything; what a method may raise is part of its contract.
+"""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
@@ -20,7 +25,11 @@ ProviderFault = Literal[
 
 
 class ToolSpec(Struct, frozen=True):
-    """A tool as the model is told of it. `schema` is the JSON Schema of its arguments."""
+    """A tool, as the model is told of it.
+
+    `name`: the name of the tool; `description`: what it does and how to use it; `schema`: the JSON Schema of its
+    arguments.
+    """
 
     name: str
     description: str
@@ -28,7 +37,18 @@ class ToolSpec(Struct, frozen=True):
 
 
 class ModelInfo(Struct, frozen=True, omit_defaults=True):
-    """What is known of a model. Zero or None means: not known."""
+    """What is known of a model. Zero or None means: not known.
+
+    Attributes:
+        name: The name of the model.
+        window: Tokens that fit into a request and its reply.
+        max_output: Tokens that a reply may have.
+        thinking: Whether it can think.
+        effort_levels: The words for how hard it may think.
+        images: Whether it sees images.
+        priced: Whether its price is known.
+        prices: If `priced`: dollars for a million tokens of input, and of output.
+    """
 
     name: str
     window: int = 0
@@ -37,13 +57,23 @@ class ModelInfo(Struct, frozen=True, omit_defaults=True):
     effort_levels: tuple[str, ...] = ()
     images: bool | None = None
     priced: bool = False
-    """Whether what it costs is known."""
     prices: tuple[float, float] = (0.0, 0.0)
-    """If `priced`: dollars for a million tokens read, and for a million written."""
 
 
 class ModelRequest(Struct, frozen=True):
-    """Everything a reply depends on. `thinking` is a budget in tokens, 0 for off. `retries` allows further attempts."""
+    """Everything that a reply depends on.
+
+    Attributes:
+        model: The model to ask.
+        system: The system prompt.
+        messages: The conversation.
+        tools: The tools that it may call.
+        max_tokens: Tokens that the reply may have; 0 for the model's own limit.
+        thinking: Tokens that it may think; 0 for none.
+        effort: How hard it may think, in a word of the vendor's; empty for its default.
+        session: The id of the session, for caches of the vendor.
+        retries: Whether the provider may repeat a request that failed.
+    """
 
     model: str
     system: str
@@ -57,27 +87,36 @@ class ModelRequest(Struct, frozen=True):
 
 
 class TextChunk(Struct, frozen=True, gc=False):
+    """A piece of text. `text`: the piece."""
+
     text: str
 
 
 class ThinkingChunk(Struct, frozen=True, gc=False):
+    """A piece of reasoning. `text`: the piece."""
+
     text: str
 
 
 class ArgsChunk(Struct, frozen=True, gc=False):
+    """`text` is the next piece of the JSON arguments of `call`, of the tool `name`."""
+
     call: str
     name: str
     text: str
 
 
 class BlockDone(Struct, frozen=True):
-    """A whole Text, Thinking or ToolCall. Its chunks, if there were any, came before it and add up to it."""
+    """A complete `block`: Text, Thinking or ToolCall. Its chunks, if any, came before it and add up to it."""
 
     block: Block
 
 
 class ReplyBegun(Struct, frozen=True):
-    """What the service has counted before its first word, where it tells: all that is known if the reply breaks off."""
+    """What the service has counted before its first chunk, where it says so. It counts if the reply breaks off.
+
+    `usage`: the tokens so far; `request`: the vendor's id of the request; `model`: the model that answers.
+    """
 
     usage: Usage = Usage()
     request: str = ""
@@ -85,7 +124,11 @@ class ReplyBegun(Struct, frozen=True):
 
 
 class ReplyDone(Struct, frozen=True):
-    """The last event of every complete reply."""
+    """The last event of every complete reply.
+
+    `stop`: why the model stopped; `usage`: what the reply took; `request`: the vendor's id of the request; `model`:
+    the model that answered.
+    """
 
     stop: Stop
     usage: Usage = Usage()
@@ -94,7 +137,11 @@ class ReplyDone(Struct, frozen=True):
 
 
 class Retrying(Struct, frozen=True):
-    """The request failed and is made again after a pause. Only before the first chunk."""
+    """The request failed and is made again after a pause. Only before the first chunk.
+
+    `attempt`: the number of the attempt; `most`: how many attempts there may be; `delay_ms`: milliseconds until it
+    is made; `error`: why the request failed.
+    """
 
     attempt: int
     most: int
@@ -103,7 +150,14 @@ class Retrying(Struct, frozen=True):
 
 
 class Circuit(Struct, frozen=True):
-    """A service that keeps failing is no longer asked (`open`), tried again (`half_open`) or well again (`closed`)."""
+    """A service that keeps failing is no longer asked, or is asked again.
+
+    Attributes:
+        primary: The service.
+        state: `open`: not asked; `half_open`: tried again; `closed`: it works again.
+        fallback: The service that is asked in its place; empty for none.
+        error: Why it failed.
+    """
 
     primary: str
     state: Literal["closed", "open", "half_open"]
@@ -115,29 +169,43 @@ ModelEvent = ReplyBegun | TextChunk | ThinkingChunk | ArgsChunk | BlockDone | Re
 
 
 class Provider(Protocol):
-    """A model service."""
+    """A model service. `name`: its name."""
 
     name: str
 
-    def info(self, model: str) -> ModelInfo: ...
+    def info(self, model: str) -> ModelInfo:
+        """Returns what is known of `model`."""
+        ...
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
-        """Ask for a reply. Each batch is what arrived together, so that a fast stream costs little.
+        """Asks for a reply and yields its events.
 
-        Ends with a ReplyDone, or raises ProviderError. Closing it early, or cancelling, drops the connection.
+        Each batch is what arrived together, so that a fast stream costs little.
+
+        The last event is a `ReplyDone`. Closing the generator early, or cancelling, drops the connection.
+
+        Args:
+            request: The request.
+
+        Raises:
+            ProviderError: The service failed.
         """
         ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Closes all connections."""
+        ...
 
 
 class Models(Protocol):
     """Every model that can be used now, whoever serves it."""
 
-    def cards(self) -> Sequence[ModelCard]: ...
+    def cards(self) -> Sequence[ModelCard]:
+        """Returns the models that can be used now."""
+        ...
 
     def open(self, provider: str) -> Provider:
-        """Raises LookupError with what is missing if this one cannot be used."""
+        """Returns the provider of this name. `provider`: the name. Raises LookupError."""
         ...
 
 
@@ -145,7 +213,11 @@ class Models(Protocol):
 
 
 class ToolReturn(Struct, frozen=True):
-    """What a tool gives back. Faults that the model can act on are `ok=False`, not exceptions."""
+    """What a tool returns. A fault that the model can act on is `ok=False` and no exception.
+
+    `output`: the text for the model; `ok`: whether it did what it should; `form`: how to show the output;
+    `metadata`: data for hosts, such as the exit code; `images`: images for the model.
+    """
 
     output: str
     ok: bool = True
@@ -155,10 +227,14 @@ class ToolReturn(Struct, frozen=True):
 
 
 class Exit(Struct, frozen=True):
-    """How a process ended."""
+    """How a process ended.
+
+    Attributes:
+        code: The exit status; minus the number of the signal that ended it.
+        timed_out: Whether it was ended because it took too long.
+    """
 
     code: int
-    """The exit status; minus the signal's number if a signal ended it."""
     timed_out: bool = False
 
 
@@ -176,15 +252,21 @@ class Processes(Protocol):
         on_start: Callable[[int], None] = ...,
         stdin: bytes = b"",
     ) -> Exit:
-        """Run to the end, with `stdin` on standard input, which nobody else can change. Cancelling it ends the whole
-        tree: INT, TERM, KILL."""
+        """Runs a command to its end. Cancelling it ends the whole process tree: INT, TERM, KILL.
+
+        `argv`: the command line; `cwd`: the folder to run it in; `env`: its whole environment; `timeout`:
+        seconds that it may take; `on_output`: is called with each piece of its output; `on_start`: is called
+        with its process id; `stdin`: its standard input, which nobody else can change.
+        """
         ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Ends everything that still runs."""
+        ...
 
 
 class Child(Protocol):
-    """A process that is talked to over its standard streams."""
+    """A process that is talked to over its standard streams. `pid`: its process id."""
 
     pid: int
 
@@ -192,7 +274,9 @@ class Child(Protocol):
         """What it has written; empty once it will write no more."""
         ...
 
-    async def write(self, data: bytes) -> None: ...
+    async def write(self, data: bytes) -> None:
+        """Writes `data` to its standard input."""
+        ...
 
     async def close(self) -> None:
         """End it and whatever it started."""
@@ -209,11 +293,17 @@ class Children(Protocol):
         cwd: str,
         env: Mapping[str, str],
         on_error_output: Callable[[bytes], None],
-    ) -> Child: ...
+    ) -> Child:
+        """Starts a process that stays.
+
+        `argv`: the command line; `cwd`: the folder to run it in; `env`: its whole environment;
+        `on_error_output`: is called with each piece of its stderr.
+        """
+        ...
 
 
 class FileState(Struct, frozen=True):
-    """A file as it was at some time."""
+    """A file as it was at some time. `data`: the content; `mode`: the permission bits."""
 
     data: bytes
     mode: int
@@ -223,11 +313,11 @@ class Worker(Protocol):
     """Does the work of file, search and page tools in a process that is confined as commands are, and can be killed."""
 
     def hides(self, path: str, roots: Sequence[str]) -> bool:
-        """Whether commands cannot read this real path, and none of these folders and files opens it."""
+        """Whether commands cannot read the real `path`, and none of the folders and files in `roots` opens it."""
         ...
 
     def lets_change(self, path: str, roots: Sequence[str]) -> bool:
-        """Whether commands that may write in these folders and files can change this real path."""
+        """Whether commands that may write in the folders and files of `roots` can change the real `path`."""
         ...
 
     async def settle(self) -> None:
@@ -235,7 +325,7 @@ class Worker(Protocol):
         ...
 
     def reaches(self, path: str) -> bool:
-        """Whether it can open and change this real path itself. Else it needs a descriptor, and hands content back."""
+        """Whether the worker can open and change the real `path` itself. Else it needs a descriptor of the file."""
         ...
 
     async def request(
@@ -248,93 +338,137 @@ class Worker(Protocol):
         timeout: float = ...,
         roots: Sequence[str] = (),
     ) -> tuple[dict[str, Any], bytes]:
-        """Have one of its operations done, with these bytes and this descriptor; `roots` are what a search is about.
+        """Does one operation in the worker process. Cancelling kills that process.
 
-        Raises ToolError, or the OSError that it met. Cancelling kills what does it.
+        Args:
+            operation: The name of the operation.
+            arguments: Its arguments.
+            data: Bytes that it needs.
+            file: A descriptor that it needs; -1 for none.
+            timeout: Seconds that it may take.
+            roots: Folders and files that a search is about.
+
+        Raises:
+            ToolError: It could not be done; the text is for the model.
+            OSError: The error that the worker met.
         """
         ...
 
     async def file_state(self, path: str) -> FileState | None:
-        """The regular file at a real path, no link followed; None if there is none. Raises ToolError or OSError."""
+        """Returns the regular file at the real path `path`, following no link; None if there is none.
+
+        Raises ToolError or OSError.
+        """
         ...
 
     async def restore(self, path: str, state: FileState | None) -> None:
-        """Put it back to this state, or delete it, no link followed. Raises ToolError or OSError."""
+        """Restores a file to a state, following no link. Raises ToolError or OSError.
+
+        Args:
+            path: The real path.
+            state: The state; None deletes the file.
+        """
         ...
 
     async def count_changes(self, old: bytes, new: bytes) -> tuple[int, int]:
-        """Lines that come, and lines that go."""
+        """Returns how many lines are added and removed between the contents `old` and `new`."""
         ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Ends the worker processes."""
+        ...
 
 
 class ToolContext(Protocol):
-    """What a call may use."""
+    """What a tool may use while it runs.
+
+    Attributes:
+        call: The id of the call.
+        turn: The id of the turn.
+        workspace: The folder that the work is about: absolute, symlinks resolved.
+        roots: Folders and files that this call may touch: the workspace, what was granted, what was approved for this
+            call.
+        touched: The real paths that were judged, as the tool's `touches` named them. A tool opens these and resolves no
+            more.
+        seen: Files that this conversation has read or written: real path to (mtime_ns, size) at that time.
+        env: The environment for child processes, without secrets.
+        processes: Starts commands.
+        worker: Does work on files in a confined process.
+    """
 
     call: str
     turn: str
     workspace: str
-    """The folder the work is about: absolute, symlinks resolved."""
     roots: Sequence[str]
-    """Folders and files this call may touch: the workspace, what was granted, what was approved for this call."""
     touched: Sequence[str]
-    """The real paths that were judged, as the tool's `touches` named them. A tool opens these and resolves no more."""
     seen: dict[str, tuple[int, int]]
-    """Files this conversation has read or written: real path to (mtime_ns, size) at that time."""
     env: Mapping[str, str]
-    """The environment for children, without secrets."""
     processes: Processes
     worker: Worker
 
     def progress(self, text: str) -> None:
-        """Show output as it comes. The return value still holds everything."""
+        """Shows output while the call runs. The tool still has to return everything. `text`: the next piece."""
         ...
 
     async def ask(self, question: Ask) -> Answer:
-        """Put a question to the person, on behalf of this call. With nobody there, the answer is no."""
+        """Asks the person a `question`, on behalf of this call. Where nobody can be asked, the answer is no."""
         ...
 
     def reading_fault(self, path: str) -> str:
-        """Why rules keep the file at this path, absolute and without links, from the model; empty if none does."""
+        """Returns why rules forbid the model to read the file at the absolute `path`; empty if none does."""
         ...
 
     def plan(self, items: Sequence[PlanItem]) -> None:
-        """Show what is to be done and how far it has come, in the place of what was shown before."""
+        """Shows a plan in the place of the one before. `items`: the entries."""
         ...
 
     def spill(self, text: str) -> str:
-        """Keep output that is too long for the model in a file that it may read, and say where. More can be added."""
+        """Stores `text`, which is too long for the model, in a file that the model may read, and returns its path."""
         ...
 
 
 class Tool(Protocol):
-    """Something the model can do."""
+    """Something that the model can do.
+
+    Attributes:
+        name: Its name.
+        category: What it may do.
+        origin: Where it comes from. What it may do without asking follows from this, never from its name.
+    """
 
     name: str
     category: Category
     origin: Origin
-    """Where it comes from. What it may do without asking follows from this, never from its name."""
 
     @property
-    def spec(self) -> ToolSpec: ...
+    def spec(self) -> ToolSpec:
+        """The tool, as the model is told of it."""
+        ...
 
     def describe(self, args: dict[str, Any]) -> str:
-        """One line for a person: what this call would do."""
+        """Returns one line for people that says what a call with these `args` would do."""
         ...
 
     def touches(self, args: dict[str, Any], workspace: str) -> tuple[str, ...]:
-        """The real paths this call would read or write, symlinks resolved. Empty where that cannot be known."""
+        """Returns the real paths that a call would read or write, symlinks resolved; empty where that cannot be known.
+
+        `args`: the arguments of the call; `workspace`: the folder that relative paths are relative to.
+        """
         ...
 
-    async def run(self, args: dict[str, Any], context: ToolContext) -> ToolReturn: ...
+    async def run(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
+        """Does the call and returns its result. Raises ToolError for a fault that the model is told.
+
+        `args`: the arguments of the call; `context`: what the tool may use.
+        """
+        ...
 
 
 # Sessions.
 
 
 class Store(Protocol):
-    """One session's log, held by one process."""
+    """The log of one session, which only one process writes. `session`: the id of the session."""
 
     session: str
 
@@ -344,7 +478,7 @@ class Store(Protocol):
         ...
 
     def append(self, *bodies: Body) -> None:
-        """Hand them to the operating system before returning: they outlive a crash of this process."""
+        """Writes `bodies` to the operating system before it returns; they outlive a crash of this process."""
         ...
 
     def sync(self) -> None:
@@ -352,11 +486,11 @@ class Store(Protocol):
         ...
 
     def spill(self, text: str) -> str:
-        """Keep a long text beside the log, and say where."""
+        """Stores a long `text` beside the log and returns its path."""
         ...
 
     def fill(self, message: Message) -> Message:
-        """The message with its pictures in it."""
+        """Returns `message` with its images loaded."""
         ...
 
     @property
@@ -364,26 +498,41 @@ class Store(Protocol):
         """Where the log is, if it is kept."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Closes the log, so that another process can write it."""
+        ...
 
 
 class Library(Protocol):
     """Where sessions are kept. Each method raises SessionError with the reason, and then nothing has changed."""
 
-    def create(self, parent: str = "") -> Store: ...
+    def create(self, parent: str = "") -> Store:
+        """Creates a session and returns its store. `parent`: the session that it comes from."""
+        ...
 
     def resume(self, target: str) -> Store:
-        """By id, or by the path of a session file: ours, or another engine's, which becomes a session of ours."""
+        """Opens a stored session.
+
+        Args:
+            target: Its id, or the path of a session file; a file of another engine becomes a session of ours.
+        """
         ...
 
     def fork(self, store: Store, at: str = "") -> Store:
-        """A session that goes its own way before the message `at`; without one, after the last."""
+        """Copies a session and returns the store of the copy.
+
+        Args:
+            store: The session to copy.
+            at: The message before which the copy ends; empty for a copy of everything.
+        """
         ...
 
-    def sessions(self, cwd: str = "") -> Sequence[SessionCard]: ...
+    def sessions(self, cwd: str = "") -> Sequence[SessionCard]:
+        """Returns the stored sessions, those of the folder `cwd` if one is named."""
+        ...
 
     def export(self, store: Store, path: str) -> str:
-        """As a page to read, or as another engine's file, by the ending of the path; where it was written."""
+        """Writes the session of `store` to the file `path`, in the format that its ending names. Returns the path."""
         ...
 
 
@@ -394,14 +543,16 @@ class Servers(Protocol):
     """MCP servers, whose tools come and go among the engine's. Each is reported when it is up or has failed."""
 
     def add(self, server: Server) -> None:
-        """Returns at once; connecting takes as long as it takes."""
+        """Starts to connect to `server` and returns at once."""
         ...
 
     def change(self, name: str, action: Literal["remove", "reconnect", "enable", "disable"]) -> None:
-        """Raises LookupError if there is no such server."""
+        """Changes the state of a server. `name`: its name; `action`: what to do with it. Raises LookupError."""
         ...
 
-    def status(self) -> Sequence[Any]: ...
+    def status(self) -> Sequence[Any]:
+        """Returns a `ServerCard` for each server."""
+        ...
 
     def starting(self) -> Mapping[str, float]:
         """Servers that have neither come up nor failed since they were added, and for how many seconds."""
@@ -416,11 +567,24 @@ class Servers(Protocol):
         ...
 
     async def expand(self, command: str, words: Sequence[str]) -> Sequence[Block]:
-        """What such a command stands for. Raises LookupError or PolylectError with the reason."""
+        """Returns what a prompt of a server stands for.
+
+        `command`: the name of the prompt, as in `commands`; `words`: its arguments. Raises LookupError,
+        PolylectError.
+        """
         ...
 
     def receive(self, name: str, message: Any) -> bool:
-        """Pass on a message that a server inside the host sent unasked. False if that server is not connected."""
+        """Passes on a message that a server inside the host sent unasked.
+
+        Returns False if that server is not connected.
+
+        Args:
+            name: The name of the server.
+            message: The message.
+        """
         ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Disconnects from all servers."""
+        ...

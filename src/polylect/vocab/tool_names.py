@@ -21,6 +21,6 @@ _RESERVED = frozenset((*map(str.casefold, BUILTIN), *_ON_WIRES))
 
 
 def is_reserved(name: str) -> bool:
-    """True if only a built-in tool, or the engine for a server's tool, may use this name."""
+    """Whether only a built-in tool, or the engine for a server's tool, may have this `name`."""
     folded = name.casefold()
     return folded in _RESERVED or folded.startswith("mcp__")
