@@ -1,27 +1,40 @@
 """Makes the `ready` line and the `capabilities` object in it.
 
-The start-up code writes `ready` before anything that costs time is imported, so this module imports only `versions` and
-has a JSON writer of its own. The engine's codec uses the same `capabilities` for `ready` and `config_changed`; tests
-compare the bytes of both ways.
+`ready_line` is the only author of `ready`. The start-up code calls it before anything that costs time is imported, so
+this module imports only `versions` and has a JSON writer of its own. The engine's codec calls it where nobody has
+written `ready` before it, and uses the same `capabilities` for `config_changed`.
 """
 
 from _json import encode_basestring
 
 from polylect.dialects.jsonstream.versions import ALL_CAPABILITIES, FLAGS, MODE_WORDS, READY_CAPABILITIES, TEXT_FLAG
 
+USUAL_MODES = ("default", "auto_edit", "force")
+
 
 def ready_line(
     version: str,
     session: str,
     *,
+    approval: bool = True,
     thinking: bool = False,
     effort_levels: tuple[str, ...] = (),
+    modes: tuple[str, ...] = USUAL_MODES,
     mode: str = "default",
     mcp: bool = False,
     extras: dict[str, object] | None = None,
 ) -> bytes:
-    """`ready` as an EngineSide would write it; pass it to `note_sent` later. `extras` are the flags that are on."""
-    offered = capabilities(version, thinking=thinking, effort_levels=effort_levels, mode=mode, mcp=mcp, extras=extras)
+    """The line `ready`. `extras` are the flags that are on. A codec that did not write it is told by `note_sent`."""
+    offered = capabilities(
+        version,
+        approval=approval,
+        thinking=thinking,
+        effort_levels=effort_levels,
+        modes=modes,
+        mode=mode,
+        mcp=mcp,
+        extras=extras,
+    )
     frame: dict[str, object] = {"type": "ready", "version": version}
     if session:
         frame["session_id"] = session
@@ -35,7 +48,7 @@ def capabilities(
     approval: bool = True,
     thinking: bool = False,
     effort_levels: tuple[str, ...] = (),
-    modes: tuple[str, ...] = ("default", "auto_edit", "force"),
+    modes: tuple[str, ...] = USUAL_MODES,
     mode: str = "default",
     mcp: bool = False,
     model: str = "",

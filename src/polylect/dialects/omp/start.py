@@ -7,9 +7,9 @@ import os
 
 from polylect import __version__
 from polylect.app.startup.args import Flags, Options, UsageError, common, parse
+from polylect.dialects.omp.ready import READY as READY
 from polylect.sessions import folder
 
-READY = b'{"type":"ready"}\n'
 EXIT_CODES = (78,)
 """Hosts of omp know no 2: what a person has to set first is told by 78, everything else by 1."""
 _FLAGS: Flags = {

@@ -7,7 +7,7 @@ an `error` during a turn would end it for hosts of 0.2.0. Events without a frame
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import msgspec
 
@@ -19,7 +19,7 @@ from polylect.dialects.jsonstream.engine.subagents import SubagentWriter
 from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames import families
 from polylect.dialects.jsonstream.frames.table import EVENTS
-from polylect.dialects.jsonstream.ready import capabilities
+from polylect.dialects.jsonstream.ready import capabilities, ready_line
 from polylect.dialects.jsonstream.versions import (
     ERRORS_END_TURNS,
     FAMILIES,
@@ -78,6 +78,18 @@ _encode = msgspec.json.Encoder().encode
 
 def _tool(call: ToolCalled) -> shapes.Tool:
     return shapes.Tool(call.name, call.category, call.args, call.description)
+
+
+class _Offer(TypedDict):
+    """What `ready` and `config_changed` both say."""
+
+    approval: bool
+    thinking: bool
+    effort_levels: tuple[str, ...]
+    modes: tuple[str, ...]
+    mode: str
+    mcp: bool
+    extras: dict[str, Any]
 
 
 class EventWriter:
@@ -210,13 +222,8 @@ class EventWriter:
         if self._ready:
             return
         self.note_abilities(event.abilities, event.mode)
-        session, offered = event.session or None, self._capabilities(complete=False)
-        if self._version == "0.1.0":
-            old = msgspec.convert(offered, shapes.OldCapabilities)
-            self.write_frame(shapes.OldReady(version=self._version, session_id=session, capabilities=old))
-        else:
-            new = msgspec.convert(offered, shapes.Capabilities)
-            self.write_frame(shapes.Ready(version=self._version, session_id=session, capabilities=new))
+        self._ready, self._session = True, event.session
+        self._out.append(ready_line(self._version, event.session, **self._offer()))
 
     def _setting_changed(self, event: SettingChanged) -> None:
         match event.key, event.value:
@@ -231,7 +238,7 @@ class EventWriter:
             case _:
                 self.lost["SettingChanged"] += 1
                 return
-        offered = self._capabilities(complete=True)
+        offered = capabilities(self._version, **self._offer(), model=self._model, complete=True)
         if self._version == "0.1.0":
             self.write_frame(shapes.OldConfigChanged(msgspec.convert(offered, shapes.OldCapabilities)))
         else:
@@ -505,19 +512,17 @@ class EventWriter:
         """Nothing carries the msg_id of a turn that has ended: hosts would take it for a new beginning."""
         return event.turn if event.turn in self._turns else ""
 
-    def _capabilities(self, *, complete: bool) -> dict[str, object]:
-        return capabilities(
-            self._version,
-            approval=self._abilities.approval,
-            thinking=self._abilities.thinking,
-            effort_levels=self._abilities.effort_levels,
-            modes=self._abilities.modes,
-            mode=self._mode,
-            mcp=self._abilities.mcp,
-            model=self._model if complete else "",
-            extras=self._abilities.extras,
-            complete=complete,
-        )
+    def _offer(self) -> _Offer:
+        abilities = self._abilities
+        return {
+            "approval": abilities.approval,
+            "thinking": abilities.thinking,
+            "effort_levels": abilities.effort_levels,
+            "modes": abilities.modes,
+            "mode": self._mode,
+            "mcp": abilities.mcp,
+            "extras": abilities.extras,
+        }
 
 
 def _quote(text: str) -> bytes:

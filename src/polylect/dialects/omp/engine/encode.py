@@ -19,6 +19,7 @@ from polylect.dialects.omp.engine.replies import command
 from polylect.dialects.omp.engine.subagents import Agents
 from polylect.dialects.omp.frames import events as shapes
 from polylect.dialects.omp.frames import messages as m
+from polylect.dialects.omp.ready import READY
 from polylect.vocab.answers import CommandCard
 from polylect.vocab.content import Failure, StreamRule
 from polylect.vocab.events import (
@@ -130,7 +131,7 @@ class EventWriter:
             self._model(event.model)
         if not self._ready:
             self._ready = True
-            self.line_writer.write(shapes.Ready())
+            self.line_writer.write_line("ready", READY)
 
     def _model(self, name: str) -> None:
         who = self.author
