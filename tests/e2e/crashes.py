@@ -18,7 +18,7 @@ from doubles import check_history
 from engine_process import Engine, Frame, Place
 from polylect.sessions import log
 from polylect.sessions.blobs import named
-from polylect.sessions.replay import CUT_OFF, Replay, missing_results, words
+from polylect.sessions.replay import CUT_OFF, Replay, message_text, missing_results
 from polylect.vocab.content import Message, ToolResult
 from polylect.vocab.entries import Opened
 from polylect.vocab.ports import ModelRequest
@@ -143,7 +143,7 @@ class Conversation:
 
     def _verify_turn(self, turn: str, messages: list[Message]) -> None:
         """Nothing acknowledged is lost: the prompt, every step but the last, and the last one if the turn ended."""
-        said = [words(message) for message in messages]
+        said = [message_text(message) for message in messages]
         assert said.count(turn) == 1, f"{turn} is there {said.count(turn)} times"
         heard = self._heard[turn]
         begun = [step for step in (f"one {turn}", f"two {turn}", f"three {turn}") if step in heard]

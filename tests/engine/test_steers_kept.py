@@ -7,7 +7,7 @@ import pytest
 
 from doubles import Log, Talk, converse, run
 from polylect.providers.scripted import Scripted
-from polylect.sessions.replay import words
+from polylect.sessions.replay import message_text
 from polylect.sessions.session import Session
 from polylect.vocab.commands import Cancel, Prompt, Steer
 from polylect.vocab.events import Reply, StepStarted, TurnEnded
@@ -19,7 +19,7 @@ HANGS = Scripted.from_values({"reply": [{"when": {"prompt": "Again"}, "hang": Tr
 
 def found(log: Log) -> list[str]:
     """What a process that starts now finds that was said."""
-    return [words(message) for message in Session(log.read_back()).messages if message.role == "user"]
+    return [message_text(message) for message in Session(log.read_back()).messages if message.role == "user"]
 
 
 def killed(folder: Path, conversation: Callable[[Talk], Awaitable[None]]) -> list[str]:
@@ -66,7 +66,7 @@ def test_T1_what_waits_for_the_next_prompt_outlives_a_quiet_end(tmp_path: Path) 
     assert found(log) == ["first", "last"]
     again = log.read_back()
     talk = converse(tmp_path, ANSWERS, [HELLO], store=again)
-    assert [words(message) for message in talk.messages] == ["first", "last", "Hello", "ok"]
+    assert [message_text(message) for message in talk.messages] == ["first", "last", "Hello", "ok"]
     assert found(again) == ["first", "last", "Hello"]
 
 
@@ -76,4 +76,4 @@ def test_T1_a_message_that_cannot_be_stored_is_refused(tmp_path: Path) -> None:
     [reply] = talk.of(Reply)
     assert reply.failure
     assert reply.failure.code == "session"
-    assert [words(message) for message in talk.messages] == ["Hello", "ok"]
+    assert [message_text(message) for message in talk.messages] == ["Hello", "ok"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polylect.permissions.command_rules import _catches, _runs_others, commands_in, prefix_words, why_not
+from polylect.permissions.command_rules import _catches, _runs_other_programs, commands_in, prefix_words, why_not
 from polylect.permissions.gate import ProposedCall, verdict
 from polylect.permissions.rulebook import MOST_RULES, fault_in, rules_in
 from polylect.permissions.rules import MOST_PATH, BadRule, Effect, covers, parse
@@ -62,7 +62,7 @@ some_lines = st.lists(st.builds(Word, some_words, st.sampled_from([True] * 7 + [
 def test_a_denied_command_is_found_as_if_every_way_were_tried(words: list[Word], prefix: list[str], kind: str) -> None:
     rule = Rule("prefix" if kind == "prefix" else "command", " ".join(prefix), effect="deny")
     command = Simple(tuple(words))
-    starts = range(len(words)) if _runs_others(command) else (0,)
+    starts = range(len(words)) if _runs_other_programs(command) else (0,)
     results = [plainly_caught(words[start:], prefix_words(rule.value), rule) for start in starts]
     assert _catches(rule, command) is (True if True in results else None if None in results else False)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from polylect.sessions import catalogue, folder, log
-from polylect.sessions.replay import Replay, words
+from polylect.sessions.replay import Replay, message_text
 from polylect.sessions.store import FileStore
 from polylect.vocab.answers import ShellResult
 from polylect.vocab.content import Message, Text, ToolCall, ToolResult
@@ -56,7 +56,8 @@ def _agrees(root: Path, session: str) -> catalogue.SessionSummary:
     listed = catalogue.summarise(str(root), session)
     assert listed is not None
     assert listed.messages == len(said)
-    assert listed.words == next((words(m) for m in said if m.role == "user" and "I ran" not in words(m)), "")
+    typed = [message_text(message) for message in said if message.role == "user"]
+    assert listed.words == next((text for text in typed if "I ran" not in text), "")
     return listed
 
 

@@ -210,7 +210,7 @@ def test_a_file_that_cannot_be_kept_is_not_changed(tmp_path: Path) -> None:
     (work(tmp_path) / "a.txt").write_text("before")
 
     class Full(MemoryStore):
-        def put_blob(self, data: bytes) -> str:
+        def store_blob(self, data: bytes) -> str:
             raise SessionError("no space left")
 
     async def conversation(talk: Talk) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from polylect.sessions import folder
 from polylect.sessions.library import FileLibrary
-from polylect.sessions.replay import Replay, words
+from polylect.sessions.replay import Replay, message_text
 from polylect.sessions.session import Session
 from polylect.sessions.store import FileStore, MemoryStore
 from polylect.vocab.content import Message, Text
@@ -33,7 +33,7 @@ def user(text: str) -> MessageAdded:
 
 
 def said(store: FileStore | MemoryStore) -> list[str]:
-    return [words(message) for message in Session(store).messages]
+    return [message_text(message) for message in Session(store).messages]
 
 
 def stored(library: FileLibrary, *texts: str) -> str:

@@ -130,7 +130,7 @@ def test_T1_nothing_is_taken_once_the_folder_was_deleted_and_nothing_is_put_in_i
         with pytest.raises(SessionError, match="was deleted"):
             session.accept("t1", user(block))
     with pytest.raises(SessionError, match="was deleted"):
-        store.put_blob(b"a file")
+        store.store_blob(b"a file")
     assert files(tmp_path) == []
     other = opened(tmp_path)
     store.close()

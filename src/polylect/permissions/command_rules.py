@@ -112,7 +112,7 @@ def why_not(line: str, parsed: ParsedLine | NotUnderstood, rules: Sequence[Rule]
         by_name.setdefault((prefix_words(rule.value) or ("",))[0], []).append(rule)
     for command in parsed.commands:
         if not any(_allows(rule, command) for rule in by_name.get(command.words[0].text, ())):
-            return f"no rule allows {_shown(command)!r}"
+            return f"no rule allows {_display(command)!r}"
     return "" if parsed.commands else "it runs nothing"
 
 
@@ -137,7 +137,7 @@ def _does_more(careful: _Careful, word: str) -> bool:
     return more or word.startswith(careful.beginnings) or bool(careful.form and careful.form.search(word))
 
 
-def _shown(command: Simple) -> str:
+def _display(command: Simple) -> str:
     return " ".join(word.text for word in command.words[:3])
 
 
@@ -166,7 +166,7 @@ def _index(line: str) -> dict[str | None, list[Simple]] | NotUnderstood:
         return commands
     index: dict[str | None, list[Simple]] = {}
     for command in commands:
-        starts = command.words if _runs_others(command) else command.words[:1]
+        starts = command.words if _runs_other_programs(command) else command.words[:1]
         for start in {key for word in starts for key in ((word.text, _name(word)) if word.literal else (None,))}:
             index.setdefault(start, []).append(command)
     return index
@@ -190,11 +190,11 @@ def _with_inner(line: str) -> list[Simple] | NotUnderstood:
 
 
 def _inner_lines(command: Simple) -> list[str]:
-    words = command.words[1:] if _runs_others(command) else ()
+    words = command.words[1:] if _runs_other_programs(command) else ()
     return [word.text for word in words if word.literal and len(word.text.split(maxsplit=1)) > 1]
 
 
-def _runs_others(command: Simple) -> bool:
+def _runs_other_programs(command: Simple) -> bool:
     name = _name(command.words[0])
     return name in _RUNNERS or name in _CAREFUL
 
@@ -209,7 +209,7 @@ def _catches(rule: Rule, command: Simple) -> bool | None:
     prefix, bits = prefix_words(rule.value), dict[str, int]()
     for number, text in enumerate(prefix):
         bits[text] = bits.get(text, 0) | 1 << number
-    anywhere, whole, unclear = _runs_others(command), 1 << len(prefix), False
+    anywhere, whole, unclear = _runs_other_programs(command), 1 << len(prefix), False
     following, after = 1, 0
     for at, word in enumerate(command.words):
         here, following, after = following | anywhere, after, 0

@@ -34,7 +34,7 @@ class Blobs:
         """The message with its images loaded. An image whose blob is missing stays empty."""
         return _mapped(message, self._filled_image)
 
-    def put(self, data: bytes) -> str:
+    def store(self, data: bytes) -> str:
         """Store these bytes and return their name. Raises OSError."""
         blob = blob_name(data)
         paths = self._paths(blob)
@@ -79,7 +79,7 @@ class Blobs:
             data = base64.b64decode(image.data, validate=True)
         except ValueError:
             return image  # not ours to judge: the vendor will
-        return Image(image.media_type, blob=self.put(data))
+        return Image(image.media_type, blob=self.store(data))
 
     def _filled_image(self, image: Image) -> Image:
         if image.data or not image.blob:

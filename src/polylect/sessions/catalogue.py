@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from polylect.sessions import folder, log
 from polylect.sessions.folder import FolderError
-from polylect.sessions.replay import current, words
+from polylect.sessions.replay import current, message_text
 from polylect.vocab.entries import Configured, Entry, MessageAdded, Opened
 
 Kind = TypeVar("Kind")
@@ -62,7 +62,7 @@ def summarise(root: str, session: str) -> SessionSummary | None:
     if not status.st_size:
         return None
     active = status.st_mtime_ns // 1_000_000
-    outlines = [*_taken_over(path, outline.outlines), *outline.outlines]
+    outlines = [*_inherited(path, outline.outlines), *outline.outlines]
     messages, first = _conversation(outlines)
     said = (messages, status.st_size, first, outline.name, outline.parent)
     return SessionSummary(session, _workspace(root, session), active, *said)
@@ -116,12 +116,12 @@ class _LogOutline:
             if outline.body.type == "opened":
                 self.parent = outline.body.parent
             elif outline.body.message.role == "user" and (said := _body(line, MessageAdded)):
-                outline.words = " ".join(words(said.message)[: 4 * _WORDS].split())[:_WORDS]
+                outline.words = " ".join(message_text(said.message)[: 4 * _WORDS].split())[:_WORDS]
             elif outline.body.type == "configured" and (configured := _body(line, Configured)):
                 self.name = str(configured.settings.get("name", self.name))
 
 
-def _taken_over(path: str, outlines: Sequence[_Outline]) -> list[_Outline]:
+def _inherited(path: str, outlines: Sequence[_Outline]) -> list[_Outline]:
     """The entries that a fork shares with the sessions it came from, as far as these still exist."""
     before: list[_Outline] = []
     seen = {path}

@@ -18,7 +18,7 @@ from polylect.vocab.ports import FileState, Store, Worker
 class BlobStore(Protocol):
     """A store that can also keep the content of files."""
 
-    def put_blob(self, data: bytes) -> str:
+    def store_blob(self, data: bytes) -> str:
         """Store these bytes and return their name."""
         ...
 
@@ -46,7 +46,7 @@ class Checkpoints:
             except OSError as error:
                 raise _unsaved(path, error) from error
             try:
-                blob = self._store.put_blob(state.data) if state else ""
+                blob = self._store.store_blob(state.data) if state else ""
                 self._store.append(FileSaved(turn, path, blob, state.mode if state else 0))
             except (OSError, SessionError) as error:
                 raise _unsaved(path, error) from error
@@ -59,14 +59,14 @@ class Checkpoints:
         changed: list[tuple[str, FileState | None]] = []
         come = go = 0
         for saved in _after(to, self._store.entries):
-            before, now = self._content(saved), await self._now(saved.path)
+            before, now = self._content(saved), await self._current_state(saved.path)
             if before != now:
                 changed.append((saved.path, before))
                 lines = await self._worker.count_changes(now.data if now else b"", before.data if before else b"")
                 come, go = come + lines[0], go + lines[1]
         if not dry_run:
             for path, before in changed:
-                await self._put_back(path, before)
+                await self._restore(path, before)
         return Rewound(tuple(path for path, _ in changed), come, go)
 
     def _content(self, saved: FileSaved) -> FileState | None:
@@ -77,24 +77,24 @@ class Checkpoints:
             raise SessionError(f"what {saved.path} was is no longer there")
         return FileState(data, saved.mode)
 
-    async def _now(self, path: str) -> FileState | None:
+    async def _current_state(self, path: str) -> FileState | None:
         try:
             return await self._worker.file_state(path)
         except (OSError, ToolError) as error:
-            raise SessionError(f"{path} cannot be put back: {_why(error)}") from error
+            raise SessionError(f"{path} cannot be put back: {_reason(error)}") from error
 
-    async def _put_back(self, path: str, before: FileState | None) -> None:
+    async def _restore(self, path: str, before: FileState | None) -> None:
         try:
             await self._worker.restore(path, before)
         except (OSError, ToolError) as error:
-            raise SessionError(f"{path} cannot be put back: {_why(error)}") from error
+            raise SessionError(f"{path} cannot be put back: {_reason(error)}") from error
 
 
 def _unsaved(path: str, error: Exception) -> ToolError:
     return ToolError(f"{path} could not be kept as it is, so it was not changed: {error}")
 
 
-def _why(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return (error.strerror if isinstance(error, OSError) else "") or str(error)
 
 

@@ -141,7 +141,7 @@ def check_resumable(root: str, session: str) -> None:
     while isinstance(parent := opened.get("parent"), str) and parent and parent not in seen:
         path = os.path.join(root, os.path.basename(parent))
         if not _has_content(os.path.join(path, "log.jsonl")):
-            raise FolderError(f"{message}: {parent_gone(parent)}")
+            raise FolderError(f"{message}: {parent_missing(parent)}")
         seen.add(parent)
         opened = _opened(path)
 
@@ -161,7 +161,7 @@ def bytes_to_read(root: str, session: str) -> int:
 
 
 def check_resumable_path(path: str) -> None:
-    """Like `look`, for a session that is named by a path, which may be another program's file."""
+    """Like `check_resumable`, for a session that is named by a path, which may be another program's file."""
     place = path if os.path.isdir(path) else os.path.dirname(path)
     log = os.path.join(place, "log.jsonl")
     if path in (place, log) and os.path.isfile(log):
@@ -178,7 +178,7 @@ def written_later(version: int) -> str:
     return f"{message}. Update polylect; until then `polylect sessions export` reads what can be read"
 
 
-def parent_gone(parent: str) -> str:
+def parent_missing(parent: str) -> str:
     return f"it was forked from session {parent!r}, which is no longer there"
 
 

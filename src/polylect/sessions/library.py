@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from polylect.sessions import atomic_write, catalogue, folder, log
 from polylect.sessions.folder import Folder, FolderError
-from polylect.sessions.replay import Replay, is_said
+from polylect.sessions.replay import Replay, is_typed_message
 from polylect.sessions.store import FileStore
 from polylect.vocab.answers import SessionCard
 from polylect.vocab.entries import Entry, Opened
@@ -46,9 +46,9 @@ class FileLibrary:
             if os.sep in target:
                 raise SessionError(f"there is no session file {target}")
             return self._store(_locked_folder(folder.resume, self._root, target, self._workspace))
-        if place := _ours(path, self._root):
+        if place := _session_folder(path, self._root):
             return self._store(_locked_folder(folder.resume, *os.path.split(place), self._workspace))
-        return self._take_over(path)
+        return self._import_file(path)
 
     def bytes_to_read(self, target: str) -> int:
         """Bytes that would be read to resume it; none if there is nothing to resume."""
@@ -56,7 +56,7 @@ class FileLibrary:
         try:
             if os.sep not in target and (target == "latest" or os.path.exists(os.path.join(self._root, target))):
                 return folder.bytes_to_read(self._root, folder.find_session(self._root, target, self._workspace))
-            place = _ours(path, self._root)
+            place = _session_folder(path, self._root)
             return folder.bytes_to_read(*os.path.split(place)) if place else os.path.getsize(path)
         except (OSError, FolderError):
             return 0
@@ -116,7 +116,7 @@ class FileLibrary:
             raise SessionError(f"cannot write {path}: {error.strerror}") from error
         return path
 
-    def _take_over(self, path: str) -> FileStore:
+    def _import_file(self, path: str) -> FileStore:
         """Another program's conversation becomes a new session here. Its file is only read."""
         from polylect.sessions.formats import detect  # 15 ms, and only for those who come from elsewhere
         from polylect.sessions.formats.conversation import WrongFormat
@@ -124,16 +124,16 @@ class FileLibrary:
         try:
             if not stat.S_ISREG(os.stat(path).st_mode):
                 raise SessionError(f"{path} is not a session file: it is no file at all")
-            taken = detect.read(path)
+            imported = detect.read(path)
         except WrongFormat as error:
             raise SessionError(str(error)) from None
         except OSError as error:
             raise SessionError(f"cannot read {path}: {error.strerror}") from error
-        for note in taken.notes:
+        for note in imported.notes:
             _log.warning("%s: %s", path, note)
         store = self.create()
         try:
-            store.append_at(taken.bodies)
+            store.append_at(imported.bodies)
             store.sync()
         except BaseException:
             store.close()
@@ -147,7 +147,7 @@ class FileLibrary:
 def write_out(root: str, path: str, pieces: Iterable[bytes]) -> None:
     """Write an export to a file outside of all sessions, atomically. Raises SessionError or OSError."""
     place = os.path.realpath(path)
-    if place.startswith(os.path.realpath(root) + os.sep) or _ours(place, root):
+    if place.startswith(os.path.realpath(root) + os.sep) or _session_folder(place, root):
         raise SessionError(f"{path}: what is there belongs to a session")
     try:
         mode = os.stat(place).st_mode
@@ -167,7 +167,7 @@ def fork_place(session: str, entries: Sequence[Entry], at: str) -> tuple[str, st
     if at:
         replay = Replay(entries)
         marks = zip(replay.messages, replay.marks, strict=True)
-        if not any(entry and entry.id == at and is_said(entry, message) for message, entry in marks):
+        if not any(entry and entry.id == at and is_typed_message(entry, message) for message, entry in marks):
             raise SessionError(f"{at!r} is not a message of the person's in session {session!r}")
         end = next(number for number, entry in enumerate(entries) if entry.id == at)
     for number in range(len(entries) - 1, -1, -1):
@@ -179,7 +179,7 @@ def fork_place(session: str, entries: Sequence[Entry], at: str) -> tuple[str, st
     raise SessionError(f"the beginning of session {session!r} is damaged. Try: polylect sessions repair {session}")
 
 
-def _ours(path: str, root: str) -> str:
+def _session_folder(path: str, root: str) -> str:
     """The session folder that this path names, by itself or by its log; empty if it names none."""
     path = os.path.realpath(path)
     place = path if os.path.isdir(path) else os.path.dirname(path)

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from polylect.sessions.folder import is_not_a_file, parent_gone, written_later
+from polylect.sessions.folder import is_not_a_file, parent_missing, written_later
 from polylect.vocab.entries import VERSION, Entry, Opened
 from polylect.vocab.errors import SessionError
 
@@ -136,7 +136,7 @@ def ancestry(path: str, opened: Entry | None) -> tuple[list[Entry], list[str]]:
         try:
             entries = read_path(os.path.join(path, "log.jsonl")).entries
         except OSError:
-            raise SessionError(parent_gone(name)) from None
+            raise SessionError(parent_missing(name)) from None
         end = next((number for number, entry in enumerate(entries, 1) if entry.id == last), 0)
         if not end or path in folders:
             message = f"the entry {last!r} of session {name!r}, where it was forked, cannot be read"

@@ -54,20 +54,20 @@ class Replay:
         """The last of them."""
         self.waiting: dict[str, Message] = {}
         """Prompts that were accepted and whose turn never came."""
-        self._owed: list[ToolCall] = []
+        self._unanswered: list[ToolCall] = []
         line = current(entries)
         if line is entries:
             for entry in line:
-                self._take(entry)
+                self._apply(entry)
         else:
-            self._take_branch(entries, {entry.id for entry in line})
+            self._apply_branch(entries, {entry.id for entry in line})
 
-    def _take_branch(self, entries: Sequence[Entry], line: Set[str]) -> None:
+    def _apply_branch(self, entries: Sequence[Entry], line: Set[str]) -> None:
         """Entries of abandoned branches count only for cost and for call ids that were used."""
         for entry in entries:
             match entry.body:
                 case _ if entry.id in line:
-                    self._take(entry)
+                    self._apply(entry)
                 case MessageAdded(message, _, request):
                     if message.usage:
                         self.replies.append((message, request))
@@ -75,7 +75,7 @@ class Replay:
                 case Configured({"name": name}):  # the whole session's
                     self.settings["name"] = name
 
-    def _take(self, entry: Entry) -> None:
+    def _apply(self, entry: Entry) -> None:
         match entry.body:
             case MessageAdded(message, turn, request) if message.role != "user" or not turn:
                 self._add(entry, message, request)
@@ -108,24 +108,26 @@ class Replay:
         if not message.content:
             return
         if message.role == "tool":
-            if _answered(message) != [call.call for call in self._owed]:
+            if _answered(message) != [call.call for call in self._unanswered]:
                 return  # a damaged line in the middle of the log held the calls
-        elif self._owed:
-            self._append(None, Message("tool", tuple(map(cut_off, self._owed))))  # or it held the results
+        elif self._unanswered:
+            self._append(None, Message("tool", tuple(map(cut_off, self._unanswered))))  # or it held the results
         self._append(entry, message)
 
     def _append(self, entry: Entry | None, message: Message) -> None:
         self.messages.append(message)
         self.marks.append(entry)
-        if owed := _calls(message):
-            self.calls.update(call.call for call in owed)
-        self._owed = owed
+        if calls := _calls(message):
+            self.calls.update(call.call for call in calls)
+        self._unanswered = calls
 
     def fork_points(self) -> list[ForkPoint]:
         """The messages of the person; a fork at one goes on without it."""
         messages = zip(self.messages, self.marks, strict=True)
-        said = ((entry, words(message)) for message, entry in messages if entry and is_said(entry, message))
-        return [ForkPoint(entry.id, text) for entry, text in said if text.strip()]
+        typed = (
+            (entry, message_text(message)) for message, entry in messages if entry and is_typed_message(entry, message)
+        )
+        return [ForkPoint(entry.id, text) for entry, text in typed if text.strip()]
 
     def items(self) -> list[Item]:
         """The conversation as the model sees it, each message with its entry."""
@@ -173,7 +175,7 @@ def _is_valid(key: str, value: object) -> bool:
     return key != AT_WORK or all(isinstance(text, str) for text in texts)
 
 
-def is_said(entry: Entry, message: Message) -> bool:
+def is_typed_message(entry: Entry, message: Message) -> bool:
     """Whether the person said it, rather than ran it as a command."""
     return message.role == "user" and not isinstance(entry.body, ShellRan)
 
@@ -215,11 +217,11 @@ def longest_run(text: str) -> int:
 
 def missing_results(messages: Sequence[Message]) -> Message | None:
     """The results that a crash left out, as errors; None if every call has one."""
-    calls = owed(messages)
+    calls = unanswered_calls(messages)
     return Message("tool", tuple(map(cut_off, calls))) if calls else None
 
 
-def owed(messages: Sequence[Message]) -> list[ToolCall]:
+def unanswered_calls(messages: Sequence[Message]) -> list[ToolCall]:
     """The calls that have no result yet."""
     return _calls(messages[-1]) if messages else []
 
@@ -228,7 +230,7 @@ def cut_off(call: ToolCall) -> ToolResult:
     return ToolResult(call.call, call.name, CUT_OFF, "cancelled")
 
 
-def words(message: Message) -> str:
+def message_text(message: Message) -> str:
     return "\n".join(block.text for block in message.content if isinstance(block, Text))
 
 

@@ -11,7 +11,15 @@ from msgspec.structs import replace
 
 from polylect.sessions import suspension
 from polylect.sessions.log import gc_paused
-from polylect.sessions.replay import AT_WORK, Replay, current, missing_results, owed, shell_message, words
+from polylect.sessions.replay import (
+    AT_WORK,
+    Replay,
+    current,
+    message_text,
+    missing_results,
+    shell_message,
+    unanswered_calls,
+)
 from polylect.sessions.suspension import SUSPENDED, Suspension
 from polylect.vocab.answers import Item, ShellResult, Stats
 from polylect.vocab.content import Message, Text, ToolCall, ToolResult, Usage
@@ -90,11 +98,11 @@ class Session:
         id, which may be that of an earlier request.
         """
         request = self._unique_request(request)
-        said = [message for message in messages if message.content or (message.usage and message.usage.tokens)]
-        if said:
-            self.store.append(*(MessageAdded(message, turn, request) for message in said))
-        for message in said:
-            self._remember(message, request)
+        stored = [message for message in messages if message.content or (message.usage and message.usage.tokens)]
+        if stored:
+            self.store.append(*(MessageAdded(message, turn, request) for message in stored))
+        for message in stored:
+            self._add_to_memory(message, request)
 
     def end(self, turn: str, reason: str, usage: Usage) -> None:
         """Store the end of a turn."""
@@ -124,14 +132,14 @@ class Session:
         known = {**self.settings.get(AT_WORK, {}), agent_id: name}
         self.configure({AT_WORK: {agent_id: name for agent_id, name in known.items() if name}})
 
-    def take_lost_agents(self) -> tuple[str, ...]:
+    def pop_lost_agents(self) -> tuple[str, ...]:
         """The names of background agents that an earlier process lost; empty at the next call."""
         names, self.lost_agents = self.lost_agents, ()
         if names:
             self.configure({AT_WORK: self.settings.get(AT_WORK, {})})
         return names
 
-    def take_suspended(self, call: str) -> dict[str, Suspension]:
+    def pop_suspended(self, call: str) -> dict[str, Suspension]:
         """Use the suspended call that was answered. Returns all suspended calls; the answer is stored as used."""
         suspended = self.settings[SUSPENDED]
         self.configure({SUSPENDED: {id: suspended[id] for id in suspended if id != call}})
@@ -148,7 +156,7 @@ class Session:
     def complete_results(self) -> None:
         """Add the results that are missing, if any, so that every call has one (T4)."""
         if results := missing_results(self.messages):
-            self.add_messages("", self._as_far_as_known(results))
+            self.add_messages("", self._with_stored_output(results))
 
     # Reading.
 
@@ -171,7 +179,7 @@ class Session:
     def last_text(self) -> str | None:
         """What the model said last, if its last reply was in words."""
         replies = (message for message in reversed(self.messages) if message.role == "assistant")
-        text = words(last).strip() if (last := next(replies, None)) else ""
+        text = message_text(last).strip() if (last := next(replies, None)) else ""
         return text or None
 
     @property
@@ -208,8 +216,8 @@ class Session:
             id = f"{request}-{number}"
         return id
 
-    def _remember(self, message: Message, request: str) -> None:
-        """A reply without a word is no part of the conversation, but it has its price."""
+    def _add_to_memory(self, message: Message, request: str) -> None:
+        """Add a message to memory. A reply without content is not part of the conversation, but its cost counts."""
         if message.content:
             self.messages.append(message)
         self._count(message, request)
@@ -231,8 +239,8 @@ class Session:
             self.messages[self.visible_from :] = map(self.store.fill, self.messages[self.visible_from :])
         self._filled = True
 
-    def _as_far_as_known(self, results: Message) -> Message:
-        """A call that waited for a person when the engine ended has left word of what it had done."""
+    def _with_stored_output(self, results: Message) -> Message:
+        """The results, with the stored text for calls that waited for a person when the engine ended."""
         known = suspension.model_texts(self.settings.get(SUSPENDED, {}))
         blocks = [block for block in results.content if isinstance(block, ToolResult)]
         return replace(results, content=tuple(replace(one, output=known.get(one.call, one.output)) for one in blocks))
@@ -247,7 +255,8 @@ class Session:
             _, last = replay.compactions[-1]
             self._apply_compaction(last.summary, last.first_kept)
         waiting = suspension.suspensions_in(self.settings.get(SUSPENDED, {}))
-        self.suspended = {call.call: waiting[call.call] for call in owed(self.messages) if call.call in waiting}
+        unanswered = [call.call for call in unanswered_calls(self.messages)]
+        self.suspended = {call: waiting[call] for call in unanswered if call in waiting}
         if replay.waiting or not self.suspended:
             self.suspended = {}
             self.complete_results()

@@ -86,7 +86,7 @@ class FileStore:
 
     def append_at(self, bodies: Sequence[tuple[int, Body]]) -> None:
         """Append bodies with their times, in milliseconds since 1970: for imports."""
-        self._look()
+        self._check_log_exists()
         if not self._last and bodies:
             bodies = [*((bodies[0][0], body) for body in self._opening()), *bodies]
         last, added = self._last, []
@@ -127,7 +127,7 @@ class FileStore:
             raise StorageError(f"cannot keep a picture beside {self._folder.log}: {error.strerror}") from error
         return body if message is body.message else replace(body, message=message)
 
-    def _look(self) -> None:
+    def _check_log_exists(self) -> None:
         """Raise SessionError if the log was deleted: the system would accept writes and lose them."""
         if not os.fstat(self._file).st_nlink:
             message = f"the session log {self._folder.log} was deleted, so nothing more can be kept in it"
@@ -161,11 +161,11 @@ class FileStore:
         """The message with its images loaded."""
         return self._blobs.fill(message)
 
-    def put_blob(self, data: bytes) -> str:
+    def store_blob(self, data: bytes) -> str:
         """Store bytes beside the log and return their name. Raises StorageError."""
-        self._look()
+        self._check_log_exists()
         try:
-            return self._blobs.put(data)
+            return self._blobs.store(data)
         except OSError as error:
             raise StorageError(f"cannot keep a file beside {self._folder.log}: {error.strerror}") from error
 
@@ -219,7 +219,7 @@ class MemoryStore:
     def fill(self, message: Message) -> Message:
         return message
 
-    def put_blob(self, data: bytes) -> str:
+    def store_blob(self, data: bytes) -> str:
         name = blob_name(data)
         self._blobs[name] = data
         return name

@@ -30,10 +30,10 @@ def find_repository(folder: str) -> Repository | None:
         while True:
             place = os.path.join(folder, ".git")
             if is_git_directory(place):
-                return _own(folder, place, place)
+                return _if_owned(folder, place, place)
             if _is_file(place):
-                git = _pointed_to(place)  # git looks no further, wherever the file leads
-                return _own(folder, place, git) if is_git_directory(git) else None
+                git = _git_folder_of(place)  # git looks no further, wherever the file leads
+                return _if_owned(folder, place, git) if is_git_directory(git) else None
             if folder == (folder := os.path.dirname(folder)) or os.stat(folder).st_dev != device:
                 return None
     except OSError:
@@ -42,11 +42,11 @@ def find_repository(folder: str) -> Repository | None:
 
 def folders_from_root(workspace: str) -> list[str]:
     """From the repository's root down to the workspace. Without one only the workspace: others may be anybody's."""
-    found = [workspace]
+    folders = [workspace]
     if repository := find_repository(workspace):
-        while found[0] != repository.folder:
-            found.insert(0, os.path.dirname(found[0]))
-    return found
+        while folders[0] != repository.folder:
+            folders.insert(0, os.path.dirname(folders[0]))
+    return folders
 
 
 def project() -> str:
@@ -81,17 +81,17 @@ def _has_head(path: str) -> bool:
     return text.removeprefix("ref:").strip().startswith("refs/") or (len(text) in (40, 64) and _HEX.issuperset(text))
 
 
-def _pointed_to(place: str) -> str:
+def _git_folder_of(place: str) -> str:
     line = read_line(place)
     path = line.removeprefix(_POINTER) if line.startswith(_POINTER) else ""
     return os.path.realpath(os.path.join(os.path.dirname(place), path)) if path else ""
 
 
-def _own(folder: str, place: str, git: str) -> Repository | None:
-    return Repository(folder, git) if all(map(_is_ours, (folder, place, git))) else None
+def _if_owned(folder: str, place: str, git: str) -> Repository | None:
+    return Repository(folder, git) if all(map(_is_owned, (folder, place, git))) else None
 
 
-def _is_ours(path: str) -> bool:
+def _is_owned(path: str) -> bool:
     """As git's safe.directory: of the current user, or, for root by sudo, of the one who called it."""
     owner, user = os.lstat(path).st_uid, os.geteuid()
     sudo = os.environ.get("SUDO_UID", "") if user == 0 else ""

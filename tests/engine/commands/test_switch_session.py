@@ -12,7 +12,7 @@ import pytest
 from doubles import PATIENCE, Act, Hang, Played, Stubborn, Talk, run
 from polylect.sessions.folder import LONG
 from polylect.sessions.library import FileLibrary
-from polylect.sessions.replay import words
+from polylect.sessions.replay import message_text
 from polylect.sessions.session import Session
 from polylect.sessions.store import FileStore, MemoryStore
 from polylect.vocab.answers import ModelCard, Queue, SessionOpened
@@ -72,7 +72,7 @@ def place(tmp_path: Path) -> Place:
 
 def heard(talk: Talk) -> list[str]:
     """What the model would see now."""
-    return [words(message) for message in talk.engine.agent.session.context()]
+    return [message_text(message) for message in talk.engine.agent.session.context()]
 
 
 def user(text: str) -> MessageAdded:
@@ -105,7 +105,7 @@ def test_a_new_session_knows_nothing_of_the_old_one(place: Place) -> None:
     assert ("session", talk.engine.agent.session.id) in settings(talk)
     assert talk.of(PlanChanged) == [PlanChanged(())]
     old = place.library.resume(place.store.session)
-    assert [words(message) for message in Session(old).messages] == ["Hello", "one"]
+    assert [message_text(message) for message in Session(old).messages] == ["Hello", "one"]
     new = Session(place.library.resume(talk.engine.agent.session.id))
     assert (new.settings, len(new.messages)) == ({"parent": "/s/old"}, 2)
 
@@ -140,7 +140,7 @@ def test_T1_a_fork_takes_messages_for_a_turn_that_were_delivered_and_none_that_w
 
     place.talk(conversation, said("one"))
     old = Session(place.library.resume(place.store.session))
-    assert [words(message) for message in old.messages] == ["Hello", "also", "one"], "what waited was dropped"
+    assert [message_text(message) for message in old.messages] == ["Hello", "also", "one"], "what waited was dropped"
 
 
 def test_what_is_said_right_after_it_is_said_in_the_new_session(place: Place) -> None:

@@ -91,7 +91,7 @@ class Yard:
     @staticmethod
     def argv(kind: str, command: str, fence: Fence) -> Sequence[str]:
         argv = ["/bin/sh", "-c", f"exec 2>&1; {command}"]
-        return bwrap_argv(BWRAP, fence, argv) if kind == "bwrap" else [*fence.words(), *argv]
+        return bwrap_argv(BWRAP, fence, argv) if kind == "bwrap" else [*fence.to_argv(), *argv]
 
 
 @pytest.fixture
@@ -307,11 +307,11 @@ def test_P1_a_cancelled_call_is_told_first_and_then_ended(yard: Yard, kind: str)
 
 def test_a_fence_travels_whole() -> None:
     fence, argv = read_fence(
-        [os.fsencode(word) for word in (*Fence(["/a b"], ["/c\n"], ["/d"], network=False).words(), "x")]
+        [os.fsencode(word) for word in (*Fence(["/a b"], ["/c\n"], ["/d"], network=False).to_argv(), "x")]
     )
     assert (fence.writable, fence.hidden, fence.readable, fence.network) == (["/a b"], ["/c\n"], ["/d"], False)
     assert argv == [b"x"]
-    assert read_fence([os.fsencode(word) for word in (*Fence([]).words(), "--", "n")])[1] == [b"--", b"n"]
+    assert read_fence([os.fsencode(word) for word in (*Fence([]).to_argv(), "--", "n")])[1] == [b"--", b"n"]
 
 
 LAYERS = """
@@ -324,7 +324,7 @@ async def main():
     for _ in range(15):
         confine(Fence(["/"]))
     custody = Custody()
-    argv = [*Fence(["/"]).words(), "/usr/bin/touch", "ran"]
+    argv = [*Fence(["/"]).to_argv(), "/usr/bin/touch", "ran"]
     try:
         await custody.run(argv, cwd=".", env={}, timeout=9, on_output=lambda stream, data: None)
     except Exception as error:

@@ -17,7 +17,7 @@ from polylect.engine.tools.script import Script
 from polylect.engine.turn.budget import Meter
 from polylect.engine.turn.calls import Calls
 from polylect.engine.turn.loop import Reason, Turn
-from polylect.sessions.replay import CUT_OFF, owed
+from polylect.sessions.replay import CUT_OFF, unanswered_calls
 from polylect.sessions.suspension import EarlyAnswer, Suspension, digest
 from polylect.system.threads import run_in_thread
 from polylect.vocab.commands import Answer
@@ -47,7 +47,7 @@ def resume(context: CommandContext, answer: Answer) -> Failure | None:
             session.expire_suspended()
         return _UNKNOWN
     try:
-        waiting = session.take_suspended(call)
+        waiting = session.pop_suspended(call)
     except SessionError as error:
         return session_failure(error)
     agent.asks.tokens.add(answer.ask)
@@ -96,7 +96,7 @@ class ResumedTurn(Turn):
         calls = _RemainingCalls(self._agent, self.id, self._meter, self._suspended, self._early_answers)
         self._emit(StepStarted())
         try:
-            for call in owed(session.messages):
+            for call in unanswered_calls(session.messages):
                 calls.announce(call)
             self._emit(ReplyEnded("calls"))
             await calls.run()

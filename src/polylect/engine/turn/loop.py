@@ -150,7 +150,7 @@ class Turn:
 
     def _report_lost_agents(self) -> None:
         """Tell host and model of background agents that ended with an earlier process."""
-        if names := self._agent.session.take_lost_agents():
+        if names := self._agent.session.pop_lost_agents():
             message = f"Agents that were at work in the background when the engine ended are gone: {', '.join(names)}."
             self._emit(Notice(message, "warning"))
             self._add(

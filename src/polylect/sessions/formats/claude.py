@@ -1,7 +1,8 @@
 """Transcripts of Claude Code: lines that name their parents, one for each block of a reply.
 
 The format is not documented; this is what version 2.1 writes and reads. Results of parallel calls are siblings, so the
-path from the leaf to the root has only one of them; the others are found by the id of their call.
+path from the leaf to the root has only one of them; the others are found by the id of their call. The structs here
+accept more than those of the dialect: every field has a default, and a line that cannot be decoded is only counted.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,15 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from polylect.sessions.formats.conversation import Conversation, Imported, Importer, WrongFormat, iso, milliseconds
+from polylect.sessions.formats.conversation import (
+    Conversation,
+    Imported,
+    Importer,
+    WrongFormat,
+    decode_lines,
+    iso,
+    milliseconds,
+)
 from polylect.vocab.content import Block, Document, Image, Message, Stop, Text, Thinking, ToolCall, ToolResult, Usage
 from polylect.vocab.entries import Compacted
 from polylect.wire import jsonl
@@ -20,11 +29,11 @@ from polylect.wire import jsonl
 Json = dict[str, Any]
 _WRITTEN_AS = "2.1.325"
 _IDS = UUID("6f2c5b0e-6f6c-4d43-9b1c-2f0a6b1f7d11")
-"""The same session is told with the same ids each time."""
+"""The namespace of the ids that are written, so that each export of a session has the same ids."""
 _STOPS: dict[Stop, str] = {"end": "end_turn", "calls": "tool_use", "length": "max_tokens", "refused": "refusal"}
 
 
-# Their words.
+# The lines of the format.
 
 
 class _Source(Struct):
@@ -91,40 +100,29 @@ class _Line(Struct, rename="camel"):
 _decode = msgspec.json.Decoder(_Line).decode
 
 
-# In.
+# Importing.
 
 
 def import_lines(lines: Sequence[bytes]) -> Imported:
-    """Raises WrongFormat."""
-    records, bad = _read(lines)
-    said = [line for line in records if line.uuid]
-    if not any(line.message for line in said):
+    """Import a transcript. Raises WrongFormat."""
+    records, damaged = decode_lines(_decode, lines)
+    messages = [line for line in records if line.uuid]
+    if not any(line.message for line in messages):
         raise WrongFormat("no line of it is a message of a Claude Code transcript")
-    said = [line for line in said if not line.is_sidechain] or said  # a sub-agent's own file has nothing else
-    taking = _Importer(said)
-    if bad:
-        taking.notes.append(f"{bad} lines could not be read")
+    messages = [line for line in messages if not line.is_sidechain] or messages  # a sub-agent has a file of its own
+    importer = _Importer(messages)
+    if damaged:
+        importer.notes.append(f"{damaged} lines could not be read")
     if titles := [line.custom_title for line in records if line.custom_title]:
-        taking.configured(name=titles[-1])
-    for line in _path(said):
-        taking.line(line)
-    return taking.done()
-
-
-def _read(lines: Sequence[bytes]) -> tuple[list[_Line], int]:
-    records: list[_Line] = []
-    bad = 0
-    for line in lines:
-        if line.strip():
-            try:
-                records.append(_decode(line))
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                bad += 1
-    return records, bad
+        importer.configured(name=titles[-1])
+    for line in _path(messages):
+        importer.line(line)
+    return importer.finish()
 
 
 def _path(lines: list[_Line]) -> list[_Line]:
-    """From the root to the leaf, which is the last line. Where a parent was never written, the line before goes on."""
+    """The lines from the root to the leaf, which is the last line. Instead of a missing parent the line before is
+    used."""
     numbers = {line.uuid: number for number, line in enumerate(lines)}
     path: list[_Line] = []
     seen: set[int] = set()
@@ -222,7 +220,7 @@ def _usage(usage: _Usage | None) -> Usage:
     )
 
 
-# Out.
+# Exporting.
 
 
 def session_id(session: str) -> str:

@@ -1,8 +1,14 @@
-"""What all formats share: a conversation to export, and the builder for one that is imported."""
+"""What the import and export of all formats share.
+
+`Conversation` is a session to export. `Importer` builds the entries of an imported one: it puts results behind their
+calls, makes up missing results (T4) and counts messages. A format only translates its own lines to calls of it.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from typing import TypeVar
 
+import msgspec
 from msgspec import Struct
 
 from polylect.sessions.replay import PARENT, Replay, cut_off, missing_results, shell_message
@@ -10,6 +16,7 @@ from polylect.vocab.answers import ShellResult
 from polylect.vocab.content import Block, Message, ToolCall, ToolResult, Usage
 from polylect.vocab.entries import Body, Compacted, Configured, MessageAdded, ShellRan
 
+Line = TypeVar("Line")
 Timed = tuple[int, Message | Compacted]
 """Milliseconds since 1970, and what happened then."""
 
@@ -118,7 +125,7 @@ class Importer:
     def configured(self, **settings: str) -> None:
         self._bodies.append((self.at, Configured(settings)))
 
-    def done(self) -> Imported:
+    def finish(self) -> Imported:
         """The conversation. Raises WrongFormat if it has no messages."""
         self._answer()
         if not self.messages:
@@ -134,6 +141,18 @@ class Importer:
     def _append(self, message: Message, request: str = "") -> None:
         self._bodies.append((self.at, MessageAdded(message, "", request)))
         self.messages += 1
+
+
+def decode_lines(decode: Callable[[bytes], Line], lines: Sequence[bytes]) -> tuple[list[Line], int]:
+    """The lines of a file, each as `decode` returns it, and how many could not be decoded. Empty lines are skipped."""
+    records: list[Line] = []
+    damaged = 0
+    for line in filter(bytes.strip, lines):
+        try:
+            records.append(decode(line))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            damaged += 1
+    return records, damaged
 
 
 def iso(at: int) -> str:

@@ -1,4 +1,7 @@
-"""Imports session files of other programs: detects the format by trying each."""
+"""Imports session files of other programs. Each format is tried; the error says why none of them fits.
+
+omp stores large images in a folder beside its sessions, so these are loaded here too. Called by `library.py`.
+"""
 
 import base64
 import codecs

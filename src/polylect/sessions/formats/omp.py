@@ -1,6 +1,11 @@
-"""Session files of omp, version 3: a header and a tree of entries; the last entry is the leaf.
+"""Imports and exports session files of omp, version 3: a header, then entries that name their parents.
 
-Imports the branch of the leaf, and exports a conversation as one branch.
+    {"type":"session","version":3,"id":"...","cwd":"/w"}
+    {"type":"message","id":"a1","parentId":null,"message":{"role":"user","content":"Hello"}}
+
+The entries are a tree, and the last one is the leaf. The branch of the leaf is imported; a conversation is exported as
+one branch. The structs here accept more than those of the dialect: a file may come from any version, so every field has
+a default, and a line that cannot be decoded is only counted. Called by `detect.py` and `library.py`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -9,7 +14,15 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from polylect.sessions.formats.conversation import Conversation, Imported, Importer, WrongFormat, iso, milliseconds
+from polylect.sessions.formats.conversation import (
+    Conversation,
+    Imported,
+    Importer,
+    WrongFormat,
+    decode_lines,
+    iso,
+    milliseconds,
+)
 from polylect.vocab.answers import ShellResult
 from polylect.vocab.content import Block, Document, Image, Message, Stop, Text, Thinking, ToolCall, ToolResult, Usage
 from polylect.vocab.entries import Compacted, ShellRan
@@ -29,7 +42,7 @@ _APIS = {"anthropic": "anthropic-messages", "bedrock": "bedrock-converse-stream"
 _BLOB = "blob:sha256:"
 
 
-# Their words.
+# The lines of the format.
 
 
 class _Block(Struct, rename="camel"):
@@ -102,42 +115,31 @@ class _Entry(Struct, rename="camel"):
 _decode = msgspec.json.Decoder(_Entry).decode
 
 
-# In.
+# Importing.
 
 
 def import_lines(lines: Sequence[bytes], blob: Callable[[str], str] = lambda name: "") -> Imported:
-    """Raises WrongFormat. `blob` gives the base64 of a picture that the file only names by its hash."""
-    entries, bad = _read(lines)
+    """Import a session file. `blob` returns the base64 of an image that the file names by its hash. Raises
+    WrongFormat."""
+    entries, damaged = decode_lines(_decode, lines)
     header = entries[0] if entries else None
     if header is None or header.type != "session" or not header.id:
         raise WrongFormat('the first line is not the header of an omp session ({"type":"session",...})')
     if header.version != VERSION:
         raise WrongFormat(f"it has version {header.version} of omp's format, and only {VERSION} is understood")
-    taking = _Importer(blob)
-    taking.cwd, taking.at = header.cwd, milliseconds(header.timestamp)
-    if bad:
-        taking.notes.append(f"{bad} lines could not be read")
+    importer = _Importer(blob)
+    importer.cwd, importer.at = header.cwd, milliseconds(header.timestamp)
+    if damaged:
+        importer.notes.append(f"{damaged} lines could not be read")
     if header.title:
-        taking.configured(name=header.title)
+        importer.configured(name=header.title)
     for entry in _path(entries[1:]):
-        taking.entry(entry)
-    return taking.done()
-
-
-def _read(lines: Sequence[bytes]) -> tuple[list[_Entry], int]:
-    entries: list[_Entry] = []
-    bad = 0
-    for line in lines:
-        if line.strip():
-            try:
-                entries.append(_decode(line))
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                bad += 1
-    return entries, bad
+        importer.entry(entry)
+    return importer.finish()
 
 
 def _path(entries: list[_Entry]) -> list[_Entry]:
-    """From the root to the leaf, which is the last line."""
+    """The entries from the root to the leaf, which is the last line."""
     known = {entry.id: entry for entry in entries}
     path: list[_Entry] = []
     at = entries[-1] if entries else None
@@ -233,7 +235,7 @@ def _shell(message: _Message) -> ShellResult:
     )
 
 
-# Out.
+# Exporting.
 
 
 def export(conversation: Conversation) -> bytes:

@@ -1,6 +1,6 @@
 """A `Fence` says what a command may reach, and how that is written into a command line.
 
-    Fence(["/w"], ["/home/me/.ssh"]).words()    //fence  w/w  h/home/me/.ssh  --     and then the command
+    Fence(["/w"], ["/home/me/.ssh"]).to_argv()    //fence  w/w  h/home/me/.ssh  --     and then the command
 
 `Sandbox` makes one before each command. Where Landlock applies it, the guardian reads it back from the command line.
 """
@@ -30,7 +30,7 @@ class Fence:
         self.writable, self.hidden, self.readable, self.network = writable, hidden, readable, network
         self.only_scope = only_scope
 
-    def words(self) -> list[str]:
+    def to_argv(self) -> list[str]:
         """The beginning of a command line that carries this fence."""
         kinds = (("w", self.writable), ("h", self.hidden), ("r", self.readable))
         paths = [kind + path for kind, places in kinds for path in places]

@@ -76,7 +76,7 @@ class Sandbox:
                     )
                 return [*self._scope, *words]
             case "landlock":
-                return [*self.fence(workspace, roots).words(), *argv]
+                return [*self.fence(workspace, roots).to_argv(), *argv]
             case _:
                 return list(argv)
 
@@ -133,7 +133,7 @@ class Sandbox:
     async def _detect_kind(self, workspace: str, processes: Processes) -> None:
         faults: list[str] = []
         if self.mode in ("auto", "bwrap"):
-            for scope in (Fence([], only_scope=True).words(), []):  # the first takes Landlock, and no setuid bwrap
+            for scope in (Fence([], only_scope=True).to_argv(), []):  # the first takes Landlock, and no setuid bwrap
                 fault = await self._try_bwrap(scope, workspace, processes)
                 if not fault:
                     self.kind, self._scope = "bwrap", scope
