@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 import polylect
-from polylect.providers.check import is_version, known, offer
+from polylect.providers.check import is_version, model_offer, offer
 from polylect.providers.models import Catalogue
 
 FILE = Path(polylect.__file__).parent / "providers" / "known_models.py"
@@ -52,12 +52,12 @@ def test_the_table_that_is_read_before_ready_is_what_the_catalogue_says() -> Non
 @pytest.mark.parametrize("model", MODELS)
 def test_a_model_can_do_the_same_before_ready_and_after(model: str) -> None:
     info = Catalogue().info(model)
-    assert (known(model) or (False, (), False)) == (info.thinking, info.effort_levels, info.priced)
+    assert (model_offer(model) or (False, (), False)) == (info.thinking, info.effort_levels, info.priced)
 
 
 @pytest.mark.parametrize("model", ["qwen3-coder", ""])
 def test_of_a_model_that_nobody_knows_nothing_is_told(model: str) -> None:
-    assert known(model) is None
+    assert model_offer(model) is None
 
 
 @pytest.mark.parametrize("model", ["gpt-4o-audio-preview", "claude-opus-4-9-20270101", "gpt-4o-123"])

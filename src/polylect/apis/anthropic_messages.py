@@ -359,12 +359,12 @@ class StreamParser:
 
     def _count(self, usage: _Usage) -> None:
         """Counts are cumulative: a later one replaces an earlier one."""
-        known = self._usage
+        before = self._usage
         self._usage = Usage(
-            known.input if usage.input_tokens is None else usage.input_tokens,
-            known.output if usage.output_tokens is None else usage.output_tokens,
-            known.cache_read if usage.cache_read_input_tokens is None else usage.cache_read_input_tokens,
-            known.cache_write if usage.cache_creation_input_tokens is None else usage.cache_creation_input_tokens,
+            before.input if usage.input_tokens is None else usage.input_tokens,
+            before.output if usage.output_tokens is None else usage.output_tokens,
+            before.cache_read if usage.cache_read_input_tokens is None else usage.cache_read_input_tokens,
+            before.cache_write if usage.cache_creation_input_tokens is None else usage.cache_creation_input_tokens,
         )
 
 

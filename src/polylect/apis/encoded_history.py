@@ -35,7 +35,7 @@ class EncodedHistory:
 
     def __init__(self, encode_message: EncodeMessage) -> None:
         self._encode_message = encode_message
-        self._seen: tuple[Message, ...] = ()
+        self._messages: tuple[Message, ...] = ()
         self._normalizer = Normalizer()
         self._written: list[Raw | Message] = []
         """Encoded messages; one that is too long to be kept stays a message."""
@@ -44,13 +44,13 @@ class EncodedHistory:
 
     def is_prefix_of(self, messages: Sequence[Message]) -> bool:
         """Whether the messages begin with those seen so far. Compares by identity, which is fast and safe."""
-        return len(self._seen) <= len(messages) and all(map(is_, self._seen, messages))
+        return len(self._messages) <= len(messages) and all(map(is_, self._messages, messages))
 
     def write(self, messages: Sequence[Message]) -> tuple[list[Any], list[Message]]:
         """The encoded beginning of a conversation, and the normalized messages after it, not encoded."""
-        for message in messages[len(self._seen) :]:
+        for message in messages[len(self._messages) :]:
             self._normalizer.add(message)
-        self._seen = tuple(messages)
+        self._messages = tuple(messages)
         settled = self._normalizer.settled
         for message in settled[:-_OPEN]:
             self._written += self._final(message)

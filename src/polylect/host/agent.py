@@ -355,7 +355,7 @@ class Agent:
         self.turns.join(turn)
         finalize(turn, _later, asyncio.get_running_loop(), self.unattended, turn.id).atexit = False
         saying = asyncio.ensure_future(self._prompt(prompt))
-        saying.add_done_callback(lambda said: said.cancelled() or said.exception())  # nobody may wait for it any more
+        saying.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody may wait for it any more
         return saying
 
     def unattended(self, turn: str, asks: Collection[str] | None = None) -> None:

@@ -44,7 +44,7 @@ class ProviderDescription:
 
     def may_serve(self, model: str) -> bool:
         """Whether it may have a model of this name, or of any if it is empty."""
-        return not model or model == self.default_model or known(model) is None
+        return not model or model == self.default_model or model_offer(model) is None
 
     def lists(self, model: str) -> bool:
         """Whether `polylect models` lists this row of `models.json` for it."""
@@ -73,7 +73,7 @@ class ProviderDescription:
     def offer(self, model: str, *, script: str, own: object, prices: object) -> "Offer | None":
         """What is known of a model; None if nothing is."""
         if not (own or prices):
-            return known(model)
+            return model_offer(model)
         from polylect.providers.models import Catalogue, Row  # 40 ms, and only for rows of one's own
 
         models = Catalogue(_table(own), _table(prices))
@@ -170,11 +170,11 @@ def offer(provider: str, model: str, *, script: str = "", own: object = None, pr
     return describe(provider).offer(model, script=script, own=own, prices=prices)
 
 
-def _table(told: object) -> dict[str, object]:
-    return told if isinstance(told, dict) else {}
+def _table(value: object) -> dict[str, object]:
+    return value if isinstance(value, dict) else {}
 
 
-def known(model: str) -> "Offer | None":
+def model_offer(model: str) -> "Offer | None":
     """What `models.json` says. A dated version has the price of its model."""
     from polylect.providers.known_models import KNOWN  # written by tests/providers/test_known_models.py
 

@@ -142,7 +142,7 @@ class Chain:
 
     async def _fall_back(self, primary: str, request: ModelRequest, error: str) -> Batches:
         state: State = "closed" if self._breaker.state == "closed" else "open"
-        told = error if state == "closed" else ""  # one that opened it was told then
+        error_text = error if state == "closed" else ""  # one that opened it was told then
         for number, fallback in enumerate(self._fallbacks, 1):
             shown = False
             try:
@@ -153,13 +153,13 @@ class Chain:
                     async for batch in batches:
                         if not shown and not isinstance(batch[-1], Retrying | ReplyBegun):
                             shown = True
-                            yield [Circuit(primary, state, fallback.name, told)]
+                            yield [Circuit(primary, state, fallback.name, error_text)]
                         yield batch
                 return
             except ProviderError as fault:
                 if shown or number == len(self._fallbacks):
                     raise
-                told = f"{fallback.name} failed as well: {fault}"
+                error_text = f"{fallback.name} failed as well: {fault}"
 
 
 def _fitted(request: ModelRequest, model: str, provider: Provider) -> ModelRequest:

@@ -48,10 +48,10 @@ class Catalogue:
         self._own: dict[str, Row] = {}
         self._infos: dict[str, ModelInfo] = {}
         try:
-            for name, told in (own or {}).items():
-                self._own[name] = msgspec.convert({**asdict(self._base(name)), **told}, Row)
-            for name, told in msgspec.convert(prices or {}, dict[str, dict[_Bucket, float]]).items():
-                price = (told.get(bucket, told.get("input") if "cache" in bucket else None) for bucket in _BUCKETS)
+            for name, values in (own or {}).items():
+                self._own[name] = msgspec.convert({**asdict(self._base(name)), **values}, Row)
+            for name, values in msgspec.convert(prices or {}, dict[str, dict[_Bucket, float]]).items():
+                price = (values.get(bucket, values.get("input") if "cache" in bucket else None) for bucket in _BUCKETS)
                 self._own[name] = replace(self._base(name), price=tuple(price))
         except msgspec.ValidationError as error:
             raise StartError(f"the configuration's [models] and [prices] cannot be used: {error}", code=78) from None
@@ -75,16 +75,16 @@ class Catalogue:
 
     def info(self, model: str) -> ModelInfo:
         """Asked for several times with every request, so looked up once."""
-        if (found := self._infos.get(model)) is None:
+        if (model_info := self._infos.get(model)) is None:
             row, price = self.row(model), self._price(model)
             read, written = price[:2] if price else (None, None)
-            known = (row.window, row.max_output, row.thinking, row.effort_levels, row.images)
+            limits = (row.window, row.max_output, row.thinking, row.effort_levels, row.images)
             if read is None or written is None:
-                found = ModelInfo(model, *known)
+                model_info = ModelInfo(model, *limits)
             else:
-                found = ModelInfo(model, *known, priced=True, prices=(read, written))
-            self._infos[model] = found
-        return found
+                model_info = ModelInfo(model, *limits, priced=True, prices=(read, written))
+            self._infos[model] = model_info
+        return model_info
 
     def settled(self, model: str, done: ReplyDone) -> ReplyDone:
         """The end of a reply with its price, if that is known."""

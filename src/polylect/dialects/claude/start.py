@@ -97,57 +97,57 @@ _FAMILIES = {"sonnet": "claude-sonnet-5", "opus": "claude-opus-5-5", "haiku": "c
 
 def options(words: list[str], program: str, env: dict[str, str]) -> Options:
     """The settings that these words ask for. Raises UsageError, whose text says what would be right."""
-    told, rest = parse(words, _FLAGS, _SHORT)
-    told.pop("needless", None)
-    _choose_form(told, rest)
-    _choose_model(told, env)
-    _choose_prompt(told)
-    _choose_rights(told)
-    _choose_session(told)
+    options, rest = parse(words, _FLAGS, _SHORT)
+    options.pop("needless", None)
+    _choose_form(options, rest)
+    _choose_model(options, env)
+    _choose_prompt(options)
+    _choose_rights(options)
+    _choose_session(options)
     for name in ("agents", "json_schema"):
-        if name in told:
-            told[name] = _object(f"--{name.replace('_', '-')}", str(told[name]))
-    if servers := _servers(told.pop("mcp_config", [])):
-        told["mcp_servers"] = servers
-    if "their_settings" in told:
-        _take_settings(told, _object("--settings", str(told.pop("their_settings"))))
-    _check_limits(told)
+        if name in options:
+            options[name] = _object(f"--{name.replace('_', '-')}", str(options[name]))
+    if servers := _servers(options.pop("mcp_config", [])):
+        options["mcp_servers"] = servers
+    if "their_settings" in options:
+        _take_settings(options, _object("--settings", str(options.pop("their_settings"))))
+    _check_limits(options)
     return {
-        **told,
+        **options,
         "long_tool_names": True,
         "one_agent": True,
-        "budget_anew": "budget:max_cost_usd" in told,  # hosts compare it with total_cost_usd
+        "budget_anew": "budget:max_cost_usd" in options,  # hosts compare it with total_cost_usd
         "checkpoints": _is_on(env, "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"),
     }
 
 
-def _choose_form(told: Options, rest: list[str]) -> None:
-    output = told.setdefault("output_format", "text")
-    source = told.setdefault("input_format", "text")
+def _choose_form(options: Options, rest: list[str]) -> None:
+    output = options.setdefault("output_format", "text")
+    source = options.setdefault("input_format", "text")
     if output not in _OUTPUTS:
         raise UsageError(f"--output-format {output}: choose one of {', '.join(_OUTPUTS)}")
     if source not in ("text", "stream-json"):
         raise UsageError(f"--input-format {source}: choose text or stream-json")
     if source == "stream-json" and output != "stream-json":
         raise UsageError("--input-format stream-json needs --output-format stream-json")
-    if told.get("print") and output == "stream-json" and not told.get("verbose"):
+    if options.get("print") and output == "stream-json" and not options.get("verbose"):
         raise UsageError("--print with --output-format stream-json needs --verbose")
-    if told.get("partial") and output != "stream-json":
+    if options.get("partial") and output != "stream-json":
         raise UsageError("--include-partial-messages needs --output-format stream-json")
     if len(rest) > 1:
         raise UsageError(f"one prompt is enough: {rest[1]!r} is a second one; put it in quotes")
     if rest and source == "text":
-        told["prompt"] = rest[0]
+        options["prompt"] = rest[0]
 
 
-def prepare(told: Options) -> None:
+def prepare(options: Options) -> None:
     """Where prompts do not come as lines there is one, on the command line, on stdin or on both. Raises UsageError."""
-    if told["input_format"] != "text":
+    if options["input_format"] != "text":
         return
-    asked = str(told.get("prompt") or "")
-    if piped := _piped(wait=not asked):
-        told["prompt"] = f"{asked}\n\n{piped}" if asked else piped
-    if not told.get("prompt"):
+    prompt = str(options.get("prompt") or "")
+    if piped := _piped(wait=not prompt):
+        options["prompt"] = f"{prompt}\n\n{piped}" if prompt else piped
+    if not options.get("prompt"):
         raise UsageError("there is no prompt: give it as an argument, or on stdin")
 
 
@@ -161,29 +161,29 @@ def _piped(*, wait: bool) -> str:
         return stdin.read().decode("utf-8", "replace").strip()
 
 
-def _choose_model(told: Options, env: dict[str, str]) -> None:
-    if told.get("model") in ("", "default"):
-        del told["model"]
-    if "model" in told:
-        told["model"] = _full(str(told["model"]))
+def _choose_model(options: Options, env: dict[str, str]) -> None:
+    if options.get("model") in ("", "default"):
+        del options["model"]
+    if "model" in options:
+        options["model"] = _full(str(options["model"]))
     if usual := env.get("ANTHROPIC_MODEL"):
-        told["usual_model"] = _full(usual)
-    if fallback := told.pop("fallback_model", ""):
-        told |= {"chain_enabled": True, "fallbacks": [f"anthropic:{_full(str(fallback))}"]}
-    tokens, thinking = told.pop("max_thinking_tokens", None), told.pop("thinking", None)
+        options["usual_model"] = _full(usual)
+    if fallback := options.pop("fallback_model", ""):
+        options |= {"chain_enabled": True, "fallbacks": [f"anthropic:{_full(str(fallback))}"]}
+    tokens, thinking = options.pop("max_thinking_tokens", None), options.pop("thinking", None)
     if thinking not in (None, "adaptive", "enabled", "disabled"):
         raise UsageError(f"--thinking {thinking}: choose adaptive, enabled or disabled")
     if thinking or tokens is not None:
         on = tokens if tokens is not None else thinking != "disabled"
-        told |= {"thinking": "enabled" if on else "disabled"} | ({"thinking_budget": tokens} if tokens else {})
+        options |= {"thinking": "enabled" if on else "disabled"} | ({"thinking_budget": tokens} if tokens else {})
 
 
-def _check_limits(told: Options) -> None:
-    if (effort := told.get("effort")) and effort not in _EFFORTS:
+def _check_limits(options: Options) -> None:
+    if (effort := options.get("effort")) and effort not in _EFFORTS:
         raise UsageError(f"--effort {effort}: choose one of {', '.join(_EFFORTS)}")
-    if told.get("max_turns") == 0:
+    if options.get("max_turns") == 0:
         raise UsageError("--max-turns takes a number above zero")
-    if isinstance(agents := told.get("agents"), dict):
+    if isinstance(agents := options.get("agents"), dict):
         from polylect.engine.subagents.personas import described_by  # only where a host describes some
 
         try:
@@ -198,36 +198,36 @@ def _full(model: str) -> str:
     return _FAMILIES.get(name, name)
 
 
-def _choose_prompt(told: Options) -> None:
+def _choose_prompt(options: Options) -> None:
     """All words for the model, in one: ours come first in any case."""
-    parts = [str(told.pop("system_prompt", ""))]
+    parts = [str(options.pop("system_prompt", ""))]
     for name in ("system_prompt_file", "append_system_prompt_file"):
-        if path := told.pop(name, ""):
+        if path := options.pop(name, ""):
             try:
                 with open(str(path), encoding="utf-8") as file:
                     parts.append(file.read())
             except (OSError, ValueError) as error:
                 raise UsageError(f"--{name.replace('_', '-')} {path}: {error}") from None
     if any(parts):
-        told["system_prompt"] = "\n\n".join(filter(None, parts))
+        options["system_prompt"] = "\n\n".join(filter(None, parts))
 
 
-def _choose_rights(told: Options) -> None:
-    mode = told.get("approval_mode", "default")
+def _choose_rights(options: Options) -> None:
+    mode = options.get("approval_mode", "default")
     if mode not in _MODES:
         raise UsageError(f"--permission-mode {mode}: choose one of {', '.join(_MODES)}")
     if mode in ("manual", "auto"):
-        told["approval_mode"] = "default"
-    told["prompts"] = told.pop("prompt_tool", "") == "stdio" and told.get("prompts") != "none"
-    allowed, forbidden = _rules(told.pop("allowed", [])), _rules(told.pop("disallowed", []))
+        options["approval_mode"] = "default"
+    options["prompts"] = options.pop("prompt_tool", "") == "stdio" and options.get("prompts") != "none"
+    allowed, forbidden = _rules(options.pop("allowed", [])), _rules(options.pop("disallowed", []))
     if allowed:
-        told["allow"] = [*_rules(told.get("allow", [])), *allowed]
+        options["allow"] = [*_rules(options.get("allow", [])), *allowed]
     if denied := [rule for rule in forbidden if "(" in rule or rule.startswith("mcp__")]:
-        told["deny"] = [*_rules(told.get("deny", [])), *denied]
+        options["deny"] = [*_rules(options.get("deny", [])), *denied]
     if without := [rule for rule in forbidden if "(" not in rule]:
-        told["without"] = without
-    if isinstance(named := told.pop("tools", None), list) and "default" not in (tools := _rules(named)):
-        told["tools"] = tools
+        options["without"] = without
+    if isinstance(named := options.pop("tools", None), list) and "default" not in (tools := _rules(named)):
+        options["tools"] = tools
 
 
 def _rules(texts: object) -> list[str]:
@@ -244,17 +244,17 @@ def _rules(texts: object) -> list[str]:
     return ["Agent" + rule.removeprefix("Task") if rule.split("(")[0] == "Task" else rule for rule in named]
 
 
-def _choose_session(told: Options) -> None:
-    session = told.get("session_id")
+def _choose_session(options: Options) -> None:
+    session = options.get("session_id")
     if session is not None and not _is_uuid(str(session)):
         raise UsageError("Invalid session ID. Must be a valid UUID.")
-    if told.get("resume") is True:
+    if options.get("resume") is True:
         raise UsageError("--resume needs the id of a session: there is nobody here to choose one")
-    if told.get("fork") and not (told.get("resume") or told.get("continue")):
+    if options.get("fork") and not (options.get("resume") or options.get("continue")):
         raise UsageError("--fork-session goes with --resume or --continue")
-    if "resume_at" in told and not (told.get("resume") or told.get("continue")):
+    if "resume_at" in options and not (options.get("resume") or options.get("continue")):
         raise UsageError("--resume-session-at goes with --resume or --continue")
-    if session and (told.get("resume") or told.get("continue")) and not told.get("fork"):
+    if session and (options.get("resume") or options.get("continue")) and not options.get("fork"):
         raise UsageError("--session-id goes with --resume or --continue only together with --fork-session")
 
 
@@ -274,9 +274,9 @@ def version(program: str) -> str:
     return f"{VERSION} (Claude Code)" if program == "claude" else f"{program} {__version__}"
 
 
-def refusal(message: str, told: Options, session: str, *, ready: bool) -> bytes:
+def refusal(message: str, options: Options, session: str, *, ready: bool) -> bytes:
     """The result of a conversation that could not be begun. Where text is asked for, that is nothing."""
-    if not ready and told.get("output_format") == "text":
+    if not ready and options.get("output_format") == "text":
         return b""
     import json  # only where something is broken
 
@@ -288,9 +288,9 @@ def refusal(message: str, told: Options, session: str, *, ready: bool) -> bytes:
         "usage": {},
         "modelUsage": {},
     }
-    told = {"type": "result", "subtype": "error_during_execution", "is_error": True, **counts}
+    result = {"type": "result", "subtype": "error_during_execution", "is_error": True, **counts}
     rest = {"permission_denials": [], "errors": [message], "session_id": session, "uuid": new_id()}
-    return json.dumps({**told, **rest}).encode() + b"\n"
+    return json.dumps({**result, **rest}).encode() + b"\n"
 
 
 def _is_uuid(text: str) -> bool:
@@ -307,12 +307,12 @@ def _object(flag: str, text: str) -> dict[str, object]:
             from polylect.app.startup.config import read_bounded
 
             text = read_bounded(text).decode()
-        found = json.loads(text)
+        value = json.loads(text)
     except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"{flag} is neither an object in JSON nor a file with one: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise UsageError(f"{flag} has to be an object in JSON")
-    return found
+    return value
 
 
 def _servers(places: object) -> dict[str, object]:
@@ -320,10 +320,10 @@ def _servers(places: object) -> dict[str, object]:
     assert isinstance(places, list)
     servers: dict[str, object] = {}
     for text in places:
-        found = _object("--mcp-config", text).get("mcpServers")
-        if not isinstance(found, dict):
+        value = _object("--mcp-config", text).get("mcpServers")
+        if not isinstance(value, dict):
             raise UsageError('--mcp-config has to be an object like {"mcpServers": {...}}')
-        for name, server in found.items():
+        for name, server in value.items():
             if not isinstance(server, dict):
                 raise UsageError(f"--mcp-config: the server {name!r} has to be an object")
             kind = str(server.pop("type", "http" if server.get("url") else "stdio"))
@@ -333,22 +333,22 @@ def _servers(places: object) -> dict[str, object]:
     return servers
 
 
-def _take_settings(told: Options, settings: dict[str, object]) -> None:
+def _take_settings(options: Options, settings: dict[str, object]) -> None:
     """Lists join those of flags; of the rest, flags count first. What is not in force is said."""
     from polylect.dialects.claude.start_settings import read  # only where a host has some
 
-    taken, left = read(settings)
-    if (mode := taken.get("approval_mode", "default")) not in _MODES:
+    settings_read, left = read(settings)
+    if (mode := settings_read.get("approval_mode", "default")) not in _MODES:
         raise UsageError(f"--settings: defaultMode {mode}: choose one of {', '.join(_MODES)}")
     if mode == "auto":
-        taken["approval_mode"] = "default"
-    if "model" in taken:
-        taken["model"] = _full(str(taken["model"]))
+        settings_read["approval_mode"] = "default"
+    if "model" in settings_read:
+        settings_read["model"] = _full(str(settings_read["model"]))
     if left:
-        taken["ignored"] = [f"--settings: {name}" for name in left]
-    for name, value in taken.items():
-        before = told.get(name)
-        told[name] = [*before, *value] if isinstance(before, list) and isinstance(value, list) else before or value
+        settings_read["ignored"] = [f"--settings: {name}" for name in left]
+    for name, value in settings_read.items():
+        before = options.get(name)
+        options[name] = [*before, *value] if isinstance(before, list) and isinstance(value, list) else before or value
 
 
 def _is_on(env: dict[str, str], name: str) -> bool:
@@ -358,7 +358,7 @@ def _is_on(env: dict[str, str], name: str) -> bool:
 def codec_options(values: Options, env: dict[str, str], session: str) -> Options:
     """What its wire has to know of the start; see dialects/claude/engine/codec.py."""
     switches = ("partial", "replay", "forward_agents", "prompts", "hook_events")
-    asked = _is_on(env, "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS")
+    state_events = _is_on(env, "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS")
     from polylect.dialects.claude.start_lines import line_id  # the engine, which is there by now
 
     hidden: object = "hidden" if _is_on(env, "CLAUDE_CODE_SDK_READS_SESSION_STATE") else False
@@ -369,7 +369,7 @@ def codec_options(values: Options, env: dict[str, str], session: str) -> Options
         "model": values.get("model") or "",
         "mode": values["mode"],
         "strict": bool(values.get("strict_input")),
-        "session_state": asked or hidden,
+        "session_state": state_events or hidden,
         "key_source": _KEY if values["provider"] == "anthropic" and env.get(_KEY) else "none",
         "output": values["output_format"],
         "prompt": values.get("prompt") or "",

@@ -23,8 +23,8 @@ _BEGINNING = 64
 
 def line_id(turn: str, number: int, words: str) -> str:
     """In the form of a UUID. (A real hash would be OpenSSL: 3 ms and 2 MiB.)"""
-    told = (_number(turn), number, _number(words[:_BEGINNING]))
-    text = f"{sum(factor * one for factor, one in zip(_FACTORS, told, strict=True)) % _PRIME:032x}"
+    parts = (_number(turn), number, _number(words[:_BEGINNING]))
+    text = f"{sum(factor * one for factor, one in zip(_FACTORS, parts, strict=True)) % _PRIME:032x}"
     return f"{text[:8]}-{text[8:12]}-5{text[13:16]}-8{text[17:20]}-{text[20:]}"
 
 
@@ -37,19 +37,19 @@ def go_back(store: FileStore, line: str) -> None:
 
     Raises SessionError if there is no such line.
     """
-    entry, kept = _find(store.entries, line)
+    entry, length = _find(store.entries, line)
     assert isinstance(entry.body, MessageAdded)
     message = entry.body.message
-    if kept == len(message.content):
+    if length == len(message.content):
         return store.go_back(entry.id)
     store.go_back(entry.parent)
-    store.append(replace(entry.body, message=_shortened(message, message.content[:kept])))
+    store.append(replace(entry.body, message=_shortened(message, message.content[:length])))
 
 
 def _find(entries: Sequence[Entry], line: str) -> tuple[Entry, int]:
     """The entry that holds it, and how many blocks that has up to it; the last one if a turn has come again."""
     numbers: dict[str, int] = {}
-    found: tuple[Entry, int] | None = None
+    match: tuple[Entry, int] | None = None
     for entry in entries:
         match entry.body:
             case TurnOpened(turn):
@@ -59,12 +59,14 @@ def _find(entries: Sequence[Entry], line: str) -> tuple[Entry, int]:
                     for words in _lines(block):
                         number = numbers.get(turn, 0)
                         if line_id(turn, number, words) == line:
-                            found = entry, place
+                            match = entry, place
                         numbers[turn] = number + 1
-    if found:
-        return found
-    told = f"there is no message {line!r} in this session: it takes the uuid of an assistant message that was told here"
-    raise SessionError(f"--resume-session-at: {told}")
+    if match:
+        return match
+    fault = (
+        f"there is no message {line!r} in this session: it takes the uuid of an assistant message that was told here"
+    )
+    raise SessionError(f"--resume-session-at: {fault}")
 
 
 def _lines(block: Block) -> list[str]:

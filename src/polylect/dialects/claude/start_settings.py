@@ -8,7 +8,7 @@ from polylect.app.startup.args import Options, UsageError
 
 _EFFECTS = ("allow", "deny", "ask")
 _RIGHTS = (*_EFFECTS, "defaultMode", "additionalDirectories")
-_TAKEN = ("permissions", "model", "effortLevel", "hooks")
+_SUPPORTED = ("permissions", "model", "effortLevel", "hooks")
 
 T = TypeVar("T")
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 def read(settings: dict[str, object]) -> tuple[Options, list[str]]:
     """What is taken, and what is not in force here. Raises UsageError."""
     rights = _one(settings, "permissions", dict) or {}
-    taken: dict[str, object] = {
+    options: dict[str, object] = {
         **{effect: _texts(rights, effect) for effect in _EFFECTS},
         "approval_mode": _one(rights, "defaultMode", str),
         "model": _one(settings, "model", str),
@@ -24,12 +24,12 @@ def read(settings: dict[str, object]) -> tuple[Options, list[str]]:
     }
     folders = _texts(rights, "additionalDirectories")
     missing = [folder for folder in folders if not os.path.isdir(folder)]
-    taken["folders"] = [folder for folder in folders if folder not in missing]
+    options["folders"] = [folder for folder in folders if folder not in missing]
     hooks, left = _hooks(settings)
-    others = [name for name in settings if name not in _TAKEN]
+    others = [name for name in settings if name not in _SUPPORTED]
     others += [f"permissions.{name}" for name in rights if name not in _RIGHTS]
     others += [f"additionalDirectories {folder}" for folder in missing]
-    return {name: value for name, value in {**taken, "hooks": hooks}.items() if value}, [*others, *left]
+    return {name: value for name, value in {**options, "hooks": hooks}.items() if value}, [*others, *left]
 
 
 def _hooks(settings: dict[str, object]) -> tuple[dict[str, object], list[str]]:
@@ -37,10 +37,10 @@ def _hooks(settings: dict[str, object]) -> tuple[dict[str, object], list[str]]:
     table: dict[str, object] = {}
     left: list[str] = []
     for event, rows in (_one(settings, "hooks", dict) or {}).items():
-        found = [hook for row in _objects(f"hooks.{event}", rows) for hook in _row(f"hooks.{event}", row)]
-        ours = [hook for kind, hook in found if kind == "command" and event in config.HOOKS]
+        parsed = [hook for row in _objects(f"hooks.{event}", rows) for hook in _row(f"hooks.{event}", row)]
+        ours = [hook for kind, hook in parsed if kind == "command" and event in config.HOOKS]
         left += [f"hooks.{event}"] if event not in config.HOOKS else []
-        left += [f"hooks.{event} of the type {kind}" for kind, _ in found if kind != "command"]
+        left += [f"hooks.{event} of the type {kind}" for kind, _ in parsed if kind != "command"]
         if ours:
             table[event] = ours
     try:
@@ -54,25 +54,25 @@ def _row(place: str, row: dict[str, object]) -> list[tuple[str, dict[str, object
     """Each hook with its kind."""
     matcher = {"matcher": row["matcher"]} if row.get("matcher") is not None else {}
     hooks = _objects(f"{place}.hooks", row.get("hooks"))
-    kept = [{name: hook[name] for name in ("command", "timeout") if hook.get(name) is not None} for hook in hooks]
-    return [(str(hook.get("type")), {**matcher, **told}) for hook, told in zip(hooks, kept, strict=True)]
+    commands = [{name: hook[name] for name in ("command", "timeout") if hook.get(name) is not None} for hook in hooks]
+    return [(str(hook.get("type")), {**matcher, **fields}) for hook, fields in zip(hooks, commands, strict=True)]
 
 
-def _objects(place: str, found: object) -> list[dict[str, object]]:
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+def _objects(place: str, value: object) -> list[dict[str, object]]:
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
         raise UsageError(f"--settings: {place} has to be a list of objects")
-    return found
+    return value
 
 
-def _one(found: dict[str, object], name: str, kind: type[T]) -> T | None:
-    value = found.get(name)
+def _one(values: dict[str, object], name: str, kind: type[T]) -> T | None:
+    value = values.get(name)
     if value is not None and not isinstance(value, kind):
         raise UsageError(f"--settings: {name} cannot be {value!r:.80}")
     return value
 
 
-def _texts(found: dict[str, object], name: str) -> list[str]:
-    texts = _one(found, name, list) or []
+def _texts(values: dict[str, object], name: str) -> list[str]:
+    texts = _one(values, name, list) or []
     if not all(isinstance(text, str) for text in texts):
         raise UsageError(f"--settings: {name} has to be a list of strings")
     return texts

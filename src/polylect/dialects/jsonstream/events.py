@@ -105,7 +105,7 @@ def finished_of(frame: shapes.ToolResult) -> ToolFinished:
 
 def abilities_of(offered: dict[str, Any]) -> Abilities:
     """What a `capabilities` object offers. A missing key is false; what nobody knows is kept as an extra."""
-    known = (*ALL_CAPABILITIES, "image_input", "current_model")
+    names = (*ALL_CAPABILITIES, "image_input", "current_model")
     return Abilities(
         approval=offered.get("tool_approval") is True,
         thinking=offered.get("thinking") is True,
@@ -113,14 +113,14 @@ def abilities_of(offered: dict[str, Any]) -> Abilities:
         modes=tuple(MODES.get(mode, mode) for mode in offered["modes"]) if "modes" in offered else Abilities().modes,
         mcp=offered.get("mcp") is True,
         images=_IMAGE_WORDS.get(str(offered.get("image_input"))),
-        extras={key: value for key, value in offered.items() if key not in known},
+        extras={key: value for key, value in offered.items() if key not in names},
     )
 
 
 def cost(event: CostChanged, session: str) -> families.SessionCost:
     """The known part, and which rows lack a price. Raises ValueError if all do (T6), or lack what the wire wants."""
-    known = [row["cost_usd"] for row in event.rows if row.get("cost_usd") is not None]
-    total = event.total.cost if event.total.cost is not None else sum(known) if known else None
+    prices = [row["cost_usd"] for row in event.rows if row.get("cost_usd") is not None]
+    total = event.total.cost if event.total.cost is not None else sum(prices) if prices else None
     if total is None:
         raise ValueError("what this session cost is not known")
     rows = [_priced(row) for row in event.rows]

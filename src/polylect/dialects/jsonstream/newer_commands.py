@@ -126,8 +126,8 @@ COMMANDS: dict[type[Frame], Callable[[Any, str], Command]] = {
 
 def grant_frame(grant: Grant, id: str) -> Frame:
     match grant:
-        case Grant(rule=None, revoke=True, id=known) if known:
-            return RevokePath(known)
+        case Grant(rule=None, revoke=True, id=grant_id) if grant_id:
+            return RevokePath(grant_id)
         case Grant(rule=Rule("path", root, write, "allow", tool=""), revoke=False, tokens=0, cost=0.0):
             return GrantPath(grant.id or id, root, "write" if write else "read", grant.until_ms or None)
         case Grant(rule=None, revoke=False, tokens=tokens, cost=cost) if tokens or cost:

@@ -78,69 +78,72 @@ _VERSIONS = ("13", "18", "pi")
 
 def options(words: list[str], program: str, env: dict[str, str]) -> Options:
     """The settings that these words ask for. Raises UsageError, whose text says what would be right."""
-    told, rest = parse(words, _FLAGS, _SHORT)
-    if told.setdefault("omp_version", "pi" if program == "pi" else "13") not in _VERSIONS:
-        raise UsageError(f"--protocol {told['omp_version']!r}: choose one of {', '.join(_VERSIONS)}")
-    if told.pop("wire", "rpc") != "rpc":
+    options, rest = parse(words, _FLAGS, _SHORT)
+    if options.setdefault("omp_version", "pi" if program == "pi" else "13") not in _VERSIONS:
+        raise UsageError(f"--protocol {options['omp_version']!r}: choose one of {', '.join(_VERSIONS)}")
+    if options.pop("wire", "rpc") != "rpc":
         raise UsageError("--mode rpc is the one mode there is here")
     if any(word.startswith("@") for word in rest):
         raise UsageError("@file arguments are not supported in RPC mode: name the file in a prompt")
     if rest:
         raise UsageError(f"{rest[0]!r} is not a flag; a prompt is sent as a command on stdin")
-    if (level := told.get("thinking_level", "off")) not in _LEVELS:
+    if (level := options.get("thinking_level", "off")) not in _LEVELS:
         raise UsageError(f"--thinking {level!r}: choose one of {', '.join(_LEVELS[:7])}")
-    if told.pop("no_tools", False):
-        told["tools"] = []
-    elif isinstance(named := told.get("tools"), str):
-        told["tools"] = [_TOOLS.get(name.strip(), name.strip()) for name in named.split(",") if name.strip()]
-    _choose_model(told)
-    _choose_session(told)
-    _choose_extensions(told)
+    if options.pop("no_tools", False):
+        options["tools"] = []
+    elif isinstance(named := options.get("tools"), str):
+        options["tools"] = [_TOOLS.get(name.strip(), name.strip()) for name in named.split(",") if name.strip()]
+    _choose_model(options)
+    _choose_session(options)
+    _choose_extensions(options)
     # Its wire has no word for approval, so nothing is asked unless somebody says so.
-    return {"approval_mode": "force", **told}
+    return {"approval_mode": "force", **options}
 
 
-def _choose_model(told: Options) -> None:
+def _choose_model(options: Options) -> None:
     """`provider/name`, and an ending `:high` that says how hard to think, both in one word."""
-    model = str(told.get("model") or "")
+    model = str(options.get("model") or "")
     name, _, level = model.rpartition(":")
     if name and level in _LEVELS:
-        told.setdefault("thinking_level", level)
+        options.setdefault("thinking_level", level)
         model = name
     provider, _, name = model.partition("/")
     from polylect.providers.check import providers  # loaded before `ready` anyway
 
-    if name and provider in providers() and told.get("provider") in (None, provider):
-        told["provider"], model = provider, name
+    if name and provider in providers() and options.get("provider") in (None, provider):
+        options["provider"], model = provider, name
     if model:
-        told["model"] = model
+        options["model"] = model
 
 
-def _choose_session(told: Options) -> None:
+def _choose_session(options: Options) -> None:
     """A session is named by its id or by the path of a file, which may be another engine's."""
-    target = str(told.pop("target", None) or told.get("fork") or "")
+    target = str(options.pop("target", None) or options.get("fork") or "")
     if os.sep in target or target.endswith(".jsonl"):
         if not os.path.exists(target):
             raise UsageError(f"there is no session file {target}")
-        told["session_file"] = os.path.abspath(target)
-        if "fork" in told:
-            told["fork"] = True
+        options["session_file"] = os.path.abspath(target)
+        if "fork" in options:
+            options["fork"] = True
     elif target:
-        told["resume"] = target
-        if "fork" in told:
-            told["fork"] = True
+        options["resume"] = target
+        if "fork" in options:
+            options["fork"] = True
 
 
-def _choose_extensions(told: Options) -> None:
+def _choose_extensions(options: Options) -> None:
     """Theirs are TypeScript; ours are Python."""
-    named = told.pop("their_extensions", [])
+    named = options.pop("their_extensions", [])
     assert isinstance(named, list)
-    if told.pop("no_extensions", False):
+    if options.pop("no_extensions", False):
         return
-    told["extensions"] = [path for path in named if path.endswith(".py")]
+    options["extensions"] = [path for path in named if path.endswith(".py")]
     if others := [path for path in named if not path.endswith(".py")]:
-        ignored = told.get("ignored")
-        told["ignored"] = [*(ignored if isinstance(ignored, list) else []), *(f"--extension {path}" for path in others)]
+        ignored = options.get("ignored")
+        options["ignored"] = [
+            *(ignored if isinstance(ignored, list) else []),
+            *(f"--extension {path}" for path in others),
+        ]
 
 
 def codec_options(values: Options, env: dict[str, str], session: str) -> Options:
@@ -160,7 +163,7 @@ def new_id() -> str:
 new_session_id = folder.new_id
 
 
-def prepare(told: Options) -> None:
+def prepare(options: Options) -> None:
     """Nothing more is needed: prompts come as commands."""
 
 
@@ -168,7 +171,7 @@ def version(program: str) -> str:
     return f"{program} {__version__}"
 
 
-def refusal(message: str, told: Options, session: str, *, ready: bool) -> bytes:
+def refusal(message: str, options: Options, session: str, *, ready: bool) -> bytes:
     """The end of a conversation that could not be begun; before `ready` only stderr tells it."""
     if not ready:
         return b""

@@ -4,7 +4,7 @@
 when it is asked for.
 """
 
-from polylect.providers.check import ProviderDescription, known
+from polylect.providers.check import ProviderDescription, model_offer
 
 TYPE_CHECKING = False  # typing itself would cost 5 ms
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Description(ProviderDescription):
         return model.startswith("claude")
 
     def may_serve(self, model: str) -> bool:
-        return "anthropic." not in model and (model.startswith("claude") or known(model) is None)
+        return "anthropic." not in model and (model.startswith("claude") or model_offer(model) is None)
 
 
 PROVIDER = Description()

@@ -56,7 +56,7 @@ def _fields(data: bytes) -> list[tuple[int, bytes]]:
 
 
 def _elements(data: bytes) -> list[tuple[int, bytes]]:
-    found = []
+    values = []
     at = 0
     while at < len(data):
         tag, size = data[at], data[at + 1]
@@ -65,6 +65,6 @@ def _elements(data: bytes) -> list[tuple[int, bytes]]:
             count = size & 0x7F
             size = int.from_bytes(data[at : at + count], "big")
             at += count
-        found.append((tag, data[at : at + size]))
+        values.append((tag, data[at : at + size]))
         at += size
-    return found
+    return values

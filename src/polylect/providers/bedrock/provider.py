@@ -77,13 +77,13 @@ class Bedrock:
 
     def _keys(self) -> Keys:
         """A profile that was named comes before keys in the environment; those come before the default profile."""
-        env, found = self._settings.env, self._profile
+        env, profile = self._settings.env, self._profile
         named = bool(self._settings.profile)
         if not named and env.get("AWS_ACCESS_KEY_ID") and env.get("AWS_SECRET_ACCESS_KEY"):
             return Keys(env["AWS_ACCESS_KEY_ID"], env["AWS_SECRET_ACCESS_KEY"], env.get("AWS_SESSION_TOKEN", ""))
-        if found.get("aws_access_key_id") and found.get("aws_secret_access_key"):
-            token = found.get("aws_session_token", "")
-            return Keys(found["aws_access_key_id"], found["aws_secret_access_key"], token)
+        if profile.get("aws_access_key_id") and profile.get("aws_secret_access_key"):
+            token = profile.get("aws_session_token", "")
+            return Keys(profile["aws_access_key_id"], profile["aws_secret_access_key"], token)
         name = self._settings.profile or env.get("AWS_PROFILE") or "default"
         raise ProviderError("auth", f"bedrock: no AWS keys in the environment or in the profile {name!r}: set {_HELP}")
 
@@ -98,23 +98,23 @@ def _profile(settings: ProviderSettings) -> Mapping[str, str]:
     return {**_section(config, section), **_section(credentials, name)}
 
 
-def _section(path: str, wanted: str) -> dict[str, str]:
+def _section(path: str, name: str) -> dict[str, str]:
     """One section of an INI file. AWS nests settings by indenting them: those are skipped."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     inside = False
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             lines = file.read().splitlines()
     except OSError:
-        return found
+        return values
     for line in lines:
         text = line.strip()
         if text.startswith("["):
-            inside = text.strip("[] \t") == wanted
+            inside = text.strip("[] \t") == name
         elif inside and "=" in text and line[:1] not in ("#", ";", " ", "\t"):
             key, _, value = text.partition("=")
-            found[key.strip().lower()] = value.strip()
-    return found
+            values[key.strip().lower()] = value.strip()
+    return values
 
 
 def open_provider(settings: ProviderSettings) -> Provider:

@@ -121,7 +121,7 @@ class Client:
             try:
                 return await self._ask(route, connection, data)
             except ProviderError as error:
-                if error.kind != "network" or connection.heard:
+                if error.kind != "network" or connection.has_data:
                     raise  # else the server had closed it before it saw the request: ask on a new one
         return await self._ask(route, await self._connect(route), data)
 

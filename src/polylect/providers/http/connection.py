@@ -16,7 +16,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, place: str) -> None:
         self.transport: asyncio.Transport
         self.response = Response()
-        self.heard = False
+        self.has_data = False
         self.idle_since = 0.0
         self._place = place
         self._parts: list[bytes] = []
@@ -27,7 +27,7 @@ class Connection(asyncio.Protocol):
 
     async def send(self, data: bytes, timeout: float) -> None:
         """Write a request and wait for the headers of its response."""
-        self.response, self.heard = Response(), False
+        self.response, self.has_data = Response(), False
         self._take()
         if self._fault is None:
             self.transport.write(data)
@@ -62,7 +62,7 @@ class Connection(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        self.heard = True
+        self.has_data = True
         try:
             piece = self.response.feed(data)
         except ValueError as error:

@@ -72,7 +72,7 @@ class Service(Struct, frozen=True):
 
 def refusal(service: Service, model: str, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
     """A status that is not 200, as the error it is."""
-    said = message_in(body)
+    message = message_in(body)
     low = body.decode("utf-8", "replace").lower()
     kind, retryable = _BY_STATUS.get(status, ("server", True) if status >= 500 else ("bad_request", False))
     if kind in ("bad_request", "server") and any(phrase in low for phrase in _OVERFLOW):
@@ -83,7 +83,7 @@ def refusal(service: Service, model: str, status: int, headers: Mapping[str, str
         retryable = headers["x-should-retry"] == "true"
     text = f"{service.name}: {_advice(service, model, status, kind, headers)}"
     # Some vendors repeat parts of a refused key: what they say about keys is not passed on.
-    text = text if kind == "auth" or not said else f"{text}: {said}"
+    text = text if kind == "auth" or not message else f"{text}: {message}"
     return ProviderError(kind, text, retryable=retryable, status=status, retry_after=_retry_after(headers))
 
 
@@ -122,13 +122,13 @@ def message_in(body: bytes) -> str:
         return "" if "<html" in text.lower() or "<!doctype" in text.lower() else _one_line(text)
 
 
-def _sentence(found: Any) -> str:
-    if isinstance(found, list) and found:
-        return _sentence(found[0])
-    if isinstance(found, dict):
-        inner = next((found[key] for key in ("error", "message", "Message", "detail", "errors") if found.get(key)), "")
+def _sentence(value: Any) -> str:
+    if isinstance(value, list) and value:
+        return _sentence(value[0])
+    if isinstance(value, dict):
+        inner = next((value[key] for key in ("error", "message", "Message", "detail", "errors") if value.get(key)), "")
         return _sentence(inner)
-    return found if isinstance(found, str) else ""
+    return value if isinstance(value, str) else ""
 
 
 def _one_line(text: str) -> str:

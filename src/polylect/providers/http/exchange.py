@@ -87,8 +87,8 @@ async def _accept(answer: Answer, service: Service, model: str) -> None:
     body = await answer.read(_ERROR_BODY)
     if answer.status != 200:
         raise refusal(service, model, answer.status, answer.headers, body)
-    if "json" in kind and (said := message_in(body)):
-        raise ProviderError("server", f"{service.name}: {said}")
+    if "json" in kind and (message := message_in(body)):
+        raise ProviderError("server", f"{service.name}: {message}")
     raise not_a_model(service, "HTML" if "html" in kind else "JSON")
 
 

@@ -51,8 +51,8 @@ class Retries:
         await self._provider.close()
 
 
-def _pause(attempt: int, asked: float | None) -> float:
-    if asked is not None:
-        return min(asked, _LONGEST_ASKED)
+def _pause(attempt: int, retry_after: float | None) -> float:
+    if retry_after is not None:
+        return min(retry_after, _LONGEST_ASKED)
     jitter = 0.75 + os.urandom(1)[0] / 512  # so that many engines do not come back at the same moment
     return min(_FIRST_PAUSE * 2.0 ** (attempt - 1), _LONGEST_PAUSE) * jitter

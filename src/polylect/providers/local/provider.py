@@ -44,8 +44,8 @@ class Local:
         self._loading: asyncio.Future[Loaded] | None = None
 
     def info(self, model: str) -> ModelInfo:
-        told = self._models.row(os.path.basename(model)) if model else self._models.row("")
-        return ModelInfo(model, told.window or _window(gguf.find(model)), told.max_output, images=False)
+        row = self._models.row(os.path.basename(model)) if model else self._models.row("")
+        return ModelInfo(model, row.window or _window(gguf.find(model)), row.max_output, images=False)
 
     def warm(self) -> None:
         self._load(str(self._settings.extra.get("model", "")))
@@ -90,20 +90,20 @@ def _loaded(path: str, window: int, settings: ProviderSettings) -> Loaded:
     import xllamacpp  # 110 MB
 
     key = os.urandom(16).hex()  # the port can be found by everybody on this machine
-    told = xllamacpp.CommonParams()
-    told.model.path = path
-    told.n_ctx, told.n_parallel = window, 1
-    told.api_keys, told.port = [key], 0
-    told.ui, told.offline = False, True
-    told.cpuparams.n_threads = max(1, (os.cpu_count() or 2) - 1)  # threads that share a core spin for each other
-    told.verbosity = 1  # errors
-    server = xllamacpp.Server(told)  # without the lock of the interpreter, so that the engine goes on
+    params = xllamacpp.CommonParams()
+    params.model.path = path
+    params.n_ctx, params.n_parallel = window, 1
+    params.api_keys, params.port = [key], 0
+    params.ui, params.offline = False, True
+    params.cpuparams.n_threads = max(1, (os.cpu_count() or 2) - 1)  # threads that share a core spin for each other
+    params.verbosity = 1  # errors
+    server = xllamacpp.Server(params)  # without the lock of the interpreter, so that the engine goes on
     return Loaded(server, _Voice(replace(settings, api_key=key, base_url=server.listening_address, project="", env={})))
 
 
 def _window(path: str) -> int:
-    known = gguf.context_length(path)
-    return min(known, _WINDOW) if known else _WINDOW
+    length = gguf.context_length(path)
+    return min(length, _WINDOW) if length else _WINDOW
 
 
 def _tell(done: "asyncio.Future[Loaded]", outcome: Loaded | ProviderError) -> None:

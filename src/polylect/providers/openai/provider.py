@@ -38,7 +38,7 @@ class OpenAI:
         }
         self._own = self._base.startswith("https://api.openai.com/")
         self._api = settings.extra.get("api", "")
-        self._seen: set[str] = set()
+        self._seen_ids: set[str] = set()
         self._client = Client.of(settings)
         self._models = Catalogue.of(settings)
         self._chats, self._responses = (
@@ -72,9 +72,9 @@ class OpenAI:
 
     def _settled(self, model: str, done: ReplyDone) -> ReplyDone:
         """Adds the price. An id that a small server repeats gets a suffix, because hosts tell replies apart by it."""
-        if done.request in self._seen:
+        if done.request in self._seen_ids:
             done = replace(done, request=f"{done.request}-{os.urandom(4).hex()}")
-        self._seen.add(done.request)
+        self._seen_ids.add(done.request)
         return self._models.settled(model, done)
 
     def _speaks_responses(self, model: str) -> bool:
@@ -97,11 +97,11 @@ def base_url(base: str) -> str:
 
 
 def _account(settings: ProviderSettings) -> Mapping[str, str]:
-    found = {
+    headers = {
         "openai-organization": settings.find("OPENAI_ORG_ID", "OPENAI_ORGANIZATION"),
         "openai-project": settings.project or settings.find("OPENAI_PROJECT", "OPENAI_PROJECT_ID"),
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in headers.items() if value}
 
 
 def _new_call_id() -> str:

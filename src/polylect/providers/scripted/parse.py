@@ -269,8 +269,8 @@ def _part(value: Any, where: str) -> Part:
         return TextPart(value)
     kinds = [key for key in _PARTS if isinstance(value, Mapping) and key in value]
     if len(kinds) != 1:
-        found = "has " + " and ".join(kinds) if kinds else f"is {value!r:.60}"
-        raise ValueError(f"{where}: it {found}; a part is a table with one of {', '.join(_PARTS)}")
+        problem = "has " + " and ".join(kinds) if kinds else f"is {value!r:.60}"
+        raise ValueError(f"{where}: it {problem}; a part is a table with one of {', '.join(_PARTS)}")
     return _convert(value, _PARTS[kinds[0]], where)
 
 
@@ -282,7 +282,7 @@ def _convert(value: Any, kind: type[Shape], where: str) -> Shape:
 
 
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*?)`")
-_KNOWN = sorted(
+_KEYS = sorted(
     {
         name
         for shape in (*_PARTS.values(), ResultPattern, When, StatedUsage, ReplyHead, Price, Model, ScriptHead)
@@ -299,6 +299,6 @@ def _explain(message: str) -> str:
     # Only a faulty script pays for this import.
     from difflib import get_close_matches
 
-    near = get_close_matches(unknown[1], _KNOWN, 1)
+    near = get_close_matches(unknown[1], _KEYS, 1)
     hint = f", did you mean {near[0]!r}?" if near else ""
     return message.replace(unknown[0], f"there is no key {unknown[1]!r} here{hint}")

@@ -20,7 +20,7 @@ from polylect.providers.scripted.parse import (
     ThinkingPart,
     WaitPart,
 )
-from polylect.providers.scripted.script_match import Found, Moment, fill, texts
+from polylect.providers.scripted.script_match import MatchedReply, Moment, fill, texts
 from polylect.vocab.content import Block, Text, Thinking, ToolCall, Usage
 from polylect.vocab.errors import ProviderError
 from polylect.vocab.ports import ArgsChunk, BlockDone, ModelEvent, ModelRequest, ReplyDone, TextChunk, ThinkingChunk
@@ -34,9 +34,11 @@ _CUTS: dict[Split, str] = {"word": r"\s*\S+\s*|\s+", "line": r"[^\n]*\n|[^\n]+",
 
 
 class Performance:
-    def __init__(self, script: Script, found: Found, moment: Moment, faults: Faults, pace: float | None) -> None:
+    def __init__(
+        self, script: Script, matched: MatchedReply, moment: Moment, faults: Faults, pace: float | None
+    ) -> None:
         self._script = script
-        self._found = found
+        self._matched = matched
         self._request = moment.request
         self._faults = faults
         self._pace = script.head.pace if pace is None else pace
@@ -45,13 +47,13 @@ class Performance:
         self._signature = ""
         self._used = {b.call for m in moment.request.messages for b in m.content if isinstance(b, ToolCall)}
         self._called = False
-        self._said = 0
+        self._written = 0
 
     def play(self) -> Iterator[Cue]:
-        for number, part in enumerate(self._found.reply.say):
+        for number, part in enumerate(self._matched.reply.say):
             yield from self._part(number, part)
         yield from self._end_block()
-        head = self._found.reply.head
+        head = self._matched.reply.head
         stop = head.stop or ("calls" if self._called else "end")
         yield ReplyDone(stop, self._usage(), f"scripted-{os.urandom(8).hex()}", self._request.model)
 
@@ -93,30 +95,30 @@ class Performance:
         pieces: list[str] = []
         for number in range(1, part.repeat + 1):
             if number == 1 or "{i}" in whole:
-                filled = fill(words, self._found.values | {"i": str(number)})
+                filled = fill(words, self._matched.values | {"i": str(number)})
                 pieces = _cut(filled, split) if isinstance(filled, str) else [piece for piece in filled if piece]
             yield pieces
 
     def _calls(self, part: CallPart) -> Iterator[Cue]:
         for number in range(1, part.repeat + 1):
-            values = self._found.values | {"i": str(number)}
+            values = self._matched.values | {"i": str(number)}
             call = ToolCall(self._call_id(fill(part.id, values)), fill(part.call, values), fill(part.args, values))
             text = msgspec.json.encode(call.args).decode()
             for start in range(0, len(text), part.chunk) if part.chunk else ():
                 yield ArgsChunk(call.call, call.name, text[start : start + part.chunk])
             self._called = True
-            self._said += len(call.name) + len(text)
+            self._written += len(call.name) + len(text)
             yield BlockDone(call)
 
-    def _call_id(self, wanted: str) -> str:
+    def _call_id(self, id: str) -> str:
         """No id twice in a conversation, also if the script was played before a resume."""
-        found = wanted or f"call_{os.urandom(8).hex()}"
+        unique = id or f"call_{os.urandom(8).hex()}"
         number = 2
-        while found in self._used:
-            found = f"{wanted}-{number}"
+        while unique in self._used:
+            unique = f"{id}-{number}"
             number += 1
-        self._used.add(found)
-        return found
+        self._used.add(unique)
+        return unique
 
     def _fault(self, number: int, part: ErrorPart) -> Iterator[Cue]:
         # The one thing a request cannot tell: a request that is made again looks like the first.
@@ -126,7 +128,7 @@ class Performance:
         self._faults[key] += 1
         yield ProviderError(
             part.error,
-            fill(part.message, self._found.values) or f"the script says: {part.error}",
+            fill(part.message, self._matched.values) or f"the script says: {part.error}",
             retryable=part.error in _PASSING if part.retryable is None else part.retryable,
             status=part.status,
             retry_after=part.retry_after,
@@ -136,15 +138,15 @@ class Performance:
         text = "".join(self._open)
         self._open = []
         if text:
-            self._said += len(text)
+            self._written += len(text)
             block: Block = Thinking(text, self._signature) if self._thinking else Text(text)
             self._signature = ""
             yield BlockDone(block)
 
     def _usage(self) -> Usage:
         """As the script states it, else a token for every four characters that were read and said."""
-        stated = self._found.reply.head.usage
-        counts = msgspec.structs.asdict(stated) if stated else _estimate(self._request, self._said)
+        stated = self._matched.reply.head.usage
+        counts = msgspec.structs.asdict(stated) if stated else _estimate(self._request, self._written)
         usage = Usage(**counts)
         if usage.cost is None and (price := self._script.head.price):
             return msgspec.structs.replace(usage, cost=_cost(usage, price))
@@ -157,11 +159,11 @@ def _cut(text: str, split: Split) -> list[str]:
     return re.findall(_CUTS[split], text)
 
 
-def _estimate(request: ModelRequest, said: int) -> dict[str, int]:
+def _estimate(request: ModelRequest, written: int) -> dict[str, int]:
     """Pictures are not counted: their size says nothing of their tokens."""
     read = len(request.system) + sum(map(len, texts(request.messages)))
     read += sum(len(tool.name) + len(tool.description) + len(str(tool.schema)) for tool in request.tools)
-    return {"input": -(-read // 4), "output": -(-said // 4)}
+    return {"input": -(-read // 4), "output": -(-written // 4)}
 
 
 def _cost(usage: Usage, price: Price) -> float:

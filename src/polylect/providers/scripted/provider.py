@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from polylect.providers.scripted.parse import Script, ScriptHead, build_script, parse_script, read_script
 from polylect.providers.scripted.playback import Cue, Faults, Performance
-from polylect.providers.scripted.script_match import Found, Moment, choose, moment_of
+from polylect.providers.scripted.script_match import MatchedReply, Moment, choose, moment_of
 from polylect.providers.settings import ProviderSettings
 from polylect.vocab.errors import ProviderError, StartError
 from polylect.vocab.ports import ModelEvent, ModelInfo, ModelRequest, Retrying
@@ -89,17 +89,17 @@ class Scripted:
         # The built-in script says nothing of its model and is free: it need not be read before somebody prompts.
         head = ScriptHead() if self._built_in else self.load().head
         about, priced = head.model, self._built_in or head.price is not None
-        told = (about.window, about.max_output, about.thinking, about.effort_levels, about.images)
+        limits = (about.window, about.max_output, about.thinking, about.effort_levels, about.images)
         prices = (head.price.input, head.price.output) if head.price else (0.0, 0.0)
-        return ModelInfo(model, *told, priced, prices)
+        return ModelInfo(model, *limits, priced, prices)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
         moment = moment_of(request)
-        script, found = self._find(moment)
+        script, matched = self._find(moment)
         for attempt in range(1, self._max_retries + 2):
             started = False
             try:
-                cues = Performance(script, found, moment, self._faults, self._pace).play()
+                cues = Performance(script, matched, moment, self._faults, self._pace).play()
                 async with aclosing(self._batches(cues)) as batches:
                     async for batch in batches:
                         started = True
@@ -115,13 +115,13 @@ class Scripted:
     async def close(self) -> None:
         pass
 
-    def _find(self, moment: Moment) -> tuple[Script, Found]:
+    def _find(self, moment: Moment) -> tuple[Script, MatchedReply]:
         try:
             script = self.load()
         except StartError as error:
             raise ProviderError("bad_request", str(error)) from None
-        if found := choose(script, moment):
-            return script, found
+        if matched := choose(script, moment):
+            return script, matched
         last = ", ".join(f"{done.result.name} {done.result.outcome}" for done in moment.latest)
         place = f"turn {moment.turn}, step {moment.step}" + (f", after {last}" if last else "")
         raise ProviderError(

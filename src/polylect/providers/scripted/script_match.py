@@ -37,7 +37,7 @@ class Moment(Struct, frozen=True):
     """Of the last step."""
 
 
-class Found(Struct, frozen=True):
+class MatchedReply(Struct, frozen=True):
     """The reply to give, and what stands for the placeholders in it."""
 
     reply: Reply
@@ -55,15 +55,15 @@ def moment_of(request: ModelRequest) -> Moment:
     return Moment(request, prompt, len(users), len(replies) + 1, _done(since, calls), _done(last, calls))
 
 
-def choose(script: Script, moment: Moment) -> Found | None:
+def choose(script: Script, moment: Moment) -> MatchedReply | None:
     """The turn's own reply to this step, else the first rule that holds."""
     if moment.turn <= len(script.turns):
         replies = script.turns[moment.turn - 1]
         if moment.step <= len(replies):
-            return Found(replies[moment.step - 1], _values(moment, {}, None))
+            return MatchedReply(replies[moment.step - 1], _values(moment, {}, None))
     for reply in script.rules:
         if (values := _holds(reply.head.when, moment)) is not None:
-            return Found(reply, values)
+            return MatchedReply(reply, values)
     return None
 
 
@@ -101,15 +101,15 @@ def _holds(when: When, moment: Moment) -> dict[str, str] | None:
     groups = _texts_hold(when, moment)
     if groups is None:
         return None
-    for wanted in when.results:
-        if (some := _first(wanted, moment.results)) is None:
+    for pattern in when.results:
+        if (some := _first(pattern, moment.results)) is None:
             return None
         groups |= some[1]
     if when.result is None:
         return _values(moment, groups, None)
-    wanted = ResultPattern(contains=when.result) if isinstance(when.result, str) else when.result
-    found = _first(wanted, moment.latest)
-    return None if found is None else _values(moment, groups | found[1], found[0])
+    pattern = ResultPattern(contains=when.result) if isinstance(when.result, str) else when.result
+    matched = _first(pattern, moment.latest)
+    return None if matched is None else _values(moment, groups | matched[1], matched[0])
 
 
 def _texts_hold(when: When, moment: Moment) -> dict[str, str] | None:
@@ -122,27 +122,27 @@ def _texts_hold(when: When, moment: Moment) -> dict[str, str] | None:
         (when.model, request.model),
         (when.history, history),
     ):
-        found = {} if pattern is None else _find(pattern, text)
-        if found is None:
+        matched = {} if pattern is None else _find(pattern, text)
+        if matched is None:
             return None
-        groups |= found
+        groups |= matched
     return groups
 
 
-def _first(wanted: ResultPattern, results: Sequence[Done]) -> tuple[Done, dict[str, str]] | None:
+def _first(pattern: ResultPattern, results: Sequence[Done]) -> tuple[Done, dict[str, str]] | None:
     for done in reversed(results):
-        if not (_among(done.result.name, wanted.tool) and _among(done.result.outcome, wanted.outcome)):
+        if not (_among(done.result.name, pattern.tool) and _among(done.result.outcome, pattern.outcome)):
             continue
-        parts = [_find(pattern, str(done.call.args.get(name, ""))) for name, pattern in wanted.args.items()]
-        parts.append(_find(wanted, done.result.output))
+        parts = [_find(each, str(done.call.args.get(name, ""))) for name, each in pattern.args.items()]
+        parts.append(_find(pattern, done.result.output))
         if all(part is not None for part in parts):
             return done, {name: text for part in parts if part for name, text in part.items()}
     return None
 
 
-def _among(value: int | str, wanted: Any) -> bool:
+def _among(value: int | str, pattern: Any) -> bool:
     """Nothing wanted is anything."""
-    return wanted == () or value in listed(wanted)
+    return pattern == () or value in listed(pattern)
 
 
 def _find(pattern: str | Pattern, text: str) -> dict[str, str] | None:
@@ -155,11 +155,12 @@ def _find(pattern: str | Pattern, text: str) -> dict[str, str] | None:
         return None
     if pattern.regex == ():
         return {}
-    found = next((match for expression in listed(pattern.regex) if (match := re.search(expression, text))), None)
-    if found is None:
+    matches = (re.search(expression, text) for expression in listed(pattern.regex))
+    match = next(filter(None, matches), None)
+    if match is None:
         return None
-    numbered = {str(number): text or "" for number, text in enumerate((found[0], *found.groups()))}
-    return numbered | {name: text or "" for name, text in found.groupdict().items()}
+    numbered = {str(number): text or "" for number, text in enumerate((match[0], *match.groups()))}
+    return numbered | {name: text or "" for name, text in match.groupdict().items()}
 
 
 def _values(moment: Moment, groups: Mapping[str, str], done: Done | None) -> dict[str, str]:
@@ -181,16 +182,16 @@ def _line(done: Done) -> str:
 
 def texts(messages: Sequence[Message]) -> list[str]:
     """Everything in a conversation that can be read."""
-    found: list[str] = []
+    parts: list[str] = []
     for message in messages:
         for block in message.content:
             match block:
                 case Text(text) | Thinking(text):
-                    found.append(text)
+                    parts.append(text)
                 case Document():
-                    found.append(block.text)
+                    parts.append(block.text)
                 case ToolCall():
-                    found.append(str(block.args))
+                    parts.append(str(block.args))
                 case ToolResult():
-                    found.append(block.output)
-    return found
+                    parts.append(block.output)
+    return parts

@@ -6,7 +6,7 @@ when it is asked for.
 
 import os
 
-from polylect.providers.check import OR_SCRIPTED, ProviderDescription, first_set, in_home, known
+from polylect.providers.check import OR_SCRIPTED, ProviderDescription, first_set, in_home, model_offer
 
 TYPE_CHECKING = False  # typing itself would cost 5 ms
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Description(ProviderDescription):
         return model.startswith("claude")
 
     def may_serve(self, model: str) -> bool:
-        return "anthropic." not in model and (model.startswith("claude") or known(model) is None)
+        return "anthropic." not in model and (model.startswith("claude") or model_offer(model) is None)
 
     def missing_credentials(self, env: "Mapping[str, str]", project: str, profile: str) -> str | None:
         named = env.get("GOOGLE_APPLICATION_CREDENTIALS")

@@ -38,7 +38,7 @@ class Vertex:
         self._client = Client.of(settings)
         self._models = Catalogue.of(settings)
         self._encoded_histories = EncodedHistories(encode_message)
-        self._given = settings.api_key or settings.find("VERTEX_ACCESS_TOKEN")
+        self._token = settings.api_key or settings.find("VERTEX_ACCESS_TOKEN")
         self._project = settings.project or settings.find("VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT")
         self._tokens: Tokens | None = None
 
@@ -46,7 +46,7 @@ class Vertex:
         return self._models.info(model)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
-        token = self._given or await self._login().token()
+        token = self._token or await self._login().token()
         encoded = self._encoded_histories.pop(request.messages)
         question = Question(
             request.model,

@@ -285,10 +285,10 @@ def _server_of(name: str, entry: dict[str, Any]) -> Server:
     kind = entry.get("type") or ("http" if "url" in entry else "stdio")
     if kind not in _TRANSPORTS:
         raise ValueError(f"the MCP server {name!r} has the type {kind!r}; types are {', '.join(_TRANSPORTS)}")
-    known = {field: entry[field] for field in _SERVER_FIELDS if entry.get(field) is not None}
+    fields = {field: entry[field] for field in _SERVER_FIELDS if entry.get(field) is not None}
     extras = {key: value for key, value in entry.items() if key not in (*_SERVER_FIELDS, "type", "name")}
     try:
-        return msgspec.convert({"name": name, "transport": _TRANSPORTS[kind], **known, "extras": extras}, Server)
+        return msgspec.convert({"name": name, "transport": _TRANSPORTS[kind], **fields, "extras": extras}, Server)
     except msgspec.ValidationError as error:
         raise ValueError(f"the MCP server {name!r}: {error}") from None
 

@@ -30,7 +30,7 @@ class Prompts:
         self._sent: dict[str, _SentPrompt] = {}
         """By turn, until that has ended."""
         self._refs: dict[str, str] = {}
-        self._seen: set[str] = set()
+        self._prompt_uuids: set[str] = set()
         self.waiting: dict[str, str] = {}
         """Turns that were accepted and have not begun, with the uuids of their prompts."""
         self.held: list[Prompt] = []
@@ -51,10 +51,10 @@ class Prompts:
         uuid = frame.get("uuid") or ""
         if not isinstance(uuid, str):
             raise ValueError("uuid: expected a string")
-        if uuid in self._seen:
+        if uuid in self._prompt_uuids:
             self._write_repeated(uuid, message["content"])
             return []
-        self._seen |= {uuid} - {""}
+        self._prompt_uuids |= {uuid} - {""}
         turn, ref = uuid or self._out.new_id(), self._out.new_id()
         self._sent[turn] = _SentPrompt(message["content"], uuid)
         self._refs[ref] = turn
@@ -116,14 +116,14 @@ class Prompts:
 
     def withdraw(self, uuid: str = "") -> list[str]:
         """Withdraw one waiting prompt, or all, and return their uuids. The engine ends those in its queue."""
-        taken = [one for one in self.queue if uuid in ("", one)]
+        withdrawn = [one for one in self.queue if uuid in ("", one)]
         unsent = [prompt for prompt in self.held if not uuid or prompt.turn == uuid]
         self.held = [prompt for prompt in self.held if prompt not in unsent]
         self._withdrawn |= {turn for turn in self.queued if uuid in ("", turn)}
         for prompt in unsent:
             self._refs.pop(prompt.ref, None)
             self.ended(prompt.turn, "cancelled")
-        return taken
+        return withdrawn
 
     def cancelled(self, turn: str) -> bool:
         """Whether the host has withdrawn the prompt of this turn. Then a lifecycle frame is its end, and no result is

@@ -82,7 +82,7 @@ class SessionCost:
     def update(self, event: CostChanged, window: int) -> None:
         if not event.turn:
             self._before = event
-        self.total = _known(event) - _known(self._before)
+        self.total = _known_cost(event) - _known_cost(self._before)
         self.models = {}
         for row in event.rows[len(self._before.rows) :]:
             name = str(row.get("model") or "unknown")
@@ -98,7 +98,7 @@ class SessionCost:
         return {name: used for name, used in models.items() if used.inputTokens or used.outputTokens}
 
 
-def _known(event: CostChanged) -> float:
+def _known_cost(event: CostChanged) -> float:
     """The cost in dollars. Requests without a known price count as 0."""
     if event.total.cost is not None:
         return event.total.cost

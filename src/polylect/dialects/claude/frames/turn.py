@@ -113,7 +113,7 @@ class ToolResultBlock(Block, frozen=True, tag="tool_result"):
 
 
 Spoken = TextBlock | ThinkingBlock | RedactedThinkingBlock | ToolUseBlock | ServerToolUseBlock
-Given = TextBlock | ImageBlock | DocumentBlock | ToolResultBlock
+UserBlock = TextBlock | ImageBlock | DocumentBlock | ToolResultBlock
 
 
 # Messages of the model.
@@ -201,7 +201,7 @@ class ResultMeta(Struct, frozen=True, omit_defaults=True):
 
 
 class Words(Struct, frozen=True):
-    content: str | list[Given]
+    content: str | list[UserBlock]
     role: Literal["user"] = "user"
 
 

@@ -218,16 +218,16 @@ class CommandWriter:
     def _query(self, command: c.Query) -> list[e.Event]:
         """Answered here if the events so far hold the answer; else sent to the engine."""
         reader = self._reader
-        known = reader.settings.known
+        values = reader.settings.values
         match command.what:
             case "cost":
                 return accepted(command, Ledger(reader.cost.total, reader.cost.rows))
             case "agents":
                 return accepted(command, tuple(reader.agents.running.values()))
             case "tools" | "commands":
-                return accepted(command, known.get(command.what, ()))
+                return accepted(command, values.get(command.what, ()))
             case "state":
-                named = {key: known.get(key, "") for key in ("session", "model", "mode")}
+                named = {key: values.get(key, "") for key in ("session", "model", "mode")}
                 return accepted(command, State(**named, busy=bool(reader.turn or self._queue.running)))
         return self._request(command, encode.query(command))
 

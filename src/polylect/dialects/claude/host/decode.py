@@ -49,7 +49,7 @@ class EventReader:
         self.cost = SessionCost(resumed=resumed)
         self._deduplicator = Deduplicator()
         self._partials = PartialMessages(self._deduplicator)
-        self._seen: dict[str, None] = {}
+        self._frame_uuids: dict[str, None] = {}
         self._messages: dict[str, str] = {}
         """By agent: the id of the message that is being written."""
         self._requests: dict[str, str] = {}
@@ -76,11 +76,11 @@ class EventReader:
     def _repeated(self, kind: str, uuid: str) -> bool:
         if not uuid or kind == "stream_event":
             return False
-        known = uuid in self._seen
-        self._seen[uuid] = None
-        if len(self._seen) > _REMEMBERED:
-            del self._seen[next(iter(self._seen))]
-        return known
+        repeated = uuid in self._frame_uuids
+        self._frame_uuids[uuid] = None
+        if len(self._frame_uuids) > _REMEMBERED:
+            del self._frame_uuids[next(iter(self._frame_uuids))]
+        return repeated
 
     def _placed(self, event: e.Event, frame: Object) -> e.Event:
         """Sets the running turn and the agent that the frame names, where the event has none."""
@@ -246,8 +246,8 @@ class EventReader:
             return []
         if frame.get("isReplay") is not True:
             return [e.UserMessage(prose, "engine")]
-        known = text(frame, "uuid") in (self.turn, *self.sent)
-        return [] if known else [e.UserMessage(prose, "replay")]
+        repeated = text(frame, "uuid") in (self.turn, *self.sent)
+        return [] if repeated else [e.UserMessage(prose, "replay")]
 
     # Around a turn.
 

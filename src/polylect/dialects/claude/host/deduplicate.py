@@ -52,12 +52,12 @@ class Deduplicator:
         blocks = [block for block in objects(message, "content") if text(block, "type")]
         if not blocks:
             return []
-        seen, id = self._agents.setdefault(agent, _SeenBlocks()), text(message, "id")
+        earlier, id = self._agents.setdefault(agent, _SeenBlocks()), text(message, "id")
         if id:
-            fresh = self._of_message(seen.named.setdefault(id, []), blocks, numbered=numbered)
+            fresh = self._of_message(earlier.named.setdefault(id, []), blocks, numbered=numbered)
         else:
-            fresh = _of_context(seen, blocks)
-        shown = seen.shown.get(id, [])
+            fresh = _of_context(earlier, blocks)
+        shown = earlier.shown.get(id, [])
         return [block for block in fresh if not _remove(shown, mark(block))]
 
     def streamed(self, id: str, kind: str, whole: str, agent: str = "") -> None:
@@ -67,22 +67,22 @@ class Deduplicator:
     def reset(self, agent: str = "") -> None:
         self._agents.pop(agent, None)
 
-    def _of_message(self, seen: list[Mark], blocks: list[Object], *, numbered: bool) -> list[Object]:
+    def _of_message(self, earlier: list[Mark], blocks: list[Object], *, numbered: bool) -> list[Object]:
         marks = [mark(block) for block in blocks]
-        if marks[: len(seen)] == seen:
-            again = bool(seen) and len(marks) == len(seen)
+        if marks[: len(earlier)] == earlier:
+            again = bool(earlier) and len(marks) == len(earlier)
             if again and self._single and numbered:
                 return blocks  # the model has said the same thing twice
-            self._single = self._single and (not seen or again)
-            fresh = blocks[len(seen) :]
-            seen[:] = marks
-        elif not self._single and (rest := _grown(seen, blocks)):
+            self._single = self._single and (not earlier or again)
+            fresh = blocks[len(earlier) :]
+            earlier[:] = marks
+        elif not self._single and (rest := _grown(earlier, blocks)):
             fresh = rest
-            seen[:] = marks
+            earlier[:] = marks
         else:
             self._single = True
-            fresh = [block for block in blocks if not _repeated(mark(block), seen, numbered=numbered)]
-            seen += [mark(block) for block in fresh]
+            fresh = [block for block in blocks if not _repeated(mark(block), earlier, numbered=numbered)]
+            earlier += [mark(block) for block in fresh]
         return fresh
 
 
@@ -90,40 +90,40 @@ def _of_context(blocks_seen: _SeenBlocks, blocks: list[Object]) -> list[Object]:
     key, marks = fingerprint(blocks[0]), [mark(block) for block in blocks]
     switched, blocks_seen.last = blocks_seen.last != key, key
     replies = blocks_seen.unnamed.setdefault(key, [])
-    seen = max((seen for seen in replies if marks[: len(seen)] == seen), key=len, default=None)
-    if seen is not None:
+    earlier = max((earlier for earlier in replies if marks[: len(earlier)] == earlier), key=len, default=None)
+    if earlier is not None:
         # Unchanged and after somebody else has spoken, it is not a repetition but a new reply like the old one.
-        fresh = blocks if switched and marks == seen else blocks[len(seen) :]
-        seen[:] = marks
+        fresh = blocks if switched and marks == earlier else blocks[len(earlier) :]
+        earlier[:] = marks
         return fresh
-    for seen in replies:
-        if rest := _grown(seen, blocks):
-            seen[:] = marks
+    for earlier in replies:
+        if rest := _grown(earlier, blocks):
+            earlier[:] = marks
             return rest
-    common = max((_common(seen, marks) for seen in replies), default=0)
+    common = max((_common(earlier, marks) for earlier in replies), default=0)
     replies.append(marks)
     return blocks if common == len(marks) else blocks[common:]
 
 
-def _grown(seen: list[Mark], blocks: list[Object]) -> list[Object]:
+def _grown(earlier: list[Mark], blocks: list[Object]) -> list[Object]:
     """If the last known block has grown in this snapshot: the rest of it, and the blocks after it."""
-    last = len(seen) - 1
-    if last < 0 or len(blocks) < len(seen) or [mark(block) for block in blocks[:last]] != seen[:last]:
+    last = len(earlier) - 1
+    if last < 0 or len(blocks) < len(earlier) or [mark(block) for block in blocks[:last]] != earlier[:last]:
         return []
-    (kind, before), (same, now) = seen[last], mark(blocks[last])
+    (kind, before), (same, now) = earlier[last], mark(blocks[last])
     if kind != same or kind not in _TEXT_FIELDS or not before or not now.startswith(before):
         return []
     return [{**blocks[last], _TEXT_FIELDS[kind]: now[len(before) :]}, *blocks[last + 1 :]]
 
 
-def _repeated(block: Mark, seen: list[Mark], *, numbered: bool) -> bool:
+def _repeated(block: Mark, earlier: list[Mark], *, numbered: bool) -> bool:
     if block[0] in _CALLS:
-        return block in seen
-    return not numbered and block == seen[-1]
+        return block in earlier
+    return not numbered and block == earlier[-1]
 
 
-def _common(seen: list[Mark], marks: list[Mark]) -> int:
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(seen, marks, strict=False)))
+def _common(earlier: list[Mark], marks: list[Mark]) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(earlier, marks, strict=False)))
 
 
 def _remove(shown: list[Mark], block: Mark) -> bool:

@@ -20,7 +20,7 @@ _UP, _DOWN = ("connected",), ("failed", "needs-auth")
 class Settings:
     def __init__(self) -> None:
         self._ready = False
-        self.known: dict[str, Any] = {}
+        self.values: dict[str, Any] = {}
         self._servers: dict[str, ServerChanged] = {}
         self.ours = False
         """The engine is polylect, which understands more than the vendor's program."""
@@ -40,7 +40,7 @@ class Settings:
         for key, value in {**named, **lists, **others}.items():
             events += self.changed(key, value)
         names = words(frame, "slash_commands")
-        if names != [card.name for card in self.known.get("commands", ())]:
+        if names != [card.name for card in self.values.get("commands", ())]:
             events += self.commands([{"name": name} for name in names])
         return [*events, *self.mode(text(frame, "permissionMode")), *self._server_states(frame)]
 
@@ -56,9 +56,9 @@ class Settings:
         return self.changed("commands", tuple(cards))
 
     def changed(self, key: str, value: Any) -> list[Event]:
-        if not value or self.known.get(key) == value:
+        if not value or self.values.get(key) == value:
             return []
-        self.known[key] = value
+        self.values[key] = value
         return [SettingChanged(key, value)]
 
     def _begin(self, frame: Object, mode: str) -> list[Event]:
@@ -72,7 +72,7 @@ class Settings:
             "mode": OUR_MODES.get(mode, mode),
         }
         version = text(frame, "claude_code_version")
-        self.known |= {key: value for key, value in {**fields, "version": version}.items() if value}
+        self.values |= {key: value for key, value in {**fields, "version": version}.items() if value}
         models = objects(frame, "models")
         efforts = words(models[0], "supportedEffortLevels") if models else []
         abilities = Abilities(

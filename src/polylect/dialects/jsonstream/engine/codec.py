@@ -10,7 +10,7 @@ from collections import Counter
 from polylect.dialects.base import Env
 from polylect.dialects.jsonstream import events, newer_commands
 from polylect.dialects.jsonstream.commands import COMMANDS
-from polylect.dialects.jsonstream.engine import asks as questions
+from polylect.dialects.jsonstream.engine import asks as asks_format
 from polylect.dialects.jsonstream.engine.encode import EventWriter
 from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames import families
@@ -125,7 +125,7 @@ class EngineSide:
             case frame, fields:
                 try:
                     return self._command(frame)
-                except questions.UnknownAsk as error:
+                except asks_format.UnknownAsk as error:
                     self._writer.refuse(_unknown_ask(fields["type"], str(error)))
                     return [MalformedCommand(raw, str(error))]
                 except ValueError as error:
@@ -149,16 +149,16 @@ class EngineSide:
         """Only a call that waits can be answered, and only once (A1)."""
         ask = self._writer.asks.get(frame.call_id)
         if ask is None:
-            raise questions.UnknownAsk(f"no call with the call_id {frame.call_id[:80]!r} waits for an answer")
-        answer = questions.answer_of(frame, ask, self._env.new_id())
+            raise asks_format.UnknownAsk(f"no call with the call_id {frame.call_id[:80]!r} waits for an answer")
+        answer = asks_format.answer_of(frame, ask, self._env.new_id())
         del self._writer.asks[frame.call_id]
         return answer
 
     def _resume(self, frame: shapes.ApprovalResume) -> Answer:
         ask = self._writer.suspended.get(frame.resume_token)
         if ask is None and (self._writer.busy or not self._writer.can_write("approval_required")):
-            raise questions.UnknownAsk(_NO_APPROVAL)
-        answer = questions.resume_of(frame, self._env.new_id())
+            raise asks_format.UnknownAsk(_NO_APPROVAL)
+        answer = asks_format.resume_of(frame, self._env.new_id())
         if ask is None:
             self._resumed[answer.ref] = frame
         else:

@@ -13,7 +13,7 @@ import msgspec
 
 from polylect.dialects import line_limit
 from polylect.dialects.jsonstream import events
-from polylect.dialects.jsonstream.engine import asks as questions
+from polylect.dialects.jsonstream.engine import asks as asks_format
 from polylect.dialects.jsonstream.engine.output_lines import OutputLines
 from polylect.dialects.jsonstream.engine.subagents import SubagentWriter
 from polylect.dialects.jsonstream.frames import base as shapes
@@ -169,14 +169,14 @@ class EventWriter:
                 self._turns.pop(msg_id, None)
                 self._ended.add(msg_id)
             case shapes.ToolRequest(call_id=call_id):
-                self.asks.setdefault(call_id, questions.ask_of(frame))
+                self.asks.setdefault(call_id, asks_format.ask_of(frame))
             case shapes.ToolRunning(call_id=call_id, tool_name=name):
                 self._running[call_id] = name
             case shapes.ToolResult(call_id=call_id) | shapes.ToolCancelled(call_id=call_id):
                 self._running.pop(call_id, None)
                 self.asks.pop(call_id, None)
             case families.ApprovalRequired(resume_token=token) if token:
-                self.suspended.setdefault(token, questions.suspended_of(frame))
+                self.suspended.setdefault(token, asks_format.suspended_of(frame))
             case families.ApprovalResumed(token):
                 self.suspended.pop(token, None)
 
@@ -300,15 +300,15 @@ class EventWriter:
     def _ask(self, event: Ask) -> None:
         if self._suspends(event):
             self.suspended[event.ask] = event
-            self.write_frame(questions.approval_required(event))
+            self.write_frame(asks_format.approval_required(event))
             self.write_frame(families.Suspend("awaiting_approval", event.ask))
             return
         if event.call in self._questions:
             self._answering[event.ask] = event.call
-        taken = event.call in self.asks or event.call in self._inner_calls or self._asks_again(event)
-        call_id = event.call if event.call and not taken else event.ask
+        in_use = event.call in self.asks or event.call in self._inner_calls or self._asks_again(event)
+        call_id = event.call if event.call and not in_use else event.ask
         called = self._called.get(event.call)
-        tool = questions.tool_of(event, called)
+        tool = asks_format.tool_of(event, called)
         if called is None or call_id != event.call:
             self._lone_asks[event.ask] = (call_id, tool.name)
         elif event.agent:
@@ -350,7 +350,7 @@ class EventWriter:
             self._declined[call] = reason
 
     def _tool_started(self, event: ToolStarted) -> None:
-        if event.name == questions.QUESTION and not event.agent and event.call not in self._requested:
+        if event.name == asks_format.QUESTION and not event.agent and event.call not in self._requested:
             self._questions[event.call] = event
         else:
             self._write_running(event)

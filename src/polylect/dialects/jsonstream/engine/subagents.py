@@ -60,9 +60,9 @@ class SubagentWriter:
     def _open(self, event: Event) -> tuple[str, str, Writer]:
         call, name = (event.call, event.name) if isinstance(event, AgentStarted) else ("", "")
         name = name or event.agent
-        taken = {used for other, used, _ in self._agents.values() if other == call}
+        names_in_use = {used for other, used, _ in self._agents.values() if other == call}
         names = chain([name], (f"{name}-{number}" for number in count(2)))
-        agent = (call, next(name for name in names if name not in taken), self._writer())
+        agent = (call, next(name for name in names if name not in names_in_use), self._writer())
         self._agents[event.agent] = agent
         return agent
 

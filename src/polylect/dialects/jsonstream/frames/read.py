@@ -51,24 +51,24 @@ def read_inner(fields: dict[str, Any]) -> Received:
     return _shape(fields, EVENTS[_NEWEST], "")
 
 
-def _read(line: bytes | TooLong, known: dict[str, type[Frame]], text_key: str) -> Received:
+def _read(line: bytes | TooLong, types: dict[str, type[Frame]], text_key: str) -> Received:
     if isinstance(line, TooLong):
         return Bad(f"the line is longer than {line.limit} bytes")
     try:
         fields = parse(line)
     except ValueError as error:
         return Bad(str(error))
-    return _shape(fields, known, text_key)
+    return _shape(fields, types, text_key)
 
 
-def _shape(fields: dict[str, Any], known: dict[str, type[Frame]], text_key: str) -> Received:
+def _shape(fields: dict[str, Any], types: dict[str, type[Frame]], text_key: str) -> Received:
     kind = fields.get("type")
     if not isinstance(kind, str) or not kind:
         return Bad('the object has no "type" that is a string')
-    if kind not in known:
+    if kind not in types:
         return Unknown(kind, fields)
     try:
-        return msgspec.convert(_fill_in(kind, fields, text_key), known[kind]), fields
+        return msgspec.convert(_fill_in(kind, fields, text_key), types[kind]), fields
     except RecursionError:
         return Bad("nested too deeply", kind)
     except msgspec.ValidationError as error:

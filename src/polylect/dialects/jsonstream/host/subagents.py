@@ -89,8 +89,8 @@ class SubagentReader:
 
     def _id(self, frame: SubAgentEvent) -> str:
         """Its name, if nobody else has it just now."""
-        taken = any(agent.id == frame.agent_name for agent in self._agents.values())
-        return f"{frame.parent_call_id}/{frame.agent_name}" if taken or not frame.agent_name else frame.agent_name
+        in_use = any(agent.id == frame.agent_name for agent in self._agents.values())
+        return f"{frame.parent_call_id}/{frame.agent_name}" if in_use or not frame.agent_name else frame.agent_name
 
     def _started(self, frame: SubAgentEvent, id: str, turn: str) -> AgentStarted:
         call = frame.parent_call_id

@@ -107,8 +107,8 @@ class HostSide:
 
     def note_sent(self, data: bytes) -> list[e.Event]:
         received = [reading.read(line) for line in self._own_lines.feed(data)]
-        known = [frame for frame in received if isinstance(frame, reading.Received)]
-        return [event for frame in known for event in self._complete(self._note_received(frame))]
+        frames = [frame for frame in received if isinstance(frame, reading.Received)]
+        return [event for frame in frames for event in self._complete(self._note_received(frame))]
 
     def to_log(self) -> list[str]:
         return self._diagnostics.to_log()
@@ -151,14 +151,14 @@ class HostSide:
         return self._complete(self._follow(events))
 
     def _read_frame(self, kind: str, frame: Fields, line: bytes) -> list[e.Event]:
-        known = kind in ("ready", "response") or self._reader.knows(kind)
-        self.outcomes["known" if known else "unknown"] += 1
+        is_known = kind in ("ready", "response") or self._reader.knows(kind)
+        self.outcomes["known" if is_known else "unknown"] += 1
         match kind:
             case "ready":
                 return self._engine_ready(frame)
             case "response":
                 return self._response(frame)
-            case _ if known:
+            case _ if is_known:
                 return self._reader.read(kind, frame)
             case _:
                 return [e.UnknownEvent(kind, line)]
