@@ -33,6 +33,7 @@ PARTS = (
     Part("test_link_races.py", 2000, "tries of each race, in each sandbox"),
     Part("test_instruction_files.py", 2000, "tries of each race"),
     Part("test_hook_input.py", 2000, "calls judged while their input is attacked"),
+    Part("test_large_replies.py", 100, "calls, or megabytes of text, in one reply"),
     Part("test_deafness.py", 100, "times three replies of generated calls; each hostile call is watched for 5 s"),
 )
 

@@ -246,6 +246,7 @@ class Log:
         self.entries = self.written = list(entries)
         self.writes = 0
         self.synced = 0
+        self.size = 0
         self._full = full
 
     def append(self, *bodies: Body) -> None:

@@ -19,10 +19,14 @@ _TICK = 1 / os.sysconf("SC_CLK_TCK")
 
 
 class Listener:
-    """Pings one engine on json-stream, and keeps the longest wait for an answer."""
+    """Pings one engine, and keeps the longest wait for an answer.
 
-    def __init__(self, engine: Engine) -> None:
+    ping, pong   a question and the beginning of its answer, for wires without pings
+    """
+
+    def __init__(self, engine: Engine, ping: bytes | Frame = PING, pong: bytes = b'{"type":"pong"') -> None:
         self.engine = engine
+        self._ping, self._pong = ping, pong
         self.worst = 0.0
         """The longest wait, in seconds."""
         self.worst_cpu = 0.0
@@ -32,8 +36,8 @@ class Listener:
         """One ping. Returns the lines that came before its answer."""
         lines: list[bytes] = []
         began, used = time.monotonic(), self._cpu()
-        self.engine.send(PING)
-        while not (line := self.engine.line()).startswith(b'{"type":"pong"'):
+        self.engine.send(self._ping)
+        while not (line := self.engine.line()).startswith(self._pong):
             assert line, f"the engine has ended; on stderr: {self.engine.errors}"
             lines.append(line)
         if (took := time.monotonic() - began) > self.worst:

@@ -42,15 +42,17 @@ class ReplyCalls:
         extra        what the vendor wants back with the call
         """
         extra, name = extra or {}, name[:_MOST_NAME]
-        args = None
-        if len(text) <= self._text:
-            try:
-                args = msgspec.json.decode(text) if text.strip() else whole or {}
-            except (msgspec.DecodeError, RecursionError):
-                pass
-        if not isinstance(args, dict) or not self._admits(args):
+        if len(text) > self._text:
             return self._unusable(call, name, text, extra)
-        return ToolCall(call, name, args, extra)
+        try:
+            args = msgspec.json.decode(text) if text.strip() else whole or {}
+        except (msgspec.DecodeError, RecursionError):
+            args = None
+        if isinstance(args, dict) and self._admits(args):
+            return ToolCall(call, name, args, extra)
+        unusable = self._unusable(call, name, text, extra)
+        self._text = max(0, self._text - len(text))  # decoding it took its time
+        return unusable
 
     def limited(self, call: ToolCall) -> ToolCall:
         """This call, or the same one without arguments if they are beyond the limit."""

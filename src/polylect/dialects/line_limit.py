@@ -9,8 +9,8 @@ and the ids that a peer matches by are never shortened. Used by the engine sides
 from typing import Any
 
 import msgspec
-from msgspec.structs import astuple
 
+from polylect.vocab.text_size import lengths
 from polylect.wire import jsonl
 
 _NAMES = frozenset({"type", "id", "msg_id", "call_id"})
@@ -25,37 +25,15 @@ def line(frame: object, limit: int, *, large: bool = False) -> bytes:
 
     large   the frame may be many times as long, so its texts are measured before anything is encoded
     """
-    lengths = _lengths(frame) if large else []
-    if sum(lengths) <= limit and len(text := jsonl.dump(frame)) <= limit:
+    sizes = lengths(frame) if large else []
+    if sum(sizes) <= limit and len(text := jsonl.dump(frame)) <= limit:
         return text
     fields, longest = msgspec.to_builtins(frame), limit // 8
-    while longest > _SHORT and longest * sum(length > longest for length in lengths) > limit:
+    while longest > _SHORT and longest * sum(size > longest for size in sizes) > limit:
         longest //= 2
     while len(text := jsonl.dump(_shorter(fields, longest))) > limit and longest > 1:
         longest //= 2
     return text
-
-
-def _lengths(frame: object) -> list[int]:
-    """The length of every text in it."""
-    lengths: list[int] = []
-    values: list[Any] = [frame]
-    for value in values:  # which grows meanwhile
-        if isinstance(value, str):
-            lengths.append(len(value))
-        elif isinstance(value, dict):
-            values += value
-            values += value.values()
-        elif isinstance(value, list | tuple):
-            values += value
-        elif isinstance(value, msgspec.Struct):
-            values += astuple(value)
-    return lengths
-
-
-def text_size(value: object) -> int:
-    """Characters of all texts in it: nearly its size as JSON, without encoding it."""
-    return sum(_lengths(value))
 
 
 def pieces(text: str, size: int) -> list[str]:

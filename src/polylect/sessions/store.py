@@ -20,6 +20,7 @@ from polylect.vocab.content import Message
 from polylect.vocab.entries import Body, Configured, Entry, MessageAdded, Opened, TurnClosed
 from polylect.vocab.errors import SessionError, StorageError
 from polylect.vocab.ports import Store
+from polylect.vocab.text_size import text_size
 from polylect.wire import jsonl
 
 _sync = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
@@ -151,6 +152,10 @@ class FileStore:
             self._blobs.sync()
             _sync(self._file)
 
+    @property
+    def size(self) -> int:
+        return os.fstat(self._file).st_size
+
     # Beside the log.
 
     @property
@@ -206,6 +211,7 @@ class MemoryStore:
         self.session = session
         self._beside = beside
         self.entries: list[Entry] = []
+        self.size = 0
         self._folder = folder
         self._spilled = ""
         self._blobs: dict[str, bytes] = {}
@@ -215,6 +221,7 @@ class MemoryStore:
         for body in bodies:
             last = self.entries[-1].id if self.entries else ""
             self.entries.append(Entry(str(len(self.entries) + 1), last, now, body))
+            self.size += text_size(body)
 
     def fill(self, message: Message) -> Message:
         return message

@@ -477,6 +477,11 @@ class Store(Protocol):
         """What is in the log."""
         ...
 
+    @property
+    def size(self) -> int:
+        """Bytes of the log, or what they would be."""
+        ...
+
     def append(self, *bodies: Body) -> None:
         """Writes `bodies` to the operating system before it returns; they outlive a crash of this process."""
         ...

@@ -4,7 +4,7 @@ Names, ids and retry times of events are ignored: every model API repeats what m
 client reads replies through it.
 """
 
-MAX_EVENT = 16 * 1024 * 1024
+MAX_EVENT = 8 * 1024 * 1024
 """Bytes of one event at most: more than the longest reply of any model."""
 _BOM = b"\xef\xbb\xbf"
 

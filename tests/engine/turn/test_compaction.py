@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from doubles import Echo, Log, Part, Played, Talk, converse, run
@@ -130,6 +131,24 @@ def test_a_conversation_that_is_far_too_long_for_a_model_whose_window_nobody_kno
     talk = run(conversation, tmp_path, model)
     assert {event.reason for event in talk.of(TurnEnded)} == {"end"}
     assert [(event.ok, event.first_kept) for event in talk.of(CompactionEnded)] == [(True, "61"), (True, "120")]
+
+
+class Lying(Window):
+    """Says that its window is small, and then that nothing is in it."""
+
+    def info(self, model: str) -> ModelInfo:
+        return ModelInfo(model, window=5000)
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
+        async for batch in super().stream(request):
+            yield [msgspec.structs.replace(e, usage=Usage(1, 1)) if isinstance(e, ReplyDone) else e for e in batch]
+
+
+def test_usage_that_cannot_be_true_does_not_keep_the_conversation_from_being_compacted(tmp_path: Path) -> None:
+    model = Lying(1_000_000, 40)
+    talk = converse(tmp_path, model, [Prompt("t1", "go")], Echo(), allow_list=("Echo",))
+    assert {event.reason for event in talk.of(CompactionStarted)} == {"threshold"}
+    assert max(model.sent) < 5 * 5000
 
 
 @pytest.mark.parametrize("most", [8000, 100_000])

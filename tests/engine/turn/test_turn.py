@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from doubles import Crash, Echo, Fail, Part, Played, Show, Talk, converse, run
+from polylect.engine.turn import loop
 from polylect.providers.scripted import Scripted
 from polylect.sessions.store import MemoryStore
 from polylect.vocab.answers import Stats
@@ -378,3 +379,31 @@ def test_a_result_that_no_window_would_hold_is_cut_in_the_middle_and_kept_in_a_f
     assert (done.output[:100_000], done.output[-100_000:]) == ("a" * 100_000, "b" * 100_000)
     assert "[truncated 100000 chars" in done.output[100_000:-100_000]
     assert wholes == ([text] if kept else [])
+
+
+def test_a_reply_longer_than_any_model_writes_ends_the_turn(tmp_path: Path) -> None:
+    chunks = [TextChunk("x" * (loop.MOST_REPLY // 4))] * 5
+    talk = converse(tmp_path, Played([*chunks, None]), [Prompt("t1", "Hi")])
+    failure = talk.of(TurnEnded)[0].failure
+    assert failure
+    assert (failure.code, failure.message) == (
+        "protocol",
+        f"the model's reply is longer than {loop.MOST_REPLY} characters",
+    )
+
+
+def test_a_session_that_is_too_large_is_not_gone_on_with(tmp_path: Path) -> None:
+    """Compaction does not make it smaller: everything that was said is in its log, and in memory."""
+    store = MemoryStore("")
+    store.size = loop.MOST_SESSION
+    talk = converse(tmp_path, Scripted.in_order("one", "two"), [Prompt("t1", "Hi")], store=store)
+    failure = talk.of(TurnEnded)[0].failure
+    assert failure
+    assert failure.code == "session"
+    assert "Go on in another session" in failure.message
+
+
+def test_a_session_in_memory_knows_its_size(tmp_path: Path) -> None:
+    store = MemoryStore("")
+    converse(tmp_path, Scripted.in_order("x" * 1000), [Prompt("t1", "y" * 1000)], store=store)
+    assert 2000 < store.size < 3000

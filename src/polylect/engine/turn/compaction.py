@@ -13,7 +13,18 @@ from typing import Literal
 from polylect.engine.settings import Settings
 from polylect.engine.turn.budget import estimated_usage
 from polylect.sessions.session import Session
-from polylect.vocab.content import Block, Document, Image, Message, Text, Thinking, ToolCall, ToolResult, Usage
+from polylect.vocab.content import (
+    UNPARSED,
+    Block,
+    Document,
+    Image,
+    Message,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
 from polylect.vocab.errors import PolylectError, ProviderError, SessionError
 from polylect.vocab.events import CompactionEnded, CompactionStarted, ContextUsed, Event
 from polylect.vocab.hooks import HookResult
@@ -25,6 +36,10 @@ MOST_FAILURES = 3
 """After so many in a row it is no longer tried by itself."""
 _MARKS = (ReplyBegun, ReplyDone, Retrying)
 """How far a reply has come, and with it its price."""
+_LARGEST_WINDOW = 2_000_000
+"""The window in tokens where the model's own is not known: more than any model in use has."""
+_LONGEST_TOKEN = 4
+"""Reported usage is not believed if it means that a token has more than so many times the usual four characters."""
 _KEPT_SHARE = 0.3
 """How much of the window the untouched end may take."""
 _IMAGE_TOKENS = 1600
@@ -98,10 +113,11 @@ class Compactor:
 
     def used(self) -> int:
         """Tokens in the context: as last reported, plus an estimate of what was added since."""
-        session = self._session
+        session, estimated = self._session, self._overhead + self._conversation_tokens()
         if self._known and self._known_at > session.visible_from:
-            return self._known + sum(map(estimate, session.messages[self._known_at :]))
-        return self._overhead + self._conversation_tokens()
+            reported = self._known + sum(map(estimate, session.messages[self._known_at :]))
+            return max(reported, estimated // _LONGEST_TOKEN)
+        return estimated
 
     def _conversation_tokens(self) -> int:
         """Estimated tokens of the conversation as the model sees it."""
@@ -122,9 +138,9 @@ class Compactor:
 
     def _is_full(self) -> bool:
         """Whether a reply might not fit any more. The reserve for it is at most half of the window."""
-        settings, window = self._settings(), self._window()
+        settings, window = self._settings(), self._window() or _LARGEST_WINDOW
         reserve = max(min(settings.max_tokens, window // 2), int(window * (1 - settings.compact_at)))
-        return bool(window) and self.used() > window - reserve
+        return self.used() > window - reserve
 
     async def compact(
         self,
@@ -289,8 +305,8 @@ def _block_text(block: Block) -> str:
             return text
         case Document(name, _, text):
             return f"{name}\n{text}"
-        case ToolCall(_, name, args):
-            return f"{name} {args}"
+        case ToolCall(_, name, args, extra):
+            return f"{name} {args or extra.get(UNPARSED, args)}"
         case ToolResult(_, name, output):
             return f"{name}: {output}"
         case _:

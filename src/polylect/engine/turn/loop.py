@@ -51,6 +51,10 @@ Reason = Literal["end", "cancelled", "length", "refused", "limit", "error"]
 _REASONS: dict[Stop, Reason] = {"end": "end", "calls": "end", "length": "length", "refused": "refused"}
 MOST_REMINDERS = 3
 """How often in a turn the user's own code can send the model back: by rules, and when it would stop."""
+MOST_REPLY = 8 * 1024 * 1024
+"""Characters of text and thinking in one reply: far more than any model writes."""
+MOST_SESSION = 256 * 1024 * 1024
+"""Bytes of a session's log up to which the model is asked: all of it is in memory."""
 SLICE = 0.01
 """Seconds for which model events are processed in one go, before others get a turn on the event loop."""
 ESTIMATED = "The model server reported no usage. Tokens and cost are estimated from the size of the text, for the cap."
@@ -222,6 +226,7 @@ class Turn:
 
         If that is not enough, only the last message is kept. Returns None if compaction used up the budget.
         """
+        self._check_session_size()
         compactor = self._agent.compactor
         if await compactor.make_room(self._emit) and self._out_of_budget():
             return None
@@ -235,6 +240,12 @@ class Turn:
             if self._out_of_budget():
                 return None
         return await self._step()
+
+    def _check_session_size(self) -> None:
+        """Raise SessionError if the session is too large to go on, however often it was compacted."""
+        if self._agent.session.store.size > MOST_SESSION:
+            message = f"the session has more than {MOST_SESSION} bytes, which is the most that one session may have"
+            raise SessionError(f"{message}. Go on in another session")
 
     async def _step(self) -> StreamedReply:
         """One model request and its calls. What was received and done is stored, even if the step breaks off."""
@@ -285,6 +296,8 @@ class Turn:
                 await self._agent.wait_writable()
                 await asyncio.sleep(0)
                 pause_at = monotonic() + SLICE
+        if reply.size > MOST_REPLY:
+            raise ProviderError("protocol", f"the model's reply is longer than {MOST_REPLY} characters")
         await self._agent.wait_writable()
 
     async def _close(self, calls: Calls, *, stored: bool) -> None:

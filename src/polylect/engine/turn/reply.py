@@ -31,6 +31,7 @@ from polylect.vocab.ports import (
     TextChunk,
     ThinkingChunk,
 )
+from polylect.vocab.text_size import text_size
 
 _MOST_ID = 256
 """Characters of a call's id that are kept: it is part of every event about the call."""
@@ -60,6 +61,7 @@ class StreamedReply:
         self._thinking = False
         self._attempt = 0
         self._content: list[Block] = []
+        self._ended_size = 0
         self._calls = ReplyCalls()
         self.stop: Stop = "end"
         self.usage = Usage()
@@ -78,6 +80,11 @@ class StreamedReply:
     @property
     def calls(self) -> list[ToolCall]:
         return [block for block in self._content if isinstance(block, ToolCall)]
+
+    @property
+    def size(self) -> int:
+        """Characters of text and thinking so far."""
+        return self._ended_size + self._open.tell()
 
     def message(self, provider: str) -> Message:
         """The message for the history. Empty texts are left out, because vendors refuse them."""
@@ -139,6 +146,7 @@ class StreamedReply:
                 if text and not self._open.tell():  # it came whole
                     delta = ThinkingDelta if isinstance(block, Thinking) else TextDelta
                     self._emit(delta(text))
+                self._ended_size += text_size(block)
                 self._content.append(block)
                 self._emit(BlockEnded(block))
             case _:

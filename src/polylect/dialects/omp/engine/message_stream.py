@@ -16,6 +16,7 @@ from polylect.dialects.omp.frames import messages as m
 from polylect.dialects.omp.frames.events import MessageEnd, MessageStart
 from polylect.vocab.content import Block, Text, Thinking, ToolCall
 from polylect.vocab.events import ReplyEnded
+from polylect.vocab.text_size import text_size
 from polylect.wire import jsonl
 
 _UPDATE = "message_update"
@@ -136,7 +137,7 @@ class MessageStream:
         if isinstance(block, m.ToolCall):
             self._calls.add(block.id)
         if not self._slim:
-            self._ended_size += line_limit.text_size(block)
+            self._ended_size += text_size(block)
         self._open_size = 0
 
     def _close(self) -> None:

@@ -1,0 +1,32 @@
+"""Measures the texts in a value without encoding it.
+
+Large values come from strangers: replies, arguments, results. Whether they fit is decided before they are encoded or
+copied, because that takes long. Used for the lines of a dialect and for the size of a session in memory.
+"""
+
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import astuple
+
+
+def lengths(value: object) -> list[int]:
+    """The length of every text in `value`, which is made of structs, dicts, lists and tuples; keys included."""
+    found: list[int] = []
+    values: list[Any] = [value]
+    for one in values:  # which grows meanwhile
+        if isinstance(one, str):
+            found.append(len(one))
+        elif isinstance(one, dict):
+            values += one
+            values += one.values()
+        elif isinstance(one, list | tuple):
+            values += one
+        elif isinstance(one, Struct):
+            values += astuple(one)
+    return found
+
+
+def text_size(value: object) -> int:
+    """Characters of all texts in `value`: nearly its size as JSON."""
+    return sum(lengths(value))
