@@ -28,19 +28,21 @@ from mcp_types import (
 )
 
 from polylect.mcp.server_log import ServerLog
+from polylect.mcp.stdio_streams import SdkStream
 from polylect.mcp.values import ServerFault, ServerSetup
 from polylect.vocab.errors import PolylectError
 
 _MOST_WAITING = 1000
 """Messages that the SDK has not read yet. Further ones are dropped, with a line in the log."""
 _CANCELLED = "notifications/cancelled"
+_Item = SessionMessage | Exception
 
 
 @asynccontextmanager
 async def host_streams(server: str, setup: ServerSetup, log: ServerLog) -> AsyncIterator[Any]:
     if setup.host is None:
         raise ServerFault("this engine cannot reach servers inside its host")
-    sender, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](_MOST_WAITING)
+    sender, incoming = anyio.create_memory_object_stream[_Item](_MOST_WAITING)
     async with sender, incoming:
         stream = _HostStream(server, setup, log, sender)
         setup.inboxes[server] = stream.receive
@@ -52,16 +54,10 @@ async def host_streams(server: str, setup: ServerSetup, log: ServerLog) -> Async
             await stream.aclose()
 
 
-class _HostStream:
+class _HostStream(SdkStream):
     """The stream to the server. `send` does not wait for the host."""
 
-    def __init__(
-        self,
-        server: str,
-        setup: ServerSetup,
-        log: ServerLog,
-        sender: MemoryObjectSendStream[SessionMessage | Exception],
-    ) -> None:
+    def __init__(self, server: str, setup: ServerSetup, log: ServerLog, sender: MemoryObjectSendStream[_Item]) -> None:
         self._server = server
         self._host = setup.host
         self._log = log
@@ -91,12 +87,6 @@ class _HostStream:
     async def aclose(self) -> None:
         for task in self._tasks:
             task.cancel()
-
-    async def __aenter__(self) -> "_HostStream":
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.aclose()
 
     async def _call_host(self, frame: dict[str, Any], id: RequestId | None) -> None:
         assert self._host

@@ -40,7 +40,7 @@ class _AnswerId(msgspec.Struct):
     method: str = ""
 
 
-class _Stream:
+class SdkStream:
     """What the SDK expects of a stream of either direction."""
 
     async def aclose(self) -> None:
@@ -53,7 +53,7 @@ class _Stream:
         await self.aclose()
 
 
-class Incoming(_Stream):
+class Incoming(SdkStream):
     """Messages from the server. Lines that are no messages are logged and skipped."""
 
     def __init__(
@@ -137,7 +137,7 @@ class Incoming(_Stream):
             self._lost.set()
 
 
-class Outgoing(_Stream):
+class Outgoing(SdkStream):
     """Messages to the server. `send` only queues, so a cancelled sender cannot leave half a line behind."""
 
     def __init__(self, child: Child, pending: dict[RequestId, str], lost: asyncio.Event) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from doubles_tools import FolderContext, use
-from polylect.tools.files.paths import opened_parent, real_path
+from polylect.system.plain_files import opened_parent
+from polylect.tools.files.paths import real_path
 from polylect.tools.standard import standard_tools
 from polylect.vocab.errors import ToolError
 

@@ -13,15 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from polylect.sessions.formats.conversation import (
-    Conversation,
-    Imported,
-    Importer,
-    WrongFormat,
-    decode_lines,
-    iso,
-    milliseconds,
-)
+from polylect.sessions.formats.conversation import Conversation, Imported, Importer, WrongFormat, iso, milliseconds
 from polylect.vocab.content import Block, Document, Image, Message, Stop, Text, Thinking, ToolCall, ToolResult, Usage
 from polylect.vocab.entries import Compacted
 from polylect.wire import jsonl
@@ -105,14 +97,13 @@ _decode = msgspec.json.Decoder(_Line).decode
 
 def import_lines(lines: Sequence[bytes]) -> Imported:
     """Import a transcript. Raises WrongFormat."""
-    records, damaged = decode_lines(_decode, lines)
+    importer = _Importer()
+    records = importer.decode(_decode, lines)
     messages = [line for line in records if line.uuid]
     if not any(line.message for line in messages):
         raise WrongFormat("no line of it is a message of a Claude Code transcript")
     messages = [line for line in messages if not line.is_sidechain] or messages  # a sub-agent has a file of its own
-    importer = _Importer(messages)
-    if damaged:
-        importer.notes.append(f"{damaged} lines could not be read")
+    importer.index(messages)
     if titles := [line.custom_title for line in records if line.custom_title]:
         importer.configured(name=titles[-1])
     for line in _path(messages):
@@ -137,14 +128,17 @@ def _path(lines: list[_Line]) -> list[_Line]:
 
 
 class _Importer(Importer):
-    def __init__(self, lines: list[_Line]) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.cwd = next((line.cwd for line in lines if line.cwd), "")
         self._replies: dict[str, list[_Line]] = {}
         self._blocks: dict[str, _Block] = {}
         self._numbers: dict[str, int] = {}
         self._seen: set[str] = set()
         self._compaction = _Compaction()
+
+    def index(self, lines: list[_Line]) -> None:
+        """Note which lines make up one reply, and the result of each call."""
+        self.cwd = next((line.cwd for line in lines if line.cwd), "")
         for line in lines:
             if line.type == "assistant" and line.message:
                 self._replies.setdefault(line.message.id or line.uuid, []).append(line)

@@ -125,6 +125,19 @@ class Importer:
     def configured(self, **settings: str) -> None:
         self._bodies.append((self.at, Configured(settings)))
 
+    def decode(self, decode: Callable[[bytes], Line], lines: Sequence[bytes]) -> list[Line]:
+        """The lines of a file that `decode` accepts. Notes how many it does not. Empty lines are skipped."""
+        records: list[Line] = []
+        damaged = 0
+        for line in filter(bytes.strip, lines):
+            try:
+                records.append(decode(line))
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                damaged += 1
+        if damaged:
+            self.notes.append(f"{damaged} lines could not be read")
+        return records
+
     def finish(self) -> Imported:
         """The conversation. Raises WrongFormat if it has no messages."""
         self._answer()
@@ -141,18 +154,6 @@ class Importer:
     def _append(self, message: Message, request: str = "") -> None:
         self._bodies.append((self.at, MessageAdded(message, "", request)))
         self.messages += 1
-
-
-def decode_lines(decode: Callable[[bytes], Line], lines: Sequence[bytes]) -> tuple[list[Line], int]:
-    """The lines of a file, each as `decode` returns it, and how many could not be decoded. Empty lines are skipped."""
-    records: list[Line] = []
-    damaged = 0
-    for line in filter(bytes.strip, lines):
-        try:
-            records.append(decode(line))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            damaged += 1
-    return records, damaged
 
 
 def iso(at: int) -> str:

@@ -14,15 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from polylect.sessions.formats.conversation import (
-    Conversation,
-    Imported,
-    Importer,
-    WrongFormat,
-    decode_lines,
-    iso,
-    milliseconds,
-)
+from polylect.sessions.formats.conversation import Conversation, Imported, Importer, WrongFormat, iso, milliseconds
 from polylect.vocab.answers import ShellResult
 from polylect.vocab.content import Block, Document, Image, Message, Stop, Text, Thinking, ToolCall, ToolResult, Usage
 from polylect.vocab.entries import Compacted, ShellRan
@@ -121,16 +113,14 @@ _decode = msgspec.json.Decoder(_Entry).decode
 def import_lines(lines: Sequence[bytes], blob: Callable[[str], str] = lambda name: "") -> Imported:
     """Import a session file. `blob` returns the base64 of an image that the file names by its hash. Raises
     WrongFormat."""
-    entries, damaged = decode_lines(_decode, lines)
+    importer = _Importer(blob)
+    entries = importer.decode(_decode, lines)
     header = entries[0] if entries else None
     if header is None or header.type != "session" or not header.id:
         raise WrongFormat('the first line is not the header of an omp session ({"type":"session",...})')
     if header.version != VERSION:
         raise WrongFormat(f"it has version {header.version} of omp's format, and only {VERSION} is understood")
-    importer = _Importer(blob)
     importer.cwd, importer.at = header.cwd, milliseconds(header.timestamp)
-    if damaged:
-        importer.notes.append(f"{damaged} lines could not be read")
     if header.title:
         importer.configured(name=header.title)
     for entry in _path(entries[1:]):

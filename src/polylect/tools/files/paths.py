@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from polylect.system.plain_files import opened_parent
 from polylect.vocab.errors import ToolError
 
 TYPE_CHECKING = False
@@ -27,9 +28,6 @@ _MOST_LINKS = 40
 """Symlinks to missing files that are followed in one path, as many as the kernel follows."""
 _OWN_FILES = "/proc/self/fd"
 _PATH_ONLY: int = getattr(os, "O_PATH", 0)
-
-# O_PATH needs no permission to list a folder that is only passed through.
-_FOLDER = (_PATH_ONLY or os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 # Resolving.
@@ -162,39 +160,7 @@ def relative(real: str, workspace: str) -> str:
 
 
 @contextmanager
-def opened_parent(real: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
-    """The folder of a real path as a descriptor, and the name in it.
-
-    A real path has no symlinks. Each step is taken without following one, so a folder that was swapped for a symlink
-    after the check leads nowhere instead of outside. With `make`, missing folders are made on the way.
-    """
-    parent, name = os.path.split(real)
-    here = os.open("/", _FOLDER)
-    try:
-        for step in filter(None, parent.split("/")):
-            there = _enter(step, here, make)
-            os.close(here)
-            here = there
-        yield here, name
-    finally:
-        os.close(here)
-
-
-@contextmanager
 def opened_folder(real: str) -> Iterator[int]:
     """A folder by its real path, as a descriptor, reached as `opened_parent` does."""
     with opened_parent(os.path.join(real, "x")) as (folder, _):
         yield folder
-
-
-def _enter(step: str, here: int, make: bool) -> int:
-    try:
-        return os.open(step, _FOLDER, dir_fd=here)
-    except FileNotFoundError:
-        if not make:
-            raise
-    try:
-        os.mkdir(step, dir_fd=here)
-    except FileExistsError:
-        pass  # another call made it meanwhile
-    return os.open(step, _FOLDER, dir_fd=here)

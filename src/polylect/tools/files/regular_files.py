@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from polylect.tools.files.paths import opened_parent
+from polylect.system.plain_files import opened_parent
 from polylect.vocab.errors import ToolError
 
 TYPE_CHECKING = False

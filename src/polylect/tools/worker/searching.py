@@ -16,7 +16,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from heapq import nsmallest
 
-from polylect.tools.files.paths import PROC, is_inside, opened_folder, opened_parent, relative
+from polylect.system.plain_files import opened_parent
+from polylect.tools.files.paths import PROC, is_inside, opened_folder, relative
 from polylect.tools.files.regular_files import opened_file, regular
 from polylect.tools.process.programs import find_ripgrep
 from polylect.tools.text.glob_pattern import compile_pattern, fixed_folder

@@ -10,7 +10,7 @@ import os
 import stat
 from contextlib import suppress
 
-from polylect.tools.files.paths import opened_parent
+from polylect.system.plain_files import opened_parent
 from polylect.tools.files.regular_files import Draft, opened_file
 from polylect.tools.text.diff import changed_spans
 from polylect.vocab.errors import ToolError
