@@ -70,3 +70,41 @@ def _session(leader: int) -> list[int]:
         if int(session) == leader and state != "Z":
             found.append(int(path.parent.name))
     return found
+
+
+TALKS = """
+import json, sys
+MB, lines, size = 1_000_000, int(sys.argv[1]), int(sys.argv[2])
+def say(**frame): print(json.dumps(frame), flush=True)
+say(type="ready", version="0.2.0", session_id="s", capabilities={})
+turn = json.loads(sys.stdin.readline())["msg_id"]
+say(type="stream_start", msg_id=turn)
+for _ in range(lines):
+    say(type="text_delta", text="x" * MB * size, msg_id=turn)
+say(type="stream_end", msg_id=turn, finish_reason="stop", usage={"input_tokens": 1, "output_tokens": 1})
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "size", "outcome"),
+    [
+        (2, 10, ("end", 20, "")),
+        (1, 40, ("end", 0, "")),
+        (1000, 2, ("error", 34, "said more than 33554432 characters in one step and was ended")),
+    ],
+    ids=["lines of 10 MB", "a line of 40 MB is skipped", "2 GB in lines of 2 MB"],
+)
+def test_what_an_engine_says_takes_bounded_memory(
+    lines: int, size: int, outcome: tuple[str, int, str], tmp_path: Path
+) -> None:
+    async def listen() -> tuple[str, int, str]:
+        argv = [sys.executable, "-c", TALKS, str(lines), str(size)]
+        async with connect(argv, dialect="jsonstream", cwd=str(tmp_path)) as agent:
+            result = await agent.prompt("go")
+        message = result.failure.message if result.failure else ""
+        return result.reason, len(result.text) // 1_000_000, message
+
+    reason, megabytes, message = asyncio.run(asyncio.wait_for(listen(), PATIENCE))
+    assert (reason, megabytes) == outcome[:2]
+    assert outcome[2] in message

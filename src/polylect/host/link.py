@@ -17,7 +17,7 @@ from polylect.host.errors import EngineDied
 from polylect.host.process import EngineProcess, Spawn, spawn
 from polylect.host.supported_commands import supports
 from polylect.vocab.commands import Command
-from polylect.vocab.events import Event
+from polylect.vocab.events import Event, StepStarted, TextDelta, ThinkingDelta, TurnEnded
 
 Tap = Callable[[Literal["in", "out"], bytes], None]
 """Sees the bytes of the wire: `in` to the engine, `out` from it."""
@@ -26,6 +26,10 @@ OnGone = Callable[[EngineDied], None]
 
 _LAST_EVENTS = 1.0
 """How long what an ended engine has said may take to be read: something it started may keep its stdout open."""
+_MOST_LINE = 32 * 1024 * 1024
+"""Bytes of a line. A longer one is skipped and logged. Engines in use write up to 8 MiB."""
+_MOST_TEXT = 32 * 1024 * 1024
+"""Characters of text and thinking in one step. An engine that says more is ended, because all of it is kept."""
 _log = logging.getLogger(__name__)
 
 
@@ -104,10 +108,14 @@ class ProcessLink:
         self._env = os.environ if env is None else env
         self._tap = tap
         self._spawn = spawn
-        self._make: Callable[[], HostSide] = lambda: dialect.host_side(environment(), **options)
+        self._make: Callable[[], HostSide] = lambda: dialect.host_side(
+            environment(), **{"max_line": _MOST_LINE, **options}
+        )
         self._codec: HostSide = self._make()
         self._weak = dialect.weak
         self._process: EngineProcess | None = None
+        self._text = 0
+        """Characters that the engine has said in this step."""
 
     @property
     def pid(self) -> int:
@@ -120,6 +128,7 @@ class ProcessLink:
             hint = f"; to install it: {self._install}" if self._install and error.filename == self._argv[0] else ""
             raise EngineDied(f"{self._name} cannot be started: {error.strerror}: {error.filename}{hint}") from None
         self._process = await EngineProcess.around(child)
+        self._text = 0
         self._codec = self._make()
         for event in self._codec.start():
             on_event(event)
@@ -158,6 +167,9 @@ class ProcessLink:
                 self._tap("out", data)
                 self._deliver(self._codec.receive(data), on_event)
                 self._flush()
+                if self._text > _MOST_TEXT:
+                    process.kill()
+                    break
             await process.last_breath()  # so that whoever hears of the end can also hear why
             self._deliver(self._codec.receive_eof(), on_event)
         except Exception:
@@ -168,6 +180,10 @@ class ProcessLink:
 
     def _deliver(self, events: list[Event], on_event: OnEvent) -> None:
         for event in events:
+            if isinstance(event, TextDelta | ThinkingDelta):
+                self._text += len(event.text)
+            elif isinstance(event, StepStarted | TurnEnded):
+                self._text = 0 if self._text <= _MOST_TEXT else self._text
             on_event(event)
         for line in self._codec.to_log():
             _log.warning("%s: %s", self._name, line)
@@ -179,6 +195,8 @@ class ProcessLink:
 
     def death(self, what: str = "has ended") -> EngineDied:
         process = self._process
+        if self._text > _MOST_TEXT:
+            what = f"said more than {_MOST_TEXT} characters in one step and was ended,"
         code, words = (process.code, process.last_words) if process else (None, "")
         exit_code = f" with exit code {code}" if code is not None else ""
         last_words = f"; it said: {words}" if words else ""

@@ -66,7 +66,7 @@ def located(program: str, env: Mapping[str, str]) -> str:
 
 
 class EngineProcess:
-    """Made by `around`. Lines of any length pass; a flood on stderr is read and forgotten but for its end."""
+    """Made by `around`. A flood on stderr is read and forgotten but for its end."""
 
     def __init__(self, child: Child, stdin: "_Writing", stdout: "_Reading", stderr: "_Reading") -> None:
         self._child, self._stdin, self._stdout, self._stderr = child, stdin, stdout, stderr
@@ -148,6 +148,10 @@ class EngineProcess:
             self._stderr.close()
         code = self._child.poll()
         return -signal.SIGKILL if code is None else code
+
+    def kill(self) -> None:
+        """End it and what it started at once."""
+        self._kill(_descendants(self._child.pid))
 
     def _kill(self, family: Sequence[int]) -> None:
         """What there still is of it in its own session, and what had gone away from there."""

@@ -56,7 +56,7 @@ class Splitter:
         self._parts.append(piece)
         self._size += len(piece)
         if self._size > self._max_line:
-            lines.append(TooLong(b"".join(self._parts)[:200], self._max_line))
+            lines.append(TooLong(b"".join(part[:200] for part in self._parts[:200])[:200], self._max_line))
             self._parts.clear()
             self._size = 0
             self._skipping = True

@@ -289,8 +289,7 @@ class Calls:
     async def _judge(self, tool: Tool, args: dict[str, Any]) -> tuple[ProposedCall, Verdict]:
         settings, worker = self._agent.settings, self._agent.worker
         touched = self._touched(tool, args)
-        if touched:
-            await worker.settle()
+        await worker.settle()  # before every call, so that they are judged in order
         roots = self._agent.roots(tool.category)
         hidden = tuple(path for path in touched if worker.hides(path, roots))
         outside = tuple(p for p in touched if p not in hidden and not any(is_below(p, root) for root in roots))
