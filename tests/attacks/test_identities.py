@@ -10,7 +10,7 @@ from doubles import Echo, converse
 from doubles_extensions import extended
 from doubles_mcp import Stage, on_stage, script
 from engine_process import Engine, Place
-from polylect.engine.settings import MODES, Settings
+from polylect.engine.settings import Settings
 from polylect.engine.subagents.one_agent import OneAgent
 from polylect.engine.subagents.personas import Persona
 from polylect.engine.subagents.spawn import Spawn
@@ -25,6 +25,7 @@ from polylect.tools.standard import standard_tools
 from polylect.vocab.commands import Answer, Command, Hello, Prompt
 from polylect.vocab.content import Category, Mode, Origin, Rule
 from polylect.vocab.events import Ask, Event, Notice, ToolFinished
+from polylect.vocab.modes import MODES
 from polylect.vocab.tool_names import BUILTIN, is_reserved
 
 FOREIGN: list[Origin] = ["mcp", "host", "extension"]

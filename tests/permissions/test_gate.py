@@ -2,10 +2,10 @@
 
 import pytest
 
-from polylect.engine.settings import MODES
 from polylect.permissions.gate import ProposedCall, verdict
 from polylect.permissions.rules import written
 from polylect.vocab.content import Category, Mode, Rule
+from polylect.vocab.modes import MODES
 
 ALLOW_LIST = ("Read",)
 TOOLS: dict[str, Category] = {"Read": "info", "Look": "info", "Edit": "edit", "Bash": "exec", "mcp__x__y": "mcp"}

@@ -13,8 +13,6 @@ from polylect.engine.turn.budget import Budget
 from polylect.vocab.answers import InterruptMode, QueueMode
 from polylect.vocab.content import Mode
 
-MODES: tuple[Mode, ...] = ("default", "auto_edit", "force", "plan", "dont_ask")
-
 
 class Settings(Struct, frozen=True):
     """The settings of one engine. Zero means no limit. Times are in seconds."""

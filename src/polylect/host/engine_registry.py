@@ -12,9 +12,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from polylect.dialects.jsonstream.versions import WIRE_MODES
 from polylect.host.errors import UnknownEngine
 from polylect.system.repository import project
 from polylect.system.search_paths import absolute_only, program_on
+from polylect.vocab.modes import CLAUDE_MODES, MODES
 
 
 class EngineSpec(Struct, frozen=True, kw_only=True):
@@ -62,15 +64,8 @@ _OURS = {
     "deny": ("--deny", "{}"),
 }
 _ONLY_OURS = ("script", "add_dir", "max_cost", "allow", "deny")
-_OWN_MODES = {name: name for name in ("default", "auto_edit", "force", "plan", "dont_ask")}
-_THEIR_MODES = {"default": "default", "auto_edit": "auto_edit", "force": "force"}
-_CLAUDE_MODES = {
-    "default": "default",
-    "auto_edit": "acceptEdits",
-    "force": "bypassPermissions",
-    "plan": "plan",
-    "dont_ask": "dontAsk",
-}
+_OWN_MODES = {mode: mode for mode in MODES}
+_THEIR_MODES = WIRE_MODES["0.2.0"]
 _CLAUDE = {
     "model": ("--model", "{}"),
     "resume": ("--resume={}",),
@@ -129,7 +124,7 @@ ENGINES: dict[str, EngineSpec] = {
             dialect="claude",
             start=_STREAM_JSON,
             flags={**_OURS, **_CLAUDE},
-            modes=_CLAUDE_MODES,
+            modes=CLAUDE_MODES,
             listing=_LISTING,
         ),
         EngineSpec(
@@ -138,7 +133,7 @@ ENGINES: dict[str, EngineSpec] = {
             dialect="claude",
             start=_STREAM_JSON,
             flags=_CLAUDE,
-            modes=_CLAUDE_MODES,
+            modes=CLAUDE_MODES,
             base_url="ANTHROPIC_BASE_URL",
             without=("CLAUDECODE",),
             places=("~/.local/bin", "~/.claude/local", "~/.npm-global/bin", "/usr/local/bin"),

@@ -27,9 +27,9 @@ from polylect.host.turn import Turn
 from polylect.tui.view import View, call_preview, escaped
 from polylect.vocab.answers import SessionCard
 from polylect.vocab.escape import escape_controls
+from polylect.vocab.modes import MODES
 
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
-_MODES = ("default", "auto_edit", "force", "plan", "dont_ask")
 _HELP = {
     "model": ("/model NAME", "another model"),
     "mode": ("/mode NAME", ""),
@@ -251,7 +251,7 @@ class Chat:
         return name not in _REQUIRED_COMMANDS or self._agent.can(_REQUIRED_COMMANDS[name])
 
     async def _help(self, rest: str) -> str:
-        modes = ", ".join(mode for mode in _MODES if self._agent.can(f"mode:{mode}"))
+        modes = ", ".join(mode for mode in MODES if self._agent.can(f"mode:{mode}"))
         rows = [(words, text or modes) for name, (words, text) in _HELP.items() if self._supports(name)]
         return "\n".join([*(f"  {words:<16}  {text}" for words, text in rows), _HELP_KEYS])
 

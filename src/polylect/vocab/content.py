@@ -27,6 +27,9 @@ Form = Literal["text", "diff", "image"]
 Stop = Literal["end", "calls", "length", "refused", "cancelled", "error"]
 """Why the model stopped talking."""
 
+Reason = Literal["end", "cancelled", "length", "refused", "limit", "error"]
+"""Why a turn ended."""
+
 
 class Text(Struct, frozen=True, tag="text"):
     """A text of the user or of the model.

@@ -22,6 +22,7 @@ from polylect.vocab.content import (
     Option,
     Outcome,
     PlanItem,
+    Reason,
     Stop,
     StreamRule,
     Usage,
@@ -182,7 +183,7 @@ class TurnEnded(_Event, frozen=True, tag="turn_ended"):
     `failure`: what went wrong, if it did.
     """
 
-    reason: Literal["end", "cancelled", "length", "refused", "limit", "error"]
+    reason: Reason
     usage: Usage = Usage()
     steps: int = 0
     failure: Failure | None = None

@@ -13,9 +13,9 @@ from typing import Any, Literal
 import msgspec
 
 from polylect.vocab.hooks import HookContext, HookResult
+from polylect.vocab.modes import CLAUDE_MODES
 from polylect.vocab.ports import ToolReturn
 
-_MODES = {"auto_edit": "acceptEdits", "force": "bypassPermissions", "dont_ask": "dontAsk"}
 _DECISIONS: dict[str, Literal["allow", "deny", "ask"]] = {
     "allow": "allow",
     "approve": "allow",
@@ -41,7 +41,7 @@ def common_input(event: str, context: HookContext, transcript: str | None = None
     if transcript is not None:
         fields["transcript_path"] = transcript
     optional = {
-        "permission_mode": _MODES.get(context.mode, context.mode),
+        "permission_mode": CLAUDE_MODES.get(context.mode, context.mode),
         "prompt_id": context.turn,
         "agent_id": context.agent,
     }

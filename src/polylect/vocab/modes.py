@@ -1,23 +1,30 @@
-"""The words that hosts use for approval modes, and our mode for each (A7).
+"""The approval modes, and every word for one that hosts of any family use (A7). Imports nothing.
 
-Dialects and the command line look words up here, so that each word means the same everywhere. Start-up uses it before
-`ready`, so this module imports nothing.
+Each dialect has one table of its own words in `versions.py`; `MODE_WORDS` is for settings, flags and slash commands,
+where a person may use the word of any of them.
 """
 
-MODES = {
+MODES = ("default", "auto_edit", "force", "plan", "dont_ask")
+"""Our modes: the values of `content.Mode`."""
+
+CLAUDE_MODES = {
     "default": "default",
+    "auto_edit": "acceptEdits",
+    "force": "bypassPermissions",
+    "plan": "plan",
+    "dont_ask": "dontAsk",
+}
+"""Our modes in the words of Claude Code: of its wire, its flags and the input of its hooks."""
+
+MODE_WORDS = {
+    **{mode: mode for mode in MODES},
+    **{word: mode for mode, word in CLAUDE_MODES.items()},
     "manual": "default",
-    "auto_edit": "auto_edit",
     "auto-edit": "auto_edit",
-    "acceptEdits": "auto_edit",
-    "force": "force",
     "yolo": "force",
-    "bypassPermissions": "force",
     "dangerously_skip_permissions": "force",
     "dangerously-skip-permissions": "force",
     "dangerously_skip_sandbox_and_permissions": "force",
-    "plan": "plan",
-    "dont_ask": "dont_ask",
     "dont-ask": "dont_ask",
-    "dontAsk": "dont_ask",
 }
+"""The mode that each word means."""

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 
 from polylect.app.startup.config import ConfigError, Values, check_value, flatten, parse_file
-from polylect.vocab.modes import MODES
+from polylect.vocab.modes import MODE_WORDS
 
 ALLOWED = {
     "default.approval_mode": "`default`, `plan` or `dont_ask`, where it is stricter than yours",
@@ -70,10 +70,10 @@ def _note(path: str, ignored: list[str]) -> str:
 
 def _narrow_mode(settings: Values, value: object, path: str, workspace: str) -> bool:
     now = "force" if settings.get("force") else str(settings.get("approval_mode") or "default")
-    mode = MODES.get(str(value), "")
-    if mode == MODES.get(now):
+    mode = MODE_WORDS.get(str(value), "")
+    if mode == MODE_WORDS.get(now):
         return True
-    if mode not in _STRICTER.get(MODES.get(now, ""), ()):
+    if mode not in _STRICTER.get(MODE_WORDS.get(now, ""), ()):
         return False
     settings |= {"approval_mode": mode, "force": False}
     return True

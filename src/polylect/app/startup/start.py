@@ -11,7 +11,7 @@ import sys
 
 from polylect import plug
 from polylect.app.startup import config
-from polylect.dialects.jsonstream.versions import MODES, VERSIONS
+from polylect.dialects.jsonstream.versions import OUR_MODES, VERSIONS
 from polylect.providers.check import check, default_model, describe, no_provider, offer, providers
 from polylect.sessions import folder
 
@@ -218,11 +218,11 @@ def settle(options: config.Values, env: dict[str, str], notes: list[str]) -> con
 
 def _mode(values: config.Values) -> str:
     mode = "force" if values.get("force") else str(values.get("approval_mode") or "default")
-    found = MODES.get(mode)
+    found = OUR_MODES.get(mode)
     if found is None:
-        from polylect.vocab.modes import MODES as ALL_MODES  # what other hosts call them
+        from polylect.vocab.modes import MODE_WORDS  # what other hosts call them
 
-        found = ALL_MODES.get(mode)
+        found = MODE_WORDS.get(mode)
     if found is None:
         raise CannotStart(f"approval mode {mode!r} does not exist; modes are default, auto_edit, force, plan, dont_ask")
     return found

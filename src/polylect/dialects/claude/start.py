@@ -7,6 +7,7 @@ import os
 
 from polylect import __version__
 from polylect.app.startup.args import Flags, Options, UsageError, common, parse
+from polylect.dialects.claude.versions import OUR_MODES
 
 READY = b""
 """This engine speaks only when it is spoken to."""
@@ -85,7 +86,7 @@ _SHORT = {
     "-v": "--version",
     "-h": "--help",
 }
-_MODES = ("acceptEdits", "auto", "bypassPermissions", "default", "dontAsk", "manual", "plan")
+_MODES = tuple(sorted(OUR_MODES))
 _EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _OUTPUTS = ("text", "json", "stream-json")
 _KEY = "ANTHROPIC_API_KEY"

@@ -11,7 +11,7 @@ import msgspec
 
 from polylect.dialects.host_base import Refusal
 from polylect.dialects.jsonstream.frames import base as shapes
-from polylect.dialects.jsonstream.versions import MODES
+from polylect.dialects.jsonstream.versions import OUR_MODES
 from polylect.vocab.answers import THINKING_TOKENS
 from polylect.vocab.commands import AddContext, AddServer, Cancel, Command, Configure, Prompt
 from polylect.vocab.content import Attachment, File, Link, Server
@@ -42,9 +42,9 @@ def _init_history(frame: shapes.InitHistory, ref: str) -> Command:
 
 
 def _set_mode(frame: shapes.SetMode, ref: str) -> Command:
-    if frame.mode not in MODES:
+    if frame.mode not in OUR_MODES:
         raise ValueError(f"unknown mode {frame.mode[:80]!r}; modes are default, auto_edit, force, plan, dont_ask")
-    return Configure({"mode": MODES[frame.mode]}, ref=ref)
+    return Configure({"mode": OUR_MODES[frame.mode]}, ref=ref)
 
 
 def _set_config(frame: shapes.SetConfig, ref: str) -> Command:

@@ -10,7 +10,7 @@ import msgspec
 from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames import families
 from polylect.dialects.jsonstream.frames.table import EXTRAS
-from polylect.dialects.jsonstream.versions import ALL_CAPABILITIES, ERROR_CODES, MODES
+from polylect.dialects.jsonstream.versions import ALL_CAPABILITIES, ERROR_CODES, OUR_MODES
 from polylect.vocab.content import Abilities, CallRecord, Failure, Form, Image, Outcome, Usage
 from polylect.vocab.events import (
     CircuitChanged,
@@ -106,11 +106,12 @@ def finished_of(frame: shapes.ToolResult) -> ToolFinished:
 def abilities_of(offered: dict[str, Any]) -> Abilities:
     """What a `capabilities` object offers. A missing key is false; what nobody knows is kept as an extra."""
     names = (*ALL_CAPABILITIES, "image_input", "current_model")
+    modes = [OUR_MODES.get(mode, mode) for mode in offered.get("modes", Abilities().modes)]
     return Abilities(
         approval=offered.get("tool_approval") is True,
         thinking=offered.get("thinking") is True,
         effort_levels=tuple(offered.get("effort_levels", ())),
-        modes=tuple(MODES.get(mode, mode) for mode in offered["modes"]) if "modes" in offered else Abilities().modes,
+        modes=tuple(modes),
         mcp=offered.get("mcp") is True,
         images=_IMAGE_WORDS.get(str(offered.get("image_input"))),
         extras={key: value for key, value in offered.items() if key not in names},

@@ -7,9 +7,9 @@ written `ready` before it, and uses the same `capabilities` for `config_changed`
 
 from _json import encode_basestring
 
-from polylect.dialects.jsonstream.versions import ALL_CAPABILITIES, FLAGS, MODE_WORDS, READY_CAPABILITIES, TEXT_FLAG
+from polylect.dialects.jsonstream.versions import ALL_CAPABILITIES, FLAGS, READY_CAPABILITIES, TEXT_FLAG, WIRE_MODES
 
-USUAL_MODES = ("default", "auto_edit", "force")
+USUAL_MODES = tuple(WIRE_MODES["0.2.0"])
 
 
 def ready_line(
@@ -59,7 +59,7 @@ def capabilities(
 
     A mode beyond the usual ones is offered while it is the current one: what is chosen is always among the choices.
     """
-    words = MODE_WORDS[version]
+    words = WIRE_MODES[version]
     offered = modes if mode in modes else (*modes, mode)
     values: dict[str, object] = {
         "tool_approval": approval,

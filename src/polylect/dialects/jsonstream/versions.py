@@ -13,17 +13,14 @@ MAX_FRAME = 8 * 1024 * 1024
 TEXT_KEY = {"0.1.0": "input", "0.2.0": "content"}
 """What `message` calls its text. Both are read in both versions; this one is written."""
 
-MODE_WORDS = {
+WIRE_MODES = {
     "0.1.0": {"default": "default", "auto_edit": "auto_edit", "force": "yolo"},
     "0.2.0": {"default": "default", "auto_edit": "auto_edit", "force": "force"},
 }
-"""Our modes as they are written."""
+"""Our modes as they are written. Those that are not here are written as they are."""
 
-MODES = {
-    "default": "default",
-    "auto_edit": "auto_edit",
-    "force": "force",
-    "yolo": "force",
+OUR_MODES = {
+    **{word: mode for words in WIRE_MODES.values() for mode, word in words.items()},
     "dangerously_skip_permissions": "force",
     "dangerously-skip-permissions": "force",
     "dangerously_skip_sandbox_and_permissions": "force",

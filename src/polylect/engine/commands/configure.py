@@ -9,11 +9,12 @@ from typing import Any
 import msgspec
 
 from polylect.engine.context.output_cleanup import LEVELS
-from polylect.engine.settings import MODES, Settings
+from polylect.engine.settings import Settings
 from polylect.engine.turn import thinking
 from polylect.engine.turn.budget import price_fault
 from polylect.engine.turn.structured import fault_in_schema
 from polylect.vocab import answers
+from polylect.vocab.modes import MODES
 from polylect.vocab.ports import ModelInfo
 
 DEFAULT_THINKING = 10_000

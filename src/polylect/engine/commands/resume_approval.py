@@ -16,12 +16,12 @@ from polylect.engine.commands.context import CommandContext
 from polylect.engine.tools.script import Script
 from polylect.engine.turn.budget import Meter
 from polylect.engine.turn.calls import Calls
-from polylect.engine.turn.loop import Reason, Turn
+from polylect.engine.turn.loop import Turn
 from polylect.sessions.replay import CUT_OFF, unanswered_calls
 from polylect.sessions.suspension import EarlyAnswer, Suspension, digest
 from polylect.system.threads import run_in_thread
 from polylect.vocab.commands import Answer
-from polylect.vocab.content import Failure, Message, ToolCall, Usage
+from polylect.vocab.content import Failure, Message, Reason, ToolCall, Usage
 from polylect.vocab.entries import MessageAdded, TurnOpened
 from polylect.vocab.errors import SessionError
 from polylect.vocab.events import ReplyEnded, StepStarted

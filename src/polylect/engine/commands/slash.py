@@ -22,7 +22,7 @@ from polylect.vocab.content import Text, Usage
 from polylect.vocab.errors import PolylectError, SessionError
 from polylect.vocab.events import Event, Failed
 from polylect.vocab.hooks import PreparedPrompt
-from polylect.vocab.modes import MODES
+from polylect.vocab.modes import MODE_WORDS
 
 Emit = Callable[[Event], None]
 _COMMAND = re.compile(r"/([\w:.-]+)(?:\s+(.*))?", re.DOTALL)
@@ -123,7 +123,7 @@ class SlashCommands:
     async def _mode(self, words: str, emit: Emit) -> str:
         if not words:
             return self._agent.settings.mode
-        mode = MODES.get(words, words)
+        mode = MODE_WORDS.get(words, words)
         return self._configured("mode", mode) or f"The mode is {mode}."
 
     def _configured(self, key: str, value: str) -> str:

@@ -31,7 +31,7 @@ from polylect.engine.turn.reply import StreamedReply
 from polylect.engine.turn.steering import When
 from polylect.engine.turn.structured import NoAnswer, open_form
 from polylect.vocab.commands import Prompt
-from polylect.vocab.content import Failure, Message, Stop, StreamRule, Text, Usage
+from polylect.vocab.content import Failure, Message, Reason, Stop, StreamRule, Text, Usage
 from polylect.vocab.errors import PolylectError, ProviderError, SessionError
 from polylect.vocab.events import (
     CostChanged,
@@ -47,7 +47,6 @@ from polylect.vocab.events import (
 from polylect.vocab.hooks import ReplyWatcher
 from polylect.vocab.ports import ModelEvent, ModelRequest, Retrying, TextChunk
 
-Reason = Literal["end", "cancelled", "length", "refused", "limit", "error"]
 _REASONS: dict[Stop, Reason] = {"end": "end", "calls": "end", "length": "length", "refused": "refused"}
 MOST_REMINDERS = 3
 """How often in a turn the user's own code can send the model back: by rules, and when it would stop."""

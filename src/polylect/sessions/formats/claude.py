@@ -13,8 +13,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from polylect.dialects.claude.stop_reasons import OUR_STOPS, WIRE_STOPS
 from polylect.sessions.formats.conversation import Conversation, Imported, Importer, WrongFormat, iso, milliseconds
-from polylect.vocab.content import Block, Document, Image, Message, Stop, Text, Thinking, ToolCall, ToolResult, Usage
+from polylect.vocab.content import Block, Document, Image, Message, Text, Thinking, ToolCall, ToolResult, Usage
 from polylect.vocab.entries import Compacted
 from polylect.wire import jsonl
 
@@ -22,7 +23,6 @@ Json = dict[str, Any]
 _WRITTEN_AS = "2.1.325"
 _IDS = UUID("6f2c5b0e-6f6c-4d43-9b1c-2f0a6b1f7d11")
 """The namespace of the ids that are written, so that each export of a session has the same ids."""
-_STOPS: dict[Stop, str] = {"end": "end_turn", "calls": "tool_use", "length": "max_tokens", "refused": "refusal"}
 
 
 # The lines of the format.
@@ -168,8 +168,7 @@ class _Importer(Importer):
         messages = [line.message for line in lines if line.message]
         content = tuple(block for message in messages for block in _blocks(message.content))
         last = messages[-1]
-        stops = {theirs: ours for ours, theirs in _STOPS.items()}
-        reply = Message("assistant", content, stops.get(last.stop_reason or ""), _usage(last.usage), last.model)
+        reply = Message("assistant", content, OUR_STOPS.get(last.stop_reason or ""), _usage(last.usage), last.model)
         self.reply(replace(reply, provider="anthropic"), id)
         for call in [block for block in content if isinstance(block, ToolCall)]:
             if block := self._blocks.get(call.call):
@@ -304,7 +303,7 @@ def _reply(message: Message, id: str, block: Block) -> Json:
         "role": "assistant",
         "model": message.model or "unknown",
         "content": [_part(block)],
-        "stop_reason": _STOPS.get(message.stop or "end", "end_turn"),
+        "stop_reason": WIRE_STOPS.get(message.stop or "end", "end_turn"),
         "stop_sequence": None,
         "usage": {
             "input_tokens": usage.input,

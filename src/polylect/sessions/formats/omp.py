@@ -14,22 +14,15 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from polylect.dialects.omp.stop_reasons import OUR_STOPS, WIRE_STOPS
 from polylect.sessions.formats.conversation import Conversation, Imported, Importer, WrongFormat, iso, milliseconds
 from polylect.vocab.answers import ShellResult
-from polylect.vocab.content import Block, Document, Image, Message, Stop, Text, Thinking, ToolCall, ToolResult, Usage
+from polylect.vocab.content import Block, Document, Image, Message, Text, Thinking, ToolCall, ToolResult, Usage
 from polylect.vocab.entries import Compacted, ShellRan
 from polylect.wire import jsonl
 
 VERSION = 3
 Json = dict[str, Any]
-_STOPS: dict[Stop, str] = {
-    "end": "stop",
-    "calls": "toolUse",
-    "length": "length",
-    "refused": "error",
-    "cancelled": "aborted",
-    "error": "error",
-}
 _APIS = {"anthropic": "anthropic-messages", "bedrock": "bedrock-converse-stream", "vertex": "anthropic-messages"}
 _BLOB = "blob:sha256:"
 
@@ -180,12 +173,11 @@ class _Importer(Importer):
                 self.notes.append(f"a message of the role {role!r} was left out")
 
     def _reply(self, message: _Message) -> Message:
-        stops = {theirs: ours for ours, theirs in _STOPS.items() if ours != "refused"}
         used = message.usage or _Usage()
         cost = used.cost.total if used.cost and used.cost.total else None
         usage = Usage(used.input, used.output, used.cache_read, used.cache_write, cost)
         content = tuple(self._blocks(message.content))
-        return Message("assistant", content, stops.get(message.stop_reason), usage, message.model, message.provider)
+        return Message("assistant", content, OUR_STOPS.get(message.stop_reason), usage, message.model, message.provider)
 
     def _result(self, message: _Message) -> ToolResult:
         blocks = list(self._blocks(message.content))
@@ -281,7 +273,7 @@ def _command(result: ShellResult) -> Json:
 
 def _reply(message: Message) -> Json:
     calls = any(isinstance(block, ToolCall) for block in message.content)
-    stop = "toolUse" if calls else _STOPS[message.stop or "end"]  # what is cut off is dropped there, with its calls
+    stop = "toolUse" if calls else WIRE_STOPS[message.stop or "end"]  # what is cut off is dropped there, with its calls
     return {
         "role": "assistant",
         "content": list(map(_block, message.content)),

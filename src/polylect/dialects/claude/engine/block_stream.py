@@ -20,7 +20,7 @@ from msgspec import UNSET
 from polylect.dialects import line_limit
 from polylect.dialects.claude.engine.line_writer import PIECE, LineWriter
 from polylect.dialects.claude.frames import turn as shapes
-from polylect.dialects.claude.versions import STOPS
+from polylect.dialects.claude.stop_reasons import WIRE_STOPS
 from polylect.vocab.content import Block, Text, Thinking, ToolCall, Usage
 from polylect.vocab.events import ArgsDelta, ReplyEnded, TextDelta, ThinkingDelta
 from polylect.wire import jsonl
@@ -121,7 +121,7 @@ class BlockStream:
     def ended(self, event: ReplyEnded) -> None:
         cut = event.stop == "cancelled"
         self.flush(aborted=cut)
-        self._last = (STOPS.get(event.stop), event.usage)
+        self._last = (WIRE_STOPS.get(event.stop), event.usage)
         self._closers = self._streaming
         if not cut or not self._out.newer:
             self.finish()

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from polylect.dialects.claude.engine.block_stream import usage_of
 from polylect.dialects.claude.engine.line_writer import LineWriter
 from polylect.dialects.claude.frames import turn as shapes
-from polylect.dialects.claude.versions import STOPS
+from polylect.dialects.claude.stop_reasons import WIRE_STOPS
 from polylect.vocab.content import Failure, Stop, Usage
 from polylect.vocab.events import BudgetExceeded, CostChanged, ReplyEnded, TurnEnded
 from polylect.wire import jsonl
@@ -158,7 +158,7 @@ def _how(event: TurnEnded, turn: Turn, cost: SessionCost, text: str) -> dict[str
             return _error("error_during_execution", "", "the turn failed", failure)
     if turn.structured is not UNSET:
         text = jsonl.dump(turn.structured).decode().rstrip()
-    stop = {"length": "max_tokens", "refused": "refusal"}.get(event.reason) or STOPS.get(turn.stop or "end")
+    stop = WIRE_STOPS.get(event.reason if event.reason in ("length", "refused") else turn.stop or "end")
     return _success(text, event.reason != "end", stop, "" if turn.local else "completed")
 
 

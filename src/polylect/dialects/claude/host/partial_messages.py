@@ -9,10 +9,10 @@ from msgspec import Struct, field
 from polylect.dialects.claude.frames.lenient import Object, inner, objects, text
 from polylect.dialects.claude.host.deduplicate import Deduplicator
 from polylect.dialects.claude.host.results import usage
+from polylect.dialects.claude.stop_reasons import OUR_STOPS
 from polylect.vocab.content import Stop, Text, Thinking, Usage
 from polylect.vocab.events import ArgsDelta, BlockEnded, Event, ReplyEnded, TextDelta, ThinkingDelta
 
-_STOPS: dict[str, Stop] = {"tool_use": "calls", "max_tokens": "length", "refusal": "refused", "": "cancelled"}
 """By `stop_reason`; an interrupted reply has none."""
 
 
@@ -54,7 +54,8 @@ class PartialMessages:
             case "message_delta":
                 ended = self._next(stream, agent)
                 spent = _latest(stream.used, usage(inner(event, "usage")))
-                stop = _STOPS.get(text(inner(event, "delta"), "stop_reason"), "end")
+                word = text(inner(event, "delta"), "stop_reason")
+                stop: Stop = OUR_STOPS.get(word, "end") if word else "cancelled"
                 return [*ended, ReplyEnded(stop, spent, stream.model, request)]
         return []
 

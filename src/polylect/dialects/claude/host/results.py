@@ -7,13 +7,12 @@ import json
 from typing import Any, Literal
 
 from polylect.dialects.claude.frames.lenient import Object, amount, inner, text, whole, words
-from polylect.vocab.content import Failure, Usage
+from polylect.dialects.claude.stop_reasons import OUR_STOPS
+from polylect.vocab.content import Failure, Reason, Usage
 from polylect.vocab.events import CostChanged
 
-Reason = Literal["end", "cancelled", "length", "refused", "limit", "error"]
 Owner = Literal["host", "user", "provider", "tool", "engine"]
 
-_STOPS: dict[str, Reason] = {"max_tokens": "length", "refusal": "refused"}
 _LIMITS = ("error_max_turns", "error_max_budget_usd")
 _OWNERS: dict[str, Owner] = {name: name for name in ("host", "user", "provider", "tool", "engine")}
 _BUSY = (408, 409, 429, 500, 502, 503, 504, 529)
@@ -31,8 +30,8 @@ def ending(frame: Object, *, stopped: bool) -> tuple[Reason, Failure | None]:
         return "limit", _failure(frame, "host")
     if subtype == "error_during_execution" and (stopped or text(frame, "terminal_reason").startswith("aborted")):
         return "cancelled", _own_failure(frame)
-    if stop in _STOPS and not subtype.startswith("error"):
-        return _STOPS[stop], _own_failure(frame)
+    if (cut := OUR_STOPS.get(stop)) in ("length", "refused") and not subtype.startswith("error"):
+        return cut, _own_failure(frame)
     if failed:
         by_provider = text(frame, "terminal_reason") == "api_error" or bool(whole(frame, "api_error_status"))
         return "error", _failure(frame, "provider" if by_provider else "engine")

@@ -16,7 +16,7 @@ from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames import families
 from polylect.dialects.jsonstream.frames import table as frames
 from polylect.dialects.jsonstream.frames.read import Bad, Unknown, read_command, read_event
-from polylect.dialects.jsonstream.versions import ERROR_CODES, MODES, SAYS_MCP_FAILED, VERSIONS
+from polylect.dialects.jsonstream.versions import ERROR_CODES, OUR_MODES, SAYS_MCP_FAILED, VERSIONS
 from polylect.vocab.commands import (
     AddServer,
     Answer,
@@ -105,7 +105,7 @@ class EngineSide:
         for line in self._own_lines.feed(data):
             match read_event(line):
                 case shapes.Ready(capabilities=capabilities) as ready, fields:
-                    mode = MODES.get(capabilities.current_mode, capabilities.current_mode)
+                    mode = OUR_MODES.get(capabilities.current_mode, capabilities.current_mode)
                     self._writer.note_abilities(events.abilities_of(fields.get("capabilities", {})), mode)
                     self._writer.note(ready)
                 case frame, _:

@@ -26,8 +26,8 @@ from polylect.dialects.jsonstream.versions import (
     FINISH_REASONS,
     FLAGS,
     MAX_FRAME,
-    MODES,
     NULL_MSG_ID,
+    OUR_MODES,
     SAYS_MCP_FAILED,
     SORTS_MAPS,
 )
@@ -228,7 +228,7 @@ class EventWriter:
     def _setting_changed(self, event: SettingChanged) -> None:
         match event.key, event.value:
             case "mode", str(mode):
-                self._mode = MODES.get(mode, mode)
+                self._mode = OUR_MODES.get(mode, mode)
             case "model", str(model):
                 self._model = model
             case "abilities", Abilities() as abilities:

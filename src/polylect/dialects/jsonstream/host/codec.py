@@ -20,7 +20,7 @@ from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames.read import Bad, Unknown, read_command, read_event
 from polylect.dialects.jsonstream.host import newer_events
 from polylect.dialects.jsonstream.host.decode import EventReader
-from polylect.dialects.jsonstream.versions import MAX_FRAME, MODE_WORDS, VERSIONS
+from polylect.dialects.jsonstream.versions import MAX_FRAME, VERSIONS, WIRE_MODES
 from polylect.dialects.prompt_queue import PromptQueue
 from polylect.vocab import events as e
 from polylect.vocab.commands import (
@@ -62,7 +62,7 @@ class HostSide:
     ) -> None:
         self._env = env
         self._version = version
-        self._modes = {**{mode: mode for mode in modes}, **MODE_WORDS[version]}
+        self._modes = {**{mode: mode for mode in modes}, **WIRE_MODES[version]}
         self._lines = jsonl.Splitter(max_line)
         self._own_lines = jsonl.Splitter(max_line)
         self._out: list[bytes] = []

@@ -6,7 +6,7 @@ whether the turn ended by it. Used by `codec`, and by `subagents` for inner fram
 """
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -17,8 +17,8 @@ from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames import families
 from polylect.dialects.jsonstream.frames.table import EXTRAS
 from polylect.dialects.jsonstream.host.subagents import SubagentReader
-from polylect.dialects.jsonstream.versions import MODES
-from polylect.vocab.content import Abilities, Failure
+from polylect.dialects.jsonstream.versions import FINISH_REASONS, OUR_MODES
+from polylect.vocab.content import Abilities, Failure, Reason
 from polylect.vocab.events import (
     Alive,
     Ask,
@@ -46,9 +46,9 @@ from polylect.vocab.events import (
     TurnStarted,
 )
 
-Reason = Literal["end", "cancelled", "length", "refused", "limit", "error"]
-
-_REASONS: dict[str, Reason] = {"length": "length", "max_turns": "limit", "error": "error"}
+_FINISHED = FINISH_REASONS["0.2.0"]
+_REASONS: dict[str, Reason] = {_FINISHED[name]: name for name in get_args(Reason) if _FINISHED[name] != "stop"}
+"""How a turn ended, by `finish_reason`. A `stop` does not say whether somebody stopped it."""
 _BETWEEN = (shapes.StreamEnd, shapes.Pong, families.SessionCost, families.TraceEvent)
 """What may stand between an error and the end of the turn that failed by it."""
 _READY_EXTRAS = ("session_persistence", "contract", "execution_policy")
@@ -137,7 +137,7 @@ class EventReader:
 
     def _offered(self, frame: shapes.Ready | shapes.ConfigChanged, fields: dict[str, Any]) -> tuple[Abilities, str]:
         mode = frame.capabilities.current_mode
-        return events.abilities_of(fields.get("capabilities", {})), MODES.get(mode, mode)
+        return events.abilities_of(fields.get("capabilities", {})), OUR_MODES.get(mode, mode)
 
     def _mcp_ready(self, frame: shapes.McpReady, fields: dict[str, Any]) -> list[Event]:
         return [ServerChanged(frame.name, "ready", tuple(frame.tools))]

@@ -20,6 +20,7 @@ from polylect.dialects.omp.engine.subagents import Agents
 from polylect.dialects.omp.frames import events as shapes
 from polylect.dialects.omp.frames import messages as m
 from polylect.dialects.omp.ready import READY
+from polylect.dialects.omp.stop_reasons import STATUSES
 from polylect.vocab.answers import CommandCard
 from polylect.vocab.content import Failure, StreamRule
 from polylect.vocab.events import (
@@ -64,7 +65,6 @@ from polylect.vocab.events import (
     UserMessage,
 )
 
-_STATUS = {"cancelled": "aborted", "error": "error"}
 _STOPPED = "Compaction cancelled"
 """The error of a compaction that was cancelled."""
 _EXTRAS = (
@@ -191,7 +191,7 @@ class EventWriter:
             shapes.PromptResult(
                 id=UNSET if cause == "engine" else id,
                 agent_invoked=event.steps > 0,
-                status=_STATUS.get(event.reason, "completed"),
+                status=STATUSES.get(event.reason, "completed"),
                 error=_error(event.failure) if event.failure else UNSET,
                 session_settled=False,
                 reason=event.reason,

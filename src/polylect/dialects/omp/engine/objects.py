@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import UNSET, Struct
 
 from polylect.dialects.omp.frames import messages as m
+from polylect.dialects.omp.stop_reasons import WIRE_STOPS
 from polylect.vocab.answers import LEVELS, Item, ModelCard, ShellResult
 from polylect.vocab.content import (
     Attachment,
@@ -25,15 +26,6 @@ from polylect.vocab.content import (
     Usage,
 )
 
-STOPS: dict[Stop | None, str] = {
-    None: "stop",
-    "end": "stop",
-    "calls": "toolUse",
-    "length": "length",
-    "refused": "error",
-    "cancelled": "aborted",
-    "error": "error",
-}
 ABORTED = {"13": "Request was aborted", "18": "Interrupted by user", "pi": "Request was aborted"}
 """What a message that was cut short has for its `errorMessage`: hosts compare it."""
 _ERROR_TEXTS: dict[Stop | None, str] = {"refused": "The model refused to answer", "error": "The reply broke off"}
@@ -79,7 +71,7 @@ class MessageAuthor(Struct, frozen=True):
             provider=self.provider,
             model=self.model,
             usage=usage_object(usage or Usage()),
-            stop_reason=STOPS[stop],
+            stop_reason=WIRE_STOPS[stop or "end"],
             timestamp=at,
             error_message=why or UNSET,
             response_id=request or UNSET,

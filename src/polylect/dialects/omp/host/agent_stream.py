@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any, Literal, TypedDict
 
 from polylect.dialects.omp.host.fields import Fields, flag, number, rows, table, text
-from polylect.dialects.omp.host.messages import INJECTED, STOPS, block_of, images, text_of, usage_of
+from polylect.dialects.omp.host.messages import INJECTED, block_of, images, text_of, usage_of
+from polylect.dialects.omp.stop_reasons import OUR_STOPS
 from polylect.vocab import events as e
 from polylect.vocab.content import Outcome, Text, Thinking, ToolCall, Usage
 
@@ -141,7 +142,7 @@ class AgentStream:
         self._ended, self._args = set(), {}
         usage = usage_of(table(message, "usage"))
         self._spent += usage
-        stop = STOPS.get(text(message, "stopReason"), "end")
+        stop = OUR_STOPS.get(text(message, "stopReason"), "end")
         model, request = text(message, "model"), text(message, "responseId")
         error = text(message, "errorMessage") if stop in ("error", "cancelled") else ""
         return [*untold, e.ReplyEnded(stop, usage, model, request, error, **self.place)]

@@ -12,20 +12,16 @@ from polylect.dialects.omp.host import answers as host_answers
 from polylect.dialects.omp.host.agent_stream import FRAMES, AgentStream
 from polylect.dialects.omp.host.dialogs import Dialogs
 from polylect.dialects.omp.host.fields import Fields, amount, flag, number, rows, table, text, texts
-from polylect.dialects.omp.host.messages import STOPS, usage_of
+from polylect.dialects.omp.host.messages import usage_of
 from polylect.dialects.omp.host.runs import Runs
 from polylect.dialects.omp.host.subagents import Agents
+from polylect.dialects.omp.stop_reasons import OUR_REASONS, OUR_STOPS
 from polylect.vocab import events as e
 from polylect.vocab.content import Failure, PlanItem, StreamRule
 
-Reason = Literal["end", "cancelled", "length", "refused", "limit", "error"]
 Owner = Literal["host", "user", "provider", "tool", "engine"]
 Cause = Literal["threshold", "overflow", "manual", "idle"]
 
-_REASONS: dict[str, Reason] = {
-    "completed": "end", "aborted": "cancelled", "end": "end", "cancelled": "cancelled", "length": "length",
-    "refused": "refused", "limit": "limit", "error": "error",
-}  # fmt: skip
 _OWNERS: dict[str, Owner] = {
     "host": "host", "user": "user", "provider": "provider", "tool": "tool", "engine": "engine",
 }  # fmt: skip
@@ -95,7 +91,7 @@ class EventReader:
         return self.runs.end(self._ended(last), terminal=terminal if isinstance(terminal, bool) else None)
 
     def _ended(self, last: Fields) -> e.TurnEnded:
-        match STOPS.get(text(last, "stopReason")):
+        match OUR_STOPS.get(text(last, "stopReason")):
             case "error":
                 message = text(last, "errorMessage") or "the model's service failed"
                 return e.TurnEnded("error", failure=Failure("provider_error", message, "provider"))
@@ -110,7 +106,7 @@ class EventReader:
 
     def _prompt_result(self, frame: Fields) -> list[e.Event]:
         """One for each accepted prompt (18.3), and with all that a turn's end says (polylect)."""
-        reason = _REASONS.get(text(frame, "reason")) or _REASONS.get(text(frame, "status"), "end")
+        reason = OUR_REASONS.get(text(frame, "reason")) or OUR_REASONS.get(text(frame, "status"), "end")
         error, usage = table(frame, "error"), table(frame, "usage")
         failure = _failure(error) if error else None
         ended = e.TurnEnded(reason, usage_of(usage), number(frame, "steps"), failure)

@@ -5,16 +5,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from polylect.dialects.omp.host.fields import Fields, amount, flag, number, rows, table, text
+from polylect.dialects.omp.stop_reasons import OUR_STOPS
 from polylect.vocab.answers import Item, ShellResult
-from polylect.vocab.content import Block, Image, Message, Outcome, Stop, Text, Thinking, ToolCall, ToolResult, Usage
+from polylect.vocab.content import Block, Image, Message, Outcome, Text, Thinking, ToolCall, ToolResult, Usage
 
-STOPS: dict[str, Stop] = {
-    "stop": "end",
-    "length": "length",
-    "toolUse": "calls",
-    "error": "error",
-    "aborted": "cancelled",
-}
 INJECTED = ("developer", "custom", "hookMessage", "fileMention")
 """Roles of what entered the context although nobody typed it."""
 
@@ -96,7 +90,7 @@ def item_of(fields: Fields) -> Item:
 
 def _assistant(fields: Fields) -> Message:
     blocks = tuple(block for part in rows(fields, "content") if (block := block_of(part)))
-    stop, usage = STOPS.get(text(fields, "stopReason")), usage_of(table(fields, "usage"))
+    stop, usage = OUR_STOPS.get(text(fields, "stopReason")), usage_of(table(fields, "usage"))
     return Message("assistant", blocks, stop, usage, text(fields, "model"), text(fields, "provider"))
 
 
