@@ -36,7 +36,7 @@ class CallContext:
         self.touched: Sequence[str] = ()
         self.shown: list[str] = []
         self.showing = asyncio.Event()
-        self.asked: list[Ask] = []
+        self.questions: list[Ask] = []
         self.spilled: list[str] = []
         self._answers = list(answers)
 
@@ -45,7 +45,7 @@ class CallContext:
         self.showing.set()
 
     async def ask(self, question: Ask) -> Answer:
-        self.asked.append(question)
+        self.questions.append(question)
         return self._answers.pop(0)
 
     def plan(self, items: Sequence[PlanItem]) -> None:

@@ -34,7 +34,7 @@ class FolderContext:
         self.touched: Sequence[str] = ()
         self.shown: list[str] = []
         self.spilled: list[Path] = []
-        self.asked: list[Ask] = []
+        self.questions: list[Ask] = []
         self.answers: list[Answer] = []
         self.plans: list[list[PlanItem]] = []
 
@@ -42,7 +42,7 @@ class FolderContext:
         self.shown.append(text)
 
     async def ask(self, question: Ask) -> Answer:
-        self.asked.append(question)
+        self.questions.append(question)
         return self.answers.pop(0) if self.answers else Answer("", "deny", reason="nobody is there")
 
     def reading_fault(self, path: str) -> str:

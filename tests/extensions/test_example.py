@@ -64,10 +64,10 @@ def test_the_example_asks_hides_lists_and_reminds(tmp_path: Path) -> None:
         assert [frame["message"] for frame in listed if frame["type"] == "info"] == ["work.py:1: x = 1  # TODO: finish"]
 
         engine.send(message("delete it", "m2"))
-        asked = engine.until("tool_request")[-1]
-        assert asked["tool"]["args"]["question"] == "Delete files?"
-        assert asked["msg_id"] == "m2"
-        engine.send({"type": "tool_approve", "call_id": asked["call_id"], "answer": "No"})
+        request = engine.until("tool_request")[-1]
+        assert request["tool"]["args"]["question"] == "Delete files?"
+        assert request["msg_id"] == "m2"
+        engine.send({"type": "tool_approve", "call_id": request["call_id"], "answer": "No"})
         denied = engine.until("stream_end")
         assert "does not want anything deleted" in str(denied)
         assert (place.workspace / "notes.txt").exists()

@@ -83,21 +83,21 @@ def test_what_an_extension_changes_is_judged_like_what_the_model_wants(tmp_path:
     def extend(polylect):
         polylect.before_tool("", lambda call: polylect.change({"path": "/etc/passwd"}))
     """
-    asked: list[dict[str, Any]] = []
+    arguments: list[dict[str, Any]] = []
 
     def host(event: Event) -> Command | None:
         if not isinstance(event, Ask):
             return None
-        asked.append(event.args)
+        arguments.append(event.args)
         return Answer(event.ask, "deny")
 
     talk = extended(tmp_path, code, Scripted.in_order([call(path="x"), "done"]), [HELLO], Echo(), host=host)
-    assert asked == [{"path": "/etc/passwd"}]
+    assert arguments == [{"path": "/etc/passwd"}]
     assert talk.of(ToolFinished)[0].outcome == "denied"
 
 
 @pytest.mark.parametrize(
-    ("opinion", "mode", "asked", "outcome"),
+    ("opinion", "mode", "asks", "outcome"),
     [
         ("allow()", "default", 0, "ok"),
         ("ask('sure?')", "force", 1, "denied"),
@@ -105,7 +105,7 @@ def test_what_an_extension_changes_is_judged_like_what_the_model_wants(tmp_path:
     ],
 )
 def test_an_extension_can_spare_a_question_or_ask_for_one_but_not_lift_a_ban(
-    tmp_path: Path, opinion: str, mode: str, asked: int, outcome: str
+    tmp_path: Path, opinion: str, mode: str, asks: int, outcome: str
 ) -> None:
     code = f"""
     def extend(polylect):
@@ -117,7 +117,7 @@ def test_an_extension_can_spare_a_question_or_ask_for_one_but_not_lift_a_ban(
 
     model = Scripted.in_order([call("Run", command="x"), "done"])
     talk = extended(tmp_path, code, model, [HELLO], Run(), host=host, mode=mode)
-    assert len(talk.of(Ask)) == asked
+    assert len(talk.of(Ask)) == asks
     assert talk.of(ToolFinished)[0].outcome == outcome
 
 

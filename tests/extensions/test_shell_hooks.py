@@ -46,8 +46,8 @@ def printed(value: dict[str, Any]) -> str:
     return f"cat >/dev/null; echo '{json.dumps(value)}'"
 
 
-def specific(**told: Any) -> dict[str, Any]:
-    return {"hookSpecificOutput": told}
+def specific(**fields: Any) -> dict[str, Any]:
+    return {"hookSpecificOutput": fields}
 
 
 def test_a_hook_is_told_of_the_call_on_its_standard_input(tmp_path: Path) -> None:
@@ -100,24 +100,24 @@ def test_a_matcher_names_whole_tools(tmp_path: Path, matcher: str, outcome: str)
 
 
 def test_what_it_prints_can_allow_change_and_ask(tmp_path: Path) -> None:
-    asked: list[Event] = []
+    asks: list[Event] = []
 
     def host(event: Event) -> Command | None:
         if isinstance(event, Ask):
-            asked.append(event)
+            asks.append(event)
             return Answer(event.ask, "deny")
         return None
 
-    def judged(**told: Any) -> ToolFinished:
+    def judged(**fields: Any) -> ToolFinished:
         replies = [call("Run", command="a"), "done"]
-        command = printed(specific(hookEventName="PreToolUse", **told))
+        command = printed(specific(hookEventName="PreToolUse", **fields))
         return hooked(tmp_path, "PreToolUse", command, replies, tool=Run(), host=host).of(ToolFinished)[0]
 
     assert judged(permissionDecision="allow", updatedInput={"command": "b"}).output == "ran b"
     assert judged(permissionDecision="allow", additionalContext="mind the gap").output == "ran a\n\nmind the gap"
-    assert not asked
+    assert not asks
     assert judged(permissionDecision="ask", permissionDecisionReason="sure?").outcome == "denied"
-    assert [event.reason for event in asked if isinstance(event, Ask)] == ["sure?"]
+    assert [event.reason for event in asks if isinstance(event, Ask)] == ["sure?"]
 
 
 def test_continue_false_ends_the_turn(tmp_path: Path) -> None:
@@ -129,8 +129,8 @@ def test_continue_false_ends_the_turn(tmp_path: Path) -> None:
 def test_what_a_tool_returned_can_be_commented(tmp_path: Path) -> None:
     talk = hooked(tmp_path, "PostToolUse", "cat > told.json; echo 'lint fails' >&2; exit 2")
     assert talk.of(ToolFinished)[0].output == "x\n\nlint fails"
-    told = json.loads((tmp_path / "told.json").read_text())
-    assert told["tool_response"] == {"output": "x", "is_error": False}
+    fields = json.loads((tmp_path / "told.json").read_text())
+    assert fields["tool_response"] == {"output": "x", "is_error": False}
 
 
 def test_plain_output_at_a_prompt_is_context_and_exit_status_2_refuses_it(tmp_path: Path) -> None:
@@ -180,10 +180,10 @@ def test_p1_a_stop_ends_the_hook_that_runs(tmp_path: Path) -> None:
     hooks = loaded(commands={"PreToolUse": [{"command": "echo $$ > started; sleep 600"}]}, env=ENV)
 
     async def conversation(talk: Talk) -> None:
-        heard = asyncio.Event()
-        asyncio.get_running_loop().add_reader(started, heard.set)
+        hook_started = asyncio.Event()
+        asyncio.get_running_loop().add_reader(started, hook_started.set)
         talk.send(HELLO)
-        await heard.wait()
+        await hook_started.wait()
         asyncio.get_running_loop().remove_reader(started)
         talk.send(Cancel())
 

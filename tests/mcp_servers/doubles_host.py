@@ -32,12 +32,12 @@ class Inside:
 
     async def listen(self, out: Any) -> None:
         async for item in out:
-            told = item.message.model_dump(by_alias=True, exclude_unset=True, mode="json")
-            waiting = None if "method" in told else self._waiting.pop(told["id"], None)
+            frame = item.message.model_dump(by_alias=True, exclude_unset=True, mode="json")
+            waiting = None if "method" in frame else self._waiting.pop(frame["id"], None)
             if waiting is None:
-                self.unasked(told)
+                self.unasked(frame)
             elif not waiting.done():
-                waiting.set_result(told)
+                waiting.set_result(frame)
 
 
 @asynccontextmanager

@@ -90,8 +90,8 @@ async def surroundings(ctx: Context[Any, Any]) -> str:
         sampled = "sampled"
     except Exception as error:  # noqa: BLE001
         sampled = str(error)
-    told = [str(root.uri) for root in roots.roots], os.getcwd(), sampled
-    return f"{told} {sorted(os.environ)}"
+    facts = [str(root.uri) for root in roots.roots], os.getcwd(), sampled
+    return f"{facts} {sorted(os.environ)}"
 
 
 @server.tool()

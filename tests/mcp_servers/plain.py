@@ -87,8 +87,8 @@ class Many(Works):
     def tools_list(self, message: dict[str, Any]) -> Any:
         schema = {"type": "object", "properties": {"path": {"type": "string"}, "depth": {"type": "integer"}}}
         names = [*(f"tool_{number}" for number in range(int(self.argument) - 1)), "last"]
-        told = "Looks something up in a large collection and says what it has found there."
-        return {"tools": [{"name": name, "description": told, "inputSchema": schema} for name in names]}
+        description = "Looks something up in a large collection and says what it has found there."
+        return {"tools": [{"name": name, "description": description, "inputSchema": schema} for name in names]}
 
     def tools_call(self, message: dict[str, Any]) -> Any:
         return self.text(message["params"]["name"])

@@ -166,8 +166,8 @@ def test_a_call_that_takes_too_long_is_an_error(tmp_path: Path, way: str) -> Non
         name = (await stage.heard("plain")).tools[0]
         with within(2):
             late = await stage.call(name, {"a": "x" * 200_000})
-        told = f"MCP server plain: {name} did not answer within 0.3 s, and the call was cancelled"
-        assert late == ToolReturn(told, ok=False)
+        message = f"MCP server plain: {name} did not answer within 0.3 s, and the call was cancelled"
+        assert late == ToolReturn(message, ok=False)
 
     on_stage(tmp_path, work, call_timeout=0.3)
 
@@ -210,8 +210,8 @@ def test_strange_results_are_told_as_well_as_they_can_be(tmp_path: Path) -> None
             result = await stage.call(name)
             assert not result.ok, name
             assert result.output.startswith("MCP server plain: "), name
-        told = {name: (await stage.call(name)).output for name in ("bad_image", "drawing", "sound", "empty")}
-        assert told == {
+        outputs = {name: (await stage.call(name)).output for name in ("bad_image", "drawing", "sound", "empty")}
+        assert outputs == {
             "bad_image": "[image: image/png, broken]",
             "drawing": "[image: image/svg+xml, 6 bytes, not shown]",
             "sound": "[audio: audio/wav, not shown]",
@@ -289,11 +289,11 @@ def test_the_time_of_a_call_stands_still_while_a_person_thinks(tmp_path: Path) -
 
 
 def test_a_question_ends_with_the_call_that_it_was_for(tmp_path: Path) -> None:
-    asked, ended = asyncio.Event(), asyncio.Event()
+    question_shown, ended = asyncio.Event(), asyncio.Event()
 
     class Undecided(CallContext):
         async def ask(self, question: Ask) -> Answer:
-            asked.set()
+            question_shown.set()
             try:
                 await asyncio.Event().wait()
             finally:
@@ -304,7 +304,7 @@ def test_a_question_ends_with_the_call_that_it_was_for(tmp_path: Path) -> None:
         stage.servers.add(plain("Asks"))
         await stage.heard("plain")
         call = asyncio.ensure_future(stage.call("echo", {}, Undecided(tmp_path)))
-        await asked.wait()
+        await question_shown.wait()
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
@@ -317,7 +317,7 @@ def test_nobody_is_drowned_in_questions(tmp_path: Path) -> None:
     class Slow(CallContext):
         async def ask(self, question: Ask) -> Answer:
             await super().ask(question)
-            while len(self.asked) < 5:  # noqa: ASYNC110
+            while len(self.questions) < 5:  # noqa: ASYNC110
                 await asyncio.sleep(0)
             await asyncio.sleep(0.2)
             return Answer("", "allow")
@@ -328,7 +328,7 @@ def test_nobody_is_drowned_in_questions(tmp_path: Path) -> None:
         context = Slow(tmp_path, [Answer("", "allow")] * 10)
         answered = (await stage.call("echo", {}, context)).output.split()
         assert answered.count("decline") >= 3
-        assert len(context.asked) == answered.count("accept")
+        assert len(context.questions) == answered.count("accept")
 
     on_stage(tmp_path, work)
 

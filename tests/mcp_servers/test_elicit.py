@@ -34,7 +34,7 @@ def test_a_choice_has_ids_and_labels() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "answer", "told"),
+    ("schema", "answer", "expected"),
     [
         (TEXT, Answer("", "allow", "Ada"), ("accept", {"name": "Ada"})),
         (COLOUR, Answer("", "allow", "g"), ("accept", {"colour": "g"})),
@@ -50,8 +50,8 @@ def test_a_choice_has_ids_and_labels() -> None:
         (NOTHING, Answer("", "allow"), ("accept", {})),
     ],
 )
-def test_an_answer_is_told_as_the_protocol_wants_it(schema: dict[str, Any], answer: Answer, told: Action) -> None:
-    assert elicitation_result(form_ask("shop", "Well?", schema), schema, answer) == told
+def test_an_answer_is_told_as_the_protocol_wants_it(schema: dict[str, Any], answer: Answer, expected: Action) -> None:
+    assert elicitation_result(form_ask("shop", "Well?", schema), schema, answer) == expected
 
 
 def test_a_page_to_open_is_shown_whole_and_has_no_content() -> None:

@@ -38,8 +38,8 @@ def test_a_model_is_told_of_a_hundred_tools_and_finds_the_others(tmp_path: Path)
         stage.servers.add(many(1, "one"))
         await stage.heard("one")
         assert (hidden(stage), search.deferred) == (1, False)
-        found = await search.run({"query": "select:mcp__one__last"}, CallContext(tmp_path))
-        assert '"name":"mcp__one__last"' in found.output
+        result = await search.run({"query": "select:mcp__one__last"}, CallContext(tmp_path))
+        assert '"name":"mcp__one__last"' in result.output
         assert hidden(stage) == 0
 
     on_stage(tmp_path, work, tools=tools)

@@ -48,7 +48,7 @@ def test_servers_are_read_with_variables_filled_in() -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "told"),
+    ("table", "message"),
     [
         ({"a": 5}, "mcp.servers.a is a table"),
         ({" ": {"command": "x"}}, "a server needs a name"),
@@ -64,16 +64,16 @@ def test_servers_are_read_with_variables_filled_in() -> None:
         ({"a": {"command": "x", "env": {"A": "${NOPE}"}}}, r"env.A wants \$\{NOPE\}, and the environment has no NOPE"),
     ],
 )
-def test_what_is_wrong_is_named(table: dict[str, Any], told: str) -> None:
-    with pytest.raises(ServerConfigError, match=told):
+def test_what_is_wrong_is_named(table: dict[str, Any], message: str) -> None:
+    with pytest.raises(ServerConfigError, match=message):
         servers_from(table)
 
 
 def test_the_example_of_the_guide_is_right() -> None:
     guide = (Path(__file__).parents[2] / "docs" / "mcp.md").read_text()
     table = tomllib.loads(guide.split("```toml\n")[1].split("```")[0])["mcp"]["servers"]
-    found = servers_from(table, {"HOME": "/home/ada", "TRACKER_TOKEN": "t0p"})
-    assert [(server.name, server.transport) for server in found] == [
+    servers = servers_from(table, {"HOME": "/home/ada", "TRACKER_TOKEN": "t0p"})
+    assert [(server.name, server.transport) for server in servers] == [
         ("files", "stdio"),
         ("tracker", "http"),
         ("old", "sse"),

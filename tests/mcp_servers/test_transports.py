@@ -35,10 +35,10 @@ def test_all_that_a_server_offers_can_be_used_over_stdio(tmp_path: Path) -> None
 
     async def work(stage: Stage) -> None:
         await everything_works(stage, server)
-        told = (await stage.call("surroundings")).output
-        assert f"'{here}'" in told
-        assert "'GIVEN', 'HOME', " in told
-        assert "OUR_SECRET" not in told
+        output = (await stage.call("surroundings")).output
+        assert f"'{here}'" in output
+        assert "'GIVEN', 'HOME', " in output
+        assert "OUR_SECRET" not in output
 
     on_stage(tmp_path, work, env={"PATH": "/usr/bin:/bin", "HOME": "/nowhere", "OUR_SECRET": "x"})
 
@@ -105,17 +105,17 @@ async def tools_answer(stage: Stage) -> None:
 async def questions_are_asked(stage: Stage) -> None:
     context = CallContext(stage.workspace, [Answer("", "allow", {"name": "Ada", "age": 36})])
     assert (await stage.call("meet", {}, context)).output == "accept Person(name='Ada', age=36)"
-    (asked,) = context.asked
-    assert (asked.kind, asked.title) == ("form", "honest: Who are you?")
-    assert set(asked.args["properties"]) == {"name", "age"}
+    (question,) = context.questions
+    assert (question.kind, question.title) == ("form", "honest: Who are you?")
+    assert set(question.args["properties"]) == {"name", "age"}
     context = CallContext(stage.workspace, [Answer("", "allow", "blue"), Answer("", "deny"), Answer("", "cancelled")])
     assert (await stage.call("paint", {}, context)).output == "accept Colour(colour='blue')"
-    assert context.asked[0].kind == "text"
+    assert context.questions[0].kind == "text"
     assert (await stage.call("paint", {}, context)).output == "decline None"
     assert (await stage.call("paint", {}, context)).output == "cancel None"
-    told = (await stage.call("surroundings")).output
-    assert f"file://{stage.workspace.resolve()}" in told
-    assert "ampling" in told
+    output = (await stage.call("surroundings")).output
+    assert f"file://{stage.workspace.resolve()}" in output
+    assert "ampling" in output
 
 
 async def a_cancelled_call_is_cancelled_there_too(stage: Stage) -> None:

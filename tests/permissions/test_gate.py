@@ -85,8 +85,8 @@ def test_the_reason_says_what_a_person_has_to_know() -> None:
     ],
 )
 def test_A4_a_rule_allows_its_category_or_its_tool_and_nothing_beside(rule: Rule, names: set[str]) -> None:
-    asked = {name for name in TOOLS if decided(name) == "ask"}
-    assert {name for name in asked if decided(name, "default", rule) == "allow"} == names
+    asks = {name for name in TOOLS if decided(name) == "ask"}
+    assert {name for name in asks if decided(name, "default", rule) == "allow"} == names
     assert all(decided(name, "auto_edit", rule, outside=OUTSIDE) == "ask" for name in TOOLS if rule.kind != "path")
 
 

@@ -8,8 +8,8 @@ from polylect.permissions.shell_parser import NotUnderstood, read
 
 def commands(line: str) -> list[str]:
     """The commands in a line; a word that the shell would make something else of begins with a question mark."""
-    found = read(line).commands
-    return [" ".join(word.text if word.literal else "?" + word.text for word in one.words) for one in found]
+    parsed = read(line).commands
+    return [" ".join(word.text if word.literal else "?" + word.text for word in one.words) for one in parsed]
 
 
 @pytest.mark.parametrize(

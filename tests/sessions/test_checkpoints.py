@@ -46,8 +46,8 @@ def work(folder_: Path) -> Path:
 
 
 def talk(folder_: Path, conversation: Any, *replies: list[Any], **more: Any) -> Talk:
-    told = {"mode": "force", "checkpoints": True, "store": more.pop("store", None) or opened(folder_), **more}
-    return run(conversation, work(folder_), Played(*replies), Write(), Edit(), Run(), **told)
+    options = {"mode": "force", "checkpoints": True, "store": more.pop("store", None) or opened(folder_), **more}
+    return run(conversation, work(folder_), Played(*replies), Write(), Edit(), Run(), **options)
 
 
 def two_turns(folder_: Path) -> tuple[list[Any], ...]:
@@ -122,10 +122,10 @@ def test_the_next_process_can_go_back_and_no_sweep_takes_what_it_needs(tmp_path:
     talk(tmp_path, conversation)
     assert contents(tmp_path) == {"a.txt": "1\n2\n3\n", "b.txt": "b\n"}
     bodies = [entry.body for entry in log.read_path(str(tmp_path / "sessions/s1/log.jsonl")).entries]
-    kept = [body for body in bodies if isinstance(body, FileSaved)]
-    assert len(kept) == 4, "once for each message and file"
-    assert {body.turn for body in kept} == {"t1", "t2"}
-    assert kept[-1].blob == ""
+    saved = [body for body in bodies if isinstance(body, FileSaved)]
+    assert len(saved) == 4, "once for each message and file"
+    assert {body.turn for body in saved} == {"t1", "t2"}
+    assert saved[-1].blob == ""
 
 
 def test_a_fork_can_go_back_before_the_point_where_it_left(tmp_path: Path) -> None:
@@ -200,9 +200,9 @@ def test_while_a_turn_runs_and_where_they_are_off_there_is_no_way_back(tmp_path:
         await talk.until(Settled)
         refused.append(await talk.answer(Rewind("t1", ref="r2")))
 
-    found = talk(tmp_path, conversation, wrote("a.txt", "1"), DONE, host=host, checkpoints=False)
+    result = talk(tmp_path, conversation, wrote("a.txt", "1"), DONE, host=host, checkpoints=False)
     assert "switched off" in refused[0].message
-    assert any(line.startswith("reply r ") and "a turn is running" in line for line in found.story)
+    assert any(line.startswith("reply r ") and "a turn is running" in line for line in result.story)
     assert not (tmp_path / "sessions" / "s1" / "blobs").exists()
 
 
@@ -216,8 +216,8 @@ def test_a_file_that_cannot_be_kept_is_not_changed(tmp_path: Path) -> None:
     async def conversation(talk: Talk) -> None:
         talk.send(Prompt("t1", "Go"))
 
-    found = talk(tmp_path, conversation, wrote("a.txt", "after"), DONE, store=Full(str(tmp_path)))
-    assert "was not changed: no space left" in found.of(ToolFinished)[0].output
+    result = talk(tmp_path, conversation, wrote("a.txt", "after"), DONE, store=Full(str(tmp_path)))
+    assert "was not changed: no space left" in result.of(ToolFinished)[0].output
     assert contents(tmp_path) == {"a.txt": "before"}
 
 
@@ -256,6 +256,6 @@ def test_a_stop_does_not_stop_halfway(tmp_path: Path) -> None:
         await asyncio.sleep(0)
         talk.engine.turns.stop(keep=True)
 
-    found = talk(tmp_path, conversation, *two_turns(tmp_path))
+    result = talk(tmp_path, conversation, *two_turns(tmp_path))
     assert contents(tmp_path) == {"a.txt": "1\n2\n3\n", "b.txt": "b\n"}
-    assert any(line.startswith("reply r Rewound") for line in found.story)
+    assert any(line.startswith("reply r Rewound") for line in result.story)

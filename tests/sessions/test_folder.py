@@ -116,9 +116,9 @@ def resumed(root: Path, workspace: str) -> str:
 def test_S2_what_cannot_be_gone_on_with_shows_in_the_first_line(
     opened: dict[str, object], why: str, tmp_path: Path
 ) -> None:
-    for session, told in {"orphan": {"parent": "gone"}, "s": opened}.items():
+    for session, expected in {"orphan": {"parent": "gone"}, "s": opened}.items():
         (tmp_path / session).mkdir()
-        body = {"type": "opened", "session": session, "cwd": '"version":1', **told}
+        body = {"type": "opened", "session": session, "cwd": '"version":1', **expected}
         (tmp_path / session / "log.jsonl").write_text(
             json.dumps({"id": "1", "parent": "", "at": 1, "body": body}) + "\n"
         )

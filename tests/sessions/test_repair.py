@@ -43,9 +43,9 @@ def test_bad_bytes_are_replaced_and_lines_that_ran_together_are_told_apart(tmp_p
         "the log as it was is kept in /s1/log.jsonl.before-repair",
     ]
     assert (tmp_path / "s1" / "log.jsonl.before-repair").read_bytes() == b"".join(bad)
-    found = log.read_path(str(log_of(tmp_path)))
-    assert found.faults == []
-    assert Replay(found.entries).messages == whole.messages
+    contents = log.read_path(str(log_of(tmp_path)))
+    assert contents.faults == []
+    assert Replay(contents.entries).messages == whole.messages
     assert mended(tmp_path) == []
 
 

@@ -123,9 +123,11 @@ def test_S1_a_log_cut_at_any_byte_can_be_read_and_gone_on_with(tmp_path: Path) -
     for size in range(len(whole) + 1):
         log_of(tmp_path).write_bytes(whole[:size])
         store = opened(tmp_path)
-        found = Session(store).messages
-        check_history(found)
-        assert found == known.setdefault(whole.count(b"\n", 0, size + 1), found)  # one that lacks only its end is whole
+        loaded = Session(store).messages
+        check_history(loaded)
+        assert loaded == known.setdefault(
+            whole.count(b"\n", 0, size + 1), loaded
+        )  # one that lacks only its end is whole
         store.append(TurnOpened("x"))
         store.close()
     assert known[0] == []
@@ -347,8 +349,8 @@ def test_what_the_person_ran_is_part_of_the_conversation_and_is_read_back(tmp_pa
     session.add_shell_result(ShellResult("true", "", 0))
     session.add_shell_result(ShellResult("sleep 9", "z", cancelled=True))
     store.close()
-    told = [message.content for message in session.messages]
-    assert told == [
+    blocks = [message.content for message in session.messages]
+    assert blocks == [
         (
             Text(
                 "I ran this command myself: ls\n````\na.py\n```\n````\nIt ended with the exit code 2.\n"

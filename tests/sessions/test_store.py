@@ -147,15 +147,15 @@ def result(output: str) -> MessageAdded:
 
 def test_a_long_output_stays_as_long_as_the_log_names_it_and_goes_if_it_never_did(tmp_path: Path) -> None:
     store = opened(tmp_path)
-    told, untold = store.spill("long"), store.spill("long too")
+    logged, unlogged = store.spill("long"), store.spill("long too")
     store.append(
-        MessageAdded(Message("assistant", (ToolCall("c1", "Bash", {}),))), result(f"... all of it is in {told}")
+        MessageAdded(Message("assistant", (ToolCall("c1", "Bash", {}),))), result(f"... all of it is in {logged}")
     )
     store.close()
-    assert os.path.exists(told)
-    assert not os.path.exists(untold)
+    assert os.path.exists(logged)
+    assert not os.path.exists(unlogged)
     opened(tmp_path).close()
-    assert os.path.exists(told)
+    assert os.path.exists(logged)
 
 
 def test_a_long_output_whose_line_found_no_room_is_not_left_behind(tmp_path: Path) -> None:
@@ -170,8 +170,8 @@ def test_a_long_output_whose_line_found_no_room_is_not_left_behind(tmp_path: Pat
 
 def test_long_outputs_stay_when_the_sessions_were_moved(tmp_path: Path) -> None:
     store = opened(tmp_path / "before")
-    told = store.spill("long")
-    store.append(MessageAdded(Message("assistant", (ToolCall("c1", "Bash", {}),))), result(f"all of it is in {told}]"))
+    path = store.spill("long")
+    store.append(MessageAdded(Message("assistant", (ToolCall("c1", "Bash", {}),))), result(f"all of it is in {path}]"))
     store.close()
     (tmp_path / "before").rename(tmp_path / "after")
     opened(tmp_path / "after").close()

@@ -108,9 +108,9 @@ OMP = lines(
 def test_a_session_file_of_omp_becomes_entries() -> None:
     taken = omp.import_lines(OMP)
     assert (taken.cwd, taken.notes) == ("/w", [])
-    told = recalled(taken)
-    assert told.settings == {"name": "My name", "model": "mock/m1"}
-    assert told.messages == [
+    replay = recalled(taken)
+    assert replay.settings == {"name": "My name", "model": "mock/m1"}
+    assert replay.messages == [
         user("please go"),
         Message(
             "assistant",
@@ -172,13 +172,13 @@ def test_only_the_branch_of_the_last_line_is_taken_and_roles_of_their_own_become
         omp_entry("b7", "b6", "label", targetId="b1", label="here"),
     )
     taken = omp.import_lines([*OMP, *more, b"", b'{"torn'])
-    told = recalled(taken)
-    assert told.messages[4:] == [
+    replay = recalled(taken)
+    assert replay.messages[4:] == [
         shell_message(ShellResult("ls", "a.py")),
         user(Document("a.py", "text/plain", "a = 1")),
         user("mind this"),
     ]
-    assert told.compactions == [(7, Compacted("So far.", 3, 9))]
+    assert replay.compactions == [(7, Compacted("So far.", 3, 9))]
     assert taken.notes == ["1 lines could not be read", "a message of the role 'hologram' was left out"]
 
 
@@ -234,9 +234,9 @@ def test_what_is_no_session_file_of_omp_is_refused_with_a_reason(file: list[byte
 
 def claude_line(uuid: str, parent: str | None, kind: str, message: Json | None = None, **more: Any) -> Json:
     about = {"isSidechain": False, "userType": "external", "cwd": "/w", "sessionId": "1111", "version": "2.1.325"}
-    told = {"message": message} if message else {}
+    fields = {"message": message} if message else {}
     stamp = {"timestamp": "2026-11-15T10:47:18.111Z", "gitBranch": "HEAD"}
-    return {"parentUuid": parent, "type": kind, "uuid": uuid, **told, **about, **stamp, **more}
+    return {"parentUuid": parent, "type": kind, "uuid": uuid, **fields, **about, **stamp, **more}
 
 
 def claude_reply(id: str, block: Json, stop: str = "tool_use") -> Json:
@@ -305,17 +305,17 @@ def test_a_transcript_cut_anywhere_is_a_valid_history(leaf: int) -> None:
 
 
 def test_a_compaction_of_claude_code_is_one_here_and_the_messages_before_it_are_kept() -> None:
-    kept = {"preservedSegment": {"headUuid": "f775", "anchorUuid": "e602", "tailUuid": "f775"}}
+    segment = {"preservedSegment": {"headUuid": "f775", "anchorUuid": "e602", "tailUuid": "f775"}}
     more = lines(
         claude_line("fb5c", None, "system", subtype="compact_boundary", logicalParentUuid="f775",
-                    compactMetadata={"trigger": "auto", "preTokens": 107, **kept}),
+                    compactMetadata={"trigger": "auto", "preTokens": 107, **segment}),
         claude_line("e602", "fb5c", "user", {"role": "user", "content": "A summary."}, isCompactSummary=True,
                     isVisibleInTranscriptOnly=True),
         claude_line("f927", "e602", "user", {"role": "user", "content": [{"type": "text", "text": "go on"}]}),
     )  # fmt: skip
-    told = recalled(claude.import_lines([*CLAUDE, *more]))
-    assert told.messages == [*CLAUDE_MESSAGES, user("go on")]
-    assert told.compactions == [(4, Compacted("A summary.", 3, 107))]
+    replay = recalled(claude.import_lines([*CLAUDE, *more]))
+    assert replay.messages == [*CLAUDE_MESSAGES, user("go on")]
+    assert replay.compactions == [(4, Compacted("A summary.", 3, 107))]
 
 
 def test_rewound_branches_sub_agents_and_errors_of_the_service_are_left_out() -> None:
@@ -327,9 +327,9 @@ def test_rewound_branches_sub_agents_and_errors_of_the_service_are_left_out() ->
         {**claude_line("eeee", "dddd", "user", {"role": "user", "content": "inside"}), "isSidechain": True},
         {"type": "custom-title", "customTitle": "A name", "sessionId": "1111"},
     )
-    told = recalled(claude.import_lines([*CLAUDE, *more]))
-    assert told.messages == [*CLAUDE_MESSAGES, user("another way"), user("again")]
-    assert told.settings == {"name": "A name"}
+    replay = recalled(claude.import_lines([*CLAUDE, *more]))
+    assert replay.messages == [*CLAUDE_MESSAGES, user("another way"), user("again")]
+    assert replay.settings == {"name": "A name"}
 
 
 def test_everything_survives_the_way_to_claude_code_and_back() -> None:

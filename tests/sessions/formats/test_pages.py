@@ -47,26 +47,26 @@ class Elements(HTMLParser):
 
 
 def test_markdown_tells_who_said_what_and_what_was_done() -> None:
-    told = markdown.export(conversation(*EVERYTHING)).decode()
-    assert told.startswith("# My name\n\n- Workspace: /w\n- Began: 1970-01-01 00:00 UTC\n- Messages: 7\n- Model: m\n")
-    assert "- Used: 223 tokens in, 21 out" in told
+    page = markdown.export(conversation(*EVERYTHING)).decode()
+    assert page.startswith("# My name\n\n- Workspace: /w\n- Began: 1970-01-01 00:00 UTC\n- Messages: 7\n- Model: m\n")
+    assert "- Used: 223 tokens in, 21 out" in page
     for part in (
         "## Context\n\n> Be brief.",
         "## You\n\nplease go\n\n(a picture, image/png)\n\n## Agent\n\n> hm\n\nI look.\n\n**Bash** `echo one`",
         "Result of Bash, error:\n\n```\nExit code 1\n```",
         "*From here on the model saw this summary of the beginning:*\n\n> They said go.\n\n## You\n\nthen go on\n",
     ):
-        assert part in told
+        assert part in page
 
 
 def test_what_stands_in_a_fence_cannot_end_it() -> None:
     call = ToolCall("c1", "Bash", {"command": "echo ```` `x`"})
     result = ToolResult("c1", "Bash", "```\n# not a heading\n```")
-    told = markdown.export(
+    page = markdown.export(
         conversation(MessageAdded(Message("assistant", (call,))), MessageAdded(Message("tool", (result,))))
     ).decode()
-    assert "````\n```\n# not a heading\n```\n````" in told
-    assert "````` echo ```` `x` `````" in told
+    assert "````\n```\n# not a heading\n```\n````" in page
+    assert "````` echo ```` `x` `````" in page
 
 
 def test_a_page_is_whole_by_itself_with_calls_folded_and_diffs_in_colour() -> None:
@@ -77,16 +77,16 @@ def test_a_page_is_whole_by_itself_with_calls_folded_and_diffs_in_colour() -> No
         ToolResult("toolu_2", "Bash", "", "denied"),
     )
     called, done = Message("assistant", (EDIT, *CALLS)), Message("tool", results)
-    told = html_page.export(conversation(*EVERYTHING[:3], MessageAdded(called), MessageAdded(done))).decode()
-    found = Elements(told)
-    assert found.open == []
-    assert found.found.count("details") == 3
-    assert found.found.count("img") == 1
-    assert f'src="data:image/png;base64,{PNG}"' in told
-    assert '<span class="del">-a = 1</span><span class="add">+a = 2</span>' in told
-    assert '<span class="denied">denied</span>' in told
-    assert "http" not in told
-    assert "prefers-color-scheme: dark" in told
+    page = html_page.export(conversation(*EVERYTHING[:3], MessageAdded(called), MessageAdded(done))).decode()
+    elements = Elements(page)
+    assert elements.open == []
+    assert elements.found.count("details") == 3
+    assert elements.found.count("img") == 1
+    assert f'src="data:image/png;base64,{PNG}"' in page
+    assert '<span class="del">-a = 1</span><span class="add">+a = 2</span>' in page
+    assert '<span class="denied">denied</span>' in page
+    assert "http" not in page
+    assert "prefers-color-scheme: dark" in page
 
 
 NASTY = '<script>alert(1)</script> & "quotes" \'</pre></style> <img src=x onerror=alert(1)>'
@@ -101,18 +101,18 @@ def test_nothing_that_was_said_becomes_markup() -> None:
         Message("assistant", (call,), model=NASTY),
         Message("tool", (ToolResult(NASTY, NASTY, NASTY),)),
     )
-    told = conversation(*map(MessageAdded, messages))
-    found = Elements(html_page.export(told).decode())
-    assert "script" not in found.found
-    assert "img" not in found.found
-    assert found.text.count(NASTY) >= 8
+    exported = conversation(*map(MessageAdded, messages))
+    elements = Elements(html_page.export(exported).decode())
+    assert "script" not in elements.found
+    assert "img" not in elements.found
+    assert elements.text.count(NASTY) >= 8
 
 
 @given(st.text(alphabet="`*#-+1. \n<ab~&", max_size=200) | st.text(alphabet='|-: \n>[]()<"`\\a', max_size=200))
 def test_prose_of_any_text_is_well_formed_and_loses_no_letter(text: str) -> None:
-    found = Elements(prose(text))
-    assert found.open == []
-    assert set(found.found) <= {"p", "br", "h3", "ul", "ol", "li", "pre", "code", "strong", *TABLE, "blockquote"}
+    elements = Elements(prose(text))
+    assert elements.open == []
+    assert set(elements.found) <= {"p", "br", "h3", "ul", "ol", "li", "pre", "code", "strong", *TABLE, "blockquote"}
 
 
 def test_prose_knows_what_agents_write() -> None:
@@ -151,8 +151,8 @@ def test_prose_has_tables_quotes_and_links() -> None:
     ],
 )
 def test_what_could_run_or_is_none_stays_text(text: str) -> None:
-    found = Elements(prose(text))
-    assert set(found.found) <= {"p", "br"}
+    elements = Elements(prose(text))
+    assert set(elements.found) <= {"p", "br"}
 
 
 def test_an_address_cannot_leave_its_attribute() -> None:
@@ -170,23 +170,23 @@ def test_long_text_takes_no_time(piece: str) -> None:
 
 
 def test_the_json_document_holds_everything() -> None:
-    told = json.loads(json_document.export(conversation(*EVERYTHING)))
-    assert (told["session"], told["workspace"], told["name"], told["contexts"]) == (
+    document = json.loads(json_document.export(conversation(*EVERYTHING)))
+    assert (document["session"], document["workspace"], document["name"], document["contexts"]) == (
         "s1",
         "/w",
         "My name",
         ["Be brief."],
     )
-    assert [next(iter(set(step) - {"at"})) for step in told["steps"]] == ["message"] * 6 + ["compacted", "message"]
-    assert told["steps"][0]["message"]["content"][1] == {"type": "image", "media_type": "image/png", "data": PNG}
+    assert [next(iter(set(step) - {"at"})) for step in document["steps"]] == ["message"] * 6 + ["compacted", "message"]
+    assert document["steps"][0]["message"]["content"][1] == {"type": "image", "media_type": "image/png", "data": PNG}
 
 
 def test_text_that_utf_8_cannot_say_is_no_reason_to_fail() -> None:
-    told = conversation(
+    exported = conversation(
         MessageAdded(user("lone \ud800 surrogate")), MessageAdded(Message("assistant", (Text("\ud800"),)))
     )
     for export in (markdown.export, html_page.export, omp.export, claude.export):
-        assert b"surrogate" in export(told)
+        assert b"surrogate" in export(exported)
 
 
 KEYS = ["type", "id", "uuid", "message", "content", "parentId", "parentUuid", "role", "text", "tool_use_id", "input"]

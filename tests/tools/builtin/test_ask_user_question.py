@@ -25,11 +25,11 @@ def test_the_answer_is_the_output(context: FolderContext, value: Any, words: str
     context.answers = [Answer("", "allow", value=value)]
     result = use(context, "AskUserQuestion", question="Which?", options=TWO, header="Colour")
     assert (result.ok, result.output) == (True, words)
-    (asked,) = context.asked
-    assert (asked.kind, asked.name, asked.category, asked.title) == ("choice", "AskUserQuestion", "info", "Which?")
-    assert asked.options == (Option("Red", "Red", "warm"), Option("Blue", "Blue"))
-    assert not asked.multiple
-    assert asked.args == {
+    (ask,) = context.questions
+    assert (ask.kind, ask.name, ask.category, ask.title) == ("choice", "AskUserQuestion", "info", "Which?")
+    assert ask.options == (Option("Red", "Red", "warm"), Option("Blue", "Blue"))
+    assert not ask.multiple
+    assert ask.args == {
         "question": "Which?",
         "options": [{"label": "Red", "description": "warm"}, {"label": "Blue", "description": ""}],
         "header": "Colour",
@@ -41,7 +41,7 @@ def test_without_options_it_asks_for_words_and_with_several_choices_for_many(con
     context.answers = [Answer("", "allow", value="x"), Answer("", "allow", value="x")]
     use(context, "AskUserQuestion", question="Name?")
     use(context, "AskUserQuestion", question="Which?", options=TWO, multiSelect=True)
-    assert [(asked.kind, asked.multiple) for asked in context.asked] == [("text", False), ("choice", True)]
+    assert [(ask.kind, ask.multiple) for ask in context.questions] == [("text", False), ("choice", True)]
 
 
 def test_several_questions_are_asked_in_order(context: FolderContext) -> None:
@@ -71,7 +71,7 @@ def test_after_a_no_the_others_are_not_asked_and_what_was_answered_stays(context
     context.answers = [Answer("", "allow", value="Red"), Answer("", "deny"), Answer("", "allow", value="never")]
     result = use(context, "AskUserQuestion", questions=[{"question": word} for word in ("A?", "B?", "C?")])
     assert result.output.startswith("A?: Red\nThe person did not answer.")
-    assert len(context.asked) == 2
+    assert len(context.questions) == 2
 
 
 def test_what_was_answered_stays_also_after_a_yes_without_an_answer(context: FolderContext) -> None:
@@ -94,4 +94,4 @@ def test_nobody_is_asked_what_cannot_be_answered(context: FolderContext, args: d
     result = use(context, "AskUserQuestion", **args)
     assert not result.ok
     assert result.output.startswith(words), result.output
-    assert not context.asked
+    assert not context.questions

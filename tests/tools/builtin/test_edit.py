@@ -131,15 +131,15 @@ def test_P3_new_rights_and_new_links_are_no_change(context: FolderContext, tmp_p
 def test_P3_attributes_are_kept_where_the_system_has_them(context: FolderContext, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"one")
-    kept = {}
+    expected = {}
     with suppress(OSError):
         os.setxattr(path, "user.origin", b"here")
-        kept["user.origin"] = b"here"
+        expected["user.origin"] = b"here"
     use(context, "Read", file_path="a.txt")
     assert use(context, "Edit", file_path="a.txt", old_string="one", new_string="two").ok
     assert use(context, "Write", file_path="a.txt", content="three").ok
-    found = {key: os.getxattr(path, key) for key in os.listxattr(path) if key.startswith("user.")}
-    assert (path.read_bytes(), found) == (b"three", kept)
+    attributes = {key: os.getxattr(path, key) for key in os.listxattr(path) if key.startswith("user.")}
+    assert (path.read_bytes(), attributes) == (b"three", expected)
 
 
 def test_a_huge_replacement_is_shown_in_bounds(context: FolderContext) -> None:

@@ -89,14 +89,14 @@ def test_the_end_of_a_huge_file_is_found_without_reading_it(context: FolderConte
 def test_the_end_of_a_long_file_is_read_part_by_part_without_a_gap(context: FolderContext, tmp_path: Path) -> None:
     lines = [f"line {number} {'x' * 80}" for number in range(5000)]
     (tmp_path / "a.txt").write_text("\n".join(lines))
-    found: list[str] = []
+    seen: list[str] = []
     offset = -4000
     while offset:
         output = use(context, "Read", file_path="a.txt", offset=offset).output
         text, _, note = output.partition("\n\n(There is more: go on with offset ")
-        found += [line.split("\t", 1)[1] for line in text.split("\n")]
+        seen += [line.split("\t", 1)[1] for line in text.split("\n")]
         offset = int(note.removesuffix(".)") or 0)
-    assert found == lines[1000:]
+    assert seen == lines[1000:]
 
 
 def test_a_long_last_line_has_no_next_one(context: FolderContext, tmp_path: Path) -> None:
@@ -214,14 +214,14 @@ def test_an_empty_file_says_so(context: FolderContext, tmp_path: Path) -> None:
 def test_a_long_file_is_read_part_by_part_without_a_gap(context: FolderContext, tmp_path: Path) -> None:
     lines = [f"line {number} {'x' * 80}" for number in range(5000)]
     (tmp_path / "a.txt").write_text("\n".join(lines))
-    found: list[str] = []
-    while len(found) < len(lines):
-        output = use(context, "Read", file_path="a.txt", offset=len(found)).output
+    seen: list[str] = []
+    while len(seen) < len(lines):
+        output = use(context, "Read", file_path="a.txt", offset=len(seen)).output
         assert len(output) < MOST + 200
         text, _, note = output.partition("\n\n(")
-        found += [line.split("\t", 1)[1] for line in text.split("\n")]
-        assert note == ("" if len(found) == len(lines) else f"There is more: go on with offset {len(found)}.)")
-    assert found == lines
+        seen += [line.split("\t", 1)[1] for line in text.split("\n")]
+        assert note == ("" if len(seen) == len(lines) else f"There is more: go on with offset {len(seen)}.)")
+    assert seen == lines
 
 
 def test_a_huge_file_is_skipped_through_in_little_memory(context: FolderContext, tmp_path: Path) -> None:

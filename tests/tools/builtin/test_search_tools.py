@@ -162,8 +162,8 @@ def test_grep_shows_lines_around_a_match(context: FolderContext, tmp_path: Path)
 def test_grep_can_match_over_several_lines(context: FolderContext, tmp_path: Path) -> None:
     (tmp_path / "m.py").write_text("def f(\n    a,\n):\n    pass\nf(1)\n")
     assert use(context, "Grep", pattern=r"f\(.a").output == "No matches found"
-    found = use(context, "Grep", pattern=r"def f\(.*?\):", multiline=True).output
-    assert found == "m.py:1:def f(\nm.py:2:    a,\nm.py:3:):"
+    output = use(context, "Grep", pattern=r"def f\(.*?\):", multiline=True).output
+    assert output == "m.py:1:def f(\nm.py:2:    a,\nm.py:3:):"
     counted = use(context, "Grep", pattern=r"^f\(1\)$", multiline=True, path="m.py", output_mode="count").output
     assert counted == "m.py:1"
 

@@ -53,9 +53,9 @@ def test_without_anything_to_find_it_is_not_told_of_itself(tools: dict[str, Tool
 
 def test_what_is_found_can_be_called_from_then_on(tools: dict[str, Tool]) -> None:
     assert told(tools) & {"create_issue", "list_pages", "send_mail"} == set()
-    found = json.loads(search(tools, "Issue tracker").output)
-    assert [spec["name"] for spec in found] == ["create_issue", "list_pages"]
-    assert found[0] == {
+    specs = json.loads(search(tools, "Issue tracker").output)
+    assert [spec["name"] for spec in specs] == ["create_issue", "list_pages"]
+    assert specs[0] == {
         "name": "create_issue",
         "description": "Opens an issue in the tracker",
         "parameters": {"type": "object"},
@@ -64,8 +64,8 @@ def test_what_is_found_can_be_called_from_then_on(tools: dict[str, Tool]) -> Non
 
 
 def test_tools_are_selected_by_name(tools: dict[str, Tool]) -> None:
-    found = json.loads(search(tools, "select: send_mail, nothing, Read, ToolSearch").output)
-    assert [spec["name"] for spec in found] == ["send_mail", "Read"]
+    specs = json.loads(search(tools, "select: send_mail, nothing, Read, ToolSearch").output)
+    assert [spec["name"] for spec in specs] == ["send_mail", "Read"]
     assert told(tools) & {"create_issue", "send_mail"} == {"send_mail"}
 
 

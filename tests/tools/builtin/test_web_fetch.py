@@ -30,7 +30,7 @@ class Site:
     """A server on loopback that says exactly these bytes, and remembers what it was asked."""
 
     def __init__(self, pages: Pages, tls: ssl.SSLContext | None = None) -> None:
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.port = 0
         self._pages = pages
         self._tls = tls
@@ -45,7 +45,7 @@ class Site:
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        self.asked.append(head)
+        self.requests.append(head)
         answer = self._pages[head.split()[1]].replace(b"PORT", b"%d" % self.port)
         try:
             writer.write(answer)
@@ -160,18 +160,18 @@ def test_redirects_are_followed_and_the_last_address_is_told(context: FolderCont
 
 def test_a_redirect_to_another_host_is_named_and_not_followed(context: FolderContext) -> None:
     """Rules and people judge a call by its host, so each host takes a call of its own."""
-    asked: list[str] = []
+    requests: list[str] = []
 
     async def talk(site: Site, use: Callable[[str], Awaitable[ToolReturn]]) -> None:
         result = await use("/")
-        asked.extend(site.asked)
+        requests.extend(site.requests)
         assert not result.ok
         _, where, advice = result.output.split("\n")
         assert where == f"The page is on another host: http://localhost:{site.port}/secret"
         assert advice == "It was not fetched. If you need it, fetch that address with a new call."
 
     visit({"/": to("http://localhost:PORT/secret"), "/secret": page(b"secret")}, talk, context)
-    assert len(asked) == 1
+    assert len(requests) == 1
 
 
 def test_redirects_are_counted(context: FolderContext) -> None:
@@ -203,7 +203,7 @@ def test_a_redirect_from_outside_to_inside_is_refused(context: FolderContext, mo
     async def main() -> ToolReturn:
         async with Site({"/": to("http://127.0.0.1:PORT/secret"), "/secret": page(b"secret")}) as site:
             result = await WebFetch().run({"url": f"http://127.0.0.1:{site.port}/"}, context)
-            assert len(site.asked) == 1
+            assert len(site.requests) == 1
             return result
 
     result = asyncio.run(asyncio.wait_for(main(), 30))
@@ -238,21 +238,21 @@ def test_a_name_is_resolved_once_and_what_was_checked_is_asked(
     context: FolderContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """DNS rebinding: the name means another place the second time."""
-    asked: list[str] = []
+    requests: list[str] = []
 
     async def main() -> ToolReturn:
         async with Site({"/": page(b"checked")}) as site:
 
             def resolve(host: str, port: int, *_: object, **__: object) -> list[Any]:
-                asked.append(host)
-                assert len(asked) == 1, "the second answer would be another place"
+                requests.append(host)
+                assert len(requests) == 1, "the second answer would be another place"
                 return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", site.port))]
 
             monkeypatch.setattr(socket, "getaddrinfo", resolve)
             return await WebFetch(private=True).run({"url": f"http://rebinding.test:{site.port}/"}, context)
 
     assert asyncio.run(asyncio.wait_for(main(), 30)).output.endswith("checked")
-    assert asked == ["rebinding.test"]
+    assert requests == ["rebinding.test"]
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ def test_an_address_with_a_password_is_not_asked(context: FolderContext) -> None
     async def main() -> ToolReturn:
         async with Site({"/": page(b"x")}) as site:
             result = await WebFetch(private=True).run({"url": f"http://u:p@127.0.0.1:{site.port}/"}, context)
-            assert not site.asked
+            assert not site.requests
             return result
 
     assert "user name or password" in asyncio.run(asyncio.wait_for(main(), 30)).output
@@ -291,7 +291,7 @@ def test_a_certificate_nobody_vouches_for_is_refused(context: FolderContext, tmp
     tls.load_cert_chain(tmp_path / "cert", tmp_path / "key")
 
     async def main() -> ToolReturn:
-        asyncio.get_running_loop().set_exception_handler(lambda loop, told: None)
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
         async with Site({"/": page(b"x")}, tls) as site:
             return await WebFetch(private=True).run({"url": f"https://localhost:{site.port}/"}, context)
 

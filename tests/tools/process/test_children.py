@@ -63,19 +63,19 @@ def with_custody(work: Callable[[Opener], Awaitable[None]]) -> None:
 
 
 async def everything(child: Child) -> bytes:
-    found = b""
+    output = b""
     while data := await child.read():
-        found += data
-    return found
+        output += data
+    return output
 
 
 async def line(child: Child) -> bytes:
-    found = b""
-    while not found.endswith(b"\n"):
+    output = b""
+    while not output.endswith(b"\n"):
         data = await child.read()
         assert data, "it ended within a line"
-        found += data
-    return found
+        output += data
+    return output
 
 
 def test_a_child_is_written_to_and_read_from_for_as_long_as_it_stays() -> None:

@@ -26,11 +26,11 @@ def test_the_usual_secrets_are_hidden_with_those_that_variables_and_settings_nam
         "DBUS_SESSION_BUS_ADDRESS": "unix:path=/b/us,guid=12",
         "TMUX": "/t/mux,12,0",
     }
-    found = HiddenPlaces(["~/mine", "!~/.npmrc"], env).names
-    assert {f"{home}/.ssh", f"{home}/.aws", f"{home}/.config/gcloud", f"{home}/.gnupg", f"{home}/.netrc"} <= set(found)
-    assert {"/tmp/agent", f"{home}/mine", "/k/a", "/k/b", "/d/sock", "/b/us", "/t/mux"} <= set(found)
-    assert f"{home}/.npmrc" not in found
-    assert all(os.path.isabs(path) for path in found)
+    names = HiddenPlaces(["~/mine", "!~/.npmrc"], env).names
+    assert {f"{home}/.ssh", f"{home}/.aws", f"{home}/.config/gcloud", f"{home}/.gnupg", f"{home}/.netrc"} <= set(names)
+    assert {"/tmp/agent", f"{home}/mine", "/k/a", "/k/b", "/d/sock", "/b/us", "/t/mux"} <= set(names)
+    assert f"{home}/.npmrc" not in names
+    assert all(os.path.isabs(path) for path in names)
 
 
 def test_a_secret_that_is_a_link_is_hidden_where_it_lies_and_where_it_lay(home: Path) -> None:
@@ -60,10 +60,10 @@ def test_a_cache_that_cannot_be_made_is_left_out(home: Path) -> None:
 
 
 def test_temporary_folders_are_open(home: Path) -> None:
-    found = temporary_paths({"TMPDIR": str(home)})
-    assert os.path.realpath("/tmp") in found
-    assert str(home) in found
-    assert all(os.path.isdir(path) for path in found)
+    paths = temporary_paths({"TMPDIR": str(home)})
+    assert os.path.realpath("/tmp") in paths
+    assert str(home) in paths
+    assert all(os.path.isdir(path) for path in paths)
 
 
 def test_a_path_is_expanded_or_none(home: Path) -> None:

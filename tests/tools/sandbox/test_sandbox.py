@@ -66,8 +66,8 @@ class Yard:
         self.hidden = [str(self.secrets), str(self.folder / "key")]
 
     def fence(self, **others: object) -> Fence:
-        told = {"writable": [str(self.inside)], "hidden": self.hidden, **others}
-        return Fence(**told)  # type: ignore[arg-type]
+        options = {"writable": [str(self.inside)], "hidden": self.hidden, **others}
+        return Fence(**options)  # type: ignore[arg-type]
 
     def run(self, kind: str, command: str, fence: Fence | None = None, env: dict[str, str] | None = None) -> str:
         """What it printed, standard error included."""
@@ -283,7 +283,7 @@ def test_P1_a_cancelled_call_is_told_first_and_then_ended(yard: Yard, kind: str)
     marker = f"61.{os.getpid()}{kind == 'bwrap':d}"
 
     async def whole() -> None:
-        custody, heard = Custody(), asyncio.Event()
+        custody, output_seen = Custody(), asyncio.Event()
         command = f"trap 'echo bye > bye' INT TERM; echo up; sleep {marker} & wait; sleep {marker}"
         call = asyncio.create_task(
             custody.run(
@@ -291,11 +291,11 @@ def test_P1_a_cancelled_call_is_told_first_and_then_ended(yard: Yard, kind: str)
                 cwd=str(yard.inside),
                 env={"PATH": os.environ["PATH"]},
                 timeout=60,
-                on_output=lambda stream, data: heard.set(),
+                on_output=lambda stream, data: output_seen.set(),
             )
         )
         async with asyncio.timeout(20):
-            await heard.wait()
+            await output_seen.wait()
         call.cancel()
         await asyncio.wait([call])
         await custody.close()

@@ -162,8 +162,8 @@ def test_faults_come_back_as_what_they_are(tmp_path: Path) -> None:
 
 def test_a_page_becomes_text_whatever_it_says_of_itself(tmp_path: Path) -> None:
     async def page(yard: Yard, body: bytes, content_type: str) -> str:
-        asked = {"content_type": content_type, "url": "http://a.test/"}
-        value, _ = await yard.pool.request("page_text", asked, data=body)
+        arguments = {"content_type": content_type, "url": "http://a.test/"}
+        value, _ = await yard.pool.request("page_text", arguments, data=body)
         text: str = value["text"]
         return text
 
@@ -183,9 +183,15 @@ def test_a_request_that_needs_too_much_memory_fails_alone(tmp_path: Path) -> Non
             "write", {"path": "b", "real": real, "content": "x" * 1_000_000, "known": None}
         )
         changes = [("x", "y" * 5000, True)]
-        asked = {"path": "b", "real": real, "changes": changes, "known": written["stamp"], "workspace": str(tmp_path)}
+        arguments = {
+            "path": "b",
+            "real": real,
+            "changes": changes,
+            "known": written["stamp"],
+            "workspace": str(tmp_path),
+        }
         with pytest.raises(ToolError, match="more memory"):
-            await yard.pool.request("edit", asked)
+            await yard.pool.request("edit", arguments)
         assert await yard.read() == "     1\thello"
 
     talk(tmp_path, conversation)
