@@ -1,4 +1,4 @@
-"""The host decoder contract of seed 003: four rules, three outcomes, and engines newer or older than we are."""
+"""The rules for a host's decoder (tests/seeds/test_seed_003.py): four rules, three outcomes, newer and older engines."""
 
 import json
 from typing import Any

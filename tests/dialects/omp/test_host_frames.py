@@ -446,7 +446,7 @@ def test_a_host_call_that_is_given_up_has_ended() -> None:
     assert talk.hear({"type": "host_uri_cancel", "id": "x", "targetId": "h1"}) == [HostCallEnded("h1")]
 
 
-# The decoder's contract (seed 003), and pieces.
+# The four rules for a decoder (tests/seeds/test_seed_003.py), and pieces.
 
 
 def test_unknown_frames_are_passed_on_and_unknown_fields_are_ignored() -> None:

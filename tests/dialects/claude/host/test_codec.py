@@ -579,7 +579,7 @@ def test_notices_signs_of_life_and_what_only_this_engine_says() -> None:
     ]
 
 
-# The contract for hosts: seed 003.
+# The rules for a decoder: tests/seeds/test_seed_003.py.
 
 
 @pytest.mark.parametrize("line", ["{not json", "[1]", "7", '"x"', "{}", '{"type":7}', '{"type":"system"}'])

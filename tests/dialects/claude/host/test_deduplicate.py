@@ -1,4 +1,4 @@
-"""Which blocks are new. What follows from that is tested through the host's end and by the walk through seed 002."""
+"""Which blocks are new. What follows from that is tested through the host's end and by tests/seeds/test_seed_002.py."""
 
 from typing import Any
 

@@ -72,7 +72,7 @@ def say(side: HostSide, *commands: Command) -> tuple[list[Event], list[dict[str,
     return follows, [jsonl.parse(line) for line in side.data_to_send().splitlines()]
 
 
-# What the engine is and can do. The four rules of seed 003 have a file of their own.
+# What the engine is and can do. The four rules for a decoder have a file of their own.
 
 
 def test_a_ready_with_two_capabilities_is_enough() -> None:
