@@ -1,4 +1,4 @@
-"""The rules for a host's decoder (tests/seeds/test_seed_003.py): four rules, three outcomes, newer and older engines."""
+"""The rules for a host's decoder (tests/seeds/test_seed_003.py): four rules, three outcomes, other engines."""
 
 import json
 from typing import Any
