@@ -1,4 +1,8 @@
-"""Errors that OpenAI and compatible servers send inside a stream that began with status 200."""
+"""Errors that OpenAI and compatible servers send inside a stream that began with status 200.
+
+Both wires of OpenAI use it (`openai_chat.py`, `openai_responses.py`). It returns a `ProviderError` of the kind that the
+same error has as a status.
+"""
 
 from typing import Any
 

@@ -1,4 +1,9 @@
-"""A service that keeps failing is left alone for a while, and others answer in its place."""
+"""Stops asking a service that keeps failing, and asks others in its place.
+
+It wraps a provider and its fallbacks as one provider. After some failures in a row the service is not asked for a while
+(open), then tried once (half open), and used again when that works (closed). Each change is an event, `Circuit`. A
+reply that has begun is never repeated elsewhere.
+"""
 
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence

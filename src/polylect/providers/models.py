@@ -1,4 +1,9 @@
-"""What is known of models: abilities and prices. The table is data, and a user's own rows come before it."""
+"""What is known of models: sizes, abilities and prices.
+
+`models.json` is the table; rows and prices of the user's settings come before it, and dated names have the row of their
+model. Providers use it for `info` and to compute costs. What is not in the table is not known: a price is never
+guessed.
+"""
 
 import os
 from collections.abc import Mapping

@@ -1,4 +1,8 @@
-"""What a provider is opened with."""
+"""The settings that a provider is opened with.
+
+`app/serving/open_provider.py` fills it from flags, settings and the environment; each provider takes from it what it
+needs. Nothing else of the configuration reaches a provider.
+"""
 
 from collections.abc import Mapping
 from typing import Any

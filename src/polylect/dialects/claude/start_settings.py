@@ -1,4 +1,8 @@
-"""What a host of claude puts into --settings, in our own terms. Whatever is not in force is named."""
+"""Translates the `--settings` of claude's hosts to our own settings.
+
+`start.py` calls it. What we have no setting for is named, and reported as ignored, so that a host never believes that a
+rule is in force which is not.
+"""
 
 import os
 from typing import TypeVar

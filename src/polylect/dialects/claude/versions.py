@@ -1,4 +1,8 @@
-"""The two versions of the wire that are supported, and its words for modes. Imports nothing that costs time."""
+"""The two versions of the wire that are supported, and its words for modes.
+
+Both ends use these tables, so that a word is translated in one place only. Start-up reads them before `ready`, so this
+module imports nothing that costs time.
+"""
 
 from polylect.vocab.modes import CLAUDE_MODES
 

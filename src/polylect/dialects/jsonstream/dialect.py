@@ -1,4 +1,7 @@
-"""The dialect as others find it: `plug.load("dialects", "jsonstream").DIALECT`."""
+"""The dialect as others find it: `plug.load("dialects", "jsonstream").DIALECT`.
+
+The engine program and the host SDK get both ends, the versions and the shapes from this one value.
+"""
 
 from polylect.dialects.base import Dialect
 from polylect.dialects.jsonstream.engine.codec import EngineSide

@@ -1,4 +1,8 @@
-"""Anthropic's own service, and servers that speak as it does."""
+"""The provider for Anthropic's own service, and for servers with the same wire.
+
+It adds address, key and headers to `apis/anthropic_messages.py`, which builds requests and reads streams, and sends
+them by `providers/http/`. Bedrock and Vertex use the same wire with credentials of their own.
+"""
 
 from collections.abc import AsyncGenerator, Sequence
 from functools import partial

@@ -1,4 +1,8 @@
-"""Signing with RSA (PKCS #1 v1.5, SHA-256), enough for one token an hour without a compiled dependency."""
+"""Signs with RSA (PKCS #1 v1.5, SHA-256).
+
+Google wants it for the key of a service account, once an hour. Plain Python is fast enough for that and saves a
+compiled dependency. It is not meant for anything else: it does not resist timing attacks.
+"""
 
 from binascii import a2b_base64
 from hashlib import sha256

@@ -1,4 +1,8 @@
-"""AWS Signature Version 4, as a POST with a body needs it."""
+"""AWS Signature Version 4, for a POST with a body.
+
+`providers/bedrock/provider.py` signs each request with it. Pure: keys, time and body come in, headers come out, so that
+the examples of AWS can be tested byte by byte.
+"""
 
 from collections.abc import Mapping
 from hashlib import sha256

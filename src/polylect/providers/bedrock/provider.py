@@ -1,4 +1,9 @@
-"""Anthropic's models on Amazon Bedrock."""
+"""The provider for Anthropic's models on Amazon Bedrock.
+
+Requests are those of `apis/anthropic_messages.py`, signed by `providers/auth/sigv4.py`; replies come as AWS event
+streams (`apis/bedrock_stream.py`). Keys come from the environment or from a profile of the AWS files, a bearer token
+comes first.
+"""
 
 import os
 import time

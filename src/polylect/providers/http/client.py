@@ -1,4 +1,8 @@
-"""A small HTTP/1.1 client for model servers: requests by POST, answers as a stream, connections kept alive."""
+"""A small HTTP/1.1 client for model servers: POST requests, streamed answers, connections that are reused.
+
+`exchange.py` uses it. Each wait has a limit, proxies and TLS come from the environment, and a connection that the
+server closed while it was idle is replaced without an error. Cancelling a request closes its connection.
+"""
 
 import asyncio
 import os

@@ -1,4 +1,8 @@
-"""One socket to a model server."""
+"""One connection to a model server: writes a request, parses the answer as it comes.
+
+An asyncio protocol around `wire/http1.py`, used by `client.py`. Reading pauses when too much is unread, so that a fast
+server does not fill the memory.
+"""
 
 import asyncio
 from typing import Literal, cast

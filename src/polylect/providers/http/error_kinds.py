@@ -1,4 +1,8 @@
-"""What a service's refusal means: whose fault it is, whether to try again, and what to change."""
+"""Sorts the errors of model services: what kind, whether to try again, and what the user can change.
+
+Vendors and compatible servers word the same error in many ways, so status, codes and phrases of the body are matched
+here. Every provider uses it, and everything becomes a `ProviderError` with a sentence that says what to do.
+"""
 
 import time
 from collections.abc import Mapping

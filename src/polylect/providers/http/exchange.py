@@ -1,4 +1,9 @@
-"""One question to a model's service, and its streamed answer."""
+"""One request to a model service and its streamed answer.
+
+Providers call it with a request of `apis/` and a parser for the stream. It yields batches of events and raises only
+`ProviderError`, whatever the network or the server does: a refusal, a page instead of JSON, silence, a stream that
+breaks off.
+"""
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from typing import Protocol

@@ -1,4 +1,8 @@
-"""Which proxy, if any, the environment wants for an address."""
+"""Finds the proxy that the environment names for an address.
+
+It reads HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY as curl does, in both cases of letters. `client.py` calls it
+once for each service.
+"""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,8 @@
-"""Tries again where that can help, and says so. Once something has been shown, nothing is tried again."""
+"""Repeats a request that failed, where that can help, and reports it by `Retrying`.
+
+Providers wrap `exchange.py` in it. The pause doubles with each attempt, unless the service names one. A reply of which
+something was shown is never repeated, because the host would see it twice.
+"""
 
 import asyncio
 import os

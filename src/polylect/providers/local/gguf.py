@@ -1,4 +1,8 @@
-"""Model files for llama.cpp: which one is meant, and what its header says. Light enough to run before `ready`."""
+"""Finds model files for llama.cpp and reads their headers.
+
+A model is named by the path of its file; without a name it is the small model that may be installed. It
+runs before `ready`, so it imports almost nothing and reads only the beginning of a file.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""A model in a file, run inside this process by llama.cpp (xllamacpp), and asked over its loopback server."""
+"""The provider for a model in a file, run inside this process by llama.cpp (xllamacpp).
+
+The library serves the model on the loopback interface, and we ask it there with the wire of OpenAI
+(`apis/openai_chat.py`). The model is loaded at the first use, in a thread; the server has a random key, so that other
+users of the machine cannot ask it.
+"""
 
 import asyncio
 import os

@@ -1,4 +1,8 @@
-"""OpenAI's own service, and everyone who speaks as it does."""
+"""The provider for OpenAI's own service, and for all servers with the same wires.
+
+It chooses between the two wires, `apis/openai_responses.py` for OpenAI and `apis/openai_chat.py` for others, and adds
+address, key and headers.
+"""
 
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence

@@ -1,4 +1,8 @@
-"""Reads a script: the replies that the scripted provider plays. The format is described in docs/scripted.md."""
+"""Reads a script: the replies that the scripted provider plays.
+
+The format is TOML, described in docs/scripted.md. Everything is checked while reading, and an error names
+the file, the reply and the key, so that a script never fails in the middle of a test.
+"""
 
 import re
 from collections.abc import Mapping

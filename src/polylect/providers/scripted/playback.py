@@ -1,4 +1,8 @@
-"""One reply of a script, being played: what is said, in which order, after which pauses."""
+"""Plays one reply of a script: its parts in order, with their pauses, as events of a model.
+
+`provider.py` makes a `Performance` for each request. Placeholders are filled in from the request, ids of calls are
+unique in a conversation, and usage is counted or estimated as the script says.
+"""
 
 import os
 import re

@@ -1,4 +1,8 @@
-"""A model that plays a script: no key, no network. What a script can say is described in docs/scripted.md."""
+"""The scripted provider: a model that plays a script, with no key and no network.
+
+`make demo`, our own tests and those of host authors use it. `script_match.py` chooses the reply for a request,
+`playback.py` plays it. If no reply fits, the error says what was asked for.
+"""
 
 import asyncio
 import os

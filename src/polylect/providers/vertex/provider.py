@@ -1,4 +1,8 @@
-"""Anthropic's models on Google's Vertex AI."""
+"""The provider for Anthropic's models on Google's Vertex AI.
+
+Requests are those of `apis/anthropic_messages.py`, with the model in the address; the token comes from
+`providers/auth/google_token.py`, or is given by the user.
+"""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing

@@ -1,4 +1,8 @@
-"""Cuts the output of running calls into whole lines, because a `tool_chunk` carries one line without its end."""
+"""Cuts the output of running calls into whole lines.
+
+A `tool_chunk` of json-stream carries one line without its end. The encoder uses it for each `ToolOutput`; an unfinished
+line waits for its end, and is written when the call finishes.
+"""
 
 _MOST = 64 * 1024
 """A line that is longer than this is not waited for."""

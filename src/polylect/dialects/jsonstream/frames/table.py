@@ -1,4 +1,8 @@
-"""The frames of each version by name. Both ends read with these tables, and `schemas/` is generated from them."""
+"""The frames of each version of the wire, by name.
+
+Both ends read with these tables, and `schemas/` is generated from them. A frame that is not in the table of a version
+is unknown in that version.
+"""
 
 from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames import families

@@ -1,4 +1,8 @@
-"""What a host sends, as shapes: commands, each answered by a `response`, and answers, which get none."""
+"""The frames that a host sends, as structs.
+
+There are commands, each answered by a `response`, and answers to requests of the engine, which get none. `read.py`
+decodes them and `table.py` lists them.
+"""
 
 from typing import Annotated, Any
 

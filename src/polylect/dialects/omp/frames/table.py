@@ -1,4 +1,8 @@
-"""Every frame by its name. All versions know all of them: a host may send what a later engine would understand."""
+"""Every frame of the wire, by name.
+
+Both ends read with it, and `schemas/` is generated from it. All versions know all frames, because a host may send what
+only a later engine understands.
+"""
 
 from polylect.dialects.omp.frames import commands as requests
 from polylect.dialects.omp.frames import events as shapes

@@ -1,4 +1,8 @@
-"""Turns messages of the wire into content of the vocabulary: blocks, text, usage, and the items of a conversation."""
+"""Turns messages of the wire into values of the vocabulary: blocks, text, usage, and the items of a conversation.
+
+The host side uses it for events and for the answers to queries. A block of a type that it does not know is left out,
+and the rest of its message stays.
+"""
 
 from typing import Any
 
