@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -19,6 +18,7 @@ from polylect.extensions.extensions import Extensions
 from polylect.sessions.session import Session
 from polylect.sessions.store import MemoryStore
 from polylect.system.child_environment import command_environment
+from polylect.system.clock_and_ids import new_id, now_ms
 from polylect.tools.process.custody import Custody
 from polylect.tools.sandbox.sandbox import Sandbox
 from polylect.tools.standard import standard_tools
@@ -28,12 +28,7 @@ from polylect.vocab.content import Abilities
 from polylect.vocab.events import Event
 from polylect.vocab.ports import Provider, Store, Tool
 
-
-def new_id() -> str:
-    return os.urandom(8).hex()
-
-
-ENV = Env(now=lambda: time.time_ns() // 1_000_000, new_id=new_id)
+ENV = Env(now=now_ms, new_id=new_id)
 """What a codec may not find out by itself."""
 
 

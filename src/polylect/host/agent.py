@@ -25,12 +25,13 @@ from polylect.host.engine_supervisor import EngineSupervisor
 from polylect.host.errors import EngineDied, Refused, Unsupported
 from polylect.host.host_tools import HostTool, HostTools, tool
 from polylect.host.limits import Limits, SessionCost, checked
-from polylect.host.link import Link, new_id
+from polylect.host.link import Link
 from polylect.host.server_starts import BOUND as SERVER_BOUND
 from polylect.host.server_starts import ServerStarts
 from polylect.host.structured_output import ask_for_value
 from polylect.host.supported_commands import UNSUPPORTED, check
 from polylect.host.turn import Result, Turn, TurnQueue
+from polylect.system.clock_and_ids import new_id
 from polylect.vocab import answers
 from polylect.vocab.commands import (
     AddContext,

@@ -8,7 +8,6 @@ process. After `open`, a link calls `on_event` for every event and `on_gone` exa
 import asyncio
 import logging
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
@@ -16,6 +15,7 @@ from polylect.dialects.base import Dialect, Env, HostSide
 from polylect.host.errors import EngineDied
 from polylect.host.process import EngineProcess, Spawn, spawn
 from polylect.host.supported_commands import supports
+from polylect.system.clock_and_ids import new_id, now_ms
 from polylect.vocab.commands import Command
 from polylect.vocab.events import Event, StepStarted, TextDelta, ThinkingDelta, TurnEnded
 
@@ -77,11 +77,7 @@ class Link(Protocol):
 
 
 def environment() -> Env:
-    return Env(lambda: time.time_ns() // 1_000_000, new_id)
-
-
-def new_id() -> str:
-    return os.urandom(8).hex()
+    return Env(now_ms, new_id)
 
 
 class ProcessLink:

@@ -6,13 +6,13 @@
 import logging
 import os
 import stat
-import time
 from collections.abc import Callable, Iterable, Sequence
 
 from polylect.sessions import atomic_write, catalogue, folder, log
 from polylect.sessions.folder import Folder, FolderError
 from polylect.sessions.replay import Replay, is_typed_message
 from polylect.sessions.store import FileStore
+from polylect.system.clock_and_ids import now_ms
 from polylect.vocab.answers import SessionCard
 from polylect.vocab.entries import Entry, Opened
 from polylect.vocab.errors import SessionError
@@ -108,7 +108,7 @@ class FileLibrary:
         if export is None:
             raise SessionError(f"{path}: the ending says what to write; endings are {', '.join(forms)}")
         entries = tuple(store.entries)  # a thread may do this, and more may be said meanwhile
-        at = entries[0].at if entries else time.time_ns() // 1_000_000
+        at = entries[0].at if entries else now_ms()
         conversation = Conversation(store.session, self._workspace, at, Replay(entries), store.fill)
         try:
             write_out(self._root, place, export(conversation))

@@ -6,7 +6,6 @@ left of the last line is removed when the log is opened, because it was never ac
 
 import logging
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
@@ -16,6 +15,7 @@ from polylect.sessions.blobs import Blobs, blob_name
 from polylect.sessions.folder import Folder
 from polylect.sessions.replay import PARENT, Replay
 from polylect.sessions.spills import Spills
+from polylect.system.clock_and_ids import now_ms
 from polylect.vocab.content import Message
 from polylect.vocab.entries import Body, Configured, Entry, MessageAdded, Opened, TurnClosed
 from polylect.vocab.errors import SessionError, StorageError
@@ -82,7 +82,7 @@ class FileStore:
     # Writing.
 
     def append(self, *bodies: Body) -> None:
-        now = _now()
+        now = now_ms()
         self.append_at([(now, body) for body in bodies])
 
     def append_at(self, bodies: Sequence[tuple[int, Body]]) -> None:
@@ -108,7 +108,7 @@ class FileStore:
     def fork(self, parent: str, entry: str) -> None:
         """Start as a fork: everything up to this entry of another session is read from there. Raises SessionError."""
         assert not self._last, "a session is forked before anything is said in it"
-        opened = Entry(self._new_id(), entry, _now(), Opened(self.session, self._cwd, parent=parent))
+        opened = Entry(self._new_id(), entry, now_ms(), Opened(self.session, self._cwd, parent=parent))
         log.ancestry(self._folder.path, opened)
         self._write(jsonl.dump(opened))
         self._load()
@@ -195,10 +195,6 @@ def _open(folder: Folder) -> int:
         raise SessionError(f"cannot open the session log {folder.log}: {error.strerror}") from error
 
 
-def _now() -> int:
-    return time.time_ns() // 1_000_000
-
-
 class MemoryStore:
     """A session that is not kept.
 
@@ -217,7 +213,7 @@ class MemoryStore:
         self._blobs: dict[str, bytes] = {}
 
     def append(self, *bodies: Body) -> None:
-        now = _now()
+        now = now_ms()
         for body in bodies:
             last = self.entries[-1].id if self.entries else ""
             self.entries.append(Entry(str(len(self.entries) + 1), last, now, body))

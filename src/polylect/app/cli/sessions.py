@@ -11,7 +11,6 @@ from contextlib import closing
 
 from polylect.app.cli.sessions_export import export, read, show
 from polylect.app.cli.terminal import print_error, print_json, print_line, print_table
-from polylect.app.serving.clock_and_ids import new_id
 from polylect.app.startup import config
 from polylect.app.startup.args import UsageError
 from polylect.sessions import catalogue, folder, log, repair
@@ -20,6 +19,7 @@ from polylect.sessions.formats import detect
 from polylect.sessions.formats.conversation import WrongFormat, iso
 from polylect.sessions.library import fork_place
 from polylect.sessions.store import FileStore
+from polylect.system.clock_and_ids import new_id
 from polylect.vocab.entries import Configured
 from polylect.vocab.errors import SessionError
 

@@ -16,7 +16,6 @@ from polylect.app.serving.open_provider import keys, open_provider
 from polylect.app.serving.otel import open_spans
 from polylect.app.serving.sandbox_setup import names, open_sandbox, withheld_notice
 from polylect.app.startup import config, secrets
-from polylect.app.startup.open_session import new_id
 from polylect.app.startup.start import Start, flags
 from polylect.engine.agent import Agent, EngineCallbacks
 from polylect.engine.commands.configure import DEFAULT_THINKING
@@ -28,6 +27,7 @@ from polylect.permissions.rules import names_tool
 from polylect.sessions.library import FileLibrary
 from polylect.sessions.session import Session
 from polylect.system.child_environment import command_environment
+from polylect.system.clock_and_ids import new_id
 from polylect.system.search_paths import absolute_only
 from polylect.system.threads import run_in_thread
 from polylect.tools.process.custody import Custody

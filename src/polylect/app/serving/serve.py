@@ -5,7 +5,6 @@ import gc
 import logging
 import os
 import sys
-import time
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
@@ -17,13 +16,14 @@ from polylect.app.serving import stdio
 from polylect.app.serving.assembly import Assembly
 from polylect.app.serving.open_provider import keys
 from polylect.app.startup import secrets
-from polylect.app.startup.open_session import is_long, new_id, open_session
+from polylect.app.startup.open_session import is_long, open_session
 from polylect.app.startup.packed import PackedImports
 from polylect.app.startup.start import ENDING, Start, dialect_start, why_not
 from polylect.dialects.base import EngineSide, Env
 from polylect.engine.engine import Engine
 from polylect.sessions.library import FileLibrary
 from polylect.sessions.session import Session
+from polylect.system.clock_and_ids import new_id, now_ms
 from polylect.system.threads import run_in_thread
 from polylect.vocab.commands import Cancel, Command, Prompt, Quit
 from polylect.vocab.content import Failure
@@ -263,7 +263,7 @@ class _Conversation:
 def _codec(start: Start) -> EngineSide:
     values, told = start.values, start.values.get("max_line")
     max_line = told if isinstance(told, int) and told else MAX_LINE
-    env = Env(now=lambda: time.time_ns() // 1_000_000, new_id=new_id)
+    env = Env(now=now_ms, new_id=new_id)
     if ours := dialect_start(values):
         wire = plug.load("dialects", str(values["dialect"])).DIALECT
         options = ours.codec_options(values, start.env, start.session)

@@ -8,6 +8,7 @@ from polylect.sessions import folder
 from polylect.sessions.library import FileLibrary
 from polylect.sessions.session import Session
 from polylect.sessions.store import FileStore, MemoryStore
+from polylect.system.clock_and_ids import new_id
 from polylect.vocab.errors import SessionError
 from polylect.vocab.ports import Store
 
@@ -61,7 +62,3 @@ def _folder(start: Start, workspace: str) -> folder.Folder:
         return folder.create(os.path.dirname(place.path), place.session, workspace)
     except folder.FolderError as error:
         raise SessionError(str(error)) from None
-
-
-def new_id() -> str:
-    return os.urandom(8).hex()

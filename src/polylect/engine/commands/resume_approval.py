@@ -5,7 +5,6 @@ turn goes on: the waiting call uses the answer, and every other open call of tha
 counts once; that it was used is on disk before anything runs.
 """
 
-import time
 from contextlib import suppress
 
 from msgspec.structs import replace
@@ -19,6 +18,7 @@ from polylect.engine.turn.calls import Calls
 from polylect.engine.turn.loop import Turn
 from polylect.sessions.replay import CUT_OFF, unanswered_calls
 from polylect.sessions.suspension import EarlyAnswer, Suspension, digest
+from polylect.system.clock_and_ids import now_ms
 from polylect.system.threads import run_in_thread
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Failure, Message, Reason, ToolCall, Usage
@@ -42,7 +42,7 @@ def resume(context: CommandContext, answer: Answer) -> Failure | None:
         return _UNKNOWN
     if context.turns.busy:
         return Failure("busy", "something else is under way: answer again when it has ended", "host", retryable=True)
-    if _now() >= session.suspended[call].until:
+    if now_ms() >= session.suspended[call].until:
         with suppress(SessionError):
             session.expire_suspended()
         return _UNKNOWN
@@ -56,10 +56,6 @@ def resume(context: CommandContext, answer: Answer) -> Failure | None:
     )  # a turn that is stopped before its first step has closed nothing
     context.turns.resume(ResumedTurn(agent, waiting, call, answer))
     return None
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
 
 
 class ResumedTurn(Turn):

@@ -6,7 +6,6 @@ model. While a step waits for an approval, the state of the script is stored in 
 """
 
 import asyncio
-import time
 from collections.abc import Container, Sequence
 from contextlib import suppress
 from typing import Any
@@ -18,6 +17,7 @@ from msgspec.structs import replace
 from polylect.engine.turn.calls import Context
 from polylect.sessions.session import Session
 from polylect.sessions.suspension import SUSPENDED, EarlyAnswer, Suspension, digest, question_in
+from polylect.system.clock_and_ids import now_ms
 from polylect.vocab.content import Category, Image, Origin, ToolCall, ToolResult
 from polylect.vocab.errors import SessionError, ToolError
 from polylect.vocab.events import Ask, AskClosed, Event, ToolFinished, ToolStarted
@@ -182,7 +182,7 @@ class _Run:
             token=digest(ask.ask),
             question=question_in(ask),
             reason=ask.reason,
-            until=time.time_ns() // 1_000_000 + ask.timeout_ms,
+            until=now_ms() + ask.timeout_ms,
             args=self._args,
             done=tuple(_without_images(result) for _, result in self._results),
         )

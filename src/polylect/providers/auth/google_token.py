@@ -1,8 +1,8 @@
 """Fetches access tokens of Google for Vertex AI.
 
 A token comes from the key of a service account, which signs a request for it, or from what `gcloud auth
-application-default login` stored. `providers/vertex/provider.py` asks for one before each request; a token is used until shortly
-before it expires.
+application-default login` stored. `providers/vertex/provider.py` asks for one before each request; a token is used
+until shortly before it expires.
 """
 
 import os
