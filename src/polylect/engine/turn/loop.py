@@ -50,8 +50,9 @@ from polylect.vocab.ports import ModelEvent, ModelRequest, Retrying, TextChunk
 _REASONS: dict[Stop, Reason] = {"end": "end", "calls": "end", "length": "length", "refused": "refused"}
 MOST_REMINDERS = 3
 """How often in a turn the user's own code can send the model back: by rules, and when it would stop."""
-MOST_REPLY = 8 * 1024 * 1024
+MOST_REPLY = 4 * 1024 * 1024
 """Characters of text and thinking in one reply: far more than any model writes."""
+LONG_REPLY = MOST_REPLY // 16
 MOST_SESSION = 256 * 1024 * 1024
 """Bytes of a session's log up to which the model is asked: all of it is in memory."""
 SLICE = 0.01
@@ -259,10 +260,17 @@ class Turn:
             finally:
                 self._store_reply(reply)
                 stored = True
+            await self._give_way(reply)
             await calls.run()
         finally:
             await self._close(calls, stored=stored)
+        await self._give_way(reply)
         return reply
+
+    async def _give_way(self, reply: StreamedReply) -> None:
+        """After a long reply, give others a turn on the event loop: storing and repeating it takes a while."""
+        if reply.size > LONG_REPLY:
+            await asyncio.sleep(0)
 
     async def _receive_reply(self, reply: StreamedReply) -> None:
         """Receive the reply to its end or to where it breaks off."""
@@ -295,9 +303,9 @@ class Turn:
                 await self._agent.wait_writable()
                 await asyncio.sleep(0)
                 pause_at = monotonic() + SLICE
+        await self._agent.wait_writable()
         if reply.size > MOST_REPLY:
             raise ProviderError("protocol", f"the model's reply is longer than {MOST_REPLY} characters")
-        await self._agent.wait_writable()
 
     async def _close(self, calls: Calls, *, stored: bool) -> None:
         """Close every call, and store its result if the call was stored."""
