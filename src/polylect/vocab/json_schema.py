@@ -7,14 +7,17 @@ use.
 """
 
 from collections.abc import Iterator
+from contextvars import ContextVar
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
     from jsonschema.protocols import Validator
 
-_PATIENCE = 0.5
-"""Seconds that one pattern may take on one text."""
+_PATIENCE = 0.2
+"""Seconds that all patterns together may take on one value: a model may give thousands of texts to each of them."""
+_deadline: ContextVar[float] = ContextVar("deadline")
 Schema = dict[str, Any]
 
 
@@ -49,6 +52,7 @@ def misfits(judge: "Validator", value: Any) -> list[str]:
     """
     from referencing.exceptions import Unresolvable
 
+    _deadline.set(monotonic() + _PATIENCE)
     try:
         faults = sorted(judge.iter_errors(value), key=lambda fault: fault.json_path)
     except Unresolvable as error:
@@ -82,7 +86,7 @@ def _matches(pattern: str, text: str) -> bool:
     import regex  # unlike re, it can be told to stop
 
     try:
-        return regex.search(pattern, text, timeout=_PATIENCE) is not None
+        return regex.search(pattern, text, timeout=max(_deadline.get() - monotonic(), 0.0001)) is not None
     except (TimeoutError, regex.error):
         return False
 

@@ -153,3 +153,10 @@ def test_a_pattern_that_takes_for_ever_does_not_stop_the_engine_l4() -> None:
     with within(5):
         assert "does not match" in form._faults({"a": "a" * 48 + "!"})
         assert form._faults({"a": "aaa"}) == ""
+
+
+def test_nor_does_one_that_is_given_a_thousand_texts_l4() -> None:
+    texts = {"type": "array", "items": {"type": "string", "pattern": "^(a|aa)+$"}}
+    form = StructuredOutput({"type": "object", "properties": {"a": texts}})
+    with within(5):
+        assert "does not match" in form._faults({"a": ["a" * 48 + "!"] * 1000})
