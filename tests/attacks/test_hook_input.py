@@ -15,6 +15,7 @@ from attacks.tries import tries
 from doubles_tools import watched
 from engine_process import Place, message
 from machine import PATIENCE
+from polylect.extensions.shell_hooks import MOST_RUNNING
 
 COMMAND = """
 [[reply]]
@@ -122,3 +123,17 @@ def test_nothing_stays_behind_when_the_engine_is_killed_during_a_hook(tmp_path: 
         with watched([engine.pid]) as all_end_within:
             assert all_end_within(PATIENCE)
     assert list(place.temporary.iterdir()) == []
+
+
+def test_forty_calls_do_not_start_forty_hooks_at_once(tmp_path: Path) -> None:
+    """Each hook leaves its mark while it runs, and counts those that are there. All of them judge in the end."""
+    with HookedPlace(tmp_path) as place:
+        (place.workspace / "running").mkdir()
+        count = "f=$(mktemp running/XXXXXX); sleep 0.2; ls running | wc -l >> counts; rm $f; grep -q forbidden && exit 2"
+        place.hook("PreToolUse", count)
+        engine = place.started("--force", script=step(1, call("Bash", 40, command="echo forbidden")) + ANSWER)
+        engine.send(message("go"))
+        frames = engine.until("stream_end")
+        counts = [int(line) for line in (place.workspace / "counts").read_text().split()]
+    assert len([frame for frame in frames if frame["type"] == "tool_cancelled"]) == len(counts) == 40
+    assert max(counts) <= MOST_RUNNING

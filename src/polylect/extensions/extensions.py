@@ -10,6 +10,7 @@ call; a failure of any other hook is reported and has no effect.
 
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import nullcontext
 from copy import deepcopy
 from typing import Any
 
@@ -231,7 +232,8 @@ class Extensions:
 
     async def _call_hook(self, hook: Hook, context: HookContext, *arguments: Any) -> HookResult:
         try:
-            returned = await self._runner.run(hook.act, *arguments, context=context, timeout=hook.timeout)
+            async with hook.slots or nullcontext():
+                returned = await self._runner.run(hook.act, *arguments, context=context, timeout=hook.timeout)
             return _hook_result(hook, returned)
         except ExtensionFault as fault:
             self._report_failure(context, hook.path, hook.name, str(fault))

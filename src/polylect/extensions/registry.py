@@ -4,6 +4,7 @@
 settings. `extensions.py` puts both into force.
 """
 
+import asyncio
 import re
 from collections.abc import Callable
 from typing import Any, Literal
@@ -36,6 +37,8 @@ class Hook(Struct, frozen=True):
     guard: bool = True
     """Whether the call is denied if this hook fails."""
     tools: re.Pattern[str] | None = None
+    slots: asyncio.Semaphore | None = None
+    """Limits how many run at once. The time in which it waits for a slot is not part of `timeout`."""
 
 
 class Command(Struct, frozen=True):

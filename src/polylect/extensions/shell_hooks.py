@@ -8,6 +8,7 @@ A `PreToolUse` hook guards a call. So if it times out, is killed or prints broke
 `extensions.py` calls these hooks like those of Python extensions; `vocab/hook_format.py` has the fields of the JSON.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -28,6 +29,8 @@ MOMENTS: dict[str, Moment] = {
     "PreCompact": "compaction",
 }
 DEADLINE = 60.0
+MOST_RUNNING = 8
+"""Commands that run at the same time: a reply of 128 calls would start as many processes for each hook."""
 _MOST_OUTPUT = 256 * 1024
 _CONTEXT_EVENTS = ("UserPromptSubmit", "SessionStart")
 """Events at which plain text on stdout is context for the model."""
@@ -42,6 +45,7 @@ class ShellHooks:
         self._env = env
         self._wrap = wrap
         self._resumed = resumed
+        self._slots = asyncio.Semaphore(MOST_RUNNING)
 
     def hooks(self, table: Mapping[str, Sequence[Mapping[str, Any]]], context: Callable[[], HookContext]) -> list[Hook]:
         return [self._hook(event, row, context) for event, rows in table.items() for row in rows]
@@ -55,7 +59,7 @@ class ShellHooks:
             return await self._run(event, command, fields, current, timeout)
 
         tools = matcher(str(row.get("matcher", "")))
-        return Hook(MOMENTS[event], act, timeout + 5, command, event, guard=False, tools=tools)
+        return Hook(MOMENTS[event], act, timeout + 5, command, event, guard=False, tools=tools, slots=self._slots)
 
     def _event_fields(self, event: str, arguments: Sequence[Any]) -> dict[str, Any]:
         match event, *arguments:
