@@ -129,7 +129,7 @@ def test_forty_calls_do_not_start_forty_hooks_at_once(tmp_path: Path) -> None:
     """Each hook leaves its mark while it runs, and counts those that are there. All of them judge in the end."""
     with HookedPlace(tmp_path) as place:
         (place.workspace / "running").mkdir()
-        count = "f=$(mktemp running/XXXXXX); sleep 0.2; ls running | wc -l >> counts; rm $f; grep -q forbidden && exit 2"
+        count = "f=$(mktemp running/XXXX); sleep 0.2; ls running | wc -l >> counts; rm $f; grep -q forbidden && exit 2"
         place.hook("PreToolUse", count)
         engine = place.started("--force", script=step(1, call("Bash", 40, command="echo forbidden")) + ANSWER)
         engine.send(message("go"))

@@ -109,4 +109,17 @@ def test_doctor_and_models_tell_who_would_answer(place: Place) -> None:
     without = place.run("doctor", env=NOBODY)
     assert without.code == 1
     assert "no model is configured" in without.out.decode()
+    assert "provider=none" in without.out.decode()
+    assert "no provider: set default.provider" in without.out.decode()
     assert "nobody answers where no provider is named" in place.run("models", env=NOBODY).out.decode()
+
+
+@pytest.mark.parametrize(("model", "vendor"), [("", "anthropic"), ("gpt-4.1", "openai")])
+@pytest.mark.parametrize("words", [("run", "hi"), ("--json-stream",), ("--mode", "rpc")])
+def test_a_key_without_a_provider_is_told_what_is_missing(
+    place: Place, words: tuple[str, ...], model: str, vendor: str
+) -> None:
+    named = ("--model", model) if model else ()
+    done = place.run(*words, "--api-key", "K", *named, env=NOBODY)
+    assert done.code == 78
+    assert f"--api-key does not say whose key it is: add --provider, for one --provider {vendor}" in done.errors

@@ -117,8 +117,11 @@ def _choices() -> "Iterator[ProviderDescription]":
     yield from (describe(name) for name in providers() if name not in _FIRST)
 
 
-def no_provider(model: str) -> str:
-    """What to tell a person where `choose_provider` has chosen nobody."""
+def no_provider(model: str, *, has_key: bool) -> str:
+    """What to tell a person where `choose_provider` has chosen nobody. `has_key`: there is a key, but not whose."""
+    if has_key:
+        vendor = next(one.name for one in _choices() if one.credentials and one.may_serve(model))
+        return f"--api-key does not say whose key it is: add --provider, for one --provider {vendor}"
     whom = "no model is configured" if not model else f"no provider is configured for the model {model!r}"
     keys = [one.credentials[0][0] for one in _choices() if one.credentials and one.may_serve(model)][:2]
     return f"{whom}: set {' or '.join(keys)}, or give --provider; --provider scripted plays a script and needs no key"

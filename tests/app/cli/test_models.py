@@ -96,7 +96,7 @@ def test_mistakes_are_told_in_one_line(tmp_path: Path) -> None:
         ('[models."gpt-4.1"]\nwindow = -1', "below zero"),
         ('[models."gpt-4.1"]\napi = "rest"', "chat, responses"),
         ('[models."gpt-4.1"]\neffort_levels = [1]', "list of texts"),
-        ('[prices."gpt-4.1"]\nin = 1', "there is no setting in"),
+        ('[prices."gpt-4.1"]\nin = 1', "there is no setting prices.gpt-4.1.in"),
         ('[prices."gpt-4.1"]\ninput = "free"', "input takes a number"),
         ('[provider_chain]\nenabled = "yes"', "provider_chain.enabled takes true or false"),
     ],

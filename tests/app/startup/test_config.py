@@ -134,6 +134,8 @@ def test_both_files_may_speak_of_providers(place: Files) -> None:
     [
         ('[default]\nmodle = "x"', "there is no setting default.modle; did you mean default.model?"),
         ("[nonsense]\nx = 1", "there is no setting nonsense.x"),
+        ("[extensions.x]\nnosuch = 1", "there is no setting extensions.x.nosuch"),
+        ("[extensions.x]\nrequird = true", "did you mean extensions.x.required?"),
         ('[providers.openai]\napi_kee = "x"', "api_key?"),
         ("[default]\nmodel = 1", "default.model takes a text, not 1"),
         ("[default]\nmax_turns = true", "default.max_turns takes a whole number, not True"),

@@ -105,6 +105,9 @@ def _settings(settings: config.Values, files: list[str], notes: list[str]) -> It
     shown = {name: value for name, value in values.items() if name != "api_key"}
     if isinstance(servers := shown.get("mcp_servers"), dict):
         shown["mcp_servers"] = list(servers)  # their settings may hold secrets
+    if not values["provider"]:
+        shown["provider"] = "none"
+        yield "note", "settings", "no provider: set default.provider, --provider or POLYLECT_PROVIDER, or a key"
     yield "ok", "settings", ", ".join(f"{name}={value}" for name, value in sorted(shown.items()))
 
 

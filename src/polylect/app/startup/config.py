@@ -344,7 +344,8 @@ def _flat(data: Values, prefix: str = "") -> list[tuple[str, object]]:
 def _table_key(path: str, section: str, rest: str, value: object) -> Values:
     """One setting of one name. The name of a model may hold dots; the last word is the setting."""
     owner, _, name = rest.rpartition(".")
-    _checked(path, name, value, {known: (known, kind) for known, kind in _TABLES[section].items()})
+    place = f"{section}.{owner}." if owner else f"{section}."
+    _checked(path, place + name, value, {place + known: (known, kind) for known, kind in _TABLES[section].items()})
     if name in _CHOICES and value not in _CHOICES[name]:
         raise ConfigError(f"{path}: {section}.{rest} is one of {', '.join(_CHOICES[name])}, not {_short(value)}")
     return {owner: {name: value}}

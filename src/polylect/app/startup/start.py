@@ -186,7 +186,8 @@ def settle(options: config.Values, env: dict[str, str], notes: list[str]) -> con
         raise CannotStart(f"--workspace {workspace}: there is no such folder")
     found = config.gather(options, env, workspace, notes)
     if not found["provider"]:
-        raise CannotStart(no_provider(str(found.get("model") or "")), code=CONFIGURATION)
+        why = no_provider(str(found.get("model") or ""), has_key=bool(found.get("api_key")))
+        raise CannotStart(why, code=CONFIGURATION)
     values = config.choose(found, str(found["provider"]))
     if not values.get("model"):
         usual = values.get("usual_model") if values["provider"] == "anthropic" else ""
