@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import json
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import msgspec
@@ -37,7 +38,9 @@ def test_a_tool_is_told_by_a_schema_that_holds_together() -> None:
     assert made.parameters["required"] == ["article", "shelf"]
     assert set(made.parameters["$defs"]) == {"Article", "Shelf"}
     assert json_schema.fault_in(dict(made.parameters)) == ""
-    assert json_schema.misfits(json_schema.validator(dict(made.parameters)), {"article": {}, "shelf": {"row": 1}})
+    assert json_schema.misfits(
+        json_schema.validator(dict(made.parameters)), {"article": {}, "shelf": {"row": 1}}, monotonic
+    )
 
 
 def test_its_arguments_have_the_types_that_it_names() -> None:

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -89,7 +90,7 @@ class Shape:
     def _fitted(self, value: Any) -> Any:
         if self._type is not None:
             return msgspec.convert(value, self._type)
-        if faults := json_schema.misfits(json_schema.validator(self.schema), value):
+        if faults := json_schema.misfits(json_schema.validator(self.schema), value, monotonic):
             raise ValueError("; ".join(faults[:3]))
         return value
 

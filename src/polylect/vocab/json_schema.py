@@ -6,9 +6,8 @@ lead only into the schema itself, never to the network. The libraries take 60 ms
 use.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 _PATIENCE = 0.2
 """Seconds that all patterns together may take on one value: a model may give thousands of texts to each of them."""
-_deadline: ContextVar[float] = ContextVar("deadline")
+_time_left: ContextVar[Callable[[], float]] = ContextVar("time_left")
 Schema = dict[str, Any]
 
 
@@ -43,16 +42,18 @@ def fault_in(schema: Any) -> str:
     return ""
 
 
-def misfits(judge: "Validator", value: Any) -> list[str]:
+def misfits(judge: "Validator", value: Any, clock: Callable[[], float]) -> list[str]:
     """Returns what is wrong with a value, one text for each place.
 
     Args:
         judge: The validator, made by `validator`.
         value: The value.
+        clock: Gives the time in seconds, so that patterns can be stopped.
     """
     from referencing.exceptions import Unresolvable
 
-    _deadline.set(monotonic() + _PATIENCE)
+    deadline = clock() + _PATIENCE
+    _time_left.set(lambda: deadline - clock())
     try:
         faults = sorted(judge.iter_errors(value), key=lambda fault: fault.json_path)
     except Unresolvable as error:
@@ -86,7 +87,7 @@ def _matches(pattern: str, text: str) -> bool:
     import regex  # unlike re, it can be told to stop
 
     try:
-        return regex.search(pattern, text, timeout=max(_deadline.get() - monotonic(), 0.0001)) is not None
+        return regex.search(pattern, text, timeout=max(_time_left.get()(), 0.0001)) is not None
     except (TimeoutError, regex.error):
         return False
 

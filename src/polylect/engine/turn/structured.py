@@ -4,6 +4,7 @@ The model answers by calling the tool `StructuredOutput`. An answer that does no
 the main agent's turns have the tool.
 """
 
+from time import monotonic
 from typing import Any
 
 from polylect.engine.agent import Agent
@@ -73,7 +74,7 @@ class StructuredOutput:
             raise NoAnswer(f"no answer that fits the schema after {self.tries} attempts")
 
     def _faults(self, args: dict[str, Any]) -> str:
-        return "\n".join(f"- {fault}" for fault in json_schema.misfits(self._judge, args)[:MOST_FAULTS])
+        return "\n".join(f"- {fault}" for fault in json_schema.misfits(self._judge, args, monotonic)[:MOST_FAULTS])
 
 
 def open_form(agent: Agent) -> StructuredOutput | None:
