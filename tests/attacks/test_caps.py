@@ -253,3 +253,19 @@ def test_claude_ends_with_its_own_word_also_when_one_request_goes_over(place: Pl
 def test_claude_is_told_the_longest_reply_of_the_model(place: Place, model: str, most: int) -> None:
     _, [result] = results(place, PRICED + ONCE, "--model", model)
     assert result["modelUsage"][model]["maxOutputTokens"] == most
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_prompts_cap_on_a_model_without_a_price_is_refused_before_the_model_is_asked(
+    place: Place, engine: str
+) -> None:
+    async def talk() -> Result:
+        env = {**place.env, **KEY}
+        how: dict[str, Any] = {"provider": "anthropic", "model": "claude-unknown-9", "base_url": "http://127.0.0.1:9"}
+        async with connect(engine, cwd=place.workspace, env=env, **how) as agent:
+            return await agent.prompt("go", limits=Limits(cost=0.5))
+
+    result = asyncio.run(asyncio.wait_for(talk(), PATIENCE))
+    assert (result.reason, result.steps) == ("limit", 0)
+    assert result.failure
+    assert "the price of the model is not known" in result.failure.message

@@ -114,6 +114,9 @@ class Agent:
         self._has_prompt = False
         """Whether a prompt was sent, so that there is a session to resume."""
         self.ready = Ready()
+        self._prices_known: bool | None = None
+        """Whether the engine knows what its model costs; None if it has not said."""
+        self._order = asyncio.Lock()
         """What the engine said of itself."""
         self.settings: dict[str, Any] = {}
         """What it has said about itself since: `session`, `model`, `mode`, `name` ..."""
@@ -355,7 +358,7 @@ class Agent:
         """Sends the `prompt` of a `turn`. Cancelling the task that is returned does not withdraw the prompt."""
         self.turns.join(turn)
         finalize(turn, _later, asyncio.get_running_loop(), self.unattended, turn.id).atexit = False
-        saying = asyncio.ensure_future(self._prompt(prompt))
+        saying = asyncio.ensure_future(self._prompt(turn, prompt))
         saying.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody may wait for it any more
         return saying
 
@@ -390,6 +393,7 @@ class Agent:
 
     async def _greet(self, link: Link, ready: Ready) -> None:
         self.ready = ready
+        self._prices_known = ready.abilities.extras.get("cost_attribution")
         session = ready.session or self.session or self._first_session
         self.settings |= {"session": session, "model": ready.model, "mode": ready.mode}
         if offers := self._tools.offers():
@@ -403,13 +407,26 @@ class Agent:
         if self._first_settings:
             await self._send(link, check(Configure(self._first_settings)))
 
-    async def _prompt(self, prompt: Prompt) -> None:
+    async def _prompt(self, turn: Turn, prompt: Prompt) -> None:
         try:
+            async with self._order:  # a prompt that has nothing to wait for does not overtake one that has
+                if turn.caps_cost and await self._lacks_price():
+                    turn.refuse_unpriced()
+                    return self.turns.leave(turn.id)
             await self.send(prompt)
             self._has_prompt = True
         except BaseException:
             self.turns.leave(prompt.turn)
             raise
+
+    async def _lacks_price(self) -> bool:
+        """Whether the engine does not know what its model costs. One that can be asked and does not say is let pass."""
+        if self._prices_known is None:
+            if not self.can("query:state"):
+                return True  # on json-stream, who knows prices says so
+            card = (await self.state()).card
+            self._prices_known = bool(card.prices) if card else None
+        return self._prices_known is False
 
     def _engine_gone(self, death: EngineDied) -> None:
         """Fails everything that waits for the engine."""
@@ -443,6 +460,7 @@ class Agent:
                 self._server_starts.receive(event)
             case SettingChanged(key, value):
                 self.settings[key] = value
+                self._prices_known = _prices_known(key, value, self._prices_known)
             case CostChanged(total):
                 self.session_cost.set_total(total)
             case TurnEnded(failure=Failure("engine_gone")):
@@ -488,3 +506,10 @@ def _later(loop: asyncio.AbstractEventLoop, act: Callable[[str], None], turn: st
 
 def _of(kind: type[Value], data: Any) -> Value:
     return data if isinstance(data, kind) else kind(**data) if isinstance(data, dict) else data
+
+
+def _prices_known(key: str, value: Any, before: bool | None) -> bool | None:
+    """Whether prices are known after a setting has changed."""
+    if key == "abilities":
+        return bool(value.extras.get("cost_attribution"))
+    return None if key == "model" else before

@@ -228,6 +228,16 @@ class Turn:
         if over := self._over(spent):
             self._stop(over)
 
+    @property
+    def caps_cost(self) -> bool:
+        """Whether it has a cap in dollars."""
+        return bool(self._limits.cost)
+
+    def refuse_unpriced(self) -> None:
+        """Ends it before its prompt is sent, because its cap in dollars could not hold. Called by the agent."""
+        self._backlog.put(TurnEnded("limit", failure=Failure("budget", _UNPRICED, "user"), turn=self.id))
+        self._backlog.end()
+
     def fail(self, why: BaseException) -> None:
         """Raises `why` for whoever reads the turn. Called by the agent when the engine is gone."""
         self._backlog.end(why)

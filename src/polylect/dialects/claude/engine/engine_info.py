@@ -105,9 +105,14 @@ class EngineInfo:
             "hook_on_failure_supported": True,
             "fast_mode_state": "off",
             "session_state": "running" if busy else "idle",
-            "engine": shapes.Engine("polylect", __version__),
+            "engine": shapes.Engine("polylect", __version__, self._is_priced(models)),
         }
         return fields | ({"capabilities": list(CAPABILITIES)} if out.newer else {}) | ({"pid": pid} if pid else {})
+
+    def _is_priced(self, models: Any) -> bool | msgspec.UnsetType:
+        """Whether the price of the model in use is known; unset if the model is not among those that are listed."""
+        cards = [card for card in models or () if isinstance(card, ModelCard) and card.name == self.model]
+        return bool(cards[0].prices) and None not in cards[0].prices[:2] if cards else msgspec.UNSET
 
 
 def commands_of(cards: list[CommandCard]) -> list[dict[str, Any]]:

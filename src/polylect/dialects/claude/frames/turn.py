@@ -234,6 +234,8 @@ class Engine(Struct, frozen=True):
 
     name: str
     version: str
+    priced: bool | UnsetType = UNSET
+    """Whether the price of the model is known."""
 
 
 class Init(SessionFrame, frozen=True, kw_only=True, tag="system"):

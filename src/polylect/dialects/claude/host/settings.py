@@ -81,7 +81,7 @@ class Settings:
             modes=tuple(WIRE_MODES),
             mcp=True,
             images=True,
-            extras={"capabilities": words(frame, "capabilities")} | ({"engine": "polylect"} if self.ours else {}),
+            extras={"capabilities": words(frame, "capabilities"), **_extras(inner(frame, "engine"))},
         )
         ready = Ready(version=version, abilities=abilities, **fields)
         return [ready if ready.mode else msgspec.structs.replace(ready, mode="default")]
@@ -100,3 +100,11 @@ class Settings:
         new = [event for name, event in servers.items() if self._servers.get(name) != event]
         self._servers = servers
         return [*gone, *new]
+
+
+def _extras(engine: Object) -> dict[str, Any]:
+    """What polylect says of itself; the vendor's program says nothing."""
+    if text(engine, "name") != "polylect":
+        return {}
+    priced = engine.get("priced")
+    return {"engine": "polylect"} | ({"cost_attribution": priced} if isinstance(priced, bool) else {})
