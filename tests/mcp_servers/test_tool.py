@@ -29,3 +29,13 @@ def test_a_server_is_not_called_with_arguments_that_do_not_fit_the_schema(tmp_pa
         "done",
     ]
     assert called == [{"number": 2}]
+
+
+async def _never(name: str, args: dict[str, Any], context: ToolContext) -> ToolReturn:
+    raise AssertionError
+
+
+def test_a_schema_of_megabytes_does_not_go_into_every_request() -> None:
+    schema = {"properties": {f"p{number}": {"type": "string"} for number in range(10_000)}}
+    tool = ServerTool("large", "maths", ListedTool("large", "", msgspec.json.encode(schema)), _never)
+    assert tool.spec.schema == {"type": "object", "properties": {}}

@@ -17,6 +17,8 @@ from polylect.vocab.describe_arguments import arguments
 from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
 
 _MOST_DESCRIPTION = 4000
+MOST_SCHEMA = 64 * 1024
+"""Bytes of a schema that the model is told of. It goes into every request, so a longer one is left out."""
 
 
 class ListedTool(msgspec.Struct, frozen=True):
@@ -60,7 +62,8 @@ class ServerTool:
 
     @cached_property
     def spec(self) -> ToolSpec:
-        schema = msgspec.json.decode(self.listed.schema, type=dict[str, Any])
+        large = len(self.listed.schema) > MOST_SCHEMA
+        schema = {} if large else msgspec.json.decode(self.listed.schema, type=dict[str, Any])
         return ToolSpec(self.name, _description(self._server, self.listed), _schema(schema))
 
     def describe(self, args: dict[str, Any]) -> str:

@@ -289,7 +289,8 @@ class Calls:
     async def _judge(self, tool: Tool, args: dict[str, Any]) -> tuple[ProposedCall, Verdict]:
         settings, worker = self._agent.settings, self._agent.worker
         touched = self._touched(tool, args)
-        await worker.settle()  # before every call, so that they are judged in order
+        if touched and self._agent.mode == "force":
+            await worker.settle()  # the other modes ask either way, and questions keep the order of the calls
         roots = self._agent.roots(tool.category)
         hidden = tuple(path for path in touched if worker.hides(path, roots))
         outside = tuple(p for p in touched if p not in hidden and not any(is_below(p, root) for root in roots))
