@@ -123,10 +123,11 @@ def _dialect(program: str, words: list[str]) -> str:
     if program in _OWN_PROGRAMS and words[:1] == ["--json-stream"]:
         return ""  # the usual start: other dialects need not be looked at
     flags = {word.partition("=")[0] for word in words if word.startswith("--")}
-    dialects = {name: plug.load("dialects", name) for name in plug.dialects()}
-    named = [name for name, dialect in dialects.items() if program in dialect.PROGRAMS]
-    named += [name for name, dialect in dialects.items() if flags & set(dialect.SWITCHES)]
-    return named[0] if named and named[0] != "jsonstream" else ""
+    others = [name for name in plug.dialects() if name != "jsonstream"]  # imported one by one, up to the right one
+    by_program = (name for name in others if program in plug.load("dialects", name).PROGRAMS)
+    by_flag = (name for name in others if flags & set(plug.load("dialects", name).SWITCHES))
+    named = "" if program in _OWN_PROGRAMS else next(by_program, "")
+    return named or next(by_flag, "")
 
 
 def _stand_in(dialect: str, program: str, words: list[str]) -> int:
