@@ -39,7 +39,7 @@ FACES: dict[str, tuple[tuple[str, ...], set[str], bytes, str]] = {
     "jsonstream": (("--json-stream",), set(), b'{"type":"ping"}\n', '{"type":"pong"}'),
     "omp": (
         ("--mode", "rpc"),
-        {"polylect.dialects.omp", "polylect.dialects.omp.start"},
+        {"polylect.dialects.omp", "polylect.dialects.omp.start", "polylect.dialects.omp.ready"},
         b'{"type":"get_state"}\n',
         '"command":"get_state"',
     ),
