@@ -45,7 +45,8 @@ FACES: dict[str, tuple[tuple[str, ...], set[str], bytes, str]] = {
     ),
     "claude": (
         _CLAUDE,
-        {"polylect.dialects.claude", "polylect.dialects.claude.start", "polylect.dialects.omp"},
+        {f"polylect.{name}" for name in ("dialects.omp", "vocab", "vocab.modes")}
+        | {f"polylect.dialects.claude{name}" for name in ("", ".start", ".versions")},
         _INITIALIZE,
         '"type":"control_response"',
     ),
