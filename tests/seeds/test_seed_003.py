@@ -10,7 +10,7 @@ from engine_process import Place
 from polylect.dialects.jsonstream.dialect import DIALECT
 from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames import table as frames
-from polylect.dialects.jsonstream.versions import FAMILIES, FLAGS, MODES
+from polylect.dialects.jsonstream.versions import FAMILIES, FLAGS, OUR_MODES
 from polylect.vocab.content import Abilities
 from polylect.vocab.events import Ready
 from seeds.walk import Statements, Untested, lost
@@ -222,6 +222,6 @@ def test_rpc_tool_script_has_no_events() -> None:
 def test_modes_are_listed_with_force_and_read_with_yolo_too(place: Place) -> None:
     engine = place.started()
     assert engine.ready["capabilities"]["modes"] == ["default", "auto_edit", "force"]
-    assert MODES["yolo"] == "force"
+    assert OUR_MODES["yolo"] == "force"
     engine.send({"type": "set_mode", "mode": "yolo"})
     assert engine.until("config_changed")[-1]["capabilities"]["current_mode"] == "force"
