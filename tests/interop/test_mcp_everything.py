@@ -118,7 +118,7 @@ async def people_are_asked(stage: Stage) -> None:
     context = CallContext(stage.workspace, [Answer("", "allow", {"name": "Ada"}), Answer("", "deny")])
     assert "Name: Ada" in (await stage.call("trigger-elicitation-request", {}, context)).output
     assert "declined" in (await stage.call("trigger-elicitation-request", {}, context)).output
-    assert [ask.kind for ask in context.asked] == ["form", "form"]
+    assert [ask.kind for ask in context.questions] == ["form", "form"]
 
 
 async def prompts_are_commands(stage: Stage) -> None:
