@@ -1,4 +1,9 @@
-"""An engine inside another Python program: no child process, no pipes. What it says goes to any function you name."""
+"""Runs an engine inside another Python program, without a child process or pipes; docs/embedding.md shows how.
+
+`open_engine` opens one conversation: commands go in by `engine.handle`, events come out by a function of the caller's.
+`Wire` adds a codec, for a host that speaks a dialect. `InProcess` is the same engine as a link for the host SDK. When
+the context is left, what runs is stopped and every process has ended.
+"""
 
 import asyncio
 import os
@@ -7,7 +12,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-from polylect.app.serving.in_process import Inside, Say, plenty
+from polylect.app.serving.in_process import EventSink, InProcessLink, always_writable
 from polylect.app.serving.mcp_servers import open_servers
 from polylect.dialects.base import EngineSide, Env
 from polylect.engine.agent import Agent, EngineCallbacks
@@ -29,12 +34,12 @@ from polylect.vocab.events import Event
 from polylect.vocab.ports import Provider, Store, Tool
 
 ENV = Env(now=now_ms, new_id=new_id)
-"""What a codec may not find out by itself."""
+"""The clock and the ids for a codec, which does no I/O."""
 
 
 @asynccontextmanager
 async def open_engine(
-    say: Say,
+    say: EventSink,
     provider: Provider,
     *,
     workspace: str = ".",
@@ -42,7 +47,7 @@ async def open_engine(
     store: Store | None = None,
     env: Mapping[str, str] | None = None,
     env_names: Sequence[str] = (),
-    wait_writable: Callable[[], Awaitable[None]] = plenty,
+    wait_writable: Callable[[], Awaitable[None]] = always_writable,
     sandbox: Sandbox | None = None,
     extensions: Sequence[str] = (),
     hooks: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
@@ -60,26 +65,27 @@ async def open_engine(
     On leaving, what runs is stopped and every process is gone.
     """
     wait_writable = settings.pop("room", wait_writable)
-    kept = command_environment(os.environ if env is None else env, env_names)
-    own = standard_tools(sandbox=sandbox) if tools is None else tools
+    command_env = command_environment(os.environ if env is None else env, env_names)
+    own_tools = standard_tools(sandbox=sandbox) if tools is None else tools
 
     custody = Custody()
-    code: dict[str, Any] = {"files": extensions, "required": extensions, "commands": hooks, "env": kept}
-    own_code = Extensions(own, custody, **code) if extensions or hooks else None
+    options: dict[str, Any] = {"files": extensions, "required": extensions, "commands": hooks, "env": command_env}
+    user_code = Extensions(own_tools, custody, **options) if extensions or hooks else None
 
     def make_agent(callbacks: EngineCallbacks) -> Agent:
         if "compaction" in settings:  # its old name
             settings["output_cleanup"] = settings.pop("compaction")
-        known = Settings(workspace=os.path.realpath(workspace), **settings)
+        values = Settings(workspace=os.path.realpath(workspace), **settings)
+        roots = [os.path.realpath(path) for path in (values.workspace, *values.folders)]
         return Agent(
-            settings=known,
+            settings=values,
             provider=provider,
-            tools=own,
+            tools=own_tools,
             session=Session(store or MemoryStore("")),
             processes=custody,
-            worker=WorkerPool(custody, sandbox, [os.path.realpath(path) for path in (known.workspace, *known.folders)]),
-            env=kept,
-            hooks=own_code or NoHooks(),
+            worker=WorkerPool(custody, sandbox, roots),
+            env=command_env,
+            hooks=user_code or NoHooks(),
             offered=offered or Abilities(),
             callbacks=callbacks,
             open_servers=partial(open_servers, custody),
@@ -89,15 +95,15 @@ async def open_engine(
 
     engine = Engine(make_agent, say)
     try:
-        if own_code:
-            await own_code.loaded()
+        if user_code:
+            await user_code.loaded()
         yield engine
     finally:
         await engine.close()
 
 
 class Wire:
-    """A codec and a function that writes bytes: a sink that speaks a dialect, and its other direction."""
+    """Connects an engine to bytes in a dialect: `say` is the sink for its events, `receive` takes the host's bytes."""
 
     def __init__(self, codec: EngineSide, write: Callable[[bytes], None]) -> None:
         self._codec = codec
@@ -106,23 +112,23 @@ class Wire:
 
     def connect(self, engine: Engine) -> None:
         self._engine = engine
-        self._take(self._codec.start())
+        self._handle(self._codec.start())
 
     def say(self, event: Event) -> None:
         if follows := self._codec.send(event):
-            asyncio.get_running_loop().call_soon(self._take, follows)  # never inside of what is being said
+            asyncio.get_running_loop().call_soon(self._handle, follows)  # never while an event is being handled
         self._flush()
 
     def receive(self, data: bytes) -> None:
-        """Bytes from the host, in any pieces."""
-        self._take(self._codec.receive(data))
+        """Handles bytes from the host, in pieces of any size."""
+        self._handle(self._codec.receive(data))
 
     def receive_eof(self) -> None:
-        self._take(self._codec.receive_eof())
+        self._handle(self._codec.receive_eof())
         if self._engine:
             self._engine.input_closed(stop=False)
 
-    def _take(self, commands: list[Command]) -> None:
+    def _handle(self, commands: list[Command]) -> None:
         assert self._engine, "connect it to its engine first"
         for command in commands:
             self._engine.handle(command)
@@ -133,7 +139,7 @@ class Wire:
             self._write(data)
 
 
-class InProcess(Inside):
+class InProcess(InProcessLink):
     """A link of the host SDK to an engine in this process: `connect(lambda: InProcess(provider, workspace="."))`."""
 
     def __init__(self, provider: Provider, **options: Any) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from polylect.app.serving.available_models import AvailableModels
-from polylect.app.startup.config import Values, load
+from polylect.app.startup.config import Values, choose, gather
 from polylect.vocab.answers import ModelCard
 
 OWN = """
@@ -23,7 +23,8 @@ def available(folder: Path, own: str = "", flags: Values | None = None, **env: s
     (folder / "polylect").mkdir()
     (folder / "polylect" / "config.toml").write_text(own)
     whole = {"XDG_CONFIG_HOME": str(folder), "HOME": str(folder), **env}
-    values = load({"workspace": str(folder), **(flags or {})}, whole, str(folder), [])
+    settings = gather({"workspace": str(folder), **(flags or {})}, whole, str(folder), [])
+    values = choose(settings, str(settings["provider"]))
     return AvailableModels(values, whole)
 
 

@@ -2,18 +2,18 @@
 
 from typing import cast
 
-from polylect.app.serving.lazy_tools import Toolbox
+from polylect.app.serving.lazy_tools import LazyTools
 from polylect.vocab.ports import Tool
 
 READ, SPAWN, LATE = (cast(Tool, object()) for _ in range(3))
 
 
-def box(loads: list[str]) -> Toolbox:
+def box(loads: list[str]) -> LazyTools:
     def load() -> dict[str, Tool]:
         loads.append("loaded")
         return {"Read": READ, "Write": READ}
 
-    return Toolbox(load)
+    return LazyTools(load)
 
 
 def test_adding_loads_nothing_and_what_is_added_comes_last() -> None:

@@ -16,22 +16,22 @@ from polylect.vocab.commands import Prompt
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
-def spans(folder: Path, env: dict[str, str]) -> list[Any]:
+def finished_spans(folder: Path, env: dict[str, str]) -> list[Any]:
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    kept = Spans(provider, parent_of(env), "s1")
+    spans = Spans(provider, parent_of(env), "s1")
     calls = [{"call": "Echo", "id": "e", "args": {"text": "secret"}}, {"call": "Fail", "id": "f"}]
     model = Scripted.from_values({"reply": [{"when": {"step": 1}, "say": calls}, {"say": ["secret"]}]})
     talk = converse(folder, model, [Prompt("t1", "secret")], Echo(), Fail())
-    tracer = Tracer(lambda event: None, lambda: "scripted", emit_traces=False, record=kept.keep)
+    tracer = Tracer(lambda event: None, lambda: "scripted", emit_traces=False, record=spans.add)
     for event in talk.events:
         tracer.receive(event)
-    kept.close()
+    spans.close()
     return list(exporter.get_finished_spans())
 
 
 def test_a_turn_holds_its_model_calls_and_tool_calls(tmp_path: Path) -> None:
-    found = spans(tmp_path, {})
+    found = finished_spans(tmp_path, {})
     assert [span.name for span in found] == [
         "chat m",
         "execute_tool Echo",
@@ -51,13 +51,13 @@ def test_a_turn_holds_its_model_calls_and_tool_calls(tmp_path: Path) -> None:
 
 
 def test_a_traceparent_is_the_parent_of_every_turn(tmp_path: Path) -> None:
-    turn = spans(tmp_path, {"TRACEPARENT": PARENT})[-1]
+    turn = finished_spans(tmp_path, {"TRACEPARENT": PARENT})[-1]
     assert f"{turn.context.trace_id:032x}" == "0af7651916cd43dd8448eb211c80319c"
     assert f"{turn.parent.span_id:016x}" == "b7ad6b7169203331"
 
 
 def test_a_traceparent_that_makes_no_sense_is_none(tmp_path: Path) -> None:
-    assert spans(tmp_path, {"TRACEPARENT": "nonsense"})[-1].parent is None
+    assert finished_spans(tmp_path, {"TRACEPARENT": "nonsense"})[-1].parent is None
 
 
 def test_nothing_is_sent_unless_somebody_says_where() -> None:

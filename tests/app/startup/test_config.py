@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from polylect.app.startup import config
-from polylect.app.startup.config import ConfigError, Values, files, load
+from polylect.app.startup.config import ConfigError, Values, choose, files, gather
 
 
 class Files:
@@ -27,7 +27,8 @@ class Files:
             path.parent.mkdir(parents=True)
 
     def load(self, **flags: object) -> Values:
-        return load(dict(flags), self.env, self.workspace, self.notes)
+        settings = gather(dict(flags), self.env, self.workspace, self.notes)
+        return choose(settings, str(settings["provider"]))
 
 
 @pytest.fixture
@@ -216,7 +217,7 @@ def test_toml_is_not_loaded_where_there_is_no_file(place: Files) -> None:
     """It costs 13 ms before `ready`."""
     code = (
         "import sys; from polylect.app.startup import config\n"
-        f"config.load({{}}, {place.env!r}, {place.workspace!r}, [])\n"
+        f"config.gather({{}}, {place.env!r}, {place.workspace!r}, [])\n"
         "print('tomllib' in sys.modules, 'difflib' in sys.modules, 'argparse' in sys.modules)"
     )
     source = str(Path(__file__).parents[3] / "src")

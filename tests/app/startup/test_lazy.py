@@ -97,7 +97,7 @@ import uuid
 loaded = type(sys.modules.get('platform')).__name__  # from Python 3.13 on uuid does not even ask
 import platform
 from platform import system
-print(loaded in ('_Later', 'NoneType'), uuid._LINUX == (platform.system() == 'Linux'))
+print(loaded in ('_LazyModule', 'NoneType'), uuid._LINUX == (platform.system() == 'Linux'))
 print(platform.machine() == __import__('os').uname().machine, platform.system() == system())
 """
     assert run(ASYNCIO + program) == "True True\nTrue True\n"

@@ -127,7 +127,7 @@ def test_the_name_says_for_which_interpreter_and_place_it_was_made(made: Path) -
 
 def test_a_pack_of_another_prefix_is_neither_used_nor_touched(place: Path) -> None:
     before = {file: file.read_bytes() for file in packs(place)}
-    engine = f"sys.prefix = '/elsewhere'\n{IMPORT}packed.make()\npacked.made(60)\nprint(len(ours))"
+    engine = f"sys.prefix = '/elsewhere'\n{IMPORT}packed.start_making()\npacked.wait_until_made(60)\nprint(len(ours))"
     assert run(place, engine) == "0\n"
     assert {file: file.read_bytes() for file in before} == before
     assert len(packs(place)) == 2
@@ -160,7 +160,7 @@ def _with_code(whole: bytes, change: Callable[[bytes], bytes]) -> bytes:
 def test_a_damaged_pack_is_a_miss_and_is_written_anew(place: Path) -> None:
     [file] = packs(place)
     whole = file.read_bytes()
-    program = IMPORT + "packed.make()\npacked.made(60)\nagain = Pack.open()\n"
+    program = IMPORT + "packed.start_making()\npacked.wait_until_made(60)\nagain = Pack.open()\n"
     program += "print(polylect.engine.engine.Engine.__name__, all(again.code(name) for name in again._parts))"
     for how, damage in DAMAGE.items():
         file.write_bytes(damage(whole))
@@ -194,10 +194,9 @@ def test_the_first_engine_makes_it_and_the_next_has_it(made: Path, tmp_path: Pat
 def test_where_it_cannot_be_written_nobody_misses_it(place: Path) -> None:
     shutil.rmtree(place / "__pycache__")
     (place / "__pycache__").touch()  # root may write into any folder, but not into a file
-    program = (
-        "from polylect.app.startup.packed import PackedImports\nwith PackedImports() as packed:\n    packed.make()\n"
-    )
-    assert run(place, program + "packed.made(9)\nprint(packed._making is not None)") == "True\n"
+    program = "from polylect.app.startup.packed import PackedImports\n"
+    program += "with PackedImports() as packed:\n    packed.start_making()\n"
+    assert run(place, program + "packed.wait_until_made(9)\nprint(packed._thread is not None)") == "True\n"
 
 
 def test_many_at_once_make_one(place: Path) -> None:
@@ -213,7 +212,7 @@ def test_many_at_once_make_one(place: Path) -> None:
 
 def test_the_switch_turns_it_off_and_nothing_is_written(place: Path) -> None:
     [file] = packs(place)
-    program = IMPORT + "packed.make()\npacked.made(60)\nprint(len(ours), packed._making)"
+    program = IMPORT + "packed.start_making()\npacked.wait_until_made(60)\nprint(len(ours), packed._thread)"
     assert run(place, program, POLYLECT_PLAIN_IMPORTS="1") == "0 None\n"
     file.unlink()
     assert run(place, SERVE, FLAGS, '{"type":"ping"}\n', POLYLECT_PLAIN_IMPORTS="1").endswith('{"type":"pong"}\n')

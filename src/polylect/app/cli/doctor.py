@@ -225,9 +225,9 @@ def _custody() -> Iterator[Finding]:
 
 
 def _sandbox(settings: config.Values, env: dict[str, str], workspace: str) -> Iterator[Finding]:
-    from polylect.app.serving.sandbox_setup import environment_findings, prove  # asyncio
+    from polylect.app.serving.sandbox_setup import check_sandbox, environment_findings  # asyncio
 
     for state, detail in environment_findings(settings, env):
         yield state, "environment", detail
-    for state, detail in prove(settings, env, workspace):
+    for state, detail in check_sandbox(settings, env, workspace):
         yield state, "sandbox", detail

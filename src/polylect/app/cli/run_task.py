@@ -21,7 +21,7 @@ import msgspec
 from polylect.app.cli.answer_policy import BY_RULE, NOBODY_TO_ASK, answer_by_rules
 from polylect.app.cli.progress import Progress, describe_call
 from polylect.app.cli.run_flags import RunOptions
-from polylect.app.serving.in_process import Inside
+from polylect.app.serving.in_process import InProcessLink
 from polylect.app.serving.own_engine import own_engine
 from polylect.host.agent import Agent
 from polylect.host.asks import Ask, Verdict
@@ -128,7 +128,7 @@ class _Run:
         flags = absolute_paths({**options.engine_options, **({"max_cost": options.budget} if options.budget else {})})
         words = [*command(engine, flags)[len(find(engine)) :], "--workspace", os.path.abspath(options.cwd)]
         os.chdir(options.cwd)  # an engine process would have this working directory too
-        return connect(lambda: Inside(partial(own_engine, words)), **host_options)
+        return connect(lambda: InProcessLink(partial(own_engine, words)), **host_options)
 
     def _on_reader_done(self, task: "asyncio.Task[Any] | None", reader: "asyncio.Task[None]") -> None:
         """Stops the task if the output cannot be written any more."""

@@ -11,11 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from polylect.app.serving.assembly import Assembly
-from polylect.app.serving.in_process import plenty
+from polylect.app.serving.in_process import always_writable
 from polylect.app.serving.open_provider import keys
 from polylect.app.startup import config, secrets
 from polylect.app.startup.open_session import open_session
-from polylect.app.startup.start import CannotStart, Start, settle, take_session
+from polylect.app.startup.start import CannotStart, Start, lock_session, resolve_settings
 from polylect.engine.engine import Engine
 from polylect.engine.turn.server_wait import wait_for_servers
 from polylect.sessions import folder
@@ -48,13 +48,13 @@ def try_start(flags: config.Values, env: dict[str, str]) -> Trial:
     """Start an engine with these flags and end it again."""
     trial = Trial({})
     try:
-        trial.values = settle(flags, env, [])
+        trial.values = resolve_settings(flags, env, [])
     except (CannotStart, config.ConfigError) as error:
         trial.error = str(error)
         return trial
     values = {name: value for name, value in trial.values.items() if name != "hooks"}
     try:
-        place = take_session(values, env)
+        place = lock_session(values, env)
         if place:
             _write_probe(place)
     except (CannotStart, folder.FolderError) as error:
@@ -94,7 +94,7 @@ async def _run(start: Start, trial: Trial) -> None:
     opened = None
     try:
         opened = session, library = open_session(start)
-        assembly = Assembly(start, plenty, lambda: False)
+        assembly = Assembly(start, always_writable, lambda: False)
         engine = Engine(lambda callbacks: assembly.agent(callbacks, session, library), receive)
     except PolylectError as error:
         trial.error = str(error)

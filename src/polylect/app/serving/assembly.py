@@ -1,4 +1,8 @@
-"""The engine that a checked start describes, put together. What it speaks, and with whom, is not decided here."""
+"""Builds the engine that a checked start describes: provider, tools, session, sandbox, extensions, MCP servers.
+
+Used by `serve.py` for an engine process, by `own_engine.py` for one in this process and by `cli/trial_start.py`. The
+wire is not decided here: events go to `emit`, and `wait_writable` and `full` say how much the host has not read.
+"""
 
 import asyncio
 import os
@@ -10,13 +14,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from polylect.app.serving.available_models import AvailableModels
-from polylect.app.serving.lazy_tools import Toolbox
+from polylect.app.serving.lazy_tools import LazyTools
 from polylect.app.serving.mcp_servers import open_servers
 from polylect.app.serving.open_provider import keys, open_provider
 from polylect.app.serving.otel import open_spans
-from polylect.app.serving.sandbox_setup import names, open_sandbox, withheld_notice
+from polylect.app.serving.sandbox_setup import open_sandbox, withheld_notice
 from polylect.app.startup import config, secrets
-from polylect.app.startup.start import Start, flags
+from polylect.app.startup.start import Start, capabilities
 from polylect.engine.agent import Agent, EngineCallbacks
 from polylect.engine.commands.configure import DEFAULT_THINKING
 from polylect.engine.engine import Engine
@@ -41,11 +45,11 @@ from polylect.vocab.ports import Tool
 if TYPE_CHECKING:
     from polylect.extensions.extensions import Extensions
 
-_LAST_SPANS = 2.0
+_SPANS_TIMEOUT = 2.0
 
 
 class Assembly:
-    """`room` and `full` are those of the way to the host. Raises PolylectError."""
+    """The parts of one engine. `wait_writable` and `full` belong to the way to the host. Raises PolylectError."""
 
     def __init__(self, start: Start, wait_writable: Callable[[], Awaitable[None]], full: Callable[[], bool]) -> None:
         self._start, self._wait_writable, self._full = start, wait_writable, full
@@ -53,16 +57,16 @@ class Assembly:
         self._provider = open_provider(start.values, start.env)
         self._spans = open_spans(start.env, start.session)
         self._sandbox = sandbox = open_sandbox(start.values, start.env, start.place.path if start.place else "")
-        self._tools = Toolbox(lambda: _standard_tools(settings, start.env, sandbox))
+        self._tools = LazyTools(lambda: _standard_tools(settings, start.env, sandbox))
 
     def agent(self, callbacks: EngineCallbacks, session: Session, library: FileLibrary | None) -> Agent:
         start, settings, tools = self._start, self._settings, self._tools
         custody = Custody(before=secrets.seal, adopt=True)
-        passed = command_environment(start.env, names(start.values, "sandbox_env"), keys(start.values))
+        passed = command_environment(start.env, config.texts(start.values, "sandbox_env"), keys(start.values))
         env = absolute_only(passed)
         worker = WorkerPool(custody, self._sandbox, _roots(settings))
 
-        self._own_code = _own_code(start, tools, custody, env, self._sandbox)
+        self._extensions = _open_extensions(start, tools, custody, env, self._sandbox)
         withheld = _withheld(start.values.get("without"))
         long_names = bool(start.values.get("long_tool_names"))
         return Agent(
@@ -74,11 +78,11 @@ class Assembly:
             worker=worker,
             env=env,
             command_notice=withheld_notice(start.env, env),
-            hooks=self._own_code or NoHooks(),
+            hooks=self._extensions or NoHooks(),
             models=AvailableModels(start.values, start.env),
             library=library,
-            trace=self._spans.keep if self._spans else None,
-            offered=Abilities(mcp=bool(start.values.get("mcp_servers")), extras=flags(start.values)),
+            trace=self._spans.add if self._spans else None,
+            offered=Abilities(mcp=bool(start.values.get("mcp_servers")), extras=capabilities(start.values)),
             callbacks=callbacks,
             open_servers=partial(open_servers, custody, long_names=long_names, withheld=withheld),
             wait_writable=self._wait_writable,
@@ -87,28 +91,28 @@ class Assembly:
         )
 
     async def required(self) -> None:
-        """Returns once the extensions that must be there are loaded. Raises StartError if one cannot be."""
-        if self._own_code and self._start.values.get("required_extensions"):
-            await self._own_code.loaded()
+        """Returns when the required extensions are loaded. Raises StartError if one cannot be."""
+        if self._extensions and self._start.values.get("required_extensions"):
+            await self._extensions.loaded()
 
     def begin(self, engine: Engine) -> None:
-        """What flags and settings say about this conversation."""
+        """Applies what flags and settings say about this conversation, and adds the MCP servers."""
         session = engine.agent.session
         if engine.settings.cost_updates == "step" and session.ledger:
-            engine.emit(CostChanged(session.known_usage))  # before any turn: what comes is counted from here
+            engine.emit(CostChanged(session.known_usage))  # before any turn: the host counts from here
         self._prepare(engine)
         self._add_servers(engine)
 
     def warm_up(self) -> None:
-        """What the first request needs and `ready` did not."""
+        """Loads what the first request needs and `ready` did not."""
         len(self._tools)
         getattr(self._provider, "warm", lambda: None)()
 
     async def close(self) -> None:
-        """Nobody waits long for a collector of spans that does not answer."""
+        """Sends the last spans, for at most `_SPANS_TIMEOUT` seconds."""
         if self._spans:
             with suppress(TimeoutError):
-                await asyncio.wait_for(run_in_thread(self._spans.close), _LAST_SPANS)
+                await asyncio.wait_for(run_in_thread(self._spans.close), _SPANS_TIMEOUT)
 
     def _prepare(self, engine: Engine) -> None:
         values, tools = self._start.values, engine.agent.tools
@@ -116,14 +120,14 @@ class Assembly:
         for name in list(tools) if named is not None or without else ():
             if (isinstance(named, list) and name not in named) or (isinstance(without, list) and name in without):
                 del tools[name]
-        told = {"thinking": values.get("thinking_level"), "name": values.get("name"), "agents": values.get("agents")}
+        changes = {"thinking": values.get("thinking_level"), "name": values.get("name"), "agents": values.get("agents")}
         if values["restore"] and engine.agent.session.settings:
             engine.sessions.restore()
-        if settings := {name: value for name, value in told.items() if value}:
+        if settings := {name: value for name, value in changes.items() if value}:
             engine.handle(Configure(settings))
 
     def _add_servers(self, engine: Engine) -> None:
-        """Those of the configuration, now that nobody waits for them (L5)."""
+        """Adds the MCP servers of the settings. The host does not wait for them any more (L5)."""
         servers = self._start.values.get("mcp_servers")
         if isinstance(servers, dict) and servers:
             from polylect.mcp.server_config import servers_from  # 20 ms, and only where there are servers
@@ -133,13 +137,13 @@ class Assembly:
 
 
 def _withheld(rules: object) -> Callable[[str], bool] | None:
-    """Whether a server's tool is one of those that a flag takes away, by its full name."""
+    """A function that says whether a flag withholds a tool of a server, by its full name; None if none does."""
     named = [rule for rule in rules if rule.startswith("mcp__")] if isinstance(rules, list) else []
     return (lambda name: any(names_tool(rule, name) for rule in named)) if named else None
 
 
 def _roots(settings: Settings) -> list[str]:
-    """The folders that workers may change: what everything may, from the start."""
+    """The folders that workers may change from the start."""
     return [os.path.realpath(path) for path in (settings.workspace, *settings.folders)]
 
 
@@ -149,10 +153,10 @@ def _standard_tools(settings: Settings, env: Mapping[str, str], sandbox: Sandbox
     return standard_tools(settings.workspace, env, sandbox=sandbox, trusted=settings.trust_workspace)
 
 
-def _own_code(
+def _open_extensions(
     start: Start, tools: MutableMapping[str, Tool], custody: Custody, env: Mapping[str, str], sandbox: Sandbox
 ) -> "Extensions | None":
-    """The user's own code, from places that are trusted. Nothing of it has been imported before."""
+    """The user's extensions and hooks, from trusted places; None if there are none. They are imported only now."""
     values, workspace, table = start.values, str(start.values["workspace"]), start.values.get("hooks")
     folders = config.extension_folders(start.env, workspace, trusted=bool(values.get("trust_workspace")))
     files = [path for folder in folders for path in files_in(folder)]
@@ -160,7 +164,7 @@ def _own_code(
     packages = has_installed()
     if not (files or table or packages):
         return None
-    from polylect.extensions.extensions import Extensions  # 15 ms, and only for those who have some
+    from polylect.extensions.extensions import Extensions  # 15 ms, and only where there are some
 
     async def wrap(argv: Sequence[str]) -> Sequence[str]:
         return await sandbox.argv(argv, workspace, (workspace,), custody)
@@ -174,11 +178,11 @@ def _own_code(
 
 def _settings(start: Start) -> Settings:
     values = start.values
-    told = {name: values[name] for name in Settings.__struct_fields__ if values.get(name) is not None}
+    fields = {name: values[name] for name in Settings.__struct_fields__ if values.get(name) is not None}
     thinking = values.get("thinking_budget") or DEFAULT_THINKING if values.get("thinking") == "enabled" else 0
-    budgets = {name: _under(values, f"{name}:") for name in ("budget", "turn_budget")}
-    return msgspec.convert({**told, **budgets, "thinking": thinking}, Settings, strict=False)
+    budgets = {name: _with_prefix(values, f"{name}:") for name in ("budget", "turn_budget")}
+    return msgspec.convert({**fields, **budgets, "thinking": thinking}, Settings, strict=False)
 
 
-def _under(values: Mapping[str, object], prefix: str) -> dict[str, object]:
+def _with_prefix(values: Mapping[str, object], prefix: str) -> dict[str, object]:
     return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}

@@ -1,4 +1,8 @@
-"""A link of the host SDK to an engine in this process, whoever puts it together."""
+"""Links the host SDK to an engine in the same process.
+
+`connect` usually gets a child process that speaks a dialect. Here commands and events are handed over as values. Used
+by `embed.py` for engines of other programs, and by `polylect run`, which saves the start of a second Python that way.
+"""
 
 import asyncio
 import os
@@ -13,27 +17,30 @@ from polylect.host.supported_commands import sample_of
 from polylect.vocab.commands import Command
 from polylect.vocab.events import Event, Ready
 
-Say = Callable[[Event], None]
+EventSink = Callable[[Event], None]
 
 
-async def plenty() -> None:
-    """There is always room for more."""
+async def always_writable() -> None:
+    """Returns at once: the receiver of the events is never full."""
 
 
-class Inside:
-    """`make` is entered with the function that is to hear every event, and gives the engine."""
+class InProcessLink:
+    """A `Link` of the host SDK to an engine in this process.
 
-    def __init__(self, make: Callable[[Say], AbstractAsyncContextManager[Engine]]) -> None:
-        self._make = make
-        self._leave: Callable[[], Awaitable[object]] = plenty
-        self._gone: Callable[[EngineDied], None] = lambda death: None
+    `open_engine` gets the function that receives every event, and returns a context with the engine.
+    """
+
+    def __init__(self, open_engine: Callable[[EventSink], AbstractAsyncContextManager[Engine]]) -> None:
+        self._open_engine = open_engine
+        self._exit: Callable[[], Awaitable[object]] = always_writable
+        self._on_gone: Callable[[EngineDied], None] = lambda death: None
         self.pid = os.getpid()
 
-    async def open(self, on_event: Say, on_gone: Callable[[EngineDied], None]) -> None:
-        self._gone = on_gone
-        context = self._make(on_event)
+    async def open(self, on_event: EventSink, on_gone: Callable[[EngineDied], None]) -> None:
+        self._on_gone = on_gone
+        context = self._open_engine(on_event)
         self._engine = await context.__aenter__()
-        self._leave = partial(context.__aexit__, None, None, None)
+        self._exit = partial(context.__aexit__, None, None, None)
         settings = self._engine.settings
         session = self._engine.agent.session.id
         on_event(Ready(__version__, settings.model, settings.mode, self._engine.agent.abilities(), session=session))
@@ -43,18 +50,18 @@ class Inside:
         return []
 
     def can(self, word: str) -> bool:
-        """There is no wire that could lack a word."""
+        """True for every command: there is no wire that could lack it."""
         return bool(sample_of(word))
 
     async def wait_if_gone(self) -> None:
-        """It goes when we go."""
+        """Does nothing: the engine ends only with this process."""
 
     async def drain(self) -> None:
         await asyncio.sleep(0)
 
     async def close(self) -> int:
-        await self._leave()
-        self._gone(self.death())
+        await self._exit()
+        self._on_gone(self.death())
         return 0
 
     def death(self, what: str = "has ended") -> EngineDied:

@@ -1,7 +1,7 @@
-"""The MCP servers of an engine, opened when the first one is added: by settings, by a host, by a program around it.
+"""Opens the MCP servers of an engine when the first one is added, by settings, a host or an embedding program.
 
-Called by `assembly.py` for an engine of flags and files and by `embed.py` for one inside another program. Nothing of
-`polylect.mcp` is imported before there is a server.
+Called through `agent.open_servers`, which `assembly.py` and `embed.py` set. Nothing of `polylect.mcp` is imported
+before there is a server.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from polylect.vocab.ports import Children, Servers
 def open_servers(
     children: Children, agent: Agent, *, long_names: bool = False, withheld: Callable[[str], bool] | None = None
 ) -> Servers:
-    """Servers whose tools are the agent's and whose processes are kept by `children`; see `mcp/servers.py`."""
+    """Servers whose tools are added to the agent's and whose processes belong to `children`; see `mcp/servers.py`."""
     from polylect.mcp.servers import Servers as McpServers  # 30 ms, and only where there is a server
 
     def report(event: Event) -> None:

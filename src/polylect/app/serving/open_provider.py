@@ -1,4 +1,8 @@
-"""Opens the model's service that the settings name, and those that stand behind it."""
+"""Opens the provider that the settings name, and the fallbacks behind it.
+
+A provider module is found by its name (`plug.py`). `assembly.py` calls this at the start, `available_models.py` when a
+host changes to another model.
+"""
 
 from collections.abc import Mapping
 from functools import partial
@@ -14,6 +18,7 @@ _EXTRA = ("script", "model", "models", "prices", "api", "ca_file", "prompt_cachi
 
 
 def open_provider(values: Values, env: Mapping[str, str]) -> Provider:
+    """The provider that the settings name, with its fallbacks behind a circuit breaker if there are any."""
     primary = open_one(values, env)
     fallbacks = values.get("chain")
     if not isinstance(fallbacks, list) or not fallbacks:
@@ -25,22 +30,22 @@ def open_provider(values: Values, env: Mapping[str, str]) -> Provider:
         msgspec.convert(values.get("recovery_timeout", 30.0), float),
     )
     behind = [
-        Fallback(f"{told['provider']}:{told['model']}", told["model"], partial(open_one, told, env))
-        for told in fallbacks
+        Fallback(f"{row['provider']}:{row['model']}", row["model"], partial(open_one, row, env)) for row in fallbacks
     ]
     return Chain(primary, behind, breaker)
 
 
 def open_one(values: Values, env: Mapping[str, str]) -> Provider:
-    told = {field: values[field] for field in ProviderSettings.__struct_fields__ if values.get(field) is not None}
+    """One provider, without fallbacks."""
+    fields = {field: values[field] for field in ProviderSettings.__struct_fields__ if values.get(field) is not None}
     extra = {key: values[key] for key in _EXTRA if values.get(key) is not None}
-    settings = msgspec.convert({**told, "env": env, "extra": extra}, ProviderSettings)
+    settings = msgspec.convert({**fields, "env": env, "extra": extra}, ProviderSettings)
     provider: Provider = plug.load("providers", str(values["provider"])).open_provider(settings)
     return provider
 
 
 def keys(values: Values) -> list[str]:
-    """The credentials that flags and files have given."""
+    """The API keys from flags and files, for `secrets.conceal`."""
     fallbacks = values.get("chain")
     tables = [values, *(fallbacks if isinstance(fallbacks, list) else ())]
-    return [str(told["api_key"]) for told in tables if told.get("api_key")]
+    return [str(table["api_key"]) for table in tables if table.get("api_key")]

@@ -1,8 +1,8 @@
-"""Turns, model calls and tool calls as OpenTelemetry spans, in the words of its conventions for generative models.
+"""Sends turns, model calls and tool calls as OpenTelemetry spans, named by its conventions for generative models.
 
-Only where `polylect[otel]` is installed and the environment says where spans go: `OTEL_EXPORTER_OTLP_ENDPOINT` or
-`OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`. What was said is never in a span, only how much and how long. A `TRACEPARENT` in
-the environment becomes the parent of all of them.
+Only where `polylect[otel]` is installed and the environment names a collector: `OTEL_EXPORTER_OTLP_ENDPOINT` or
+`OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`. Spans hold counts and times, never the text of a conversation. A `TRACEPARENT` in
+the environment becomes the parent of all spans. `assembly.py` opens this and gives it the records of the engine.
 """
 
 import logging
@@ -15,12 +15,12 @@ from polylect.vocab.events import StepTraced
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _HEADERS = ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS")
-"""They hold credentials, so the process itself no longer has them in its environment."""
+"""These hold credentials, so `secrets.conceal` has removed them from the environment of the process."""
 _log = logging.getLogger(__name__)
 
 
 class Spans:
-    """Takes records as they come. `parent` is a context of OpenTelemetry; `provider` owns the way out."""
+    """Makes spans of records. `parent` is a context of OpenTelemetry; `provider` exports the spans."""
 
     def __init__(self, provider: Any, parent: Any, session: str = "") -> None:
         self._provider = provider
@@ -29,26 +29,26 @@ class Spans:
         self._session = session
         self._turns: dict[str, Any] = {}
 
-    def keep(self, record: Record) -> None:
+    def add(self, record: Record) -> None:
         match record:
             case StepTraced():
                 self._step(record)
             case TurnRecord(turn, reason, usage, began, ended):
                 span = self._turns.pop(turn, None) or self._begin_turn(began)
-                told = {"gen_ai.usage.input_tokens": usage.input, "gen_ai.usage.output_tokens": usage.output}
-                span.set_attributes({**told, "polylect.turn.end": reason})
+                tokens = {"gen_ai.usage.input_tokens": usage.input, "gen_ai.usage.output_tokens": usage.output}
+                span.set_attributes({**tokens, "polylect.turn.end": reason})
                 self._end(span, ended, reason if reason in ("error", "cancelled") else "")
 
     def close(self) -> None:
-        """Send what has not been sent. May take as long as the network does."""
+        """Sends what has not been sent. May wait for the network."""
         self._provider.shutdown()
 
     def _step(self, step: StepTraced) -> None:
         if step.turn and step.turn not in self._turns:
             self._turns[step.turn] = self._begin_turn(step.began)
-        about = self._under(step.turn)
+        context = self._context_of(step.turn)
         usage, model = step.usage, step.model
-        span = self._tracer.start_span(f"chat {model}".strip(), about, start_time=step.began)
+        span = self._tracer.start_span(f"chat {model}".strip(), context, start_time=step.began)
         span.set_attributes(
             {
                 "gen_ai.operation.name": "chat",
@@ -65,10 +65,10 @@ class Spans:
         )
         self._end(span, step.ended, step.stop if step.error else "")
         for call in step.calls:
-            self._call(call, step, about)
+            self._call(call, step, context)
 
-    def _call(self, call: CallRecord, step: StepTraced, about: Any) -> None:
-        span = self._tracer.start_span(f"execute_tool {call.name}", about, start_time=call.began)
+    def _call(self, call: CallRecord, step: StepTraced, context: Any) -> None:
+        span = self._tracer.start_span(f"execute_tool {call.name}", context, start_time=call.began)
         span.set_attributes(
             {
                 "gen_ai.operation.name": "execute_tool",
@@ -90,7 +90,7 @@ class Spans:
         )
         return span
 
-    def _under(self, turn: str) -> Any:
+    def _context_of(self, turn: str) -> Any:
         from opentelemetry.trace import set_span_in_context  # loaded by open_spans, if at all
 
         span = self._turns.get(turn)
@@ -106,9 +106,10 @@ class Spans:
 
 
 def open_spans(env: Mapping[str, str], session: str = "") -> Spans | None:
+    """The spans of a session; None where no collector is set or the library is missing."""
     if not any(env.get(name) for name in _ENDPOINTS) or env.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return None
-    try:  # 300 ms, and only for those who have told where spans go
+    try:  # 300 ms, and only where a collector is set
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider

@@ -1,4 +1,9 @@
-"""One conversation on two pipes: bytes to commands, commands to the engine, events to bytes."""
+"""Serves one conversation on stdin and stdout: bytes to commands, commands to the engine, events to bytes.
+
+`startup/start.py` calls `load` and `run` after `ready`. Commands that arrive before the engine is open are stored and
+handled then; a cancel of them is answered at once. Every prompt gets its end, also if the engine cannot be opened (L1).
+What a codec's `send` returns is queued, never handled in place.
+"""
 
 import asyncio
 import gc
@@ -18,7 +23,7 @@ from polylect.app.serving.open_provider import keys
 from polylect.app.startup import secrets
 from polylect.app.startup.open_session import is_long, open_session
 from polylect.app.startup.packed import PackedImports
-from polylect.app.startup.start import ENDING, Start, dialect_start, why_not
+from polylect.app.startup.start import ENDING_SIGNALS, Start, dialect_start, refusal_frame
 from polylect.dialects.base import EngineSide, Env
 from polylect.engine.engine import Engine
 from polylect.sessions.library import FileLibrary
@@ -33,16 +38,16 @@ from polylect.vocab.events import Event, Failed, Reply, TurnEnded
 from polylect.wire.jsonl import MAX_LINE
 
 _PATIENCE = 10.0
-"""How long a host that has closed our input may go without reading before the engine ends without it."""
-_LULL = 0.01
-"""A host that has said nothing for so long after the start is thinking."""
+"""Seconds that a host which has closed our input may read nothing before the engine ends."""
+_WARM_UP_DELAY = 0.01
+"""Seconds after the start in which a first command is handled before anything is loaded ahead."""
 _log = logging.getLogger(__name__)
 
 
 def load(values: Mapping[str, object]) -> None:
-    """The one wire that will be spoken and the one service that will answer, while imports are cheap."""
+    """Imports the codec and the provider that will be used, while `LazyImports` makes imports cheap."""
     plug.load(f"dialects.{values.get('dialect') or 'jsonstream'}.engine", "codec")
-    with suppress(ImportError, LookupError):  # which is told when it is opened
+    with suppress(ImportError, LookupError):  # reported when it is opened
         _ = plug.load("providers", str(values["provider"])).open_provider
 
 
@@ -52,7 +57,7 @@ def run(start: Start, packed: PackedImports) -> int:
     with asyncio.Runner() as runner:
         code = runner.run(_Conversation(start, packed).run())
         sys.stderr.flush()
-        os._exit(code)  # before the runner waits for what ignores its end: a tool, a thread in a system call
+        os._exit(code)  # the runner would wait for tools and threads that ignore their end
 
 
 class _Conversation:
@@ -62,74 +67,70 @@ class _Conversation:
         self._inbox: deque[Command] = deque()
         self._end = asyncio.Event()
         self._signal = 0
-        self._early: list[Command] | None = []
-        """What is said before the engine is there."""
-        self._there = asyncio.Event()
+        self._early_commands: list[Command] | None = []
+        """Commands that came before the engine was opened; None afterwards."""
+        self._engine_ready = asyncio.Event()
         self._ready = not start.values.get("required_extensions")
-        """Whether the host may hear anything: not before required extensions are loaded."""
-        self._first = b""
+        """Whether anything may be written: not before required extensions are loaded."""
+        self._ready_frame = b""
 
     async def run(self) -> int:
         start = self._start
         self._codec = _codec(start)
-        self._out = stdio.Outgoing(start.stdout, self._data_to_send, self._host_gone, self._codec.due)
-        asyncio.get_running_loop().add_reader(self._start.signals, self._signalled)
+        self._out = stdio.Outgoing(start.stdout, self._data_to_send, self._on_host_gone, self._codec.due)
+        asyncio.get_running_loop().add_reader(self._start.signals, self._on_signal)
         reading = asyncio.create_task(self._read())
         ended = asyncio.create_task(self._end.wait())
         try:
-            if (opened := await self._opened(ended)) is None:
-                return 128 + self._signal if self._signal else self._codec_end()
+            if (opened := await self._open_session(ended)) is None:
+                return 128 + self._signal if self._signal else self._codec.exit_code
             self._assembly = assembly = Assembly(start, self._out.wait_writable, self._out.full)
-            self._engine = Engine(lambda callbacks: assembly.agent(callbacks, *opened), self._say)
-            if not self._ready and not await self._get_ready(ended):
+            self._engine = Engine(lambda callbacks: assembly.agent(callbacks, *opened), self._emit)
+            if not self._ready and not await self._wait_for_extensions(ended):
                 return 128 + self._signal
         except PolylectError as error:
-            await asyncio.sleep(0)  # what has been sent by now is read
+            await asyncio.sleep(0)  # reads what has been sent by now
             reading.cancel()
-            return await self._refuse(str(error))
+            return await self._report_start_error(str(error))
         self._begin()
-        asyncio.get_running_loop().call_later(_LULL, self._warm_up)
+        asyncio.get_running_loop().call_later(_WARM_UP_DELAY, self._warm_up)
         unread = asyncio.create_task(self._host_stalled(reading))
         await asyncio.wait([reading, ended, unread], return_when=asyncio.FIRST_COMPLETED)
-        failed = self._complain(reading)
+        failed = self._reading_failed(reading)
         if not failed and not self._end.is_set():
             finished = asyncio.create_task(self._engine.settled())
             await asyncio.wait([finished, ended, unread], return_when=asyncio.FIRST_COMPLETED)
         await self._engine.close()
         await self._assembly.close()
         await self._out.drain(1.0 if self._signal else 0.0 if unread.done() else _PATIENCE)
-        self._packed.made()
-        return 128 + self._signal if self._signal else failed or self._left_unread() or self._codec_end()
+        self._packed.wait_until_made()
+        return 128 + self._signal if self._signal else failed or self._unread_exit_code() or self._codec.exit_code
 
     async def _host_stalled(self, reading: asyncio.Task[None]) -> None:
-        """Returns when the host has closed our input and reads nothing: it would keep the engine for ever."""
+        """Returns when the host has closed our input and reads nothing for `_PATIENCE` seconds."""
         closed = asyncio.create_task(stdio.closed(self._start.stdin))
         await asyncio.wait([reading, closed], return_when=asyncio.FIRST_COMPLETED)
         closed.cancel()
         await self._out.stalled(_PATIENCE)
 
-    def _left_unread(self) -> int:
-        """The exit code if the host did not read all that there was for it."""
+    def _unread_exit_code(self) -> int:
+        """1 if the host did not read everything, else 0."""
         if not (count := self._out.unwritten):
             return 0
         why = f"the host closed stdin and read nothing from stdout for {_PATIENCE:g} s"
         print(f"polylect: {why}: ended with {count} bytes unread", file=sys.stderr)
         return 1
 
-    def _complain(self, reading: asyncio.Task[None]) -> int:
-        """Whoever cannot hear any more by a fault of our own says so and ends, rather than going on deaf."""
+    def _reading_failed(self, reading: asyncio.Task[None]) -> int:
+        """1 if reading has failed by a fault of our own, which is reported; else 0."""
         if not reading.done() or not (error := reading.exception()):
             return 0
         print_error(f"reading has failed: {type(error).__name__}: {error}. Please report this")
         _log.error("reading has failed", exc_info=error)
         return 1
 
-    def _codec_end(self) -> int:
-        """Some wires tell by it how the last turn ended."""
-        return self._codec.exit_code
-
-    async def _opened(self, ended: asyncio.Task[Literal[True]]) -> tuple[Session, FileLibrary | None] | None:
-        """A long log is read in a thread, so that the host is heard meanwhile (L4). None if the end came first."""
+    async def _open_session(self, ended: asyncio.Task[Literal[True]]) -> tuple[Session, FileLibrary | None] | None:
+        """Opens the session; None if the end came first. A long log is read in a thread: commands do not wait (L4)."""
         if not is_long(self._start):
             return open_session(self._start)
         loading = asyncio.create_task(run_in_thread(open_session, self._start))
@@ -138,37 +139,37 @@ class _Conversation:
 
     def _begin(self) -> None:
         self._assembly.begin(self._engine)
-        early, self._early = self._early or [], None
+        early, self._early_commands = self._early_commands or [], None
         for command in early:
             self._engine.handle(command)
-        self._there.set()
+        self._engine_ready.set()
 
-    async def _refuse(self, why: str) -> int:
-        """If the host has heard `ready`, it is told here as well, and every prompt it has sent by now has its end."""
+    async def _report_start_error(self, why: str) -> int:
+        """Reports why the engine cannot be opened. If `ready` was written, every prompt so far gets its `TurnEnded`."""
         print_error(why)
         if self._ready:
             failure = Failure("start", why, "user")
-            prompts = [command for command in self._early or () if isinstance(command, Prompt)]
+            prompts = [command for command in self._early_commands or () if isinstance(command, Prompt)]
             for prompt in prompts:
                 self._reply(prompt)
-                self._say(TurnEnded("error", failure=failure, turn=prompt.turn))
+                self._emit(TurnEnded("error", failure=failure, turn=prompt.turn))
             if not prompts:
-                self._say(Failed(failure))
+                self._emit(Failed(failure))
             await self._out.drain(1.0)
             return 1
         with suppress(OSError):
-            os.write(self._start.stdout, why_not(why, self._start.values))
+            os.write(self._start.stdout, refusal_frame(why, self._start.values))
         return 1
 
-    async def _get_ready(self, ended: asyncio.Task[Literal[True]]) -> bool:
-        """Waits for the extensions without which nothing may run; only then does the host hear anything.
+    async def _wait_for_extensions(self, ended: asyncio.Task[Literal[True]]) -> bool:
+        """Waits for required extensions, then lets `ready` be written.
 
-        False if the end came first. Raises StartError. In both cases the engine is closed.
+        Returns False if the end came first. Raises StartError. In both cases the engine is closed.
         """
         loading = asyncio.create_task(self._assembly.required())
         await asyncio.wait([loading, ended], return_when=asyncio.FIRST_COMPLETED)
         if loading.done() and not loading.exception():
-            self._first, self._ready = self._start.first, True
+            self._ready_frame, self._ready = self._start.ready_frame, True
             self._out.wake()
             return True
         await self._engine.close()
@@ -180,26 +181,26 @@ class _Conversation:
     def _data_to_send(self) -> bytes:
         if not self._ready:
             return b""
-        first, self._first = self._first, b""
-        return first + self._codec.data_to_send()
+        ready_frame, self._ready_frame = self._ready_frame, b""
+        return ready_frame + self._codec.data_to_send()
 
-    # In.
+    # Commands from the host.
 
     async def _read(self) -> None:
         one_shot = self._start.values.get("input_format") == "text"
         if one_shot:
-            await self._there.wait()
-        self._take(self._codec.start())
+            await self._engine_ready.wait()
+        self._handle_all(self._codec.start())
         if not one_shot:
             await stdio.read(self._start.stdin, self._receive, self._out.wait_writable)
-        self._take(self._codec.receive_eof())
-        await self._there.wait()
+        self._handle_all(self._codec.receive_eof())
+        await self._engine_ready.wait()
         self._engine.input_closed(stop=self._start.values.get("on_eof") == "stop")
 
     def _receive(self, data: bytes) -> None:
-        self._take(self._codec.receive(data))
+        self._handle_all(self._codec.receive(data))
 
-    def _take(self, commands: list[Command]) -> None:
+    def _handle_all(self, commands: list[Command]) -> None:
         for command in commands:
             if isinstance(command, Quit):
                 return self._end.set()
@@ -207,62 +208,62 @@ class _Conversation:
         self._out.wake()
 
     def _handle(self, command: Command) -> None:
-        if self._early is None:
+        if self._early_commands is None:
             self._engine.handle(command)
         elif isinstance(command, Cancel) and command.what == "turn":
-            self._stop_early(command)
+            self._cancel_early(command)
         else:
-            self._early.append(command)
+            self._early_commands.append(command)
 
-    def _stop_early(self, command: Cancel) -> None:
-        """Prompts that wait for the session to be read need not wait for their end."""
-        waiting, self._early = self._early or [], []
+    def _cancel_early(self, command: Cancel) -> None:
+        """Cancels prompts that wait for the engine."""
+        waiting, self._early_commands = self._early_commands or [], []
         for one in waiting:
             if isinstance(one, Prompt) and command.queued == "drop":
                 self._reply(one)
-                self._say(TurnEnded("cancelled", turn=one.turn))
+                self._emit(TurnEnded("cancelled", turn=one.turn))
             else:
-                self._early.append(one)
+                self._early_commands.append(one)
         self._reply(command)
 
-    # Out.
+    # Events to the host.
 
     def _reply(self, command: Command) -> None:
         if command.ref:
-            self._say(Reply(command.ref))
+            self._emit(Reply(command.ref))
 
-    def _say(self, event: Event) -> None:
+    def _emit(self, event: Event) -> None:
         if follows := self._codec.send(event):
             self._inbox.extend(follows)
-            asyncio.get_running_loop().call_soon(self._take_inbox)
+            asyncio.get_running_loop().call_soon(self._handle_inbox)
         self._out.wake()
 
-    def _take_inbox(self) -> None:
+    def _handle_inbox(self) -> None:
         while self._inbox:
             self._handle(self._inbox.popleft())
 
-    def _host_gone(self) -> None:
+    def _on_host_gone(self) -> None:
         _log.info("the host has closed its end: stopping")
         self._end.set()
 
     def _warm_up(self) -> None:
-        """What the first request needs and `ready` did not: better now, while the host thinks, than when it asks."""
+        """Loads what the first request needs, while the host is idle, and makes the pack of later starts."""
         self._assembly.warm_up()
         gc.freeze()
-        self._packed.make()
+        self._packed.start_making()
 
     # Signals.
 
-    def _signalled(self) -> None:
+    def _on_signal(self) -> None:
         for number in os.read(self._start.signals, 64):
-            if number in ENDING:
+            if number in ENDING_SIGNALS:
                 self._signal = number
                 self._end.set()
 
 
 def _codec(start: Start) -> EngineSide:
-    values, told = start.values, start.values.get("max_line")
-    max_line = told if isinstance(told, int) and told else MAX_LINE
+    values, limit = start.values, start.values.get("max_line")
+    max_line = limit if isinstance(limit, int) and limit else MAX_LINE
     env = Env(now=now_ms, new_id=new_id)
     if ours := dialect_start(values):
         wire = plug.load("dialects", str(values["dialect"])).DIALECT
@@ -272,7 +273,7 @@ def _codec(start: Start) -> EngineSide:
         from polylect.dialects.jsonstream.engine import codec as engine_side  # other wires do without: 4 ms
 
         codec = engine_side.EngineSide(env, version=str(values["protocol"]), max_line=max_line)
-    codec.note_sent(start.first)
+    codec.note_sent(start.ready_frame)
     return codec
 
 

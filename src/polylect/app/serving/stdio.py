@@ -1,4 +1,9 @@
-"""Our two ends of the pipe: reading without blocking, writing everything that is ready in one go."""
+"""Reads stdin and writes stdout of an engine process without blocking the event loop.
+
+Everything that is ready is written in one write. Memory stays bounded when a host reads slowly: above `HIGH` unread
+bytes the engine waits before it asks the model for more, above `FLOOD` no more input is read either (T8). `serve.py`
+uses one `Outgoing`, `read` and `closed` for each conversation.
+"""
 
 import asyncio
 import os
@@ -7,20 +12,21 @@ import stat
 from collections.abc import Awaitable, Callable
 
 HIGH = 1024 * 1024
-"""Above this much unread output, producers wait: a slow host slows the model down."""
+"""Above this many unread bytes, `wait_writable` waits, so that a slow host slows the model down."""
 LOW = HIGH // 4
 FLOOD = 4 * HIGH
-"""Above this much, input is not read either: answers to it would have nowhere to go."""
-_HALF_CLOSED = getattr(select, "EPOLLRDHUP", 0)
-"""A peer that has ended its half of a socket."""
-_READ = 16 * 1024
-"""Little, because answers can be seventy times as long, and all to one read are made at once."""
+"""Above this many unread bytes, input is not read either, because the answers to it would fill the memory."""
+_PEER_CLOSED = getattr(select, "EPOLLRDHUP", 0)
+"""The peer has closed its sending half of a socket."""
+_READ_BYTES = 16 * 1024
+"""Small, because the answers to one read are made at once and can be seventy times as long."""
 
 
 class Outgoing:
-    """Bytes on their way to the host. `fill` is asked for more whenever something may be ready.
+    """Writes bytes to the host.
 
-    `due` says in how many milliseconds it has to be asked again, if it holds something back.
+    `fill` returns the bytes that are ready; it is called after each `wake`. `due` says after how many milliseconds it
+    has to be called again, if it holds something back. `broken` is called once, when the host has closed its end.
     """
 
     def __init__(
@@ -33,25 +39,25 @@ class Outgoing:
         self._descriptor = descriptor
         self._fill = fill
         self._due = due
-        self._alarm: asyncio.TimerHandle | None = None
-        self._broken = broken
+        self._timer: asyncio.TimerHandle | None = None
+        self._report_broken = broken
         self._loop = asyncio.get_running_loop()
         self._buffer = bytearray()
         self._written = 0
         self._scheduled = False
         self._watching = False
-        self._dead = False
-        self._room = asyncio.Event()
-        self._room.set()
+        self._is_broken = False
+        self._writable_event = asyncio.Event()
+        self._writable_event.set()
         self._progress = asyncio.Event()
         self._pollable = _pollable(descriptor)
         os.set_blocking(descriptor, not self._pollable)
-        self._bell = _bell(descriptor) if self._pollable else None
-        if self._bell:
-            self._loop.add_reader(self._bell, self._die)
+        self._hangup_poll = _hangup_poll(descriptor) if self._pollable else None
+        if self._hangup_poll:
+            self._loop.add_reader(self._hangup_poll, self._on_broken)
 
     def wake(self) -> None:
-        """Something was said. It is written once whoever says it has no more to say for now."""
+        """Schedules a write. Everything that is ready by the next turn of the event loop goes into one write."""
         if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._flush)
@@ -59,35 +65,35 @@ class Outgoing:
     async def wait_writable(self, most: int = HIGH) -> None:
         """Returns at once while less than `most` waits to be read, else when the host has read enough."""
         if self._scheduled:
-            self._flush()  # whoever asks has said all for now; what is not in the buffer would not be counted
+            self._flush()  # what is not in the buffer yet would not be counted
         if len(self._buffer) > most:
-            self._room.clear()
-            await self._room.wait()
+            self._writable_event.clear()
+            await self._writable_event.wait()
 
     def full(self) -> bool:
-        """Whether so much waits to be read that long answers have to wait too."""
+        """Whether more than FLOOD bytes are unread, so that long answers have to wait."""
         if self._scheduled:
             self._flush()
         return len(self._buffer) > FLOOD
 
     @property
     def unwritten(self) -> int:
-        """Bytes that the pipe has not taken."""
+        """The number of bytes that are not in the pipe yet."""
         return len(self._buffer)
 
     async def stalled(self, patience: float) -> None:
-        """Returns when the host has not read a byte for so many seconds, though there is something to read."""
-        read, since = -1, 0.0
-        while not self._dead:
+        """Returns when the host has not read a byte for `patience` seconds, though there was something to read."""
+        last, changed = -1, 0.0
+        while not self._is_broken:
             now = self._loop.time()
-            if not self._buffer or self._read() != read:
-                read, since = self._read(), now
-            elif now - since >= patience:
+            if not self._buffer or self._bytes_read() != last:
+                last, changed = self._bytes_read(), now
+            elif now - changed >= patience:
                 return
             await asyncio.sleep(min(patience / 10, 1.0))
 
     async def drain(self, patience: float) -> None:
-        """Returns when all is written, or when the host has not read a byte for so many seconds."""
+        """Returns when all is written, or when the host has not read a byte for `patience` seconds."""
         self._flush()
         stalled = asyncio.create_task(self.stalled(patience))
         while self._buffer and not stalled.done():
@@ -97,13 +103,13 @@ class Outgoing:
             progress.cancel()
         stalled.cancel()
 
-    def _read(self) -> int:
-        """Bytes that the host has read. What the pipe takes is no measure: it takes more once a whole page is free."""
+    def _bytes_read(self) -> int:
+        """The bytes that the host has read. Writes do not show it: a pipe accepts more only when a page is free."""
         return self._written - _unread(self._descriptor)
 
     def _flush(self) -> None:
         self._scheduled = False
-        if self._dead:
+        if self._is_broken:
             self._fill()
             return
         if data := self._fill():
@@ -113,11 +119,11 @@ class Outgoing:
                 written = self._write(data)
                 self._buffer += memoryview(data)[written:]
         self._watch()
-        if self._alarm is None and (wait := self._due()) is not None:
-            self._alarm = self._loop.call_later(wait / 1000, self._ring)
+        if self._timer is None and (wait := self._due()) is not None:
+            self._timer = self._loop.call_later(wait / 1000, self._on_timer)
 
-    def _ring(self) -> None:
-        self._alarm = None
+    def _on_timer(self) -> None:
+        self._timer = None
         self.wake()
 
     def _writable(self) -> None:
@@ -126,11 +132,11 @@ class Outgoing:
         if written:
             self._progress.set()
         if len(self._buffer) <= LOW:
-            self._room.set()
+            self._writable_event.set()
         self._watch()
 
     def _write(self, data: bytes | bytearray) -> int:
-        """As much as the pipe takes."""
+        """Writes as much as the pipe accepts and returns that number of bytes."""
         written = 0
         try:
             with memoryview(data) as view:
@@ -139,47 +145,49 @@ class Outgoing:
         except BlockingIOError:
             pass
         except OSError:
-            self._die()
+            self._on_broken()
             return len(data)
         self._written += written
         return written
 
     def _watch(self) -> None:
-        wanted = bool(self._buffer)
-        if wanted != self._watching and self._pollable:
-            self._watching = wanted
-            if wanted:
+        needed = bool(self._buffer)
+        if needed != self._watching and self._pollable:
+            self._watching = needed
+            if needed:
                 self._loop.add_writer(self._descriptor, self._writable)
             else:
                 self._loop.remove_writer(self._descriptor)
 
-    def _die(self) -> None:
-        """The host is gone. Nobody waits for it any longer."""
-        if self._dead:
+    def _on_broken(self) -> None:
+        """The host has closed its end: drops the buffer and wakes everybody who waits."""
+        if self._is_broken:
             return
-        self._dead = True
+        self._is_broken = True
         self._buffer.clear()
         self._watch()
-        if self._bell:
-            self._loop.remove_reader(self._bell)
-            self._bell.close()
-        self._room.set()
+        if self._hangup_poll:
+            self._loop.remove_reader(self._hangup_poll)
+            self._hangup_poll.close()
+        self._writable_event.set()
         self._progress.set()
-        self._loop.call_soon(self._broken)
+        self._loop.call_soon(self._report_broken)
 
 
-async def read(descriptor: int, take: Callable[[bytes], None], wait_writable: Callable[[int], Awaitable[None]]) -> None:
-    """Hand over what comes in until it ends. While there is no room for answers, leave it in the pipe."""
+async def read(
+    descriptor: int, receive: Callable[[bytes], None], wait_writable: Callable[[int], Awaitable[None]]
+) -> None:
+    """Calls `receive` with what comes in until it ends. Leaves it in the pipe while too much output is unread."""
     if not _pollable(descriptor):
-        while data := os.read(descriptor, _READ):  # a file or /dev/null never keeps anyone waiting
-            take(data)
+        while data := os.read(descriptor, _READ_BYTES):  # reading a file or /dev/null never blocks
+            receive(data)
             await asyncio.sleep(0)
         return
     os.set_blocking(descriptor, False)
     loop = asyncio.get_running_loop()
     try:
         while (data := await _next(descriptor, loop)) != b"":
-            take(data)
+            receive(data)
             await wait_writable(FLOOD)
     finally:
         os.set_blocking(descriptor, True)
@@ -188,7 +196,7 @@ async def read(descriptor: int, take: Callable[[bytes], None], wait_writable: Ca
 async def _next(descriptor: int, loop: asyncio.AbstractEventLoop) -> bytes:
     while True:
         try:
-            return os.read(descriptor, _READ)
+            return os.read(descriptor, _READ_BYTES)
         except BlockingIOError:
             ready = loop.create_future()
             loop.add_reader(descriptor, ready.set_result, None)
@@ -201,25 +209,25 @@ async def _next(descriptor: int, loop: asyncio.AbstractEventLoop) -> bytes:
 
 
 async def closed(descriptor: int) -> None:
-    """Returns when nobody can write to this input any more, also while what was written is still unread.
+    """Returns when nobody can write to this input any more, also while earlier input is still unread.
 
     Waits for ever where the system does not tell; there only reading to the end shows it.
     """
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
-    bell = _bell(descriptor, _HALF_CLOSED) if _pollable(descriptor) else None
-    if bell is None:
+    poll = _hangup_poll(descriptor, _PEER_CLOSED) if _pollable(descriptor) else None
+    if poll is None:
         await ended.wait()
         return
-    loop.add_reader(bell, ended.set)
+    loop.add_reader(poll, ended.set)
     try:
         await ended.wait()
     finally:
-        loop.remove_reader(bell)
-        bell.close()
+        loop.remove_reader(poll)
+        poll.close()
 
 
 def _unread(descriptor: int) -> int:
-    """Bytes in a pipe or socket that its reader has not taken yet; 0 where the system does not tell."""
+    """The number of bytes in a pipe or socket that its reader has not read; 0 where the system does not tell."""
     from array import array
     from fcntl import ioctl
     from termios import FIONREAD, TIOCOUTQ  # the latter is SIOCOUTQ for sockets
@@ -232,17 +240,17 @@ def _unread(descriptor: int) -> int:
     return count[0]
 
 
-def _bell(descriptor: int, events: int = 0) -> "select.epoll | None":
-    """Readable once the other end is gone: a host that left is noticed even while there is nothing to say."""
+def _hangup_poll(descriptor: int, events: int = 0) -> "select.epoll | None":
+    """A poll object that is readable once the other end is closed, even while nothing is written."""
     if not hasattr(select, "epoll"):
         return None
-    bell = select.epoll()
-    bell.register(descriptor, events)  # errors and hang-ups are told without being asked for
-    return bell
+    poll = select.epoll()
+    poll.register(descriptor, events)  # errors and hang-ups are always reported
+    return poll
 
 
 def _pollable(descriptor: int) -> bool:
-    """Whether the operating system can tell when it is ready: not for files and /dev/null."""
+    """Whether the operating system can poll the descriptor. It cannot for files and /dev/null."""
     if not hasattr(select, "epoll"):
         return not os.path.isfile(f"/dev/fd/{descriptor}")
     poll = select.epoll()

@@ -1,4 +1,8 @@
-"""Command line flags as a table, read without argparse: this runs before `ready`, and argparse costs 6 ms."""
+"""Parses command line flags by a table, without argparse: this runs before `ready`, and argparse costs 6 ms.
+
+A row of the table is the flag, the kind of its value and the name of the option that it sets. `FLAGS` has our own
+flags, `dialects/*/start.py` those of the programs that we stand in for, `cli/run_flags.py` those of `polylect run`.
+"""
 
 FLAGS: dict[str, tuple[str, str]] = {
     # The wire.
@@ -21,12 +25,9 @@ FLAGS: dict[str, tuple[str, str]] = {
     "--compaction": ("text", "output_cleanup"),
     "--stream-timeout": ("seconds", "stream_timeout"),
     # Rights.
-    "--auto-approve": ("switch", "force"),
-    "--force": ("switch", "force"),
-    "--yolo": ("switch", "force"),
+    **dict.fromkeys(("--auto-approve", "--force", "--yolo", "--dangerous"), ("switch", "force")),
     "--dangerously-skip-permissions": ("switch", "force"),
     "--dangerously-skip-permissions-and-sandbox": ("switch", "force"),
-    "--dangerous": ("switch", "force"),
     "--approval-mode": ("text", "approval_mode"),
     "--approval-timeout": ("seconds", "approval_timeout"),
     "--trust-workspace": ("switch", "trust_workspace"),
@@ -50,24 +51,13 @@ FLAGS: dict[str, tuple[str, str]] = {
     "--list-sessions": ("switch", "list_sessions"),
     "--version": ("switch", "version"),
     "--help": ("switch", "help"),
-    # Flags of the engines we stand in for, which mean nothing here: accepted and noted.
-    "--profile": ("text", "ignored"),
-    "--agent": ("text", "ignored"),
-    "--assistant": ("text", "ignored"),
-    "--project-dir": ("text", "ignored"),
-    "--max-tool-call-malformed-turns": ("text", "ignored"),
-    "--max-tool-call-failure-turns": ("text", "ignored"),
-    "--log-dir": ("text", "ignored"),
-    "--login": ("switch", "ignored"),
-    "--logout": ("switch", "ignored"),
-    "--toon": ("switch", "ignored"),
-    "--no-color": ("switch", "ignored"),
-    "--no-memory": ("switch", "ignored"),
-    "--search": ("switch", "ignored"),
-    "--online-evolution": ("switch", "ignored"),
-    "--allow-host-workspace-grants": ("switch", "ignored"),
-    "--allow-host-path-grants": ("switch", "ignored"),
-    "--allow-host-budget-grants": ("switch", "ignored"),
+    # Flags of the engines we stand in for that have no meaning here: accepted, with a note on stderr.
+    **dict.fromkeys(("--profile", "--agent", "--assistant", "--project-dir", "--log-dir"), ("text", "ignored")),
+    **dict.fromkeys(("--max-tool-call-malformed-turns", "--max-tool-call-failure-turns"), ("text", "ignored")),
+    **dict.fromkeys(("--login", "--logout", "--toon", "--no-color", "--no-memory"), ("switch", "ignored")),
+    **dict.fromkeys(("--search", "--online-evolution"), ("switch", "ignored")),
+    **dict.fromkeys(("--allow-host-workspace-grants", "--allow-host-path-grants"), ("switch", "ignored")),
+    **dict.fromkeys(("--allow-host-budget-grants",), ("switch", "ignored")),
 }
 SHORT = {
     "-p": "--provider",
@@ -85,25 +75,27 @@ COMMON = (
     *("--max-budget-usd", "--allow", "--deny"),
     *("--version", "--help"),
 )
-"""Ours, whatever program we stand in for."""
+"""Flags of ours that are accepted whatever program we stand in for."""
 Flags = dict[str, tuple[str, str]]
 Options = dict[str, object]
 
 
 def common() -> Flags:
+    """The rows of `FLAGS` that `COMMON` names."""
     return {flag: FLAGS[flag] for flag in COMMON}
 
 
 class UsageError(Exception):
-    """The command line makes no sense; the text says what would."""
+    """The command line is wrong; the text says what would be right."""
 
 
 def parse(
     words: list[str], flags: Flags = FLAGS, short: dict[str, str] = SHORT, *, usage: str = "polylect --help"
 ) -> tuple[Options, list[str]]:
-    """Options by name, and the words that are none. Both `--flag value` and `--flag=value` are read, up to `--`.
+    """Returns options by name, and the words that are no flags.
 
-    `usage` is the command that lists these flags. Raises UsageError.
+    Accepts `--flag value` and `--flag=value`; `--` ends the flags. `flags` and `short` are tables such as `FLAGS` and
+    `SHORT`. `usage` is the command that lists the flags, for error texts. Raises UsageError.
     """
     options: Options = {}
     rest: list[str] = []
@@ -118,24 +110,24 @@ def parse(
         if not word.startswith("-") or word == "-":
             rest.append(word)
             continue
-        flag, given, value = word.partition("=")
+        flag, equals, value = word.partition("=")
         flag = short.get(flag, flag)
         if flag not in flags:
-            raise UsageError(_unknown(flag, flags, usage))
+            raise UsageError(_unknown_flag(flag, flags, usage))
         kind, name = flags[flag]
         if kind == "switch":
-            if given:
+            if equals:
                 raise UsageError(f"{flag} takes no value")
             options[name] = True
-        elif kind == "optional" and not given and (index == len(words) or words[index].startswith("-")):
+        elif kind == "optional" and not equals and (index == len(words) or words[index].startswith("-")):
             options[name] = True
         else:
-            if not given:
+            if not equals:
                 if index == len(words):
                     raise UsageError(f"{flag} needs a value")
                 value = words[index]
                 index += 1
-            _put(options, flag, kind, name, value)
+            _set_option(options, flag, kind, name, value)
         if name == "ignored":
             ignored.append(flag)
     if ignored:
@@ -143,10 +135,10 @@ def parse(
     return options, rest
 
 
-def _put(options: Options, flag: str, kind: str, name: str, value: str) -> None:
+def _set_option(options: Options, flag: str, kind: str, name: str, value: str) -> None:
     if kind == "list":
-        before = options.get(name)
-        options[name] = [*before, value] if isinstance(before, list) else [value]
+        values = options.get(name)
+        options[name] = [*values, value] if isinstance(values, list) else [value]
     else:
         options[name] = _CONVERT[kind](flag, value)
 
@@ -162,29 +154,30 @@ def _count(flag: str, value: str) -> int:
 
 
 def _seconds(flag: str, value: str) -> float:
-    try:
-        seconds = float(value)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < 1e9:
+    if (seconds := _number(value)) < 0:
         raise UsageError(f"{flag} takes a number of seconds, not {value!r}")
     return seconds
 
 
 def _amount(flag: str, value: str) -> float:
-    try:
-        amount = float(value)
-    except ValueError:
-        amount = -1.0
-    if not 0 < amount < 1e9:
+    if (amount := _number(value)) <= 0:
         raise UsageError(f"{flag} takes an amount above zero, not {value!r}")
     return amount
+
+
+def _number(text: str) -> float:
+    """A number from 0 to a billion; -1 if the text is anything else."""
+    try:
+        number = float(text)
+    except ValueError:
+        return -1.0
+    return number if 0 <= number < 1e9 else -1.0
 
 
 _CONVERT = {"text": _text, "optional": _text, "count": _count, "seconds": _seconds, "amount": _amount}
 
 
-def _unknown(flag: str, flags: Flags, usage: str) -> str:
+def _unknown_flag(flag: str, flags: Flags, usage: str) -> str:
     from polylect.app.startup.nearest_word import hint  # only for an error
 
     return f"unknown flag {flag}; {hint(flag, flags, f'see {usage}')}"

@@ -1,8 +1,10 @@
-"""Settings from flags, environment and files, in that order of strength.
+"""Reads settings from flags, the environment and files; the first of these that has a setting counts.
 
-Files are `./.polylect/config.toml` and the user's `polylect/config.toml`. tomllib costs 13 ms, so it is imported only
-where a file exists. A project's file comes with a repository that may not be trusted: without --trust-workspace only
-what `project_settings.py` lists is taken from it, and that can only narrow rights.
+The files are `./.polylect/config.toml` and the user's `polylect/config.toml`. A project's file comes with a repository
+that may not be trusted: without --trust-workspace only what `project_settings.py` lists is taken from it, and that can
+only narrow rights. Every value is checked here for its type; `start.py` checks what the values mean.
+
+Runs before `ready`, so tomllib (13 ms) is imported only where a file exists.
 """
 
 import os
@@ -12,7 +14,7 @@ from polylect.providers.check import choose_provider
 
 Values = dict[str, object]
 Keys = dict[str, tuple[str, type | tuple[type, ...]]]
-"""A setting's place in a file, what it is called among the values, and its type."""
+"""By its place in a file: the name of a setting among the values, and its type."""
 
 _KEYS: Keys = {
     "default.provider": ("provider", str),
@@ -67,11 +69,11 @@ _BUDGET: Keys = {
     )
 }
 _KEYS |= _BUDGET
-_RENAMED = {"compact.compaction": "compact.output_cleanup"}
-"""Old names of settings, which keep working with a note."""
+_OLD_NAMES = {"compact.compaction": "compact.output_cleanup"}
+"""Old names of settings. They keep working, with a note."""
 HOOKS = ("PreToolUse", "PostToolUse", "UserPromptSubmit", "SessionStart", "SessionEnd", "Stop", "PreCompact")
-_ADDING = ("deny", "ask", "sandbox_hidden", *HOOKS)
-"""Lists that a stronger place adds to: what one place forbids, no other can allow."""
+_ADDED_LISTS = ("deny", "ask", "sandbox_hidden", *HOOKS)
+"""Lists that a stronger place adds to instead of replacing them, so that it cannot lift what a weaker one forbids."""
 _MOST_BYTES = 1024 * 1024
 _NUMBER = (int, float)
 _KIND_NAMES: dict[object, str] = {str: "a text", int: "a whole number", bool: "true or false", list: "a list of texts"}
@@ -110,49 +112,41 @@ class ConfigError(Exception):
     """A setting is wrong; the text names the place and what to do."""
 
 
-def load(flags: Values, env: dict[str, str], workspace: str, notes: list[str]) -> Values:
-    """The settings for the provider that is to be used. Remarks for the user are added to `notes`."""
-    found = gather(flags, env, workspace, notes)
-    return choose(found, str(found["provider"]))
-
-
 def gather(flags: Values, env: dict[str, str], workspace: str, notes: list[str]) -> Values:
-    """All settings that were made anywhere; those of providers in `providers`, by name."""
-    found = from_files(env, workspace, notes, trusted=bool(flags.get("trust_workspace")))
-    if isinstance(named := flags.get("config"), str):
-        if not os.path.isfile(named):
-            raise ConfigError(f"--config {named}: there is no such file")
-        found = _over(found, _read(named, notes))
-    flags = {**flags, **_extensions(flags, found.pop("extensions", None), env)}
+    """All settings of flags, environment and files; those of providers are in `providers`, by name.
+
+    `flags` are parsed options, `workspace` is an absolute path. Remarks for the user are added to `notes`. Raises
+    ConfigError.
+    """
+    settings = from_files(env, workspace, notes, trusted=bool(flags.get("trust_workspace")))
+    if isinstance(config_file := flags.get("config"), str):
+        if not os.path.isfile(config_file):
+            raise ConfigError(f"--config {config_file}: there is no such file")
+        settings = _merge(settings, _read(config_file, notes))
+    flags = {**flags, **_extensions(flags, settings.pop("extensions", None), env)}
     _name_ignored_extensions(flags, workspace, notes)
-    found |= {name: env[variable] for variable, name in _ENVIRONMENT.items() if env.get(variable)}
-    added: Values = {name: flags[name] for name in ("deny", "ask", "hooks") if name in flags}
-    found |= {**flags, **_over({name: found[name] for name in added if name in found}, added), **_allowed(found, flags)}
-    return {**found, "provider": _provider(found, env)}
+    settings |= {name: env[variable] for variable, name in _ENVIRONMENT.items() if env.get(variable)}
+    joined: Values = {name: flags[name] for name in ("allow", "deny", "ask", "hooks") if name in flags}
+    settings |= flags | _merge({name: settings[name] for name in joined if name in settings}, joined, adding=("allow",))
+    return {**settings, "provider": _provider(settings, env)}
 
 
-def _allowed(found: Values, flags: Values) -> Values:
-    """Rules of flags that allow something are added to those of the user's file."""
-    own, more = found.get("allow"), flags.get("allow")
-    return {"allow": own + more} if isinstance(own, list) and isinstance(more, list) else {}
-
-
-def _provider(found: Values, env: dict[str, str]) -> str:
-    """As named; else whom a script or the credentials that are set stand for; empty if nothing does."""
-    if named := found.get("provider"):
-        return str(named)
-    if found.get("script"):
+def _provider(settings: Values, env: dict[str, str]) -> str:
+    """The provider that is named; else the one that a script or the credentials stand for; empty if there is none."""
+    if provider := settings.get("provider"):
+        return str(provider)
+    if settings.get("script"):
         return "scripted"
-    return choose_provider(env, model=str(found.get("model") or ""), tables=found.get("providers"))
+    return choose_provider(env, model=str(settings.get("model") or ""), tables=settings.get("providers"))
 
 
 def from_files(env: dict[str, str], workspace: str, notes: list[str], *, trusted: bool) -> Values:
-    """What the user's file says, and the project's: all of it where it is trusted, else what narrows."""
+    """The settings of the user's file and the project's. Of a project that is not trusted, only what narrows rights."""
     own = user_file(env)
     settings: Values = {}
     for path in files(env, workspace):
         if trusted or path == own:
-            settings = _over(settings, _read(path, notes))
+            settings = _merge(settings, _read(path, notes))
         else:
             from polylect.app.startup.project_settings import narrowed  # only where a project has a file
 
@@ -160,24 +154,24 @@ def from_files(env: dict[str, str], workspace: str, notes: list[str], *, trusted
     return settings
 
 
-def choose(found: Values, provider: str) -> Values:
-    """The settings for one provider. A key or an address from a flag is meant for the provider that is to be used."""
-    tables = found.get("providers")
+def choose(settings: Values, provider: str) -> Values:
+    """The settings for one provider. A key or an address from a flag counts only for the provider in use."""
+    tables = settings.get("providers")
     own = tables.get(provider, {}) if isinstance(tables, dict) else {}
-    others = () if provider == found["provider"] else _TABLES["providers"]
-    rest = {name: value for name, value in found.items() if name != "providers" and name not in others}
+    others = () if provider == settings["provider"] else _TABLES["providers"]
+    rest = {name: value for name, value in settings.items() if name != "providers" and name not in others}
     return {**own, **rest, "provider": provider}
 
 
-def _over(weaker: Values, stronger: Values) -> Values:
-    """The stronger setting counts, key by key also inside tables: a project's model leaves the user's key alone."""
+def _merge(weaker: Values, stronger: Values, *, adding: tuple[str, ...] = ()) -> Values:
+    """Merges settings; the stronger ones count. Tables are merged key by key, the lists in `adding` are joined."""
     merged = weaker | stronger
     for name in weaker.keys() & stronger.keys():
-        ours, theirs = weaker[name], stronger[name]
-        if isinstance(ours, dict) and isinstance(theirs, dict):
-            merged[name] = _over(ours, theirs)
-        elif name in _ADDING and isinstance(ours, list) and isinstance(theirs, list):
-            merged[name] = ours + theirs
+        weak, strong = weaker[name], stronger[name]
+        if isinstance(weak, dict) and isinstance(strong, dict):
+            merged[name] = _merge(weak, strong)
+        elif name in (*_ADDED_LISTS, *adding) and isinstance(weak, list) and isinstance(strong, list):
+            merged[name] = weak + strong
     return merged
 
 
@@ -189,15 +183,15 @@ def files(env: dict[str, str], workspace: str) -> list[str]:
 
 def user_file(env: dict[str, str]) -> str:
     folder = env.get("XDG_CONFIG_HOME") or ""
-    if not os.path.isabs(folder):  # it would be meant from the workspace
+    if not os.path.isabs(folder):  # a relative path would depend on the workspace
         folder = os.path.join(env.get("HOME") or os.path.expanduser("~"), ".config")
     return os.path.join(folder, "polylect", "config.toml")
 
 
 def parse_file(path: str, most_bytes: int = _MOST_BYTES, most_dots: int = 0) -> Values:
-    """A file of TOML. Bounded, so that no file holds up a start: neither its size nor its nesting, nor a pipe.
+    """Reads a TOML file. Size and nesting are bounded and pipes are refused, so that no file can hold up a start.
 
-    `most_dots` bounds the dots of a line, for files of strangers. Raises ConfigError.
+    `most_dots` bounds the dots of a line, for files that are not trusted. Raises ConfigError.
     """
     import tomllib  # 13 ms, and only where there is a file
 
@@ -213,7 +207,7 @@ def parse_file(path: str, most_bytes: int = _MOST_BYTES, most_dots: int = 0) -> 
 
 
 def read_bounded(path: str, most: int = _MOST_BYTES) -> bytes:
-    """A regular file of at most so many bytes. Raises OSError or ValueError; never waits on a pipe or a device."""
+    """Reads a regular file of at most `most` bytes. Raises OSError or ValueError; never waits on a pipe or a device."""
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY)) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ValueError("it is not a regular file")
@@ -224,36 +218,36 @@ def read_bounded(path: str, most: int = _MOST_BYTES) -> bytes:
 
 
 def _read(path: str, notes: list[str]) -> Values:
-    """The settings of a file that may set everything."""
+    """The settings of a trusted file. Raises ConfigError."""
     data = parse_file(path)
-    found: Values = {}
+    settings: Values = {}
     mcp = data.get("mcp")
     if isinstance(mcp, dict) and (servers := mcp.pop("servers", None)) is not None:
-        found["mcp_servers"] = _servers(path, servers)
+        settings["mcp_servers"] = _servers(path, servers)
     hooks = data.pop("hooks", None)
     if hooks is not None:
-        found["hooks"] = check_hooks(path, hooks)
+        settings["hooks"] = check_hooks(path, hooks)
     for key, value in flatten(path, data):
-        if key in _RENAMED:
-            notes.append(f"{path}: {key} is now called {_RENAMED[key]}")
-            key = _RENAMED[key]
+        if key in _OLD_NAMES:
+            notes.append(f"{path}: {key} is now called {_OLD_NAMES[key]}")
+            key = _OLD_NAMES[key]
         section, _, rest = key.partition(".")
         if section in _TABLES:
-            found = _over(found, {section: _table_key(path, section, rest, value)})
+            settings = _merge(settings, {section: _table_key(path, section, rest, value)})
         else:
-            found[check_value(path, key, value)] = value
-    return found
+            settings[check_value(path, key, value)] = value
+    return settings
 
 
 def _servers(path: str, servers: object) -> object:
-    """A server is a program that is run: its settings have their own rules, and only trusted files may name one."""
+    """Checks `[mcp.servers]`. What is in each table is checked by `mcp/server_config.py`."""
     if not isinstance(servers, dict):
         raise ConfigError(f"{path}: mcp.servers holds a table for each server: [mcp.servers.NAME]")
     return servers
 
 
 def check_hooks(path: str, table: object) -> object:
-    """`[[hooks.PreToolUse]]`: commands that are run at a moment, so only trusted files may name one."""
+    """Checks the tables `[[hooks.PreToolUse]]` and returns them. Raises ConfigError."""
     if not isinstance(table, dict):
         raise ConfigError(f"{path}: hooks are written as [[hooks.PreToolUse]]")
     for event, rows in table.items():
@@ -267,9 +261,9 @@ def check_hooks(path: str, table: object) -> object:
 
 
 def _check_hook(path: str, place: str, row: Values) -> None:
-    known = {f"{place}.{name}": told for name, told in _HOOK.items()}
+    keys = {f"{place}.{name}": entry for name, entry in _HOOK.items()}
     for key, value in row.items():
-        _checked(path, f"{place}.{key}", value, known)
+        _check(path, f"{place}.{key}", value, keys)
     if not row.get("command"):
         raise ConfigError(f"{path}: {place} needs a command")
     matcher = row.get("matcher")
@@ -283,7 +277,7 @@ def _check_hook(path: str, place: str, row: Values) -> None:
 
 
 def _extensions(flags: Values, configured: object, env: dict[str, str]) -> Values:
-    """The files of extensions that are named, and those without which nothing may start: `[extensions.NAME]`."""
+    """The extension files of flags and of `[extensions.NAME]`, and those that have to load. Raises ConfigError."""
     named = texts(flags, "extensions")
     for path in named:
         if not os.path.isfile(path):
@@ -303,8 +297,8 @@ def _extensions(flags: Values, configured: object, env: dict[str, str]) -> Value
 
 def texts(values: Values, name: str) -> list[str]:
     """A setting that is a list of texts; empty if it is not set."""
-    found = values.get(name)
-    return found if isinstance(found, list) else []
+    value = values.get(name)
+    return value if isinstance(value, list) else []
 
 
 def _name_ignored_extensions(flags: Values, workspace: str, notes: list[str]) -> None:
@@ -314,20 +308,20 @@ def _name_ignored_extensions(flags: Values, workspace: str, notes: list[str]) ->
 
 
 def extension_folders(env: dict[str, str], workspace: str, *, trusted: bool) -> list[str]:
-    """Where extensions are looked for."""
+    """The folders that hold extensions: the user's, and the project's if it is trusted."""
     own = os.path.join(os.path.dirname(user_file(env)), "extensions")
     return [own, os.path.join(workspace, ".polylect", "extensions")] if trusted else [own]
 
 
 def has_extensions(values: Values, env: dict[str, str], workspace: str) -> bool:
-    """Whether files of the user's own code will be loaded. Packages are not looked at: that takes a millisecond."""
+    """Whether extension files will be loaded. Installed packages are not counted: finding them takes a millisecond."""
     folders = extension_folders(env, workspace, trusted=bool(values.get("trust_workspace")))
     names = [name for folder in folders if os.path.isdir(folder) for name in os.listdir(folder)]
     return bool(values.get("extensions")) or any(name.endswith(".py") and name[0] != "_" for name in names)
 
 
 def flatten(path: str, data: Values) -> list[tuple[str, object]]:
-    """Each setting by its place, as `sandbox.network`. Raises ConfigError."""
+    """Each setting with its place, such as `sandbox.network`. Raises ConfigError."""
     try:
         return _flat(data)
     except RecursionError:
@@ -342,22 +336,22 @@ def _flat(data: Values, prefix: str = "") -> list[tuple[str, object]]:
 
 
 def _table_key(path: str, section: str, rest: str, value: object) -> Values:
-    """One setting of one name. The name of a model may hold dots; the last word is the setting."""
+    """Checks one setting of a named table. The name of a model may hold dots; the last word is the setting."""
     owner, _, name = rest.rpartition(".")
     place = f"{section}.{owner}." if owner else f"{section}."
-    _checked(path, place + name, value, {place + known: (known, kind) for known, kind in _TABLES[section].items()})
+    _check(path, place + name, value, {place + key: (key, kind) for key, kind in _TABLES[section].items()})
     if name in _CHOICES and value not in _CHOICES[name]:
         raise ConfigError(f"{path}: {section}.{rest} is one of {', '.join(_CHOICES[name])}, not {_short(value)}")
     return {owner: {name: value}}
 
 
 def check_value(path: str, key: str, value: object) -> str:
-    """What a setting is called among the values. Raises ConfigError where there is none, or the value cannot be its."""
-    return _checked(path, key, value, _KEYS)
+    """Checks a setting and returns its name among the values. Raises ConfigError if key or value is wrong."""
+    return _check(path, key, value, _KEYS)
 
 
 def _short(value: object) -> str:
-    """A wrong value for an error text. A file may hold a number or a list that cannot be written out."""
+    """A wrong value, shortened for an error text. Some numbers and lists cannot be written out at all."""
     try:
         text = repr(value)
     except (ValueError, RecursionError):
@@ -365,18 +359,18 @@ def _short(value: object) -> str:
     return text if len(text) <= 100 else f"{text[:100]}..."
 
 
-def _checked(path: str, key: str, value: object, known: Keys) -> str:
-    if key not in known:
+def _check(path: str, key: str, value: object, keys: Keys) -> str:
+    if key not in keys:
         from difflib import get_close_matches  # 8 ms, and only for an error
 
-        near = get_close_matches(key[:100], known, n=1)
+        near = get_close_matches(key[:100], keys, n=1)
         raise ConfigError(f"{path}: there is no setting {key[:100]}" + (f"; did you mean {near[0]}?" if near else ""))
-    name, kind = known[key]
+    name, kind = keys[key]
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise ConfigError(f"{path}: {key} takes {_KIND_NAMES.get(kind, 'a number')}, not {_short(value)}")
     if isinstance(value, int | float) and value < 0:
         raise ConfigError(f"{path}: {key} cannot be below zero, and is {_short(value)}")
-    if isinstance(value, float) and not value < float("inf"):  # nor is nan below anything
+    if isinstance(value, float) and not value < float("inf"):  # nan is not below it either
         raise ConfigError(f"{path}: {key} takes a finite number, not {_short(value)}")
     if isinstance(value, list) and not all(isinstance(one, str) for one in value):
         raise ConfigError(f"{path}: {key} takes a list of texts, not {_short(value)}")

@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from typing import Any
 
-LATER = frozenset(
+LAZY_MODULES = frozenset(
     {"ssl", "asyncio.sslproto", "asyncio.staggered", "inspect", "linecache", "textwrap"}
     | {"locale", "platform", "base64", "copy", "msgspec.inspect", "msgspec.toml", "msgspec.yaml", "httptools"}
 )
-_NEEDS = {"ssl": "_ssl"}
+_REQUIRED = {"ssl": "_ssl"}
 """A Python may be built without these; then the import has to fail as it always does."""
-HIDDEN = frozenset({"typing_extensions"})
+HIDDEN_MODULES = frozenset({"typing_extensions"})
 """msgspec prefers it to typing if it is installed; it loads inspect, and from 3.11 on typing has what we need."""
 _lock = RLock()  # one for all, so that they cannot be taken in two orders
 
 
 class LazyImports:
-    """While entered, importing one of LATER costs next to nothing, and those in HIDDEN are not found."""
+    """While entered, modules in LAZY_MODULES are not loaded when imported; HIDDEN_MODULES are not found."""
 
     def __enter__(self) -> None:
         self._finder = _Finder()
@@ -45,16 +45,16 @@ class LazyImports:
             sys.meta_path.remove(self._finder)
 
 
-class _Loading(ModuleType):
-    """A module that is being loaded: whoever else wants something of it waits."""
+class _LoadingModule(ModuleType):
+    """A module that is being loaded: other threads that use it wait."""
 
     def __getattribute__(self, name: str) -> Any:
         with _lock:
             return ModuleType.__getattribute__(self, name)
 
 
-class _Later(ModuleType):
-    """A module nobody has used."""
+class _LazyModule(ModuleType):
+    """A module that is loaded when one of its attributes is first used."""
 
     def __getattribute__(self, name: str) -> Any:
         spec = ModuleType.__getattribute__(self, "__spec__")
@@ -79,7 +79,7 @@ class _SSLSocket:
         self._ssl = ssl
 
     def __instancecheck__(self, value: object) -> bool:
-        return type(self._ssl) is not _Later and isinstance(value, self._ssl.SSLSocket)
+        return type(self._ssl) is not _LazyModule and isinstance(value, self._ssl.SSLSocket)
 
     def __mro_entries__(self, bases: tuple[object, ...]) -> tuple[type, ...]:
         return (_loaded(self._ssl).SSLSocket,)
@@ -94,7 +94,7 @@ class _SSLSocket:
 def _loaded(module: ModuleType) -> ModuleType:
     """The module, loaded by this call if nothing has used it before."""
     with _lock:
-        if type(module) is _Later:
+        if type(module) is _LazyModule:
             _load(module)
     return module
 
@@ -103,11 +103,11 @@ def _load(module: ModuleType) -> None:
     spec = module.__spec__
     assert spec is not None
     assert spec.loader is not None
-    module.__class__ = _Loading
+    module.__class__ = _LoadingModule
     try:
         spec.loader.exec_module(module)
     except BaseException:
-        module.__class__ = _Later
+        module.__class__ = _LazyModule
         raise
     module.__class__ = ModuleType
 
@@ -116,13 +116,13 @@ class _Finder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name in HIDDEN:
+        if name in HIDDEN_MODULES:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        if name not in LATER or (name in _NEEDS and not self._find(_NEEDS[name], None)):
+        if name not in LAZY_MODULES or (name in _REQUIRED and not self._find(_REQUIRED[name], None)):
             return None
         spec = self._find(name, path)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Deferred(spec.loader)  # type: ignore[assignment]  # a loader by its methods
+            spec.loader = _LazyLoader(spec.loader)  # type: ignore[assignment]  # a loader by its methods
         return spec
 
     def _find(self, name: str, path: Sequence[str] | None) -> ModuleSpec | None:
@@ -131,8 +131,8 @@ class _Finder:
         return next((spec for finder in finders if (spec := finder.find_spec(name, path)) is not None), None)
 
 
-class _Deferred:
-    """Loads nothing, and leaves the module as one that can."""
+class _LazyLoader:
+    """Loads nothing at the import, and makes the module a `_LazyModule`."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
@@ -143,4 +143,4 @@ class _Deferred:
     def exec_module(self, module: ModuleType) -> None:
         assert module.__spec__ is not None
         module.__spec__.loader = module.__loader__ = self._loader
-        module.__class__ = _Later
+        module.__class__ = _LazyModule

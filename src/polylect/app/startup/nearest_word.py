@@ -1,25 +1,25 @@
-"""The nearest of some known words: "did you mean --model?" for `--modle`.
+"""Finds the nearest of some words: "did you mean --model?" for `--modle`.
 
-Called only for error messages, so that no start pays for it. The distance counts letters that are added, left out,
-changed or swapped with their neighbour; of two equally near words the one of the same length wins, because a slip of
-two fingers is more common than a letter left out.
+Called only for error messages, so that no start pays for the import. The distance counts letters that are added, left
+out, changed or swapped with their neighbour. Of two equally near words the one of the same length is preferred, because
+two swapped letters are a more common mistake than a missing one.
 """
 
 from collections.abc import Iterable
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """The known word that is meant, or an empty text if none is near enough."""
+def nearest(word: str, words: Iterable[str]) -> str:
+    """The nearest of `words`, or an empty text if none is near enough."""
     if len(word) > 40:
         return ""
-    scored = [(_distance(word, other), abs(len(word) - len(other)), other) for other in known]
+    scored = [(_distance(word, other), abs(len(word) - len(other)), other) for other in words]
     distance, _, other = min(scored, default=(len(word), 0, ""))
     letters = len(word.lstrip("-"))
     return other if distance <= max(1, letters // 3) else ""
 
 
 def _distance(one: str, two: str) -> int:
-    """Optimal string alignment, a row at a time."""
+    """The optimal string alignment distance of two words."""
     before: list[int] = []
     last = list(range(len(two) + 1))
     for row, letter in enumerate(one, 1):
@@ -33,7 +33,7 @@ def _distance(one: str, two: str) -> int:
     return last[-1]
 
 
-def hint(word: str, known: Iterable[str], otherwise: str) -> str:
-    """`did you mean X?`, or what else to do."""
-    near = nearest(word, known)
+def hint(word: str, words: Iterable[str], otherwise: str) -> str:
+    """`did you mean X?`, or the text `otherwise` if no word is near."""
+    near = nearest(word, words)
     return f"did you mean {near}?" if near else otherwise

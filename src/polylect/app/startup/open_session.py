@@ -1,4 +1,8 @@
-"""The session that a start is about: a new one, an old one, or one that goes its own way from another."""
+"""Opens the session of a start: a new one, an existing one, or a fork of an existing one.
+
+`start.py` has checked the flags and locked the folder before `ready`; this module reads the log afterwards. Called by
+`serve.py`, `own_engine.py` and `cli/trial_start.py`. Logs of other engines (`session_file`) are imported on the way.
+"""
 
 import os
 from contextlib import closing
@@ -14,17 +18,17 @@ from polylect.vocab.ports import Store
 
 
 def is_long(start: Start) -> bool:
-    """Whether reading it would keep a host waiting."""
+    """Whether the log of the session is so long that a host would notice the time to read it."""
     values, place = start.values, start.place
     if file := str(values.get("session_file") or ""):
         return os.path.getsize(os.path.join(file, "log.jsonl") if os.path.isdir(file) else file) > folder.LONG
-    goes_on = bool(values.get("resume") or values.get("continue"))
-    session = str(values.get("fork_from") or (place.session if place and goes_on else ""))
+    resumes = bool(values.get("resume") or values.get("continue"))
+    session = str(values.get("fork_from") or (place.session if place and resumes else ""))
     return folder.bytes_to_read(sessions_root(values, start.env), session) > folder.LONG
 
 
 def open_session(start: Start) -> tuple[Session, FileLibrary | None]:
-    """And where the others are, if they are kept. Raises SessionError."""
+    """The session, and the library of all sessions where they are stored. Raises SessionError."""
     if start.place is None and not start.values.get("session_file"):
         return Session(MemoryStore("", start.session)), None
     values, workspace = start.values, str(start.values["workspace"])
@@ -35,27 +39,27 @@ def open_session(start: Start) -> tuple[Session, FileLibrary | None]:
 def _store(start: Start, library: FileLibrary, workspace: str) -> Store:
     values = start.values
     if file := values.get("session_file"):
-        found = library.resume(str(file))
+        store = library.resume(str(file))
         if not values.get("fork"):
-            return found
-        with closing(found):
-            return library.fork(found)
+            return store
+        with closing(store):
+            return library.fork(store)
     store = FileStore(_folder(start, workspace), cwd=workspace, new_id=new_id)
     if parent := values.get("fork_from"):
         store.fork(*library.end_of(str(parent)))
     if line := values.get("resume_at"):
-        from polylect.dialects.claude.start_lines import go_back  # a flag of claude's, whose wire has loaded it
+        from polylect.dialects.claude.start_lines import go_back  # of claude, whose codec has imported it already
 
         go_back(store, str(line))
     return store
 
 
 def _folder(start: Start, workspace: str) -> folder.Folder:
-    """The session's folder. One that somebody has deleted since the start is made anew, if nothing was in it."""
+    """The folder of the session. If a new one was deleted since the start, it is created again. Raises SessionError."""
     place, values = start.place, start.values
     assert place is not None
-    goes_on = (values.get("resume") or values.get("continue")) and not values.get("fork")
-    if goes_on or os.path.isdir(place.path):
+    resumes = (values.get("resume") or values.get("continue")) and not values.get("fork")
+    if resumes or os.path.isdir(place.path):
         return place
     place.close()
     try:

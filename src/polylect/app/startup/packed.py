@@ -38,7 +38,7 @@ FOLDER = os.path.join(os.path.dirname(PACKAGE), "__pycache__")
 _HEAD = 16
 """Bytes before the first part: where the index begins, and its checksum."""
 _SAMPLED = 32
-_THEIRS = frozenset({"msgspec", "httptools"})
+_LIBRARIES = frozenset({"msgspec", "httptools"})
 _EXIT_WAIT = 0.5
 """Seconds that an engine which ends waits for its pack: those who ask one thing start faster from then on as well."""
 
@@ -62,7 +62,7 @@ FILE = _file()
 class PackedImports:
     """While entered, modules come from the pack where it has them."""
 
-    _making: Thread | None = None
+    _thread: Thread | None = None
 
     def __enter__(self) -> PackedImports:
         self._pack = Pack.open()
@@ -75,21 +75,21 @@ class PackedImports:
             sys.meta_path.remove(self._pack)
             self._pack.close()
 
-    def make(self) -> None:
+    def start_making(self) -> None:
         """Begin to write the pack for later starts if this one missed something in it: 80 ms, in a thread."""
         needed = not self._pack or self._pack.missed
-        if needed and not sys.dont_write_bytecode and not _is_unused() and _is_writable():
+        if needed and not sys.dont_write_bytecode and not _is_disabled() and _is_writable():
             from threading import Thread
 
-            self._making = Thread(target=_try_to_pack, daemon=True)
-            self._making.start()
+            self._thread = Thread(target=_try_to_pack, daemon=True)
+            self._thread.start()
 
-    def made(self, timeout: float = _EXIT_WAIT) -> None:
+    def wait_until_made(self, timeout: float = _EXIT_WAIT) -> None:
         """Wait until it is written, and begin it where the program ends before there was time for it."""
-        if not self._making:
-            self.make()
-        if self._making:
-            self._making.join(timeout)
+        if not self._thread:
+            self.start_making()
+        if self._thread:
+            self._thread.join(timeout)
 
 
 class Pack:
@@ -102,7 +102,7 @@ class Pack:
     @classmethod
     def open(cls) -> Pack | None:
         """None where there is no pack, it is damaged, or it must not be used."""
-        if _is_unused():
+        if _is_disabled():
             return None
         try:
             descriptor = os.open(FILE, os.O_RDONLY | os.O_CLOEXEC)
@@ -127,7 +127,7 @@ class Pack:
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         part = self._parts.get(name)
-        if not part or not _is_as_it_was(part):
+        if not part or not _is_current(part):
             self.missed |= bool(part) or name.startswith("polylect.")
             return None
         file = part[0]
@@ -157,12 +157,12 @@ class _Loader(SourceFileLoader):
         return self._pack.code(name) or super().get_code(name)
 
 
-def _is_unused() -> bool:
+def _is_disabled() -> bool:
     """Switched off, or a PYTHONPATH may put other modules before those in the pack."""
     return PLAIN_IMPORTS or os.environ.get("PYTHONPATH", "") not in ("", os.path.dirname(PACKAGE))
 
 
-def _is_as_it_was(part: Part) -> bool:
+def _is_current(part: Part) -> bool:
     try:
         now = os.stat(part[0])
     except OSError:
@@ -220,7 +220,7 @@ def _modules() -> Iterator[tuple[str, str]]:
                 yield name.removesuffix(".__init__"), path
     for name, module in list(sys.modules.items()):
         spec, root = getattr(module, "__spec__", None), name.partition(".")[0]
-        if spec and (spec.origin or "").endswith(".py") and (root in sys.stdlib_module_names or root in _THEIRS):
+        if spec and (spec.origin or "").endswith(".py") and (root in sys.stdlib_module_names or root in _LIBRARIES):
             yield spec.name, spec.origin
 
 

@@ -1,11 +1,11 @@
-"""What a project's `.polylect/config.toml` may set where the workspace is not trusted.
+"""Decides what an untrusted project's `.polylect/config.toml` may set.
 
 The file came with a repository that may be anybody's. So only the settings in `ALLOWED` are taken from it, and each can
-only narrow what the user's own settings permit. Everything else is ignored, whether it exists or not, and named in one
-note for stderr. `config.gather` calls `narrowed` for a project's file, unless --trust-workspace was given.
+only narrow what the user's own settings permit. Everything else is ignored and named in one note for stderr.
+`config.gather` calls `narrowed` for a project's file, unless --trust-workspace was given.
 
-To permit another setting, add it to `ALLOWED`, to `_NARROWING` and to the table in docs/settings.md; a test holds the
-three together.
+To permit another setting, add it to `ALLOWED`, to `_NARROWING` and to the table in docs/settings.md; a test compares
+the three.
 """
 
 import os
@@ -26,25 +26,25 @@ ALLOWED = {
 MOST_BYTES = 64 * 1024
 MOST_RULES = 100
 LONGEST_RULE = 200
-"""With as many rules of this length, and the worst path, a call is judged in 200 ms."""
+"""With MOST_RULES rules of this length and the worst path, judging a call takes 200 ms."""
 MOST_HIDDEN = 64
-"""Each is a mount or more in bubblewrap, before every command."""
+"""Each costs bubblewrap at least one mount before every command."""
 _MOST_DOTS = 100
-"""In one line. tomllib needs cubic time for a key of many parts."""
+"""Dots in one line. tomllib needs cubic time for a key of many parts."""
 _MOST_NAMED = 8
 _STRICTER = {
     "force": ("auto_edit", "default", "plan", "dont_ask"),
     "auto_edit": ("default", "plan", "dont_ask"),
     "default": ("plan", "dont_ask"),
 }
-"""By the user's mode, those that a project may put in its place. Neither of plan and dont_ask contains the other."""
+"""For each mode of the user, the stricter ones. Neither of plan and dont_ask is stricter than the other."""
 
 
 def narrowed(user: Values, path: str, workspace: str, notes: list[str]) -> Values:
     """The user's settings, with those of an untrusted project's file that narrow them.
 
-    Raises ConfigError where the file cannot be read or a rule in it makes no sense: a guard that was meant to hold is
-    not left out in silence.
+    Raises ConfigError where the file cannot be read or a rule in it makes no sense, so that no restriction is dropped
+    in silence.
     """
     settings = dict(user)
     ignored: list[str] = []
@@ -65,7 +65,8 @@ def _note(path: str, ignored: list[str]) -> str:
     return f"{path}: ignored in a project's file: {names}{more}; set it in your own, or start with --trust-workspace"
 
 
-# Each puts into effect what narrows, and returns whether that is all of the value: the rest is named as ignored.
+# Each applies the part of a value that narrows rights, and returns whether that is the whole value. If not, the
+# setting is named as ignored.
 
 
 def _narrow_mode(settings: Values, value: object, path: str, workspace: str) -> bool:
@@ -101,7 +102,7 @@ def _switch_off(name: str) -> "Callable[[Values, object, str, str], bool]":
 
 
 def _hide(settings: Values, value: object, path: str, workspace: str) -> bool:
-    """Paths are meant from the workspace. `!path`, which shows what is hidden, and places outside are not taken."""
+    """Paths are relative to the workspace. `!path`, which shows a hidden path, and paths outside are ignored."""
     if len(_texts(value)) > MOST_HIDDEN:
         raise ConfigError(
             f"{path}: sandbox.hidden takes at most {MOST_HIDDEN} places in a project's file; name folders"

@@ -1,8 +1,9 @@
-"""Keeps the credentials that this process was started with from everything it starts.
+"""Hides the credentials that this process was started with from the processes that it starts.
 
-What /proc shows of the environment and the arguments we were started with is overwritten; and before the first child
-starts, the process is closed to others of the same user. What children find in their own environment is decided in
-`system/child_environment.py`. Not guarded: the memory of the process where commands run as root without a sandbox.
+/proc shows the environment and the arguments of a process to others of the same user. `conceal` overwrites the
+credentials in both, right after the start. `seal` closes the memory of the process, before the first child starts. What
+children get in their own environment is decided in `system/child_environment.py`. Not protected: the memory of the
+process where commands run as root without a sandbox.
 """
 
 import os
@@ -15,8 +16,8 @@ _NAMES = (
 )
 _FLAGS = (b"--api-key", b"-k")
 _DUMPABLE = 4  # of prctl(2)
-_TELLING = 8
-"""A value as short as this may stand somewhere else by chance."""
+_MIN_LENGTH = 8
+"""Shorter values are not searched for: they may occur elsewhere by chance."""
 
 
 def is_secret(name: str) -> bool:
@@ -24,20 +25,23 @@ def is_secret(name: str) -> bool:
 
 
 def conceal(keys: Collection[str] = ()) -> None:
-    """Forget credentials where others could find them. The caller has its own copy of the environment."""
-    secret = {value.encode() for value in keys}
-    secret |= {os.fsencode(os.environ.pop(name)) for name in list(os.environ) if is_secret(name)}
-    telling = {value for value in secret if len(value) >= _TELLING}
+    """Removes credentials from `os.environ` and overwrites them in what /proc shows of this process.
+
+    `keys` are further values to overwrite, such as keys from flags. The caller needs its own copy of the environment.
+    """
+    values = {value.encode() for value in keys}
+    values |= {os.fsencode(os.environ.pop(name)) for name in list(os.environ) if is_secret(name)}
+    long_enough = {value for value in values if len(value) >= _MIN_LENGTH}
     try:
         with open("/proc/self/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
         memory = os.open("/proc/self/mem", os.O_RDWR)
-    except OSError:  # not Linux: there, nobody else is shown them
+    except OSError:  # not Linux: other processes are not shown them there
         return
     try:
         for begin, end in (fields[45:47], fields[47:49]):  # the arguments and the environment, see proc(5)
-            for place, length in _found(os.pread(memory, int(end) - int(begin), int(begin)), telling):
-                os.pwrite(memory, b"*" * length, int(begin) + place)
+            for offset, length in _find_secrets(os.pread(memory, int(end) - int(begin), int(begin)), long_enough):
+                os.pwrite(memory, b"*" * length, int(begin) + offset)
     except OSError:
         return
     finally:
@@ -45,22 +49,22 @@ def conceal(keys: Collection[str] = ()) -> None:
 
 
 def seal() -> None:
-    """From now on only root can read our memory, or anything in /proc that could give a key away."""
-    import ctypes  # 2 ms, and only where something is started
+    """Makes the process undumpable: from now on only root can read its memory and its environment in /proc."""
+    import ctypes  # 2 ms, and only where a child is started
 
     try:
         ctypes.CDLL(None).prctl(_DUMPABLE, 0, 0, 0, 0)
     except (AttributeError, OSError):
-        pass  # not Linux: there, reading the memory of others takes rights that a command does not have
+        pass  # not Linux: reading the memory of others takes rights there that a command does not have
 
 
-def _found(block: bytes, secrets: Collection[bytes]) -> Iterator[tuple[int, int]]:
-    """Where in a list of strings that end with NUL there are secrets, and how long they are."""
-    place, before = 0, b""
+def _find_secrets(block: bytes, secrets: Collection[bytes]) -> Iterator[tuple[int, int]]:
+    """Yields offset and length of each secret in a block of NUL-terminated strings."""
+    offset, previous = 0, b""
     for text in block.split(b"\0"):
         name, _, value = text.partition(b"=")
-        if text in secrets or before in _FLAGS:
-            yield place, len(text)
+        if text in secrets or previous in _FLAGS:
+            yield offset, len(text)
         elif value and (value in secrets or name in _FLAGS or is_secret(name.decode("latin-1"))):
-            yield place + len(text) - len(value), len(value)
-        place, before = place + len(text) + 1, text
+            yield offset + len(text) - len(value), len(value)
+        offset, previous = offset + len(text) + 1, text

@@ -1,7 +1,8 @@
-"""From flags to `ready`: everything a host can get wrong is checked here, before the first byte is written.
+"""Goes from flags to `ready`, and checks before it everything that a host or a user can get wrong.
 
-`ready` goes out before asyncio, msgspec and the engine are imported; the host needs time to answer, and that is when
-they are.
+An engine that cannot start says why on stderr, exits with 1, 2 or 78, and writes no `ready`. `ready` is written before
+asyncio, msgspec and the engine are imported: that takes 40 ms, in which the host is already reading. `app/main.py`
+calls `start`; `own_engine.py` and `cli/trial_start.py` use the same checks for engines without pipes.
 """
 
 import _signal  # the builtin module: `signal` itself would load enum
@@ -15,7 +16,7 @@ from polylect.dialects.jsonstream.versions import OUR_MODES, VERSIONS
 from polylect.providers.check import check, default_model, describe, no_provider, offer, providers
 from polylect.sessions import folder
 
-_FLAGS = {
+_CAPABILITIES = {
     "streaming_tools": "",
     "sub_agent_traces": "",
     "non_destructive_compact": "",
@@ -24,9 +25,9 @@ _FLAGS = {
     "rpc_tool_script": "script_tool",
     "plugins": "plugins",
 }
-"""Capabilities of wayland's wire that this engine has, some only where they were switched on by this setting."""
-ENDING = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP)
-_WORDS = {
+"""Capabilities of wayland's wire that this engine has; with a name, only where that setting is on."""
+ENDING_SIGNALS = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP)
+_CHOICES = {
     "protocol": VERSIONS,
     "on_eof": ("finish", "stop"),
     "log_level": ("debug", "info", "warning", "error"),
@@ -37,10 +38,10 @@ _WORDS = {
     "interrupt_mode": ("immediate", "wait"),
     "cost_updates": ("turn", "step"),
 }
-"""Settings that are one of a few words."""
+"""Settings that have to be one of these words; the first is the default."""
 _SANDBOXES = ("auto", "bwrap", "landlock", "off")
 CONFIGURATION = 78
-"""The exit code where a person has to set something first."""
+"""The exit code if a person has to set something first."""
 
 
 TYPE_CHECKING = False  # typing itself would cost 5 ms
@@ -52,7 +53,10 @@ if TYPE_CHECKING:
 
 
 class CannotStart(Exception):
-    """The text says what to do. `silent` keeps it off stdout even in a protocol that has a frame for it."""
+    """The engine cannot start; the text says what to do.
+
+    `silent` keeps the text off stdout, also on a wire that has a frame for it. `code` is the exit code.
+    """
 
     def __init__(self, message: str, *, silent: bool = False, code: int = 1) -> None:
         super().__init__(message)
@@ -71,7 +75,7 @@ class Start:
         streams: tuple[int, int],
         signals: int,
         session: str,
-        first: bytes,
+        ready_frame: bytes,
     ) -> None:
         self.values = values
         self.env = env
@@ -79,43 +83,45 @@ class Start:
         self.session = session
         self.stdin, self.stdout = streams
         self.signals = signals
-        """Where the numbers of signals can be read."""
-        self.first = first
-        """What a host hears merely for having started us."""
+        """A descriptor from which the numbers of signals can be read."""
+        self.ready_frame = ready_frame
+        """The bytes that a host gets before it has sent anything; none on some wires."""
 
 
 def start(options: config.Values) -> int:
+    """Checks the start, writes `ready` and serves the conversation. Returns the exit code."""
     env = dict(os.environ)
     notes: list[str] = []
     try:
-        values = settle(options, env, notes)
-        place = take_session(values, env)
+        values = resolve_settings(options, env, notes)
+        place = lock_session(values, env)
     except (CannotStart, config.ConfigError, folder.FolderError) as error:
         missing = isinstance(error, folder.FolderError) and bool(options.get("resume") or options.get("continue"))
-        _say_why(str(error), options, silent=missing or getattr(error, "silent", False))
+        _report_failure(str(error), options, silent=missing or getattr(error, "silent", False))
         return _exit_code(error, options)
-    except OSError as error:  # a full disk, above all
-        _say_why(f"cannot start: {error.strerror}: {error.filename or 'the session folder'}", options, silent=False)
+    except OSError as error:  # most often a full disk
+        place_name = error.filename or "the session folder"
+        _report_failure(f"cannot start: {error.strerror}: {place_name}", options, silent=False)
         return 1
-    streams = _take_streams()
-    signals = _hear_signals()
+    streams = _redirect_streams()
+    signals = _catch_signals()
     session = place.session if place else "" if "dialect" not in values else new_session(values)
-    first = _first(values, session)
-    waits = bool(values.get("required_extensions"))  # then `serve` writes it, once they are loaded
+    ready_frame = _ready_frame(values, session)
+    deferred = bool(values.get("required_extensions"))  # then `serve` writes `ready`, once they are loaded
     try:
-        _write(streams[1], b"" if waits else first)
+        _write(streams[1], b"" if deferred else ready_frame)
     except OSError as error:
         print(f"polylect: nobody reads stdout: {error.strerror}", file=sys.stderr)
         if place:
             place.close(discard=not os.path.exists(place.log))
         return 1
     for note in notes:
-        _complain(note)
-    return _serve(Start(values, env, place, streams, signals, session, first))
+        _print_error(note)
+    return _serve(Start(values, env, place, streams, signals, session, ready_frame))
 
 
 def _exit_code(error: Exception, options: config.Values) -> int:
-    """Hosts of other programs know only the codes of those."""
+    """The exit code; a wire of another program knows only the codes of that program."""
     code = error.code if isinstance(error, CannotStart) else 1
     wire = dialect_start(options)
     return code if wire is None or code in wire.EXIT_CODES else 1
@@ -128,7 +134,7 @@ def dialect_start(values: config.Values) -> "ModuleType | None":
 
 
 def _serve(start: Start) -> int:
-    from polylect.app.startup.lazy import LazyImports  # nobody waits any more
+    from polylect.app.startup.lazy import LazyImports  # the host has `ready` now
     from polylect.app.startup.packed import PackedImports
 
     try:
@@ -140,21 +146,21 @@ def _serve(start: Start) -> int:
             gc.enable()
             gc.freeze()
             return run(start, packed)
-    except Exception as error:  # noqa: BLE001  (the host has heard `ready`, so it hears of the end as well)
-        told = f"{type(error).__name__}: {error}"
-        _complain(told)
-        _write(start.stdout, _last_words(start, told))
-        os._exit(1)  # half a loop would only complain on its way out
+    except Exception as error:  # noqa: BLE001  (a host that has received `ready` is told of the end)
+        message = f"{type(error).__name__}: {error}"
+        _print_error(message)
+        _write(start.stdout, _crash_frame(start, message))
+        os._exit(1)  # a half-closed event loop would only print warnings
 
 
-def _first(values: config.Values, session: str) -> bytes:
-    """What a host hears merely for having started us."""
+def _ready_frame(values: config.Values, session: str) -> bytes:
+    """The bytes that a host gets before it has sent anything."""
     if wire := dialect_start(values):
         ready: bytes = wire.READY
         return ready
     from polylect.dialects.jsonstream.ready import ready_line  # other wires do without
 
-    thinking, levels, priced = _offer(values) or (False, (), False)
+    thinking, levels, priced = _model_facts(values) or (False, (), False)
     return ready_line(
         str(values["protocol"]),
         session,
@@ -162,49 +168,52 @@ def _first(values: config.Values, session: str) -> bytes:
         effort_levels=levels,
         mode=str(values["mode"]),
         mcp=bool(values.get("mcp_servers")),
-        extras={**flags(values), "cost_attribution": priced},
+        extras={**capabilities(values), "cost_attribution": priced},
     )
 
 
-def flags(values: config.Values) -> dict[str, object]:
-    """What this engine can say beside the baseline, whatever its model."""
-    return {flag: True for flag, name in _FLAGS.items() if not name or values.get(name)}
+def capabilities(values: config.Values) -> dict[str, object]:
+    """The capabilities of this engine beyond the baseline of the wire, whatever its model."""
+    return {flag: True for flag, name in _CAPABILITIES.items() if not name or values.get(name)}
 
 
-def _offer(values: config.Values) -> "Offer | None":
-    """What is known of the model in use."""
-    told = {name: str(values.get(name) or "") for name in ("provider", "model", "script")}
-    return offer(**told, own=values.get("models"), prices=values.get("prices"))
+def _model_facts(values: config.Values) -> "Offer | None":
+    """What the catalogue has about the model in use: thinking, effort levels, and whether its price is known."""
+    names = {name: str(values.get(name) or "") for name in ("provider", "model", "script")}
+    return offer(**names, own=values.get("models"), prices=values.get("prices"))
 
 
-def settle(options: config.Values, env: dict[str, str], notes: list[str]) -> config.Values:
+def resolve_settings(options: config.Values, env: dict[str, str], notes: list[str]) -> config.Values:
+    """All settings of the start, complete and checked. Remarks for the user are added to `notes`.
+
+    Raises CannotStart or ConfigError.
+    """
     try:
         workspace = os.path.realpath(str(options.get("workspace") or os.getcwd()))
     except FileNotFoundError:
         raise CannotStart("the current folder has been deleted; name another one with --workspace") from None
     if not os.path.isdir(workspace):
         raise CannotStart(f"--workspace {workspace}: there is no such folder")
-    found = config.gather(options, env, workspace, notes)
-    if not found["provider"]:
-        why = no_provider(str(found.get("model") or ""), has_key=bool(found.get("api_key")))
-        raise CannotStart(why, code=CONFIGURATION)
-    values = config.choose(found, str(found["provider"]))
+    settings = config.gather(options, env, workspace, notes)
+    if not settings["provider"]:
+        reason = no_provider(str(settings.get("model") or ""), has_key=bool(settings.get("api_key")))
+        raise CannotStart(reason, code=CONFIGURATION)
+    values = config.choose(settings, str(settings["provider"]))
     if not values.get("model"):
         usual = values.get("usual_model") if values["provider"] == "anthropic" else ""
         values["model"] = usual or default_model(str(values["provider"]), str(values.get("base_url") or ""), env)
-    notes += [f"{flag} has no meaning here and is ignored" for flag in _list(options, "ignored")]
-    for name, words in _WORDS.items():
-        _one_of(values, name, words)
+    notes += [f"{flag} has no meaning here and is ignored" for flag in config.texts(options, "ignored")]
+    for name, choices in _CHOICES.items():
+        _check_choice(values, name, choices)
     values["mode"] = _mode(values)
-    values["restore"] = not (options.get("model") or options.get("provider"))  # else a session brings its own
-    values["system_prompt"] = "\n\n".join(
-        filter(None, (str(values.get("system_prompt") or ""), *_list(values, "append_system_prompt")))
-    )
+    values["restore"] = not (options.get("model") or options.get("provider"))  # else a session has its own model
+    prompts = [str(values.get("system_prompt") or ""), *config.texts(values, "append_system_prompt")]
+    values["system_prompt"] = "\n\n".join(filter(None, prompts))
     _check_rights(values)
     values["plugins"] = config.has_extensions(values, env, workspace)
     values["workspace"] = workspace
-    values["folders"] = [os.path.realpath(path) for path in _list(values, "folders")]
-    for path in _list(values, "folders"):
+    values["folders"] = [os.path.realpath(path) for path in config.texts(values, "folders")]
+    for path in config.texts(values, "folders"):
         if not os.path.isdir(path):
             raise CannotStart(f"--add-dir {path}: there is no such folder", code=2)
     _check_provider(values, env)
@@ -213,42 +222,42 @@ def settle(options: config.Values, env: dict[str, str], notes: list[str]) -> con
     _check_price(values)
     _check_servers(values, env)
     _check_schema(values)
-    values["chain"] = list(_chain(found, env)) if values.get("chain_enabled") else []
+    values["chain"] = list(_fallbacks(settings, env)) if values.get("chain_enabled") else []
     return values
 
 
 def _mode(values: config.Values) -> str:
     mode = "force" if values.get("force") else str(values.get("approval_mode") or "default")
-    found = OUR_MODES.get(mode)
-    if found is None:
-        from polylect.vocab.modes import MODE_WORDS  # what other hosts call them
+    name = OUR_MODES.get(mode)
+    if name is None:
+        from polylect.vocab.modes import MODE_WORDS  # names that other hosts use
 
-        found = MODE_WORDS.get(mode)
-    if found is None:
+        name = MODE_WORDS.get(mode)
+    if name is None:
         raise CannotStart(f"approval mode {mode!r} does not exist; modes are default, auto_edit, force, plan, dont_ask")
-    return found
+    return name
 
 
 def _check_rights(values: config.Values) -> None:
     if values.get("sandbox", "auto") not in _SANDBOXES:
         raise CannotStart(f"sandbox.mode {values['sandbox']!r}: choose one of {', '.join(_SANDBOXES)}")
-    if rules := [*_list(values, "allow"), *_list(values, "deny"), *_list(values, "ask")]:
-        from polylect.permissions.rulebook import fault_in  # 40 ms, and only for rules of one's own
+    if rules := [*config.texts(values, "allow"), *config.texts(values, "deny"), *config.texts(values, "ask")]:
+        from polylect.permissions.rulebook import fault_in  # 40 ms, and only where there are rules
 
         if fault := fault_in(rules):
             raise CannotStart(f"a rule in [tools]: {fault}")
 
 
-def _chain(found: config.Values, env: dict[str, str]) -> "Iterator[config.Values]":
-    """The settings of the models that answer where the first one fails."""
-    told = _list(found, "fallbacks")
-    if not told:
+def _fallbacks(settings: config.Values, env: dict[str, str]) -> "Iterator[config.Values]":
+    """The settings of the fallbacks: models that are asked where the first one fails. Raises CannotStart."""
+    fallbacks = config.texts(settings, "fallbacks")
+    if not fallbacks:
         raise CannotStart('provider_chain is enabled and names nobody: set fallbacks = ["openai:gpt-5"]')
-    for text in told:
+    for text in fallbacks:
         provider, _, model = text.partition(":")
         if not model:
             raise CannotStart(f'provider_chain.fallbacks: {text!r} is not like "openai:gpt-5", a provider and a model')
-        values = {**config.choose(found, provider), "model": model}
+        values = {**config.choose(settings, provider), "model": model}
         try:
             _check_provider(values, env)
             _check_price(values)
@@ -260,10 +269,7 @@ def _chain(found: config.Values, env: dict[str, str]) -> "Iterator[config.Values
 def _check_servers(values: config.Values, env: dict[str, str]) -> None:
     servers = values.get("mcp_servers")
     if isinstance(servers, dict) and servers:
-        from polylect.mcp.server_config import (
-            ServerConfigError,
-            servers_from,
-        )  # 20 ms, and only where there are servers
+        from polylect.mcp.server_config import ServerConfigError, servers_from  # 20 ms
 
         try:
             servers_from(servers, env)
@@ -273,7 +279,7 @@ def _check_servers(values: config.Values, env: dict[str, str]) -> None:
 
 def _check_schema(values: config.Values) -> None:
     if schema := values.get("json_schema"):
-        from polylect.engine.turn.structured import fault_in_schema  # 100 ms, and only for an answer in a form
+        from polylect.engine.turn.structured import fault_in_schema  # 100 ms, and only where there is a schema
 
         if fault := fault_in_schema(schema):
             raise CannotStart(f"--json-schema is not a valid JSON Schema: {fault}")
@@ -286,20 +292,20 @@ def _check_provider(values: config.Values, env: dict[str, str]) -> None:
     except LookupError:
         raise CannotStart(f"there is no provider {provider!r}; providers are {', '.join(providers())}") from None
     names = ("api_key", "base_url", "region", "project", "profile", "model")
-    told = {name: str(values[name]) for name in names if values.get(name)}
-    if reason := check(provider, **told, env=env):
+    credentials = {name: str(values[name]) for name in names if values.get(name)}
+    if reason := check(provider, **credentials, env=env):
         raise CannotStart(reason)
     if provider == "scripted" and (pace := env.get("POLYLECT_SCRIPT_PACE", "")) and not _is_number(pace):
         raise CannotStart(f"POLYLECT_SCRIPT_PACE is {pace!r}; it has to be seconds between chunks, such as 0.02")
     if provider == "scripted" and values.get("script"):
-        from polylect.providers.scripted.parse import check_script  # 40 ms, and only for a script of one's own
+        from polylect.providers.scripted.parse import check_script  # 40 ms, and only where a script is named
 
         if reason := check_script(str(values["script"])):
             raise CannotStart(reason)
 
 
 def _check_model(values: config.Values) -> None:
-    """One has to be named where there is no default, unless a session that is gone on with may bring its own."""
+    """Checks that a model is named where there is no default, unless a resumed session may bring its own."""
     resumed = any(values.get(name) for name in ("resume", "continue", "session_file"))
     if not (values.get("model") or resumed or not describe(str(values["provider"])).needs_model):
         text = f"{values['provider']}: no model is named: set --model; see polylect models"
@@ -307,23 +313,23 @@ def _check_model(values: config.Values) -> None:
 
 
 def _check_effort(values: config.Values) -> None:
-    """A model that nobody knows may have any levels: its service will tell. Other programs' flags have own words."""
+    """Checks --effort against the levels of the model. Unknown models and flags of other programs are not checked."""
     effort = values.get("effort")
-    if not effort or "dialect" in values or (known := _offer(values)) is None:
+    if not effort or "dialect" in values or (facts := _model_facts(values)) is None:
         return
-    if effort not in known[1]:
-        levels = ", ".join(known[1]) or "none"
+    if effort not in facts[1]:
+        levels = ", ".join(facts[1]) or "none"
         raise CannotStart(f"--effort {effort!r} is not offered by this model; its levels are: {levels}", code=2)
 
 
 def _check_price(values: config.Values) -> None:
-    """A cap in dollars holds only where prices are known; what a session brings is checked when it is applied."""
+    """Checks that the model's price is known where there is a cap in dollars. A session's model is checked later."""
     caps = any(values.get(f"{budget}:max_cost_usd") for budget in ("budget", "turn_budget"))
     model = str(values.get("model") or "")
     if not caps or not (model or not describe(str(values["provider"])).needs_model):
         return
-    known = _offer(values)
-    if known is None or not known[2]:
+    facts = _model_facts(values)
+    if facts is None or not facts[2]:
         name = model or str(values["provider"])
         text = f"the price of {name!r} is not known, so a cap in dollars (max_cost_usd) cannot hold"
         raise CannotStart(f'{text}: give it in [prices."{name}"], or leave the cap out', code=CONFIGURATION)
@@ -333,25 +339,24 @@ def _is_number(text: str) -> bool:
     return text.replace(".", "", 1).isdigit() and text.isascii()
 
 
-def _list(values: config.Values, name: str) -> list[str]:
-    found = values.get(name)
-    return found if isinstance(found, list) else []
-
-
-def _one_of(values: config.Values, name: str, choices: tuple[str, ...]) -> None:
+def _check_choice(values: config.Values, name: str, choices: tuple[str, ...]) -> None:
     value = values.setdefault(name, choices[0]) if name != "log_level" else values.get(name, choices[0])
     if value not in choices:
         flag = "compaction" if name == "output_cleanup" else name.replace("_", "-")
         raise CannotStart(f"--{flag} {value!r}: choose one of {', '.join(choices)}", code=2)
 
 
-def take_session(values: config.Values, env: dict[str, str]) -> folder.Folder | None:
-    named, resumed = values.get("session_id"), values.get("resume")
+def lock_session(values: config.Values, env: dict[str, str]) -> folder.Folder | None:
+    """The locked folder of the session: a new one, or the one to resume. None if sessions are off or a file is resumed.
+
+    Raises CannotStart or FolderError.
+    """
+    new_id, resumed = values.get("session_id"), values.get("resume")
     if values.get("continue") and resumed is None:
         resumed = "latest"
-    if named is not None and resumed is not None and not values.get("fork"):
+    if new_id is not None and resumed is not None and not values.get("fork"):
         raise CannotStart("--resume and --session-id exclude each other: one continues, the other begins", silent=True)
-    if named == "latest":
+    if new_id == "latest":
         raise CannotStart("--session-id latest: that word is taken, --resume latest means the newest session", code=2)
     if values.get("no_session") or values.get("sessions") is False:
         if resumed is not None:
@@ -360,14 +365,14 @@ def take_session(values: config.Values, env: dict[str, str]) -> folder.Folder | 
     root, workspace = sessions_root(values, env), str(values["workspace"])
     if file := values.get("session_file"):
         folder.check_resumable_path(str(file))
-        return None  # which session that is shows when it is read
+        return None  # its id is known only when the file is read
     if resumed is not None:
-        known = folder.find_session(root, str(resumed), workspace)
-        folder.check_resumable(root, known)
+        session = folder.find_session(root, str(resumed), workspace)
+        folder.check_resumable(root, session)
         if not values.get("fork"):
-            return folder.resume(root, known, workspace)
-        values["fork_from"] = known
-    return folder.create(root, new_session(values) if named is None else str(named), workspace)
+            return folder.resume(root, session, workspace)
+        values["fork_from"] = session
+    return folder.create(root, new_session(values) if new_id is None else str(new_id), workspace)
 
 
 def sessions_root(values: config.Values, env: dict[str, str]) -> str:
@@ -380,14 +385,14 @@ def new_session(values: config.Values) -> str:
     return str(wire.new_session_id()) if wire else folder.new_id()
 
 
-def _say_why(message: str, options: config.Values, *, silent: bool) -> None:
+def _report_failure(message: str, options: config.Values, *, silent: bool) -> None:
     """Writes the reason to stderr and, for aionrs 0.1.0, an error frame to stdout unless `silent`."""
-    _complain(message)
-    _write(1, why_not(message, options, silent=silent))
+    _print_error(message)
+    _write(1, refusal_frame(message, options, silent=silent))
 
 
-def why_not(message: str, options: config.Values, *, silent: bool = False) -> bytes:
-    """What stdout is told where an engine does not become ready; on most wires that is nothing."""
+def refusal_frame(message: str, options: config.Values, *, silent: bool = False) -> bytes:
+    """The bytes for stdout if the engine cannot start; none on most wires."""
     if wire := dialect_start(options):
         refusal: bytes = wire.refusal(message, options, str(options.get("resume") or ""), ready=False)
         return refusal
@@ -396,14 +401,14 @@ def why_not(message: str, options: config.Values, *, silent: bool = False) -> by
     return b""
 
 
-def _complain(message: str) -> None:
-    from polylect.app.cli.terminal import print_error  # re: 8 ms, and only where something is to be said
+def _print_error(message: str) -> None:
+    from polylect.app.cli.terminal import print_error  # imports re: 8 ms
 
     print_error(message)
 
 
-def _last_words(start: Start, message: str) -> bytes:
-    """Of an engine that breaks down after `ready`, in the form of its wire."""
+def _crash_frame(start: Start, message: str) -> bytes:
+    """The last frame of an engine that fails after `ready`."""
     if wire := dialect_start(start.values):
         refusal: bytes = wire.refusal(message, start.values, start.session, ready=True)
         return refusal
@@ -417,23 +422,26 @@ def _error_frame(code: str, message: str) -> bytes:
     return f'{{"type":"error","msg_id":null,"error":{error}}}\n'.encode("utf-8", "replace")
 
 
-def _hear_signals() -> int:
-    """From here on a signal is read, not died of. loop.add_signal_handler would load inspect: 6 ms and 2 MiB."""
-    heard, told = os.pipe()
-    os.set_blocking(heard, False)
-    os.set_blocking(told, False)
-    _signal.set_wakeup_fd(told, warn_on_full_buffer=False)
-    for number in ENDING:
-        _signal.signal(number, _already_told)
-    return heard
+def _catch_signals() -> int:
+    """Returns a descriptor from which signals are read from now on.
+
+    loop.add_signal_handler is not used: it would import inspect, 6 ms and 2 MiB.
+    """
+    read_fd, write_fd = os.pipe()
+    os.set_blocking(read_fd, False)
+    os.set_blocking(write_fd, False)
+    _signal.set_wakeup_fd(write_fd, warn_on_full_buffer=False)
+    for number in ENDING_SIGNALS:
+        _signal.signal(number, _ignore_signal)
+    return read_fd
 
 
-def _already_told(number: int, frame: object) -> None:
+def _ignore_signal(number: int, frame: object) -> None:
     """A signal reaches the wakeup descriptor only if it also has a handler."""
 
 
-def _take_streams() -> tuple[int, int]:
-    """Our own copies of stdin and stdout. Whoever else prints ends up on stderr; whoever else reads finds nothing."""
+def _redirect_streams() -> tuple[int, int]:
+    """Returns our own copies of stdin and stdout. Other code that prints writes to stderr, and finds stdin empty."""
     nothing = os.open(os.devnull, os.O_RDWR)
     try:
         stdin = os.dup(0)
