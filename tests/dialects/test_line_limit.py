@@ -29,6 +29,6 @@ def test_a_delta_is_split_and_never_shortened() -> None:
 
 
 def test_a_large_frame_comes_out_the_same_without_being_encoded_first() -> None:
-    for text in ("a" * LIMIT * 100, "a\n" * LIMIT, "short"):
+    for text in ("a" * LIMIT * 100, "a\n" * LIMIT, "\u2028é" * LIMIT, "short", "\ud800" * LIMIT):
         frame = {"type": "t", "content": [text, {"more": text}] * 5}
         assert line_limit.line(frame, LIMIT, large=True) == line_limit.line(frame, LIMIT)

@@ -11,12 +11,12 @@ from msgspec.structs import astuple
 
 
 def lengths(value: object) -> list[int]:
-    """The length of every text in `value`, which is made of structs, dicts, lists and tuples; keys included."""
+    """The length in bytes of every text in `value`: structs, dicts, lists and tuples. Keys are texts too."""
     found: list[int] = []
     values: list[Any] = [value]
     for one in values:  # which grows meanwhile
         if isinstance(one, str):
-            found.append(len(one))
+            found.append(len(one) if one.isascii() else len(one.encode(errors="surrogatepass")))
         elif isinstance(one, dict):
             values += one
             values += one.values()
@@ -28,5 +28,5 @@ def lengths(value: object) -> list[int]:
 
 
 def text_size(value: object) -> int:
-    """Characters of all texts in `value`: nearly its size as JSON."""
+    """Bytes of all texts in `value`: nearly its size as JSON, and never more."""
     return sum(lengths(value))

@@ -43,7 +43,7 @@ class MessageStream:
         self._empty = jsonl.dump(self._message())[:-1]
         """The message without content, encoded."""
         self._ended_size = len(self._empty)
-        """Characters that the message has with its ended blocks."""
+        """Bytes that the message takes with its ended blocks, at least."""
         self._open_size = 0
         """Characters that the open block adds to it."""
         line_writer.write(MessageStart(self._message()))
