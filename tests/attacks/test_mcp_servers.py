@@ -7,11 +7,11 @@ and a server that was not up when the input ended was never reported.
 import asyncio
 import gzip
 import json
+import multiprocessing
 import os
 import runpy
 import select
 import sys
-import threading
 import time
 import tomllib
 from collections.abc import Iterator
@@ -365,11 +365,13 @@ class HttpServer:
         self.url = f"http://127.0.0.1:{self._server.server_port}/mcp"
 
     def __enter__(self) -> "HttpServer":
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self._process = multiprocessing.get_context("fork").Process(target=self._server.serve_forever, daemon=True)
+        self._process.start()  # in this process it would delay the pings that are timed here
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._server.shutdown()
+        self._process.kill()
+        self._process.join()
         self._server.server_close()
 
 
