@@ -1,6 +1,6 @@
-"""Answers that fit a JSON Schema, from engines whose wire has no word for schemas.
+"""What `Agent.ask` does: one prompt, one result, and with a schema an answer that fits it, from any engine.
 
-`Agent.ask(schema=...)` comes here. The schema is added to the prompt; the JSON is found in the answer, also inside a
+No wire is needed that knows schemas. The schema is added to the prompt; the JSON is found in the answer, also inside a
 code fence; and if it does not fit, the model is asked again, at most twice. The usage of all attempts is added up.
 """
 
@@ -38,17 +38,17 @@ async def ask_for_value(agent: "Agent", text: str, schema: Any, **details: Any) 
     Raises:
         TurnFailed: The turn did not end by itself.
         SchemaNotMet: The answer does not fit, after it was asked for again.
-        ValueError: `schema` is none.
+        ValueError: `schema` is neither a type that msgspec knows nor a JSON Schema.
     """
     if schema is None:
-        return _good(agent, await agent.prompt(text, **details))
+        return _checked_end(agent, await agent.prompt(text, **details))
     shape = Shape(schema)
-    result = _good(agent, await agent.prompt(text + _ONLY_JSON + json.dumps(shape.schema), **details))
+    result = _checked_end(agent, await agent.prompt(text + _ONLY_JSON + json.dumps(shape.schema), **details))
     for _ in range(_REPAIRS):
         if not (why := shape.fault(result)):
             return result
         spent, steps = result.usage, result.steps
-        result = _good(agent, await agent.prompt(_AGAIN.format(why=why), limits=details.get("limits")))
+        result = _checked_end(agent, await agent.prompt(_AGAIN.format(why=why), limits=details.get("limits")))
         result.usage += spent
         result.steps += steps
     if why := shape.fault(result):
@@ -56,7 +56,7 @@ async def ask_for_value(agent: "Agent", text: str, schema: Any, **details: Any) 
     return result
 
 
-def _good(agent: "Agent", result: Result) -> Result:
+def _checked_end(agent: "Agent", result: Result) -> Result:
     if result.ok:
         return result
     if result.failure and result.failure.code == "engine_gone":

@@ -1,6 +1,8 @@
 """Caps on cost, tokens, time and processes, and what has been used of them.
 
-There is a meter for the session and one for each turn. `loop.py` checks both before each model request.
+There is a meter for the session and one for each turn. `loop.py` checks both before each model request, so a turn can
+pass a cap by one reply, never by two. Compaction and commands that ask a model check the session's. The depth of
+sub-agents is no meter's: `subagents/spawn.py` compares it.
 """
 
 import asyncio
@@ -43,7 +45,7 @@ class Meter:
         self.processes = 0
         self._began = _now()
         self.reported = False
-        """A cap that is passed is told of once."""
+        """Whether the host knows already that a cap is passed; `grant` makes it False again."""
         self.estimate_reported = False
         """The host is told once that usage is estimated."""
 

@@ -4,7 +4,7 @@ order.
 Each call gets exactly one result, also if it is denied, cancelled or crashes (T4). However many calls one reply
 requests, the engine goes on serving its host: only the first `MOST_CALLS` are judged and run, `MOST_RUNNING` of them at
 a time, and the others get an error result. A reply with more calls than `apis/arguments.py` allows ends the turn.
-`loop.py` makes one `Calls` for each step; `tools/script.py` makes nested ones.
+`loop.py` makes one `Calls` for each step; `engine/tools/script.py` makes nested ones.
 """
 
 import asyncio

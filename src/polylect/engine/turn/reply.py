@@ -54,7 +54,7 @@ class StreamedReply:
         self._announce = announce
         self._used = used
         self._renamed: dict[str, str] = {}
-        """What a call under way is called: the model's id to ours."""
+        """Our id of each unfinished call, by the model's id."""
         self._copies: dict[str, int] = {}
         """How often an id of the model's has come."""
         self._open = StringIO()  # a list would hold an object for every chunk, ten times the text itself

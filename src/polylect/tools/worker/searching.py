@@ -2,8 +2,9 @@
 
 They run in the worker process, which starts ripgrep, or `files/fallback_search.py`, in a child process. The child has
 an empty environment, its working folder is the descriptor of the folder that the permission check has seen, and
-Landlock confines it there (`search_fence.py`), so that no name leads it elsewhere. A single file is the child's
-standard input. The output is processed while it arrives, and little more is held in memory than what will be shown.
+where the kernel has Landlock it is confined to that folder (`search_fence.py`), so that no name leads it elsewhere. A
+single file is the child's standard input. The output is processed while it arrives, and little more is held in memory
+than what will be shown. `program.py` calls `glob` and `grep`.
 """
 
 import os
@@ -62,7 +63,7 @@ def glob(*, pattern: str, path: str, real: str, most: int, workspace: str) -> "d
 
 
 def _prefilter(pattern: str) -> tuple[str, ...]:
-    """Options by which ripgrep skips most other files: a type, because its globs would include what git ignores."""
+    """Options that make ripgrep skip most other files: a type, because a glob would also list what git ignores."""
     name = pattern.rpartition("/")[2]
     if not name or "**" in name or not re.fullmatch(_SIMPLE_NAME, name, re.ASCII):
         return ()
@@ -149,7 +150,7 @@ def _search_in(options: Sequence[str], path: str, real: str, file: int, on_data:
 def search(options: Sequence[str], folder: int, real: str, on_data: Callable[[bytes], None], *, stdin: int = -1) -> str:
     """Pass on the output of the search as it arrives. Returns its error text if it could not work at all.
 
-    It is about the folder that `folder` is a descriptor of and `real` the path, or about the file `stdin`.
+    It searches the folder, of which `folder` is the descriptor and `real` the path, or else the file `stdin`.
     """
     if is_inside(PROC, (real,)):  # `admit` refuses /proc, so a search of `/` leaves it out
         options = (*options, f"--glob=!/{os.path.relpath(PROC, real)}")

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from dialects.pair import Pair, env
+from polylect.dialects.jsonstream import asks as asks_format
 from polylect.dialects.jsonstream.dialect import DIALECT
-from polylect.dialects.jsonstream.engine import asks as questions
 from polylect.dialects.jsonstream.engine.codec import EngineSide
 from polylect.dialects.jsonstream.engine.output_lines import OutputLines
 from polylect.dialects.jsonstream.ready import ready_line
@@ -333,10 +333,10 @@ def test_a_running_call_that_needs_a_yes_suspends_the_turn() -> None:
 def test_whoever_is_asked_sees_all_of_what_would_run_or_that_it_was_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     command = "make release && " + "true && " * 40 + "rm -rf /"
     ask = Ask("a", call="c", name="Bash", args={"command": command}, title=f"Execute: {command[:80]}", turn="m")
-    shown = questions.approval_required(ask).context
+    shown = asks_format.approval_required(ask).context
     assert shown == f'{ask.title}\nBash {{"command":"{command}"}}'
-    monkeypatch.setattr(questions, "MOST_CONTEXT", 50)
-    assert questions.approval_required(ask).context.endswith("… [cut: 313 more characters are not shown]")
+    monkeypatch.setattr(asks_format, "MOST_CONTEXT", 50)
+    assert asks_format.approval_required(ask).context.endswith("… [cut: 313 more characters are not shown]")
 
 
 def test_modifications_are_other_arguments() -> None:

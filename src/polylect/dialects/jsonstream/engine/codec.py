@@ -8,9 +8,9 @@ are refused at once, because the engine would wait for ever. Serving code makes 
 from collections import Counter
 
 from polylect.dialects.base import Env
+from polylect.dialects.jsonstream import asks as asks_format
 from polylect.dialects.jsonstream import events, newer_commands
 from polylect.dialects.jsonstream.commands import COMMANDS
-from polylect.dialects.jsonstream.engine import asks as asks_format
 from polylect.dialects.jsonstream.engine.encode import EventWriter
 from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames import families

@@ -12,8 +12,8 @@ from typing import Any, Literal, TypedDict
 import msgspec
 
 from polylect.dialects import line_limit
+from polylect.dialects.jsonstream import asks as asks_format
 from polylect.dialects.jsonstream import events
-from polylect.dialects.jsonstream.engine import asks as asks_format
 from polylect.dialects.jsonstream.engine.output_lines import OutputLines
 from polylect.dialects.jsonstream.engine.subagents import SubagentWriter
 from polylect.dialects.jsonstream.frames import base as shapes

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from polylect.dialects.base import Env
 from polylect.dialects.host_base import ENGINE_GONE, Diagnostics, Refusal, accepted, complete, refused
+from polylect.dialects.jsonstream import asks as asks_format
 from polylect.dialects.jsonstream import newer_commands
 from polylect.dialects.jsonstream.commands import COMMANDS, configure_frames, message_frame, server_frame
-from polylect.dialects.jsonstream.engine import asks as questions
 from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames.read import Bad, Unknown, read_command, read_event
 from polylect.dialects.jsonstream.host import newer_events
@@ -259,11 +259,11 @@ class HostSide:
 
     def _answer(self, command: Answer) -> list[e.Event]:
         if suspended := self._reader.suspended.get(command.ask):
-            follows = self._write(questions.resume_frame(command, suspended))
+            follows = self._write(asks_format.resume_frame(command, suspended))
         elif ask := self._reader.asks.get(command.ask):
             if command.args not in (None, ask.args):
                 raise Refusal("json-stream has no word for allowing a call with other arguments")
-            follows = self._write(questions.answer_frame(command, ask))
+            follows = self._write(asks_format.answer_frame(command, ask))
         else:
             raise Refusal(f"no ask {command.ask!r} waits for an answer", "unknown_ask")
         return [*follows, *self._stop()] if command.interrupt and command.verdict != "allow" else follows

@@ -1,8 +1,9 @@
 """Turns frames of an engine into events. `_HANDLERS` says which method reads which frame.
 
 The events are those that the frame itself means; the `Completer` of the codec adds what the wire does not have, such as
-steps. The reader keeps what the wire says only once, and holds an `error` and a cost back until the next frame shows
-whether the turn ended by it. Used by `codec`, and by `subagents` for inner frames.
+steps. The reader remembers what the wire says only once (names of calls, mode, model). It holds an `error` and a cost
+back, because only the next frame shows whether they belong to the end of the turn. Used by `codec`, and by `subagents`
+for inner frames.
 """
 
 from collections.abc import Callable
@@ -11,8 +12,8 @@ from typing import Any, Literal, get_args
 import msgspec
 from msgspec.structs import replace
 
+from polylect.dialects.jsonstream import asks as asks_format
 from polylect.dialects.jsonstream import events
-from polylect.dialects.jsonstream.engine import asks as questions
 from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames import families
 from polylect.dialects.jsonstream.frames.table import EXTRAS
@@ -63,6 +64,8 @@ def _denied_tool(frame: dict[str, Any]) -> shapes.Tool | None:
 
 
 class EventReader:
+    """Reads the frames of one engine, or of one sub-agent if it has a `parent`, and keeps what later ones refer to."""
+
     def __init__(self, parent: "EventReader | None" = None) -> None:
         self.asks: dict[str, Ask] = parent.asks if parent else {}
         """Asks that nobody has answered, by id. Those of sub-agents are answered like all others."""
@@ -218,7 +221,7 @@ class EventReader:
     # Calls and asks.
 
     def _tool_request(self, frame: shapes.ToolRequest, fields: dict[str, Any]) -> list[Event]:
-        ask, tool = questions.ask_of(frame), frame.tool
+        ask, tool = asks_format.ask_of(frame), frame.tool
         if isinstance(why := fields["tool"].get("escalation"), str):  # later engines say why they ask
             ask = replace(ask, reason=why)
         self.asks[ask.ask] = ask
@@ -229,7 +232,7 @@ class EventReader:
             return [ask]
         self._names[frame.call_id] = tool.name
         self._call(frame.call_id)
-        category = questions.category(tool.category)
+        category = asks_format.category(tool.category)
         return [ToolCalled(frame.call_id, tool.name, tool.args, category, tool.description, turn=frame.msg_id), ask]
 
     def _tool_running(self, frame: shapes.ToolRunning, fields: dict[str, Any]) -> list[Event]:
@@ -253,7 +256,7 @@ class EventReader:
         return self._finish(frame.call_id, "allowed", events.finished_of(frame))
 
     def _tool_cancelled(self, frame: shapes.ToolCancelled, fields: dict[str, Any]) -> list[Event]:
-        """Denied by us; or by the engine's own rules, if it neither asked nor began, and nobody has stopped it."""
+        """The call was denied if the host said no, or if it was never announced and its turn was not stopped."""
         tool = _denied_tool(fields)
         name = self._names.get(frame.call_id, tool.name if tool else "")
         unheard_of = frame.call_id not in self._names and frame.msg_id not in self.stopped
@@ -263,7 +266,7 @@ class EventReader:
         ended = self._finish(frame.call_id, "cancelled", finished)
         if tool is None or not unheard_of:
             return ended
-        category = questions.category(tool.category)
+        category = asks_format.category(tool.category)
         called = ToolCalled(frame.call_id, tool.name, tool.args, category, tool.description, turn=frame.msg_id)
         return [called, *ended]
 
@@ -287,7 +290,7 @@ class EventReader:
         """Without a token of its own it only repeats a `tool_request`."""
         if frame.resume_token in ("", frame.call_id):
             return []
-        ask = questions.suspended_of(frame)
+        ask = asks_format.suspended_of(frame)
         plan = {"plan": fields["plan"]} if "plan" in fields else {}
         ask = replace(ask, call=ask.call if self.knows(ask.call) else "", args=plan, turn=next(iter(self._begun), ""))
         self.suspended[ask.ask] = ask

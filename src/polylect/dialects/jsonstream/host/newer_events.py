@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
+from polylect.dialects.jsonstream import asks as asks_format
 from polylect.dialects.jsonstream import events
-from polylect.dialects.jsonstream.engine import asks as questions
 from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.vocab.content import Failure
 from polylect.vocab.events import (
@@ -46,7 +46,7 @@ def decode(kind: str, fields: Fields) -> list[Event] | None:
 def _call_announced(fields: Fields, ids: _Ids) -> list[Event]:
     """A call that runs without being asked about."""
     frame = msgspec.convert({**fields, "type": "tool_request"}, shapes.ToolRequest)
-    tool, category = frame.tool, questions.category(frame.tool.category)
+    tool, category = frame.tool, asks_format.category(frame.tool.category)
     return [ToolCalled(frame.call_id, tool.name, tool.args, category, tool.description, turn=frame.msg_id)]
 
 
