@@ -14,8 +14,9 @@ help: ## print this
 demo: compiled ## watch the engine do a small job, no key and no network needed
 	@$(BIN)/polylect demo
 
+# Many tests wait for processes, so one worker more than there are cores keeps them busy.
 test: compiled ## run the tests
-	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
+	@$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --maxprocesses 4 --dist worksteal
 
 test-all: ## run the tests on every Python from 3.11 that this machine has
 	@$(PYTHON) scripts/test_all.py

@@ -32,6 +32,7 @@ PARTS = (
     Part("test_model_servers.py", 1000, "behaviours of model servers at most: all that there are"),
     Part("test_link_races.py", 2000, "tries of each race, in each sandbox"),
     Part("test_instruction_files.py", 2000, "tries of each race"),
+    Part("test_mcp_servers.py", 1, "large answers of every kind over HTTP, and the rest of the file"),
     Part("test_hook_input.py", 2000, "calls judged while their input is attacked"),
     Part("test_large_replies.py", 100, "calls, or megabytes of text, in one reply"),
     Part("test_deafness.py", 100, "times three replies of generated calls; each hostile call is watched for 5 s"),

@@ -52,12 +52,14 @@ def page_text(page: str) -> str:
 
 def cited(path: Path) -> set[str]:
     text = path.read_text("utf-8")
+    if path.suffix == ".py" and not ids(text) and "def test_" not in text:  # reading its comments takes long
+        return set()
     return ids("\n".join(prose(text)) if path.suffix == ".py" else page_text(text))
 
 
-@pytest.mark.parametrize("path", [*SOURCES, *PAGES], ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_id_that_is_cited_is_defined(path: Path) -> None:
-    assert cited(path) - DEFINED == set()
+def test_every_id_that_is_cited_is_defined() -> None:
+    undefined = {str(path.relative_to(ROOT)): cited(path) - DEFINED for path in (*SOURCES, *PAGES)}
+    assert {path: ids for path, ids in undefined.items() if ids} == {}
 
 
 def test_every_id_is_defined_once_with_a_sentence_and_tests_that_exist() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from doubles_mcp import CallContext, Stage, on_stage, script
 from doubles_tools import processes_with, watched
+from engine_process import eventually
 from machine import slowness, within
 from polylect.tools.standard import standard_tools
 from polylect.vocab.commands import Answer
@@ -366,7 +367,8 @@ def test_P1_no_server_outlives_its_removal_or_the_end(tmp_path: Path) -> None:
         for name, length in lengths.items():
             stage.servers.add(script("plain", "Stays", length, server=name))
             await stage.heard(name)
-            assert len(processes_with(f"sleep {length}")) == 3
+            marker = f"sleep {length}"
+            await asyncio.to_thread(eventually, lambda marker=marker: len(processes_with(marker)) == 3)
         with watched(processes_with(f"sleep {lengths['one']}")) as all_end_within:
             stage.servers.change("one", "remove")
             assert stage.about("one")[-1] == ServerChanged("one", "removed")
