@@ -5,13 +5,12 @@ The engines are real processes whose workspace is the home of a person with an s
 
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from attacks.outside import folder_outside
 from engine_process import Engine, Place, message
 from polylect.tools.process.programs import find_program
 
@@ -118,17 +117,9 @@ def test_a_search_of_all_finds_what_lies_beside_it_and_asks_for_nothing(place: P
 @pytest.fixture
 def elsewhere() -> Iterator[Path]:
     """A folder of the user's where commands may not write; the temporary folders of tests are open to them."""
-    open_to_all = ("/tmp/", "/var/tmp/", os.path.realpath(tempfile.gettempdir()))
-    usual = ("/srv", "/opt", "/var/lib", os.path.realpath(Path.home()))
-    places = [place for place in usual if os.access(place, os.W_OK) and not place.startswith(open_to_all)]
-    if not places:
-        pytest.skip("there is no place beside the temporary ones")
-    folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="elsewhere-", dir=places[0])))
-    (folder / ".bashrc").write_text("clean")
-    try:
+    with folder_outside() as folder:
+        (folder / ".bashrc").write_text("clean")
         yield folder
-    finally:
-        shutil.rmtree(folder)
 
 
 def changes(folder: Path) -> list[tuple[str, dict[str, str]]]:

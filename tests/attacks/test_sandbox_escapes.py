@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from attacks.outside import folder_outside
 from machine import PATIENCE
 from polylect.system.search_paths import program_on
 from polylect.tools.process.custody import Custody
@@ -292,17 +293,11 @@ def test_what_links_of_hidden_places_lead_to_is_hidden(yard: Yard) -> None:
 @pytest.fixture
 def outside(yard: Yard) -> Iterator[Path]:
     """A file of the user's where commands may not write: temporary folders are open to them."""
-    places = [place for place in ("/srv", "/opt", "/var/lib", str(Path.home())) if os.access(place, os.W_OK)]
-    if not places:
-        pytest.skip("there is no place beside the temporary ones")
-    folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="yard-", dir=places[0])))
-    (folder / "file").write_text("clean")
-    try:
+    with folder_outside() as folder:
+        (folder / "file").write_text("clean")
         for path in (folder, folder / "file"):
             os.chown(path, *((OTHER, OTHER) if yard.user == "other" else (-1, -1)))
         yield folder / "file"
-    finally:
-        shutil.rmtree(folder)
 
 
 @pytest.mark.parametrize("grant", ["workspace", "root", "writable", "TMPDIR", "XDG_CACHE_HOME"])
