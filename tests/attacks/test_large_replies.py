@@ -25,8 +25,8 @@ CASES: dict[str, tuple[str, Callable[[], list[Block]]]] = {
     "omp, lists": ("omp", lambda: [ToolCall(f"t{n}", "TodoWrite", TODOS) for n in range(MANY)]),
     "omp, files": ("omp", lambda: [ToolCall(f"t{n}", "Write", _file(n)) for n in range(MANY)]),
     "omp, text": ("omp", lambda: [Text("lorem ipsum\n" * (MANY * MB // 12))]),
-    "omp, escapes": ("omp", lambda: [Text("\u2028" * 2 * MB)]),
-    "claude, escapes": ("claude", lambda: [Text("\u2028" * 2 * MB)]),
+    "omp, escapes": ("omp", lambda: [Text("\u2028" * MB)]),
+    "claude, escapes": ("claude", lambda: [Text("\u2028" * MB)]),
     "claude, text": ("claude", lambda: [Text("lorem ipsum\n" * (MANY * MB // 12))]),
 }
 LONG_ONES = ("claude, lists", "omp, files", "claude, escapes")

@@ -60,9 +60,7 @@ def bounded(work: Coroutine[Any, Any, None]) -> None:
 
 def agent(place: Place, script: str = "", **options: Any) -> Agent:
     if script:
-        file = place.workspace.parent / "script.toml"
-        file.write_text(script)
-        options["script"] = str(file)
+        options["script"] = place.script(script)[-1]  # a file of its own: agents may start at the same time
     return connect("polylect", cwd=str(place.workspace), env=place.env, provider="scripted", **options)
 
 
