@@ -114,9 +114,11 @@ _encode = msgspec.json.Encoder().encode
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        keys: set[str] = set()
-        twice = next(key for key, _ in pairs if key in keys or keys.add(key))  # type: ignore[func-returns-value]
-        raise ValueError(f"the key {twice!r} appears twice")
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise ValueError(f"the key {key!r} appears twice")
+            seen.add(key)
     return fields
 
 
