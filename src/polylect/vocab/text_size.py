@@ -12,11 +12,11 @@ from msgspec.structs import astuple
 
 def lengths(value: object) -> list[int]:
     """The length in bytes of every text in `value`: structs, dicts, lists and tuples. Keys are texts too."""
-    found: list[int] = []
+    sizes: list[int] = []
     values: list[Any] = [value]
     for one in values:  # which grows meanwhile
         if isinstance(one, str):
-            found.append(len(one) if one.isascii() else len(one.encode(errors="surrogatepass")))
+            sizes.append(len(one) if one.isascii() else len(one.encode(errors="surrogatepass")))
         elif isinstance(one, dict):
             values += one
             values += one.values()
@@ -24,7 +24,7 @@ def lengths(value: object) -> list[int]:
             values += one
         elif isinstance(one, Struct):
             values += astuple(one)
-    return found
+    return sizes
 
 
 def text_size(value: object) -> int:
