@@ -36,18 +36,9 @@ _FLAGS: Flags = {
     "--extension": ("list", "their_extensions"),
     "--no-extensions": ("switch", "no_extensions"),
     # Accepted and noted: there is nothing here that they could switch.
-    "--models": ("text", "ignored"),
-    "--skills": ("text", "ignored"),
-    "--hook": ("text", "ignored"),
-    "--no-skills": ("switch", "ignored"),
-    "--no-rules": ("switch", "ignored"),
-    "--no-lsp": ("switch", "ignored"),
-    "--no-pty": ("switch", "ignored"),
-    "--no-title": ("switch", "ignored"),
-    "--no-context-files": ("switch", "ignored"),
-    "--no-prompt-templates": ("switch", "ignored"),
-    "--no-themes": ("switch", "ignored"),
-    "--no-ui": ("switch", "ignored"),
+    **dict.fromkeys(("--models", "--skills", "--hook"), ("text", "ignored")),
+    **dict.fromkeys(("--no-skills", "--no-rules", "--no-lsp", "--no-pty", "--no-title"), ("switch", "ignored")),
+    **dict.fromkeys(("--no-context-files", "--no-prompt-templates", "--no-themes", "--no-ui"), ("switch", "ignored")),
 }
 _SHORT = {
     "-e": "--extension",
