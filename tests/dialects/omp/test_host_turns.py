@@ -419,6 +419,9 @@ def test_an_end_that_was_only_waited_for_stands_when_the_engine_vanishes() -> No
     assert ended(talk.side.receive_eof()) == [("t1", "end")]
 
 
+STILL_BUSY = "Agent is already processing. Use steer() or followUp() to queue messages, or wait for completion."
+
+
 def test_a_prompt_that_waited_and_still_came_too_early_waits_again() -> None:
     """omp says that nothing runs a moment before it takes the next prompt."""
     talk = prompted()
@@ -426,9 +429,21 @@ def test_a_prompt_that_waited_and_still_came_too_early_waits_again() -> None:
     talk.hear(START, STEP, *user("hi"), *said(reply(text("yo"))), STEP_END, end())
     assert ended(talk.state(IDLE)) == [("t1", "end")]
     assert [frame["id"] for frame in talk.sent if frame["type"] == "prompt"] == ["t2"]
-    busy = "Agent is already processing. Use steer() or followUp() to queue messages, or wait for completion."
-    assert talk.hear(answer("t2", "prompt", error=busy), answer("t2", "prompt"), only=TurnEnded) == []
+    assert talk.hear(answer("t2", "prompt", error=STILL_BUSY), answer("t2", "prompt"), only=TurnEnded) == []
     talk.state(IDLE)
     assert [frame["id"] for frame in talk.sent if frame["type"] == "prompt"] == ["t2"]
     heard = talk.hear(answer("t2", "prompt"), START, STEP, *user("second"), only=TurnStarted)
     assert [event.turn for event in heard] == ["t2"]
+
+
+def test_a_prompt_that_is_sent_right_after_a_turn_and_comes_too_early_is_sent_again() -> None:
+    talk = prompted()
+    talk.hear(START, STEP, *user("hi"), *said(reply(text("yo"))), STEP_END, end())
+    assert ended(talk.state(IDLE)) == [("t1", "end")]
+    talk.say(Prompt("t2", "second", ref="r2"))
+    refused = talk.hear(answer("t2", "prompt", error=STILL_BUSY), answer("t2", "prompt"), only=Reply)
+    assert [(reply.ref, reply.failure) for reply in refused] == [("r2", None)]
+    talk.state(IDLE)
+    assert [frame["id"] for frame in talk.sent if frame["type"] == "prompt"] == ["t2"]
+    heard = talk.hear(answer("t2", "prompt"), START, STEP, *user("second"), only=(Reply, TurnStarted))
+    assert [type(event) for event in heard] == [TurnStarted]

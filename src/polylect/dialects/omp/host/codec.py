@@ -348,6 +348,7 @@ class HostSide:
             self._queue.add(prompt)
             self._request(requests.Abort(), PendingCommand())
             return accepted(prompt)
+        self._queue.began(prompt.turn, prompt)
         self._send_prompt(prompt, PendingCommand(ref=prompt.ref, session=prompt.session))
         return []
 

@@ -61,7 +61,7 @@ class Replies:
         self.to_request: list[tuple[requests.Request, PendingCommand]] = []
         """Requests that have to be sent before a command is answered."""
         self.too_early: list[str] = []
-        """Prompts that were held back, and came too early all the same."""
+        """Prompts that were sent when no turn ran, and were refused because the last one lasted longer than it said."""
         self._early: Counter[str] = Counter()
         self.not_taken: list[str] = []
         """Prompts that were refused and so have no turn."""
@@ -126,14 +126,14 @@ class Replies:
         return reply
 
     def _refuse(self, turn: str, pending: PendingCommand, failure: Failure) -> list[e.Event]:
-        """A prompt was refused: fail its command, or end its turn if the command was answered already."""
+        """A prompt was refused: send it again if it came too early, else fail its command or end its turn."""
         self._runs.drop(turn)
         self._refused.add(turn)
+        if failure.message.startswith(_BUSY) and self._early[turn] < _MOST_EARLY:
+            self._early[turn] += 1
+            self.too_early.append(turn)
+            return _reply(pending)
         if not pending.ref:
-            if failure.message.startswith(_BUSY) and self._early[turn] < _MOST_EARLY:
-                self._early[turn] += 1
-                self.too_early.append(turn)
-                return []
             return [e.TurnEnded("error", failure=failure, turn=turn)]
         self.not_taken.append(turn)
         pending.failure = failure
