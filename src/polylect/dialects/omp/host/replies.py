@@ -29,7 +29,7 @@ _SETTINGS = (
 
 _BUSY = "Agent is already processing"
 """How omp refuses a prompt while a run lasts, which may be longer than its `agent_end`."""
-_MOST_EARLY = 5
+_MOST_EARLY = 20
 
 
 class PendingCommand(Struct):
