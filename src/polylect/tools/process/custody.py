@@ -38,6 +38,10 @@ class Custody:
         self.reach: Literal["", "tree", "group"] = ""
         """What is ended with a call: its whole tree, or only its process group. Known after the first call."""
 
+    def prepare(self) -> None:
+        """Start the guardian, so that it is ready sooner: a command follows at once."""
+        self._guardians.prepare()
+
     async def run(
         self,
         argv: Sequence[str],

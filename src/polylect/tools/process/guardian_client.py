@@ -38,11 +38,15 @@ class Guardians:
         """The sessions of all guardians so far. Wardens are in them, and no command can join one."""
         self._killed: set[int] = set()
 
+    def prepare(self) -> None:
+        """Start a guardian if there is none."""
+        self._guardian = self._guardian or self._start_guardian()
+
     def start(self, descriptors: Sequence[int]) -> None:
         """Pass the descriptors of a command to the guardian. Raises NotAccepted if it was killed; its wardens go on."""
         self._reap()
         try:
-            pid, control = self._guardian or self._start_guardian()
+            pid, control = self._guardian = self._guardian or self._start_guardian()
             signal_each((pid,), signal.SIGCONT)
             try:
                 socket.send_fds(control, [b"c"], descriptors)
@@ -141,5 +145,4 @@ class Guardians:
                 setsigmask=(),
             )
         self._sessions.add(pid)
-        self._guardian = pid, near
-        return self._guardian
+        return pid, near

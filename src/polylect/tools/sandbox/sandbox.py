@@ -30,6 +30,8 @@ _PROGRAM_FOLDERS = "/usr/bin:/bin:/usr/local/bin:"
 _PROBE_TIME = 5.0
 _MOST_WORDS = 9000
 """bubblewrap's own limit."""
+_SCOPE = Fence([], only_scope=True).to_argv()
+"""Goes before bubblewrap's command line where Landlock can also block abstract sockets."""
 _log = logging.getLogger(__name__)
 
 
@@ -57,7 +59,6 @@ class Sandbox:
         self._settings = writable, hidden
         self._readable = [path for one in readable if (path := expand(one, env))]
         self._scope: list[str] = []
-        """Goes before bubblewrap's command line where Landlock can also block abstract sockets."""
         self._rejected: set[str] = set()
         self._found_places: tuple[list[str], HiddenPlaces] | None = None
         self._detecting = asyncio.Lock()
@@ -65,18 +66,23 @@ class Sandbox:
     async def argv(self, argv: Sequence[str], workspace: str, roots: Sequence[str], processes: Processes) -> list[str]:
         """The command line that runs this one confined. Raises ToolError if the required sandbox is not available."""
         await self.detect(workspace, processes)
+        return self.confine(argv, self.fence(workspace, roots), workspace)
+
+    def confine(self, argv: Sequence[str], fence: Fence, workspace: str) -> list[str]:
+        """The command line that runs this one within the fence. Before `detect`: in the sandbox that is tried first."""
         if self._loader:  # set by the command itself: what builds the sandbox must not load libraries from there
             argv = ["/usr/bin/env", *(f"{name}={value}" for name, value in self._loader.items()), *argv]
-        match self.kind:
+        bwrap = "" if self.mode == "landlock" else self._bwrap(workspace)
+        match self.kind or ("bwrap" if bwrap else "landlock"):
             case "bwrap":
-                words = bwrap_argv(self._bwrap(workspace), self.fence(workspace, roots), argv)
+                words = bwrap_argv(bwrap, fence, argv)
                 if len(words) > _MOST_WORDS:
                     raise ToolError(
                         "[sandbox] hides or opens more places than bubblewrap takes: name the folders around them."
                     )
-                return [*self._scope, *words]
+                return [*(self._scope if self.kind else _SCOPE), *words]
             case "landlock":
-                return [*self.fence(workspace, roots).to_argv(), *argv]
+                return [*fence.to_argv(), *argv]
             case _:
                 return list(argv)
 
@@ -133,7 +139,7 @@ class Sandbox:
     async def _detect_kind(self, workspace: str, processes: Processes) -> None:
         faults: list[str] = []
         if self.mode in ("auto", "bwrap"):
-            for scope in (Fence([], only_scope=True).to_argv(), []):  # the first takes Landlock, and no setuid bwrap
+            for scope in (_SCOPE, []):  # the first takes Landlock, and no setuid bwrap
                 fault = await self._try_bwrap(scope, workspace, processes)
                 if not fault:
                     self.kind, self._scope = "bwrap", scope

@@ -12,11 +12,13 @@ import socket
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from polylect.system.threads import run_in_thread
 from polylect.tools.files.paths import is_hidden, is_inside
 from polylect.tools.process.custody import Custody
+from polylect.tools.process.open_child import OpenChild
 from polylect.tools.process.programs import own_program
 from polylect.tools.sandbox.sandbox import Sandbox
 from polylect.tools.worker import protocol
@@ -272,20 +274,40 @@ class _Worker:
         near, far = socket.socketpair()
         worker = cls(near)
         near.setblocking(False)
-        argv: Sequence[str] = own_program("worker.program")
-        env = {key: os.environ[key] for key in ("LD_LIBRARY_PATH",) if key in os.environ}
         try:
             with far:
-                if sandbox:
-                    worker._hidden = set(sandbox.fence(roots[0], roots).hidden)
-                    argv = await sandbox.argv(argv, roots[0], roots, custody)
-                worker._child = await custody.open(
-                    argv, cwd="/", env=env, on_error_output=worker._note, stdin=far.fileno()
-                )
+                worker._child = await worker._open(custody, sandbox, roots, far.fileno())
         except BaseException:
             near.close()
             raise
         return worker
+
+    async def _open(self, custody: Custody, sandbox: Sandbox | None, roots: Sequence[str], stdin: int) -> OpenChild:
+        """Start the process. Before the first one it is unknown which sandbox works here: while that is tried out, the
+        process is started in the most likely one, and again if that was wrong."""
+        program = own_program("worker.program")
+        env = {key: os.environ[key] for key in ("LD_LIBRARY_PATH",) if key in os.environ}
+        start = partial(custody.open, cwd="/", env=env, on_error_output=self._note, stdin=stdin)
+        if sandbox is None:
+            return await start(program)
+        custody.prepare()
+        fence = sandbox.fence(roots[0], roots)
+        self._hidden = set(fence.hidden)
+        detection = asyncio.ensure_future(sandbox.detect(roots[0], custody))
+        try:
+            likely = sandbox.confine(program, fence, roots[0])
+            child = None
+            with suppress(ToolError):
+                child = await start(likely)
+            await detection
+            argv = sandbox.confine(program, fence, roots[0])
+            if child and argv == likely:
+                return child
+            if child:
+                child.kill()
+            return await start(argv)
+        finally:
+            detection.cancel()
 
     def hides(self, paths: set[str]) -> bool:
         """Whether its sandbox hides all of these paths."""
