@@ -50,9 +50,9 @@ from polylect.vocab.ports import ModelEvent, ModelRequest, Retrying, TextChunk
 _REASONS: dict[Stop, Reason] = {"end": "end", "calls": "end", "length": "length", "refused": "refused"}
 MOST_REMINDERS = 3
 """How often in a turn the user's own code can send the model back: by rules, and when it would stop."""
-MOST_REPLY = 2 * 1024 * 1024
+MOST_REPLY = 1024 * 1024
 """Characters of text and thinking in one reply: far more than any model writes."""
-LONG_REPLY = MOST_REPLY // 8
+LONG_REPLY = MOST_REPLY // 4
 MOST_SESSION = 256 * 1024 * 1024
 """Bytes of a session's log up to which the model is asked: all of it is in memory."""
 SLICE = 0.01
