@@ -267,7 +267,7 @@ def test_a_summary_can_be_refused(tmp_path: Path) -> None:
         talk.send(Compact())
 
     host = answering(lambda told: {"decision": "block", "reason": "later"})
-    talk = run(conversation, tmp_path, Scripted.in_order("a", "b", "sum"), host=host)
+    talk = run(conversation, tmp_path, Scripted.in_order("a" * 400, "b" * 400, "sum"), host=host)
     assert asked(talk)[0]["trigger"] == "manual"
     assert [event.ok for event in talk.of(CompactionEnded)] == [False]
 

@@ -341,7 +341,7 @@ def test_a_summary_heeds_what_an_extension_wants_kept_or_is_not_made(tmp_path: P
         await talk.engine.settled()
         talk.send(Compact())
 
-    talk = run(conversation, tmp_path, Scripted.in_order("a", "b", "sum"), hooks=loaded(written(tmp_path, code)))
+    talk = run(conversation, tmp_path, Scripted.in_order("a" * 400, "b" * 400), hooks=loaded(written(tmp_path, code)))
     ended = [(event.ok, event.error) for event in talk.of(CompactionEnded)]
     assert ended == [(False, "The conversation was not shortened: later")]
 

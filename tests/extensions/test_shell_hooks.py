@@ -170,7 +170,7 @@ def test_a_summary_can_be_refused(tmp_path: Path) -> None:
         talk.send(Compact())
 
     hooks = loaded(commands={"PreCompact": [{"command": "grep -q manual && echo no >&2 && exit 2"}]}, env=ENV)
-    talk = run(conversation, tmp_path, Scripted.in_order("a", "b", "sum"), hooks=hooks)
+    talk = run(conversation, tmp_path, Scripted.in_order("a" * 400, "b" * 400), hooks=hooks)
     assert [event.error for event in talk.of(CompactionEnded)] == ["The conversation was not shortened: no"]
 
 

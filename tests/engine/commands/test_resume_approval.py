@@ -184,7 +184,8 @@ def test_S4_a_prompt_that_waited_behind_it_lets_it_lapse(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("how", ["shell", "compaction", "fork"])
 def test_S4_whatever_moves_the_conversation_on_lets_it_lapse(tmp_path: Path, how: str) -> None:
-    log, _ = left_behind(tmp_path, THREE)
+    long = script(step("a", text="one " * 100), step("b", gated=True, text="two"), step("c", text="three"))
+    log, _ = left_behind(tmp_path, long)
     if how == "fork":
         log.append(Opened("s2", "", parent="s1"))
         session = Session(log)

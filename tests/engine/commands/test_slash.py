@@ -102,7 +102,7 @@ def test_a_conversation_is_compacted_with_the_words_that_were_given(tmp_path: Pa
         talk.send(Prompt("t1", "one"), Prompt("t2", "two"), Prompt("t3", "/compact keep names"))
         await talk.engine.settled()
 
-    talk = run(conversation, tmp_path, Scripted.in_order("a", "b", "sum"))
+    talk = run(conversation, tmp_path, Scripted.in_order("a" * 400, "b" * 400, "sum"))
     assert [event.ok for event in talk.of(CompactionEnded)] == [True]
     assert talk.of(Notice)[-1].text == "The beginning of the conversation has become a summary."
     assert [(event.turn, event.reason, event.steps) for event in talk.of(TurnEnded)][-1] == ("t3", "end", 0)

@@ -100,7 +100,7 @@ def test_what_agents_take_counts_for_the_caps_of_the_turn_that_waits_for_them(tm
 
 @pytest.mark.parametrize("wish", [Compact(ref="c"), Prompt("t3", "/compact")])
 def test_nothing_is_summarised_once_the_sessions_cap_is_reached(tmp_path: Path, wish: Compact | Prompt) -> None:
-    model = Scripted.from_values({"reply": [{"say": ["x" * 40], "usage": {"input": 1000, "output": 1}}]})
+    model = Scripted.from_values({"reply": [{"say": ["x" * 400], "usage": {"input": 1000, "output": 1}}]})
 
     async def conversation(talk: Talk) -> None:
         talk.send(Prompt("t1", "one"), Prompt("t2", "two"))

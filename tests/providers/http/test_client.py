@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from polylect import __version__
 from polylect.providers.http.client import Client
 from polylect.providers.http.proxy import proxy_for
 from polylect.vocab.errors import ProviderError
@@ -54,6 +55,7 @@ def test_a_request_arrives_whole_and_its_answer_comes_in_pieces() -> None:
             assert request.body == b'{"a": 1}'
             assert request.headers["host"] == f"127.0.0.1:{server.port}"
             assert request.headers["accept-encoding"] == "identity"
+            assert request.headers["user-agent"] == f"polylect/{__version__}"
 
     run(main)
 

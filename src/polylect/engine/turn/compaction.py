@@ -34,6 +34,8 @@ Emit = Callable[[Event], None]
 CANCELLED = "Compaction cancelled"
 MOST_FAILURES = 3
 """After so many in a row it is no longer tried by itself."""
+LEAST_REPLACED = 100
+"""Tokens. A summary of less than this would save nothing, so the model is not asked for one by hand."""
 _MARKS = (ReplyBegun, ReplyDone, Retrying)
 """How far a reply has come, and with it its price."""
 _LARGEST_WINDOW = 2_000_000
@@ -87,6 +89,8 @@ class Compactor:
         """The last reply told how many tokens the context had, when there were so many messages."""
         self._reported_overhead: int | None = None
         """What instructions and tools take, once a service has told how much there is."""
+        self._compacted_at = 0
+        """How many messages there were at the last compaction."""
         self._sum = self._sum_from = self._sum_to = 0
         """Tokens of the messages from here to there, by their length: nothing is measured twice."""
 
@@ -177,6 +181,7 @@ class Compactor:
         finally:
             self._work = None
         self._known = self._known_at = 0
+        self._compacted_at = len(session.messages)
         self._failures = self._failures + 1 if self._is_full() else 0  # it does not help: that is a failure too
         emit(CompactionEnded(summary=summary, before=before, after=self.used(), first_kept=str(first_kept)))
         return True
@@ -196,7 +201,10 @@ class Compactor:
         self._failures = self._known = self._known_at = 0
 
     def possible(self) -> bool:
-        return self._cut() > self._session.visible_from
+        """Whether a summary can be shorter than what it replaces, and something was said since the last one."""
+        session, first_kept = self._session, self._cut()
+        replaced = sum(map(estimate, session.messages[session.visible_from : first_kept]))
+        return replaced >= LEAST_REPLACED and len(session.messages) > self._compacted_at
 
     async def by_hand(self, emit: Emit, instructions: str) -> None:
         await self.compact("manual", emit, instructions)

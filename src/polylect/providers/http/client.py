@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self, cast
 
 from msgspec import Struct
 
+from polylect import __version__
 from polylect.providers.http.connection import Connection
 from polylect.providers.http.proxy import proxy_for
 from polylect.providers.settings import ProviderSettings
@@ -219,7 +220,8 @@ def _target(place: Url, proxy: Url | None) -> str:
 
 def _headers(place: Url, proxy: Url | None, headers: Mapping[str, str]) -> dict[str, str]:
     login = _proxy_login(proxy) if proxy and place.scheme == "http" else {}
-    return {"host": place.authority, "accept-encoding": "identity", **login, **headers}
+    agent = f"polylect/{__version__}"  # some gateways refuse requests without one
+    return {"host": place.authority, "user-agent": agent, "accept-encoding": "identity", **login, **headers}
 
 
 def _proxy_login(proxy: Url) -> dict[str, str]:
