@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from polylect.dialects.claude.engine.control_requests import _COMMANDS as REQUESTS
+from polylect.dialects.claude.engine.control_requests import _SHAPES as REQUESTS
 from polylect.dialects.claude.frames.table import COMMANDS, EVENTS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "claude.md").read_text(encoding="utf-8")

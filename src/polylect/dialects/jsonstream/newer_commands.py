@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from polylect.dialects.host_base import Refusal
 from polylect.dialects.jsonstream.frames.base import Count, Frame, Id
-from polylect.dialects.schema import one_of
+from polylect.dialects.schema import by_name, one_of
 from polylect.vocab.commands import ChangeServer, Command, Grant, HostReply
 from polylect.vocab.content import Failure, Rule
 
@@ -52,9 +52,7 @@ class HostSendMessageResult(Frame, frozen=True, tag="host_send_message_result"):
     error: str | None = None
 
 
-NEWER_COMMANDS: dict[str, type[Frame]] = {
-    str(frame.__struct_config__.tag): frame for frame in (ContinueWithBudget, RemoveMcpServer, GrantPath, RevokePath)
-}
+NEWER_COMMANDS = by_name(ContinueWithBudget, RemoveMcpServer, GrantPath, RevokePath)
 
 
 # Their answers.

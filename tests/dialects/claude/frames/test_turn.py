@@ -10,8 +10,10 @@ from dialects.claude.engine_talk import Talk
 from dialects.everything import EVENTS as EVERYTHING
 from polylect.dialects.claude.frames import control
 from polylect.dialects.claude.frames.table import EVENTS
+from polylect.dialects.schema import by_name, defined_in
 from polylect.vocab.events import Event
 
+REQUESTS = by_name(*defined_in(control, control.Request))
 REQUIRED = {
     "assistant": ("message", "parent_tool_use_id", "session_id", "uuid"),
     "user": ("message", "parent_tool_use_id", "session_id", "uuid"),
@@ -34,7 +36,7 @@ def test_what_is_written_has_its_shape(version: str, conversation: list[Event]) 
         msgspec.convert(frame, EVENTS[kind])
         assert [name for name in REQUIRED.get(kind, ()) if name not in frame] == []
         if kind == "control_request":
-            msgspec.convert(frame["request"], control.ASKED_BY_ENGINE[frame["request"]["subtype"]])
+            msgspec.convert(frame["request"], REQUESTS[frame["request"]["subtype"]])
 
 
 def _kind(frame: dict[str, Any]) -> str:

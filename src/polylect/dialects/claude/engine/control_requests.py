@@ -22,6 +22,7 @@ from polylect.dialects.claude.engine.initialize import offers_of, settings_of
 from polylect.dialects.claude.engine.prompts import Prompts
 from polylect.dialects.claude.frames import control
 from polylect.dialects.claude.versions import OUR_MODES
+from polylect.dialects.schema import by_name
 from polylect.vocab.commands import (
     AddContext,
     AddServer,
@@ -87,12 +88,12 @@ class ControlRequests:
             why = "control_request: expected a request with a subtype"
             self._refuse(id, why, "invalid_request")
             return [MalformedCommand(raw, why)]
-        if kind not in _COMMANDS:
+        if kind not in _SHAPES:
             self._refuse(id, f"Unsupported control request subtype: {kind[:80]}", "unsupported_request")
             return [UnknownCommand(f"control_request/{kind}", raw)]
         try:
-            request = msgspec.convert(request_fields, control.ASKED_BY_HOST[kind])
-            return self._submit(id, request, _COMMANDS[kind](self, request))
+            request = msgspec.convert(request_fields, _SHAPES[kind])
+            return self._submit(id, request, _COMMANDS[type(request)](self, request))
         except msgspec.ValidationError as error:
             self._refuse(id, f"Invalid {kind} request: {error}", "invalid_request")
             return [MalformedCommand(raw, str(error))]
@@ -302,38 +303,39 @@ def _plain(requests: ControlRequests, request: Any, replies: _Replies) -> dict[s
     return None
 
 
-_COMMANDS: dict[str, Callable[[ControlRequests, Any], list[Command]]] = {
-    "initialize": ControlRequests._initialize,
-    "interrupt": ControlRequests._interrupt,
-    "set_permission_mode": ControlRequests._set_mode,
-    "set_model": ControlRequests._set_model,
-    "set_max_thinking_tokens": ControlRequests._set_thinking,
-    "mcp_status": lambda _, request: [Query("servers")],
-    "mcp_reconnect": lambda _, request: [ChangeServer(request.serverName, "reconnect")],
-    "mcp_toggle": ControlRequests._mcp_toggle,
-    "mcp_set_servers": ControlRequests._mcp_set_servers,
-    "mcp_message": lambda _, request: [HostSays("mcp_message", msgspec.structs.asdict(request))],
-    "mcp_read_resource": lambda _, request: [Query("resource", {"server": request.serverName, "uri": request.uri})],
-    "rewind_files": lambda _, request: [Rewind(request.user_message_id, request.dry_run)],
-    "get_context_usage": lambda _, request: [Query("context")],
-    "get_settings": lambda _, request: [Query("state")],
-    "apply_flag_settings": ControlRequests._apply_settings,
-    "update_settings": ControlRequests._apply_settings,
-    "get_session_cost": lambda _, request: [Query("cost")],
-    "get_usage": lambda _, request: [Query("cost")],
-    "stop_task": ControlRequests._stop_task,
-    "get_task_output": lambda _, request: [Query("agent_output", {"task": request.task_id})],
-    "cancel_async_message": lambda _, request: [Cancel("prompt", request.message_uuid)],
-    "generate_session_title": lambda _, request: [Query("title", {"description": request.description})],
-    "side_question": lambda _, request: [Query("side_question", {"question": request.question})],
-    "rename_session": lambda _, request: [Configure({"name": request.title})],
-    "list_models": lambda _, request: [Query("models")],
-    "list_permission_rules": lambda _, request: [Query("rules")],
-    "get_binary_version": lambda _, request: [Query("version")],
-    "file_suggestions": lambda _, request: [Query("file_suggestions", {"query": request.query})],
-    "read_file": lambda _, request: [Query("file", {"path": request.path})],
-    "end_session": lambda _, request: [Quit(request.reason)],
+_COMMANDS: dict[type[control.Request], Callable[[ControlRequests, Any], list[Command]]] = {
+    control.Initialize: ControlRequests._initialize,
+    control.Interrupt: ControlRequests._interrupt,
+    control.SetPermissionMode: ControlRequests._set_mode,
+    control.SetModel: ControlRequests._set_model,
+    control.SetMaxThinkingTokens: ControlRequests._set_thinking,
+    control.McpStatus: lambda _, request: [Query("servers")],
+    control.McpReconnect: lambda _, request: [ChangeServer(request.serverName, "reconnect")],
+    control.McpToggle: ControlRequests._mcp_toggle,
+    control.McpSetServers: ControlRequests._mcp_set_servers,
+    control.McpMessage: lambda _, request: [HostSays("mcp_message", msgspec.structs.asdict(request))],
+    control.McpReadResource: lambda _, request: [Query("resource", {"server": request.serverName, "uri": request.uri})],
+    control.RewindFiles: lambda _, request: [Rewind(request.user_message_id, request.dry_run)],
+    control.GetContextUsage: lambda _, request: [Query("context")],
+    control.GetSettings: lambda _, request: [Query("state")],
+    control.ApplyFlagSettings: ControlRequests._apply_settings,
+    control.UpdateSettings: ControlRequests._apply_settings,
+    control.GetSessionCost: lambda _, request: [Query("cost")],
+    control.GetUsage: lambda _, request: [Query("cost")],
+    control.StopTask: ControlRequests._stop_task,
+    control.GetTaskOutput: lambda _, request: [Query("agent_output", {"task": request.task_id})],
+    control.CancelAsyncMessage: lambda _, request: [Cancel("prompt", request.message_uuid)],
+    control.GenerateSessionTitle: lambda _, request: [Query("title", {"description": request.description})],
+    control.SideQuestion: lambda _, request: [Query("side_question", {"question": request.question})],
+    control.RenameSession: lambda _, request: [Configure({"name": request.title})],
+    control.ListModels: lambda _, request: [Query("models")],
+    control.ListPermissionRules: lambda _, request: [Query("rules")],
+    control.GetBinaryVersion: lambda _, request: [Query("version")],
+    control.FileSuggestions: lambda _, request: [Query("file_suggestions", {"query": request.query})],
+    control.ReadFile: lambda _, request: [Query("file", {"path": request.path})],
+    control.EndSession: lambda _, request: [Quit(request.reason)],
 }
+_SHAPES = by_name(*_COMMANDS)
 _PAYLOADS: dict[type[control.Request], _Answer] = {
     control.Initialize: ControlRequests._initialized,
     control.Interrupt: ControlRequests._interrupted,

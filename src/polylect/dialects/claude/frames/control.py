@@ -20,7 +20,7 @@ class Request(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="
 
 
 class ControlRequest(Frame, frozen=True, kw_only=True, tag="control_request"):
-    """Its `request` has a `subtype`: one of `ASKED_BY_HOST` or `ASKED_BY_ENGINE`."""
+    """The `subtype` of its `request` tells which shape that has."""
 
     request_id: str
     request: Opaque
@@ -240,21 +240,3 @@ class Elicitation(Request, frozen=True, kw_only=True, tag="elicitation"):
 class UserDialog(Request, frozen=True, kw_only=True, tag="request_user_dialog"):
     dialog_kind: str
     payload: Any
-
-
-_HOST_ASKS: tuple[type[Request], ...] = (
-    Initialize, Interrupt, SetPermissionMode, SetModel, SetMaxThinkingTokens, McpStatus, McpReconnect, McpToggle,
-    McpSetServers, McpMessage, McpReadResource, RewindFiles, GetContextUsage, GetSettings, ApplyFlagSettings,
-    UpdateSettings, GetSessionCost, GetUsage, StopTask, GetTaskOutput, CancelAsyncMessage, GenerateSessionTitle,
-    SideQuestion, RenameSession, SetColor, ListModels, ListPermissionRules, GetHooksListing, GetBinaryVersion,
-    FileSuggestions, ReadFile, EndSession,
-)  # fmt: skip
-_ENGINE_ASKS: tuple[type[Request], ...] = (CanUseTool, HookCallback, McpMessage, Elicitation, UserDialog)
-
-
-def _by_subtype(shapes: tuple[type[Request], ...]) -> dict[str, type[Request]]:
-    return {str(shape.__struct_config__.tag): shape for shape in shapes}
-
-
-ASKED_BY_HOST = _by_subtype(_HOST_ASKS)
-ASKED_BY_ENGINE = _by_subtype(_ENGINE_ASKS)

@@ -196,10 +196,6 @@ class ToolProgress(SessionFrame, frozen=True, kw_only=True, tag="tool_progress")
     elapsed_time_seconds: float
 
 
-class PromptSuggestion(SessionFrame, frozen=True, kw_only=True, tag="prompt_suggestion"):
-    suggestion: str
-
-
 class ToolUseSummary(SessionFrame, frozen=True, kw_only=True, tag="tool_use_summary"):
     summary: str
     preceding_tool_use_ids: list[str]
@@ -209,6 +205,10 @@ class AuthStatus(SessionFrame, frozen=True, kw_only=True, tag="auth_status"):
     isAuthenticating: bool
     output: list[str]
     error: str = ""
+
+
+class PromptSuggestion(SessionFrame, frozen=True, kw_only=True, tag="prompt_suggestion"):
+    suggestion: str
 
 
 class ActiveGoal(SessionFrame, frozen=True, kw_only=True, tag="active_goal"):

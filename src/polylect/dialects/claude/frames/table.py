@@ -3,59 +3,32 @@
 `dialect` publishes it, and the JSON schemas in `schemas/` are generated from it.
 """
 
+from typing import get_args
+
 from msgspec import Struct
 
 from polylect.dialects.claude.frames import control, notices
 from polylect.dialects.claude.frames import turn as shapes
+from polylect.dialects.schema import by_name, defined_in
 
-SYSTEM: dict[str, type[shapes.Frame]] = {
-    "init": shapes.Init,
-    "status": notices.Status,
-    "compact_boundary": notices.CompactBoundary,
-    "thinking_tokens": notices.ThinkingTokens,
-    "api_retry": notices.ApiRetry,
-    "permission_denied": notices.PermissionDenied,
-    "informational": notices.Informational,
-    "local_command_output": notices.LocalCommandOutput,
-    "notification": notices.Notification,
-    "session_state_changed": notices.SessionState,
-    "commands_changed": notices.CommandsChanged,
-    "session_writes_lost": notices.SessionWritesLost,
-    "task_started": notices.TaskStarted,
-    "task_progress": notices.TaskProgress,
-    "task_updated": notices.TaskUpdated,
-    "task_notification": notices.TaskNotification,
-    "background_tasks_changed": notices.BackgroundTasks,
-    "hook_started": notices.HookStarted,
-    "hook_response": notices.HookResponse,
-}
-"""By subtype."""
+_NOTICES = defined_in(notices, shapes.SessionFrame)
+_SYSTEM: list[type[shapes.SessionFrame]] = [
+    shapes.Init,
+    *(shape for shape in _NOTICES if "subtype" in shape.__annotations__),
+]
+
+
+def _subtype(shape: type[Struct]) -> str:
+    return str(get_args(shape.__annotations__["subtype"])[0])
+
 
 EVENTS: dict[str, type[Struct]] = {
-    "assistant": shapes.Assistant,
-    "user": shapes.User,
-    "result": shapes.Result,
-    "stream_event": shapes.StreamEvent,
-    **{f"system/{subtype}": shape for subtype, shape in SYSTEM.items()},
-    "control_request": control.ControlRequest,
-    "control_response": control.ControlResponse,
-    "control_cancel_request": control.ControlCancel,
-    "command_lifecycle": notices.CommandLifecycle,
-    "conversation_reset": notices.ConversationReset,
-    "rate_limit_event": notices.RateLimit,
-    "tool_progress": notices.ToolProgress,
-    "tool_use_summary": notices.ToolUseSummary,
-    "auth_status": notices.AuthStatus,
-    "prompt_suggestion": notices.PromptSuggestion,
-    "active_goal": notices.ActiveGoal,
-    "transcript_mirror": notices.TranscriptMirror,
-    "keep_alive": shapes.KeepAlive,
+    **by_name(shapes.Assistant, shapes.User, shapes.Result, shapes.StreamEvent),
+    **{f"system/{_subtype(shape)}": shape for shape in _SYSTEM},
+    **by_name(control.ControlRequest, control.ControlResponse, control.ControlCancel),
+    **by_name(*(shape for shape in _NOTICES if shape not in _SYSTEM)),
+    **by_name(shapes.KeepAlive),
 }
-
-COMMANDS: dict[str, type[Struct]] = {
-    "user": shapes.Prompt,
-    "control_request": control.ControlRequest,
-    "control_response": control.ControlResponse,
-    "keep_alive": shapes.KeepAlive,
-    "update_environment_variables": shapes.Environment,
-}
+COMMANDS: dict[str, type[Struct]] = by_name(
+    shapes.Prompt, control.ControlRequest, control.ControlResponse, shapes.KeepAlive, shapes.Environment
+)

@@ -28,6 +28,10 @@ class Frame(Struct, frozen=True, omit_defaults=True, tag_field="type"):
     pass
 
 
+class ExtraFrame(Frame, frozen=True):
+    """A frame that our engine does not make and no other wire has: in the vocabulary it is an `Extra`."""
+
+
 # Events, engine to host.
 
 

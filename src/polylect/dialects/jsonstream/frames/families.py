@@ -1,13 +1,13 @@
 """Frames of 0.2.0 that are written only while a capability is on, and a few that are always on beside the baseline.
 
-Those that our engine does not make and no other wire has are an `Extra` of the same kind in the vocabulary.
+Subclasses of `ExtraFrame` are an `Extra` of the same kind in the vocabulary.
 """
 
 from typing import Annotated, Any
 
 from msgspec import UNSET, Struct, UnsetType
 
-from polylect.dialects.jsonstream.frames.base import Count, Frame, Opaque
+from polylect.dialects.jsonstream.frames.base import Count, ExtraFrame, Frame, Opaque
 from polylect.dialects.schema import one_of
 
 # Always on: who does not know them drops them.
@@ -112,7 +112,7 @@ class ApprovalResumed(Frame, frozen=True, tag="approval_resume"):
 # non_destructive_compact
 
 
-class CompactOffload(Frame, frozen=True, tag="compact_offload"):
+class CompactOffload(ExtraFrame, frozen=True, tag="compact_offload"):
     msg_id: str
     reason: str
     tokens_freed: Count
@@ -150,7 +150,7 @@ class Trace(Struct, frozen=True):
     cost_priced: bool = True
 
 
-class TraceEvent(Frame, frozen=True, tag="trace_event"):
+class TraceEvent(ExtraFrame, frozen=True, tag="trace_event"):
     msg_id: str
     trace: Opaque
 
@@ -158,7 +158,7 @@ class TraceEvent(Frame, frozen=True, tag="trace_event"):
 # browser_suite, computer_use
 
 
-class BrowserEvent(Frame, frozen=True, kw_only=True, tag="browser_event"):
+class BrowserEvent(ExtraFrame, frozen=True, kw_only=True, tag="browser_event"):
     msg_id: str
     call_id: str
     op: str
@@ -166,13 +166,13 @@ class BrowserEvent(Frame, frozen=True, kw_only=True, tag="browser_event"):
     summary: str
 
 
-class BrowserPolicyDenied(Frame, frozen=True, tag="browser_policy_denied"):
+class BrowserPolicyDenied(ExtraFrame, frozen=True, tag="browser_policy_denied"):
     msg_id: str
     url: str
     reason: str
 
 
-class CuaEvent(Frame, frozen=True, kw_only=True, tag="cua_event"):
+class CuaEvent(ExtraFrame, frozen=True, kw_only=True, tag="cua_event"):
     msg_id: str
     call_id: str
     op: str
@@ -180,7 +180,7 @@ class CuaEvent(Frame, frozen=True, kw_only=True, tag="cua_event"):
     summary: str
 
 
-class CuaPolicyDenied(Frame, frozen=True, kw_only=True, tag="cua_policy_denied"):
+class CuaPolicyDenied(ExtraFrame, frozen=True, kw_only=True, tag="cua_policy_denied"):
     msg_id: str
     op: str
     app: str = ""
@@ -196,7 +196,7 @@ class PluginEvent(Frame, frozen=True, tag="plugin_event"):
     payload: Any
 
 
-class EvolutionEvent(Frame, frozen=True, tag="evolution_event"):
+class EvolutionEvent(ExtraFrame, frozen=True, tag="evolution_event"):
     run_id: str
     generation: Count
     parent_id: str

@@ -6,11 +6,7 @@ is unknown in that version.
 
 from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames import families
-
-
-def _by_name(*frames: type[shapes.Frame]) -> dict[str, type[shapes.Frame]]:
-    return {str(frame.__struct_config__.tag): frame for frame in frames}
-
+from polylect.dialects.schema import by_name, defined_in
 
 _SHARED_EVENTS = (
     shapes.StreamStart,
@@ -35,52 +31,19 @@ _SHARED_COMMANDS = (
     shapes.Ping,
 )
 
-_FAMILIES = _by_name(
-    families.ProviderCircuitEvent,
-    families.BudgetExceeded,
-    families.ToolPanicked,
-    families.PluginRegistrationFailed,
-    families.ToolChunk,
-    families.SubAgentEvent,
-    families.SessionCost,
-    families.ApprovalRequired,
-    families.Suspend,
-    families.ApprovalResumed,
-    families.CompactOffload,
-    families.TraceEvent,
-    families.BrowserEvent,
-    families.BrowserPolicyDenied,
-    families.CuaEvent,
-    families.CuaPolicyDenied,
-    families.PluginEvent,
-    families.EvolutionEvent,
-)
-_WITH_WORDS = (
-    families.ProviderCircuitEvent,
-    families.BudgetExceeded,
-    families.ToolPanicked,
-    families.PluginRegistrationFailed,
-    families.ToolChunk,
-    families.SubAgentEvent,
-    families.SessionCost,
-    families.ApprovalRequired,
-    families.Suspend,
-    families.ApprovalResumed,
-    families.PluginEvent,
-)
-EXTRAS = {name: frame for name, frame in _FAMILIES.items() if frame not in _WITH_WORDS}
+EXTRAS = by_name(*defined_in(families, shapes.ExtraFrame))
 """Events that nobody else has: inside they are an `Extra` of the same kind, a trace only if it is incomplete."""
 
 EVENTS = {
-    "0.1.0": _by_name(shapes.OldReady, *_SHARED_EVENTS, shapes.OldStreamEnd, shapes.OldError, shapes.OldConfigChanged),
+    "0.1.0": by_name(shapes.OldReady, *_SHARED_EVENTS, shapes.OldStreamEnd, shapes.OldError, shapes.OldConfigChanged),
     "0.2.0": {
-        **_by_name(
+        **by_name(
             shapes.Ready, *_SHARED_EVENTS, shapes.StreamEnd, shapes.Error, shapes.ConfigChanged, shapes.McpFailed
         ),
-        **_FAMILIES,
+        **by_name(*defined_in(families, shapes.Frame)),
     },
 }
 COMMANDS = {
-    "0.1.0": _by_name(shapes.OldMessage, *_SHARED_COMMANDS),
-    "0.2.0": _by_name(shapes.Message, *_SHARED_COMMANDS, shapes.ApprovalResume),
+    "0.1.0": by_name(shapes.OldMessage, *_SHARED_COMMANDS),
+    "0.2.0": by_name(shapes.Message, *_SHARED_COMMANDS, shapes.ApprovalResume),
 }

@@ -250,7 +250,11 @@ class SetEventFilter(Request, frozen=True, tag="set_event_filter"):
 # Answers.
 
 
-class ExtensionUIResponse(Frame, frozen=True, tag="extension_ui_response"):
+class Answer(Frame, frozen=True):
+    """The answer to a request of the engine. It gets no response."""
+
+
+class ExtensionUIResponse(Answer, frozen=True, tag="extension_ui_response"):
     """`value`, `confirmed` or `cancelled`. Addition: `reason` of a no."""
 
     id: str
@@ -261,18 +265,18 @@ class ExtensionUIResponse(Frame, frozen=True, tag="extension_ui_response"):
     reason: str | UnsetType = UNSET
 
 
-class HostToolResult(Frame, frozen=True, tag="host_tool_result"):
+class HostToolResult(Answer, frozen=True, tag="host_tool_result"):
     id: str
     result: ToolOutcome
     is_error: bool | UnsetType = UNSET
 
 
-class HostToolUpdate(Frame, frozen=True, tag="host_tool_update"):
+class HostToolUpdate(Answer, frozen=True, tag="host_tool_update"):
     id: str
     partial_result: ToolOutcome
 
 
-class HostUriResult(Frame, frozen=True, tag="host_uri_result"):
+class HostUriResult(Answer, frozen=True, tag="host_uri_result"):
     id: str
     content: str | UnsetType = UNSET
     content_type: str | UnsetType = UNSET

@@ -72,10 +72,6 @@ class MessageStart(Frame, frozen=True, tag="message_start"):
     message: Message
 
 
-class MessageEnd(Frame, frozen=True, tag="message_end"):
-    message: Message
-
-
 class AssistantMessageEvent(Struct, frozen=True, omit_defaults=True, kw_only=True, rename="camel"):
     """`delta` of a delta, `content` of the end of a text or of thinking, `tool_call` of the end of a call."""
 
@@ -98,6 +94,10 @@ class MessageUpdate(Frame, frozen=True, tag="message_update"):
 
     assistant_message_event: AssistantMessageEvent
     message: AssistantMessage | UnsetType = UNSET
+
+
+class MessageEnd(Frame, frozen=True, tag="message_end"):
+    message: Message
 
 
 class ToolExecutionStart(Frame, frozen=True, tag="tool_execution_start"):
