@@ -6,7 +6,7 @@ READY := .venv/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all attack check interop bench bench-quick docs clean compiled
+.PHONY: help demo test test-all attack check interop newest bench bench-quick docs clean compiled
 
 help: ## print this
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | while IFS='	' read -r name what; do printf '  make %-12s %s\n' "$$name" "$$what"; done
@@ -33,6 +33,9 @@ docs: site/index.html ## build the documentation site into site/
 
 interop: compiled ## drive real peers, and be driven by them
 	@$(BIN)/python scripts/interop.py
+
+newest: compiled ## the same with the newest versions of the peers: shows what has changed
+	@$(BIN)/python scripts/newest.py
 
 bench: compiled ## measure against the floor and seven peers, which it installs; a quiet half hour
 	@$(BIN)/python bench/run.py

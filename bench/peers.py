@@ -39,6 +39,9 @@ PINS = {
     "gemini": Pin("npm", "@google/gemini-cli", "0.61.0"),
     "kimi": Pin("pypi", "kimi-cli", "1.51.0"),
 }
+_OTHER = json.loads(os.environ.get("POLYLECT_PEERS", "{}"))
+PINS |= {name: PINS[name]._replace(version=version) for name, version in _OTHER.items()}
+"""scripts/newest.py names other versions than the pinned ones."""
 _NEWER = ("3.12", "3.13")
 _PATIENCE = 900
 

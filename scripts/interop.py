@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "tests" / "interop"
-PINS = "interop-constraints-"
+PINNED_BY = "interop-constraints-"
 FROM_NPM = ("omp 13", "omp 18", "pi")
 
 sys.path.insert(0, str(ROOT))
@@ -21,9 +21,11 @@ from scripts.pinned import installed  # noqa: E402
 
 
 def main() -> int:
-    for pins in sorted(ROOT.glob(f"{PINS}*.txt")):
-        name = pins.stem.removeprefix(PINS)
-        os.environ[f"POLYLECT_INTEROP_{name.upper()}"] = str(installed(name, pins))
+    for pins in sorted(ROOT.glob(f"{PINNED_BY}*.txt")):
+        name = pins.stem.removeprefix(PINNED_BY)
+        variable = f"POLYLECT_INTEROP_{name.upper()}"
+        if variable not in os.environ:  # scripts/newest.py names another folder
+            os.environ[variable] = str(installed(name, pins))
     if sys.argv[1:] == ["--record"]:
         return record()
     for name in FROM_NPM:  # before the tests, which may not take that long

@@ -18,7 +18,7 @@ from interop import claude_hosts
 from interop.claude_model import WAIT, Model, Step, agent, text, thinking, use
 
 pytestmark = pytest.mark.interop
-PINS = Path(__file__).parent / "claude_node"
+PINS = Path(os.environ.get("POLYLECT_INTEROP_CLAUDE_NODE") or Path(__file__).parent / "claude_node")
 DRIVER = Path(__file__).parent / "claude_driver.mjs"
 TOUCH = use("c1", "Bash", command="touch made", description="make it")
 MAKE = {"MAKE": [[text("I make it."), TOUCH], [text("That was it.")]]}

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from polylect.app.cli import engines
+from polylect.app.cli.tried_versions import newest_tried
 
 PROGRAMS = {
     "claude": "echo 2.1.325",
@@ -37,3 +38,22 @@ def test_each_is_told_with_its_version_or_with_what_is_wrong(
 def test_other_words_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert engines.main(["claude"]) == 2
     assert "usage" in capsys.readouterr().err
+
+
+def test_an_engine_that_is_newer_than_what_was_tried_is_named_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, version in {"claude": "999.0.1 (Claude Code)", "pi": "0.1"}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\necho '{version}'\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert engines.main([]) == 0
+    [notice] = capsys.readouterr().err.splitlines()
+    last = newest_tried("claude")
+    assert last
+    assert notice.startswith(f"claude: 999.0.1 (Claude Code) is newer than {last.version}, the newest that was tried")
+    assert engines.main(["--json"]) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert (rows["claude"]["newer"], rows["pi"]["newer"], rows["polylect"]["tried"]) == (True, False, [])
+    assert rows["claude"]["tried"][-1] == last._asdict()

@@ -1,7 +1,7 @@
 """`polylect engines`: lists the engines of the registry and whether each is installed on this machine.
 
 Each is asked for its version, all at the same time. An engine that does not answer within `_TIMEOUT` is ended with
-everything that it started.
+everything that it started. An engine that is newer than every version that was tried is named at the end.
 """
 
 import json
@@ -11,8 +11,10 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from typing import Any
 
 from polylect.app.cli.terminal import print_line
+from polylect.app.cli.tried_versions import TRIED, is_newer, newest_tried
 from polylect.host.engine_registry import ENGINES, EngineSpec, find
 from polylect.host.process import located
 from polylect.system.search_paths import absolute_only
@@ -34,13 +36,26 @@ def main(words: list[str]) -> int:
         for row in rows:
             state = str(row["version"] or row["problem"])
             print_line(f"{row['name']:<16} {row['dialect']:<11} {state:<28} {row['path'] or row['install']}".rstrip())
+    for row in rows:
+        if row["newer"]:
+            print(_newer_notice(row), file=sys.stderr)
     return 0
 
 
-def _inspect(engine: EngineSpec) -> dict[str, object]:
+def _newer_notice(row: dict[str, Any]) -> str:
+    last = newest_tried(row["name"])
+    assert last
+    return (
+        f"{row['name']}: {row['version']} is newer than {last.version}, the newest that was tried ({last.date})."
+        " It will most likely work; if something is odd, report it with this version."
+    )
+
+
+def _inspect(engine: EngineSpec) -> dict[str, Any]:
     argv = find(engine)
-    row: dict[str, object] = {"name": engine.name, "dialect": engine.dialect, "version": "", "problem": ""}
-    row |= {"path": " ".join(argv), "install": engine.install}
+    row: dict[str, Any] = {"name": engine.name, "dialect": engine.dialect, "version": "", "problem": ""}
+    row |= {"path": " ".join(argv), "install": engine.install, "newer": False}
+    row |= {"tried": [tried._asdict() for tried in TRIED.get(engine.name, ())]}
     try:
         code, line = _run_version([*argv, "--version"])
     except FileNotFoundError:
@@ -49,7 +64,10 @@ def _inspect(engine: EngineSpec) -> dict[str, object]:
         return {**row, "problem": f"did not answer within {_TIMEOUT:g} s"}
     except OSError as error:
         return {**row, "problem": f"cannot be started: {error.strerror}"}
-    return {**row, "problem": f"does not work: {line}"} if code else {**row, "version": line}
+    if code:
+        return {**row, "problem": f"does not work: {line}"}
+    last = newest_tried(engine.name)
+    return {**row, "version": line, "newer": last is not None and is_newer(line, last.version)}
 
 
 def _run_version(argv: list[str]) -> tuple[int, str]:

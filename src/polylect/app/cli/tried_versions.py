@@ -1,0 +1,44 @@
+"""Which versions of each engine were tried with this SDK, when, and how.
+
+`polylect engines` shows the table and says so when an installed engine is newer than all of them. The engines that
+`make interop` installs are pinned in `bench/peers.py`; a test compares the pins with this table. `make newest` tries
+what is newest today. Nothing refuses to run with another version.
+"""
+
+import re
+from typing import NamedTuple
+
+
+class Tried(NamedTuple):
+    """One version of an engine that was driven by this SDK."""
+
+    version: str
+    date: str
+    how: str
+    """The tests that drive it, or how else it was tried."""
+
+
+_INTEROP = "tests/interop/test_omp_engines.py"
+_BY_HAND = "built from source and driven by hand; tests/peers behaves like it"
+TRIED: dict[str, tuple[Tried, ...]] = {
+    "claude": (Tried("2.1.325", "2026-11-16", "tests/interop/test_claude_engine.py"),),
+    "omp": (Tried("13.19.0", "2026-11-16", _INTEROP), Tried("18.2.3", "2026-11-16", _INTEROP)),
+    "pi": (Tried("0.73.1", "2026-11-16", _INTEROP),),
+    "aionrs": (Tried("0.2.10", "2026-11-13", _BY_HAND),),
+    "wayland-core": (Tried("0.13.4", "2026-11-13", _BY_HAND),),
+}
+
+
+def newest_tried(engine: str) -> Tried | None:
+    """The newest version of this engine that was tried; None for an engine of ours or an unknown one."""
+    return max(TRIED.get(engine, ()), key=lambda tried: _numbers(tried.version), default=None)
+
+
+def is_newer(version: str, than: str) -> bool:
+    """Whether the first version number in a line is higher than another. A line without a number is not newer."""
+    return _numbers(version) > _numbers(than)
+
+
+def _numbers(line: str) -> tuple[int, ...]:
+    match = re.search(r"\d{1,9}(?:\.\d{1,9})+", line)
+    return tuple(map(int, match[0].split("."))) if match else ()
