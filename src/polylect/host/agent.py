@@ -32,23 +32,8 @@ from polylect.host.structured_output import ask_for_value
 from polylect.host.supported_commands import UNSUPPORTED, check
 from polylect.host.turn import Result, Turn, TurnQueue
 from polylect.system.clock_and_ids import new_id
-from polylect.vocab import answers
-from polylect.vocab.commands import (
-    AddContext,
-    AddServer,
-    Answer,
-    Cancel,
-    Command,
-    Compact,
-    Configure,
-    Hello,
-    HostReply,
-    OpenSession,
-    Prompt,
-    Query,
-    RunShell,
-    Steer,
-)
+from polylect.vocab import answers, commands
+from polylect.vocab.commands import Command
 from polylect.vocab.content import Attachment, Failure, Server
 from polylect.vocab.events import (
     Ask,
@@ -65,7 +50,7 @@ from polylect.vocab.events import (
 )
 
 Value = TypeVar("Value")
-_OF_THE_MOMENT = (Answer, Cancel, HostReply)
+_OF_THE_MOMENT = (commands.Answer, commands.Cancel, commands.HostReply)
 """Commands that only the running engine can use: no engine is restarted for them."""
 
 
@@ -181,7 +166,7 @@ class Agent:
             limits: Limits for this turn, instead of those given to `connect`.
             busy: What to do while another turn runs: wait for it, be refused, or stop it.
         """
-        prompt = check(Prompt(new_id(), text, (*as_attachments(files, self.can), *attachments), busy))
+        prompt = check(commands.Prompt(new_id(), text, (*as_attachments(files, self.can), *attachments), busy))
         return Turn(self, prompt, self._limits if limits is None else checked(limits))
 
     async def ask(
@@ -218,7 +203,7 @@ class Agent:
         word = "follow_up" if last else "steer"
         if not self.can(word):
             raise Unsupported(f"this wire has no word for {word!r}: send a prompt, which waits for its turn")
-        await self.send(Steer(text, when="last" if last else "soon"))
+        await self.send(commands.Steer(text, when="last" if last else "soon"))
 
     async def follow_up(self, text: str) -> None:
         """Adds the message `text` to the running turn before it would end: `steer` with `last`."""
@@ -230,7 +215,7 @@ class Agent:
         Args:
             queued: Whether prompts that wait are kept or dropped.
         """
-        await self.send(Cancel(queued=queued))
+        await self.send(commands.Cancel(queued=queued))
 
     # Settings, sessions, servers.
 
@@ -240,11 +225,11 @@ class Agent:
         Args:
             **settings: `model`, `mode`, `thinking`, `name`, `effort` ..., as far as the wire has them.
         """
-        return await self.send(Configure(settings))
+        return await self.send(commands.Configure(settings))
 
     async def add_context(self, text: str) -> None:
         """Adds `text` to what the model knows, without a turn."""
-        await self.send(AddContext(text))
+        await self.send(commands.AddContext(text))
 
     async def add_server(self, server: Server, *, within: float = SERVER_BOUND) -> None:
         """Adds an MCP server and returns when it is up, so that the next prompt has its tools.
@@ -262,19 +247,19 @@ class Agent:
 
     async def compact(self, instructions: str = "") -> None:
         """Replaces the beginning of the conversation by a summary; `instructions` say what it should keep."""
-        await self.send(Compact(instructions, busy="interrupt"))
+        await self.send(commands.Compact(instructions, busy="interrupt"))
 
     async def shell(self, command: str) -> answers.ShellResult:
         """Runs the shell command `command` in the engine's workspace, for the user. The model is told of it."""
-        return _of(answers.ShellResult, await self.send(RunShell(command)))
+        return _of(answers.ShellResult, await self.send(commands.RunShell(command)))
 
     async def new_session(self) -> answers.SessionOpened:
         """Goes on in a new session."""
-        return await self._open(OpenSession("new"))
+        return await self._open(commands.OpenSession("new"))
 
     async def resume(self, session: str) -> answers.SessionOpened:
         """Goes on in the session with the id `session`."""
-        return await self._open(OpenSession("resume", session))
+        return await self._open(commands.OpenSession("resume", session))
 
     async def fork(self, at: str = "") -> answers.SessionOpened:
         """Goes on in a copy of the session.
@@ -282,9 +267,9 @@ class Agent:
         Args:
             at: The `entry` of one of `query("fork_points")`: the copy ends before that message. Empty: copy everything.
         """
-        return await self._open(OpenSession("fork", at=at))
+        return await self._open(commands.OpenSession("fork", at=at))
 
-    async def _open(self, command: OpenSession) -> answers.SessionOpened:
+    async def _open(self, command: commands.OpenSession) -> answers.SessionOpened:
         opened = _of(answers.SessionOpened, await self.send(command))
         self.session_cost = SessionCost(resumed=command.how != "new")
         return opened
@@ -296,7 +281,7 @@ class Agent:
             what: `state`, `stats`, `models`, `messages`, `sessions`, `fork_points` ...
             **args: Arguments of the question.
         """
-        return await self.send(Query(what, args))
+        return await self.send(commands.Query(what, args))
 
     async def state(self) -> answers.State:
         """Asks for model, mode, session and what is running."""
@@ -350,11 +335,11 @@ class Agent:
     async def close(self) -> int:
         """Bounded: the engine has a few seconds to end by itself. Returns its exit code."""
         self._background.cancel_all()
-        return await self._supervisor.close(Cancel() if self.turns.busy else None)
+        return await self._supervisor.close(commands.Cancel() if self.turns.busy else None)
 
     # For turns and asks.
 
-    def begin(self, turn: Turn, prompt: Prompt) -> "asyncio.Task[None]":
+    def begin(self, turn: Turn, prompt: commands.Prompt) -> "asyncio.Task[None]":
         """Sends the `prompt` of a `turn`. Cancelling the task that is returned does not withdraw the prompt."""
         self.turns.join(turn)
         finalize(turn, _later, asyncio.get_running_loop(), self.unattended, turn.id).atexit = False
@@ -371,7 +356,7 @@ class Agent:
             if ask.turn == turn and (asks is None or ask.ask in asks):
                 self._background.start(partial(decide, deny_all, ask))
 
-    async def reply_to(self, answer: Answer) -> None:
+    async def reply_to(self, answer: commands.Answer) -> None:
         """Sends the `answer` to an ask."""
         await self.send(answer)  # what cannot be said so still waits for an answer
         self._asks.pop(answer.ask, None)
@@ -382,12 +367,12 @@ class Agent:
 
     async def stop(self, turn: str) -> None:
         """Stops the `turn` with this id and no other, as far as the wire can tell them apart."""
-        await self.send(Cancel(target=turn, queued="keep"))
+        await self.send(commands.Cancel(target=turn, queued="keep"))
 
     async def withdraw(self, turn: str) -> None:
         """Takes back the prompt of a `turn` that waits for others, if the wire has a word for that."""
         with suppress(Unsupported, Refused):
-            await self.send(Cancel("prompt", turn))
+            await self.send(commands.Cancel("prompt", turn))
 
     # The connection.
 
@@ -401,13 +386,13 @@ class Agent:
                 raise Unsupported(
                     "this engine's wire carries no tools of the host: use claude, omp 18 or an MCP server"
                 )
-            await self._send(link, Hello("polylect", offers=offers))
+            await self._send(link, commands.Hello("polylect", offers=offers))
         for server in self._servers:
-            await self._send(link, check(AddServer(server)))
+            await self._send(link, check(commands.AddServer(server)))
         if self._first_settings:
-            await self._send(link, check(Configure(self._first_settings)))
+            await self._send(link, check(commands.Configure(self._first_settings)))
 
-    async def _prompt(self, turn: Turn, prompt: Prompt) -> None:
+    async def _prompt(self, turn: Turn, prompt: commands.Prompt) -> None:
         try:
             async with self._order:  # a prompt that has nothing to wait for does not overtake one that has
                 if turn.caps_cost and await self._lacks_price():
@@ -492,7 +477,7 @@ class Agent:
 
     async def _work(self, call: HostCall) -> None:
         result, error = await self._tools.run(call)
-        await self.send(HostReply(call.call, result, error))
+        await self.send(commands.HostReply(call.call, result, error))
 
     def death(self) -> EngineDied:
         """Why the engine is gone."""

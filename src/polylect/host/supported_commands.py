@@ -10,57 +10,45 @@ from typing import TypeVar
 import msgspec
 
 from polylect.dialects.base import HostSide
-from polylect.vocab.commands import (
-    AddContext,
-    AddServer,
-    Answer,
-    Authenticate,
-    Cancel,
-    ChangeServer,
-    Command,
-    Compact,
-    Configure,
-    Grant,
-    Hello,
-    OpenSession,
-    Prompt,
-    Query,
-    Rewind,
-    RunShell,
-    Steer,
-)
+from polylect.vocab import commands
+from polylect.vocab.commands import Command
 from polylect.vocab.content import File, Image, Rule, Server
 from polylect.vocab.events import Reply
 
 AnyCommand = TypeVar("AnyCommand", bound=Command)
 
 _SAMPLES: dict[str, Command] = {
-    "prompt": Prompt("probe", "x"),
-    "files": Prompt("probe", "x", (File("x"),)),
-    "images": Prompt("probe", "x", (Image("image/png", "eA=="),)),
-    "cancel": Cancel(),
-    "answer": Answer("probe", "allow"),
-    "steer": Steer("x"),
-    "follow_up": Steer("x", when="last"),
-    "configure": Configure({"model": "x"}),
-    "mode": Configure({"mode": "default"}),
-    "model": Configure({"model": "x"}),
-    "thinking": Configure({"thinking": "high"}),
-    "name": Configure({"name": "x"}),
-    "add_context": AddContext("x"),
-    "add_server": AddServer(Server("x", command="x")),
-    "remove_server": ChangeServer("x", "remove"),
-    "grant": Grant(Rule("category", "edit")),
-    "compact": Compact(),
-    "run_shell": RunShell("x"),
-    "rewind": Rewind("x"),
-    "new_session": OpenSession("new"),
-    "resume": OpenSession("resume", "x"),
-    "fork": OpenSession("fork"),
-    "authenticate": Authenticate("x"),
-    "tools": Hello("x", offers={"tools": [{"name": "x", "description": "x", "parameters": {}}], "servers": ["x"]}),
+    "prompt": commands.Prompt("probe", "x"),
+    "files": commands.Prompt("probe", "x", (File("x"),)),
+    "images": commands.Prompt("probe", "x", (Image("image/png", "eA=="),)),
+    "cancel": commands.Cancel(),
+    "answer": commands.Answer("probe", "allow"),
+    "steer": commands.Steer("x"),
+    "follow_up": commands.Steer("x", when="last"),
+    "configure": commands.Configure({"model": "x"}),
+    "mode": commands.Configure({"mode": "default"}),
+    "model": commands.Configure({"model": "x"}),
+    "thinking": commands.Configure({"thinking": "high"}),
+    "name": commands.Configure({"name": "x"}),
+    "add_context": commands.AddContext("x"),
+    "add_server": commands.AddServer(Server("x", command="x")),
+    "remove_server": commands.ChangeServer("x", "remove"),
+    "grant": commands.Grant(Rule("category", "edit")),
+    "compact": commands.Compact(),
+    "run_shell": commands.RunShell("x"),
+    "rewind": commands.Rewind("x"),
+    "new_session": commands.OpenSession("new"),
+    "resume": commands.OpenSession("resume", "x"),
+    "fork": commands.OpenSession("fork"),
+    "authenticate": commands.Authenticate("x"),
+    "tools": commands.Hello(
+        "x", offers={"tools": [{"name": "x", "description": "x", "parameters": {}}], "servers": ["x"]}
+    ),
 }
-_MAKE: dict[str, Callable[[str], Command]] = {"query": Query, "mode": lambda mode: Configure({"mode": mode})}
+_MAKE: dict[str, Callable[[str], Command]] = {
+    "query": commands.Query,
+    "mode": lambda mode: commands.Configure({"mode": mode}),
+}
 _ALSO = {"shell": "run_shell", "state": "query:state", "ask": "prompt", "send": "prompt"}
 """Names of methods of an agent, and the word that each stands for."""
 UNSUPPORTED = ("unsupported", "unsaid")

@@ -11,18 +11,8 @@ from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames import families
 from polylect.dialects.jsonstream.frames.table import EXTRAS
 from polylect.dialects.jsonstream.versions import ALL_CAPABILITIES, ERROR_CODES, OUR_MODES
+from polylect.vocab import events as e
 from polylect.vocab.content import Abilities, CallRecord, Failure, Form, Image, Outcome, Usage
-from polylect.vocab.events import (
-    CircuitChanged,
-    CompactionEnded,
-    CompactionStarted,
-    CostChanged,
-    Display,
-    Extra,
-    RetryStarted,
-    StepTraced,
-    ToolFinished,
-)
 from polylect.wire import jsonl
 
 CircuitState = Literal["closed", "open", "half_open"]
@@ -73,7 +63,7 @@ def turn_usage(frame: shapes.StreamEnd, fields: dict[str, Any]) -> Usage:
         return usage_of(frame.usage)
 
 
-def result(event: ToolFinished, msg_id: str) -> shapes.ToolResult:
+def result(event: e.ToolFinished, msg_id: str) -> shapes.ToolResult:
     """An image travels as base64 in `output`, and its media type in `metadata`."""
     output, metadata = event.output, event.metadata
     if event.form == "image" and event.images and event.images[0].data:
@@ -83,7 +73,7 @@ def result(event: ToolFinished, msg_id: str) -> shapes.ToolResult:
     return shapes.ToolResult(msg_id, event.call, event.name, status, output, event.form, metadata)
 
 
-def finished_of(frame: shapes.ToolResult) -> ToolFinished:
+def finished_of(frame: shapes.ToolResult) -> e.ToolFinished:
     """Success is only what says so."""
     form = _FORMS.get(frame.output_type, "text")
     metadata = frame.metadata if isinstance(frame.metadata, dict) else None
@@ -91,7 +81,7 @@ def finished_of(frame: shapes.ToolResult) -> ToolFinished:
     if form == "image":
         metadata = dict(metadata or {})
         images = (Image(str(metadata.pop("media_type", "image/png")), frame.output),)
-    return ToolFinished(
+    return e.ToolFinished(
         frame.call_id,
         frame.tool_name,
         "" if images else frame.output,
@@ -118,7 +108,7 @@ def abilities_of(offered: dict[str, Any]) -> Abilities:
     )
 
 
-def cost(event: CostChanged, session: str) -> families.SessionCost:
+def cost(event: e.CostChanged, session: str) -> families.SessionCost:
     """The known part, and which rows lack a price. Raises ValueError if all do (T6), or lack what the wire wants."""
     prices = [row["cost_usd"] for row in event.rows if row.get("cost_usd") is not None]
     total = event.total.cost if event.total.cost is not None else sum(prices) if prices else None
@@ -133,43 +123,43 @@ def _priced(row: dict[str, Any]) -> dict[str, Any]:
     return row if row.get("cost_usd") is not None else {**row, "cost_usd": 0.0, "priced": False}
 
 
-def cost_of(frame: families.SessionCost) -> CostChanged:
+def cost_of(frame: families.SessionCost) -> e.CostChanged:
     rows = tuple(msgspec.to_builtins(row) for row in frame.per_turn)
-    return CostChanged(Usage(cost=frame.total_cost_usd), rows)
+    return e.CostChanged(Usage(cost=frame.total_cost_usd), rows)
 
 
-def offload(event: CompactionEnded, why: CompactionStarted, msg_id: str, window: int) -> families.CompactOffload:
+def offload(event: e.CompactionEnded, why: e.CompactionStarted, msg_id: str, window: int) -> families.CompactOffload:
     freed = max(0, event.before - event.after)
     percent = round(100 * event.after / window) if window and event.after else None
     return families.CompactOffload(msg_id, _OFFLOADS.get(why.reason, why.reason), freed, percent)
 
 
-def extra(event: Extra, msg_id: str) -> shapes.Frame:
+def extra(event: e.Extra, msg_id: str) -> shapes.Frame:
     """Raises ValueError for what is no word of this wire, or lacks something."""
     if event.kind not in EXTRAS:
         raise ValueError(f"there is no event {event.kind}")
     return msgspec.convert({**event.data, "msg_id": msg_id, "type": event.kind}, EXTRAS[event.kind])
 
 
-def extra_of(fields: dict[str, Any]) -> Extra:
+def extra_of(fields: dict[str, Any]) -> e.Extra:
     """All it says, also what nobody has a field for. Whose turn it was is in the event."""
     kind, turn = str(fields["type"]), str(fields.get("msg_id") or "")
     data = {key: value for key, value in fields.items() if key not in ("type", "msg_id")}
-    return Extra(kind, data, turn=turn)
+    return e.Extra(kind, data, turn=turn)
 
 
-def circuit(event: CircuitChanged) -> families.ProviderCircuitEvent:
+def circuit(event: e.CircuitChanged) -> families.ProviderCircuitEvent:
     return families.ProviderCircuitEvent(
         primary=event.primary, fallback=event.fallback or None, state=event.state, error=event.error or None
     )
 
 
-def circuit_of(frame: families.ProviderCircuitEvent) -> CircuitChanged:
+def circuit_of(frame: families.ProviderCircuitEvent) -> e.CircuitChanged:
     state = _CIRCUIT_STATES.get(frame.state, "open")
-    return CircuitChanged(frame.primary, state, frame.fallback or "", frame.error or "")
+    return e.CircuitChanged(frame.primary, state, frame.fallback or "", frame.error or "")
 
 
-def trace(event: StepTraced, msg_id: str) -> families.TraceEvent:
+def trace(event: e.StepTraced, msg_id: str) -> families.TraceEvent:
     """A step in the form that wayland-core defines. An unknown price is zero with `cost_priced` false (T6)."""
     usage = event.usage
     read = usage.input + usage.cache_read + usage.cache_write
@@ -211,7 +201,7 @@ def _trace_row(call: CallRecord) -> dict[str, Any]:
     return row
 
 
-def trace_of(frame: families.TraceEvent) -> StepTraced | Extra:
+def trace_of(frame: families.TraceEvent) -> e.StepTraced | e.Extra:
     """The step of a trace, or an `Extra` if it lacks something.
 
     A trace has no times of day, so its step begins at 0.
@@ -219,12 +209,12 @@ def trace_of(frame: families.TraceEvent) -> StepTraced | Extra:
     try:
         trace = msgspec.convert(frame.trace, families.Trace)
     except msgspec.ValidationError:
-        return Extra("trace_event", {"trace": frame.trace}, turn=frame.msg_id)
+        return e.Extra("trace_event", {"trace": frame.trace}, turn=frame.msg_id)
     cost = trace.cost_usd if trace.cost_priced else None
     usage = Usage(trace.input_tokens, trace.output_tokens, trace.cache_read, trace.cache_write, cost)
     calls = tuple(map(_call_record, trace.tool_calls))
     ended = trace.duration_ms * _MS
-    return StepTraced(trace.turn, trace.provider, trace.model, "end", usage, calls, 0, ended, turn=frame.msg_id)
+    return e.StepTraced(trace.turn, trace.provider, trace.model, "end", usage, calls, 0, ended, turn=frame.msg_id)
 
 
 def _call_record(row: families.TracedCall) -> CallRecord:
@@ -233,19 +223,19 @@ def _call_record(row: families.TracedCall) -> CallRecord:
     return CallRecord(row.call_id, row.tool_name, args, row.output_summary, outcome, 0, row.duration_ms * _MS)
 
 
-def display_text(event: Display) -> str | None:
+def display_text(event: e.Display) -> str | None:
     """The words of what a host is to show, if it is made of words."""
     text = event.params.get(_WORDS_OF.get(event.method, ""))
     return text if isinstance(text, str) else None
 
 
-def retry_text(event: RetryStarted) -> str:
+def retry_text(event: e.RetryStarted) -> str:
     why = f" ({event.error})" if event.error else ""
     wait = f" in {event.delay_ms / 1000:.1f} s" if event.delay_ms else "..."
     return f"The model's service did not answer{why}, retrying{wait} ({event.attempt}/{event.most})"
 
 
-def compaction_text(event: CompactionEnded) -> str:
+def compaction_text(event: e.CompactionEnded) -> str:
     if not event.ok:
         return f"The conversation could not be shortened: {event.error}"
     return f"The conversation was shortened from {event.before} to {event.after} tokens."

@@ -23,21 +23,7 @@ from polylect.dialects.claude.engine.prompts import Prompts
 from polylect.dialects.claude.frames import control
 from polylect.dialects.claude.versions import OUR_MODES
 from polylect.dialects.schema import by_name
-from polylect.vocab.commands import (
-    AddContext,
-    AddServer,
-    Cancel,
-    ChangeServer,
-    Command,
-    Configure,
-    Hello,
-    HostSays,
-    MalformedCommand,
-    Query,
-    Quit,
-    Rewind,
-    UnknownCommand,
-)
+from polylect.vocab import commands as c
 from polylect.vocab.content import Server
 from polylect.vocab.events import Reply
 
@@ -59,7 +45,7 @@ class _OpenRequest(Struct):
 
     id: str
     request: control.Request
-    commands: dict[str, Command]
+    commands: dict[str, c.Command]
     replies: dict[str, Reply] = {}
 
 
@@ -78,7 +64,7 @@ class ControlRequests:
         self.greetings: set[str] = set()
         """Refs of `Hello` commands without a reply. Prompts wait for it: it may bring servers inside the host."""
 
-    def handle(self, frame: dict[str, Any], raw: bytes) -> list[Command]:
+    def handle(self, frame: dict[str, Any], raw: bytes) -> list[c.Command]:
         """The commands of a `control_request`. Raises ValueError if it has no `request_id`."""
         id, request_fields = frame.get("request_id"), frame.get("request")
         if not isinstance(id, str):
@@ -87,21 +73,21 @@ class ControlRequests:
         if not isinstance(kind, str):
             why = "control_request: expected a request with a subtype"
             self._refuse(id, why, "invalid_request")
-            return [MalformedCommand(raw, why)]
+            return [c.MalformedCommand(raw, why)]
         if kind not in _SHAPES:
             self._refuse(id, f"Unsupported control request subtype: {kind[:80]}", "unsupported_request")
-            return [UnknownCommand(f"control_request/{kind}", raw)]
+            return [c.UnknownCommand(f"control_request/{kind}", raw)]
         try:
             request = msgspec.convert(request_fields, _SHAPES[kind])
             return self._submit(id, request, _COMMANDS[type(request)](self, request))
         except msgspec.ValidationError as error:
             self._refuse(id, f"Invalid {kind} request: {error}", "invalid_request")
-            return [MalformedCommand(raw, str(error))]
+            return [c.MalformedCommand(raw, str(error))]
         except Refused as refused:
             self._refuse(id, str(refused), refused.code)
-            return [MalformedCommand(raw, str(refused))]
+            return [c.MalformedCommand(raw, str(refused))]
 
-    def _submit(self, id: str, request: control.Request, commands: list[Command]) -> list[Command]:
+    def _submit(self, id: str, request: control.Request, commands: list[c.Command]) -> list[c.Command]:
         """Give each command a ref. A request without commands is answered at once."""
         if isinstance(request, control.EndSession):  # who ends may not get round to answering
             self._answer(_OpenRequest(id, request, {}))
@@ -109,7 +95,7 @@ class ControlRequests:
         commands = [msgspec.structs.replace(command, ref=self._out.new_id()) for command in commands]
         waiting = _OpenRequest(id, request, {command.ref: command for command in commands})
         self._open |= dict.fromkeys(waiting.commands, waiting)
-        self.greetings |= {command.ref for command in commands if isinstance(command, Hello)}
+        self.greetings |= {command.ref for command in commands if isinstance(command, c.Hello)}
         if not commands:
             self._answer(waiting)
         return commands
@@ -145,47 +131,47 @@ class ControlRequests:
 
     # Commands of each request.
 
-    def _initialize(self, request: control.Initialize) -> list[Command]:
+    def _initialize(self, request: control.Initialize) -> list[c.Command]:
         if request.forwardSubagentText is True:
             self._writer.tasks.forward = True
         context, offers = request.appendSystemPrompt, offers_of(request)
         again, self._greeted = self._greeted and not offers, True
         return [
-            *([] if again else [Hello(offers=offers)]),  # a second greeting without offers takes none back
-            *(Configure({name: value}) for name, value in settings_of(request).items()),
-            *([AddContext(context)] if isinstance(context, str) and context else []),
-            Query("personas"),
-            Query("commands"),
-            Query("models"),
+            *([] if again else [c.Hello(offers=offers)]),  # a second greeting without offers takes none back
+            *(c.Configure({name: value}) for name, value in settings_of(request).items()),
+            *([c.AddContext(context)] if isinstance(context, str) and context else []),
+            c.Query("personas"),
+            c.Query("commands"),
+            c.Query("models"),
         ]
 
-    def _interrupt(self, request: control.Interrupt) -> list[Command]:
+    def _interrupt(self, request: control.Interrupt) -> list[c.Command]:
         self._asks.withdraw()
         self._writer.tasks.stop()
-        return [Cancel(queued="drop" if request.cancel_queued else "keep")]
+        return [c.Cancel(queued="drop" if request.cancel_queued else "keep")]
 
-    def _stop_task(self, request: control.StopTask) -> list[Command]:
+    def _stop_task(self, request: control.StopTask) -> list[c.Command]:
         self._writer.tasks.stop(request.task_id)
-        return [Cancel("agent", request.task_id)]
+        return [c.Cancel("agent", request.task_id)]
 
-    def _set_mode(self, request: control.SetPermissionMode) -> list[Command]:
+    def _set_mode(self, request: control.SetPermissionMode) -> list[c.Command]:
         if request.mode not in OUR_MODES:
             raise Refused(f"there is no mode {request.mode[:80]!r}; modes are {', '.join(OUR_MODES)}", "invalid_mode")
         self._writer.mode_waits = True
-        return [Configure({"mode": OUR_MODES[request.mode]})]
+        return [c.Configure({"mode": OUR_MODES[request.mode]})]
 
-    def _set_model(self, request: control.SetModel) -> list[Command]:
+    def _set_model(self, request: control.SetModel) -> list[c.Command]:
         default = request.model in (None, "", "default")
         model = self._writer.info.first_model if default else request.model
-        return [Configure({"model": model})] if model else []
+        return [c.Configure({"model": model})] if model else []
 
-    def _set_thinking(self, request: control.SetMaxThinkingTokens) -> list[Command]:
-        return [Configure({"thinking": request.max_thinking_tokens or "disabled"})]
+    def _set_thinking(self, request: control.SetMaxThinkingTokens) -> list[c.Command]:
+        return [c.Configure({"thinking": request.max_thinking_tokens or "disabled"})]
 
-    def _mcp_toggle(self, request: control.McpToggle) -> list[Command]:
-        return [ChangeServer(request.serverName, "enable" if request.enabled else "disable")]
+    def _mcp_toggle(self, request: control.McpToggle) -> list[c.Command]:
+        return [c.ChangeServer(request.serverName, "enable" if request.enabled else "disable")]
 
-    def _mcp_set_servers(self, request: control.McpSetServers) -> list[Command]:
+    def _mcp_set_servers(self, request: control.McpSetServers) -> list[c.Command]:
         """Remove and add what differs from the servers that were set before."""
         try:
             servers = {name: _server_of(name, entry) for name, entry in request.servers.items()}
@@ -194,9 +180,9 @@ class ControlRequests:
         before, self._servers = self._servers, servers
         gone = [name for name, server in before.items() if servers.get(name) != server]
         new = [server for name, server in servers.items() if before.get(name) != server]
-        return [*(ChangeServer(name, "remove") for name in gone), *map(AddServer, new)]
+        return [*(c.ChangeServer(name, "remove") for name in gone), *map(c.AddServer, new)]
 
-    def _apply_settings(self, request: control.ApplyFlagSettings | control.UpdateSettings) -> list[Command]:
+    def _apply_settings(self, request: control.ApplyFlagSettings | control.UpdateSettings) -> list[c.Command]:
         try:
             return commands_of(request.settings)
         except ValueError as error:
@@ -208,15 +194,15 @@ class ControlRequests:
         models: Any = ()
         for command, reply in replies:
             match command:
-                case Hello() if reply.failure:
+                case c.Hello() if reply.failure:
                     raise Refused(reply.failure.message, reply.failure.code)
-                case Query("commands") if reply.data is not None:
+                case c.Query("commands") if reply.data is not None:
                     self._writer.info.learn("commands", reply.data)
-                case Query("personas"):
+                case c.Query("personas"):
                     self._writer.info.describe(reply.data)
-                case Query("models"):
+                case c.Query("models"):
                     models = reply.data
-                case Configure() | AddContext() if reply.failure:
+                case c.Configure() | c.AddContext() if reply.failure:
                     self._out.inform(reply.failure.message, "warning")
         busy = self._writer.turn is not None
         return self._writer.info.greeting(self._out, models, pid=self._pid, busy=busy)
@@ -239,7 +225,7 @@ class ControlRequests:
 
     def _model_set(self, request: Any, replies: "_Replies") -> dict[str, Any]:
         _plain(self, request, replies)
-        models = [command.settings["model"] for command, _ in replies if isinstance(command, Configure)]
+        models = [command.settings["model"] for command, _ in replies if isinstance(command, c.Configure)]
         return {"model": models[0] if models else self._writer.info.model}
 
     def _stopped(self, request: Any, replies: "_Replies") -> dict[str, Any]:
@@ -253,13 +239,13 @@ class ControlRequests:
         outcome: dict[str, Any] = {"added": [], "removed": [], "errors": {}}
         for command, reply in replies:
             match command:
-                case AddServer(server) | ChangeServer(server) if reply.failure:
+                case c.AddServer(server) | c.ChangeServer(server) if reply.failure:
                     name = server.name if isinstance(server, Server) else server
                     outcome["errors"][name] = reply.failure.message
                     self._servers.pop(name, None)
-                case AddServer(server):
+                case c.AddServer(server):
                     outcome["added"].append(server.name)
-                case ChangeServer(name):
+                case c.ChangeServer(name):
                     outcome["removed"].append(name)
         return outcome
 
@@ -276,7 +262,7 @@ class ControlRequests:
         return payloads.QUERIES[type(request)](replies[0][1].data, self._writer)
 
 
-_Replies = list[tuple[Command, Reply]]
+_Replies = list[tuple[c.Command, Reply]]
 _Answer = Callable[..., dict[str, Any] | None]
 _UNSUPPORTED = ("unsupported", "unknown_command")
 
@@ -303,37 +289,39 @@ def _plain(requests: ControlRequests, request: Any, replies: _Replies) -> dict[s
     return None
 
 
-_COMMANDS: dict[type[control.Request], Callable[[ControlRequests, Any], list[Command]]] = {
+_COMMANDS: dict[type[control.Request], Callable[[ControlRequests, Any], list[c.Command]]] = {
     control.Initialize: ControlRequests._initialize,
     control.Interrupt: ControlRequests._interrupt,
     control.SetPermissionMode: ControlRequests._set_mode,
     control.SetModel: ControlRequests._set_model,
     control.SetMaxThinkingTokens: ControlRequests._set_thinking,
-    control.McpStatus: lambda _, request: [Query("servers")],
-    control.McpReconnect: lambda _, request: [ChangeServer(request.serverName, "reconnect")],
+    control.McpStatus: lambda _, request: [c.Query("servers")],
+    control.McpReconnect: lambda _, request: [c.ChangeServer(request.serverName, "reconnect")],
     control.McpToggle: ControlRequests._mcp_toggle,
     control.McpSetServers: ControlRequests._mcp_set_servers,
-    control.McpMessage: lambda _, request: [HostSays("mcp_message", msgspec.structs.asdict(request))],
-    control.McpReadResource: lambda _, request: [Query("resource", {"server": request.serverName, "uri": request.uri})],
-    control.RewindFiles: lambda _, request: [Rewind(request.user_message_id, request.dry_run)],
-    control.GetContextUsage: lambda _, request: [Query("context")],
-    control.GetSettings: lambda _, request: [Query("state")],
+    control.McpMessage: lambda _, request: [c.HostSays("mcp_message", msgspec.structs.asdict(request))],
+    control.McpReadResource: lambda _, request: [
+        c.Query("resource", {"server": request.serverName, "uri": request.uri})
+    ],
+    control.RewindFiles: lambda _, request: [c.Rewind(request.user_message_id, request.dry_run)],
+    control.GetContextUsage: lambda _, request: [c.Query("context")],
+    control.GetSettings: lambda _, request: [c.Query("state")],
     control.ApplyFlagSettings: ControlRequests._apply_settings,
     control.UpdateSettings: ControlRequests._apply_settings,
-    control.GetSessionCost: lambda _, request: [Query("cost")],
-    control.GetUsage: lambda _, request: [Query("cost")],
+    control.GetSessionCost: lambda _, request: [c.Query("cost")],
+    control.GetUsage: lambda _, request: [c.Query("cost")],
     control.StopTask: ControlRequests._stop_task,
-    control.GetTaskOutput: lambda _, request: [Query("agent_output", {"task": request.task_id})],
-    control.CancelAsyncMessage: lambda _, request: [Cancel("prompt", request.message_uuid)],
-    control.GenerateSessionTitle: lambda _, request: [Query("title", {"description": request.description})],
-    control.SideQuestion: lambda _, request: [Query("side_question", {"question": request.question})],
-    control.RenameSession: lambda _, request: [Configure({"name": request.title})],
-    control.ListModels: lambda _, request: [Query("models")],
-    control.ListPermissionRules: lambda _, request: [Query("rules")],
-    control.GetBinaryVersion: lambda _, request: [Query("version")],
-    control.FileSuggestions: lambda _, request: [Query("file_suggestions", {"query": request.query})],
-    control.ReadFile: lambda _, request: [Query("file", {"path": request.path})],
-    control.EndSession: lambda _, request: [Quit(request.reason)],
+    control.GetTaskOutput: lambda _, request: [c.Query("agent_output", {"task": request.task_id})],
+    control.CancelAsyncMessage: lambda _, request: [c.Cancel("prompt", request.message_uuid)],
+    control.GenerateSessionTitle: lambda _, request: [c.Query("title", {"description": request.description})],
+    control.SideQuestion: lambda _, request: [c.Query("side_question", {"question": request.question})],
+    control.RenameSession: lambda _, request: [c.Configure({"name": request.title})],
+    control.ListModels: lambda _, request: [c.Query("models")],
+    control.ListPermissionRules: lambda _, request: [c.Query("rules")],
+    control.GetBinaryVersion: lambda _, request: [c.Query("version")],
+    control.FileSuggestions: lambda _, request: [c.Query("file_suggestions", {"query": request.query})],
+    control.ReadFile: lambda _, request: [c.Query("file", {"path": request.path})],
+    control.EndSession: lambda _, request: [c.Quit(request.reason)],
 }
 _SHAPES = by_name(*_COMMANDS)
 _PAYLOADS: dict[type[control.Request], _Answer] = {

@@ -17,18 +17,9 @@ from polylect.dialects.jsonstream.frames import families
 from polylect.dialects.jsonstream.frames import table as frames
 from polylect.dialects.jsonstream.frames.read import Bad, Unknown, read_command, read_event
 from polylect.dialects.jsonstream.versions import ERROR_CODES, OUR_MODES, SAYS_MCP_FAILED, VERSIONS
-from polylect.vocab.commands import (
-    AddServer,
-    Answer,
-    ChangeServer,
-    Command,
-    HostReply,
-    MalformedCommand,
-    Prompt,
-    UnknownCommand,
-)
+from polylect.vocab import commands as c
+from polylect.vocab import events as e
 from polylect.vocab.content import Failure, Usage
-from polylect.vocab.events import Ask, Event, HostCall, Reply, TextDelta
 from polylect.wire import jsonl
 
 _NO_APPROVAL = "no approval waits for this resume_token"
@@ -47,7 +38,7 @@ class EngineSide:
         self._own_lines = jsonl.Splitter(max_line)
         self._writer = EventWriter(version)
         self._text = self._writer.text
-        self._commands: dict[str, Command] = {}
+        self._commands: dict[str, c.Command] = {}
         """Commands that wait for their reply, by ref."""
         self._resumed: dict[str, shapes.ApprovalResume] = {}
         """Those among them with a token that only the engine can know: it was asked before a restart."""
@@ -59,19 +50,19 @@ class EngineSide:
 
     # The interface of a codec.
 
-    def start(self) -> list[Command]:
+    def start(self) -> list[c.Command]:
         return []
 
-    def receive(self, data: bytes) -> list[Command]:
+    def receive(self, data: bytes) -> list[c.Command]:
         return [command for line in self._lines.feed(data) for command in self._receive_line(line)]
 
-    def receive_eof(self) -> list[Command]:
+    def receive_eof(self) -> list[c.Command]:
         return [command for line in self._lines.end() for command in self._receive_line(line)]
 
-    def send(self, event: Event) -> list[Command]:
-        if type(event) is TextDelta:
+    def send(self, event: e.Event) -> list[c.Command]:
+        if type(event) is e.TextDelta:
             self._text(event)
-        elif isinstance(event, Reply):
+        elif isinstance(event, e.Reply):
             self._reply(event)
         elif follows := self._cannot_ask(event):
             self.lost[type(event).__name__] += 1
@@ -80,16 +71,16 @@ class EngineSide:
             self._writer.write(event)
         return []
 
-    def _cannot_ask(self, event: Event) -> list[Command]:
+    def _cannot_ask(self, event: e.Event) -> list[c.Command]:
         """The refusal of an ask or call that the host cannot answer, else the engine would wait for ever (L1)."""
         match event:
-            case HostCall(call=call, method=method):
+            case e.HostCall(call=call, method=method):
                 return [
-                    HostReply(call, error=f"a json-stream host cannot be asked for {method}", session=event.session)
+                    c.HostReply(call, error=f"a json-stream host cannot be asked for {method}", session=event.session)
                 ]
-            case Ask(ask=ask, kind="form" | "url" as kind):
+            case e.Ask(ask=ask, kind="form" | "url" as kind):
                 return [
-                    Answer(ask, "cancelled", reason=f"a json-stream host cannot show a {kind}", session=event.session)
+                    c.Answer(ask, "cancelled", reason=f"a json-stream host cannot show a {kind}", session=event.session)
                 ]
             case _:
                 return []
@@ -101,7 +92,7 @@ class EngineSide:
         """Nothing is ever held back."""
         return None
 
-    def note_sent(self, data: bytes) -> list[Command]:
+    def note_sent(self, data: bytes) -> list[c.Command]:
         for line in self._own_lines.feed(data):
             match read_event(line):
                 case shapes.Ready(capabilities=capabilities) as ready, fields:
@@ -114,12 +105,12 @@ class EngineSide:
 
     # Lines of the host.
 
-    def _receive_line(self, line: bytes | jsonl.TooLong) -> list[Command]:
+    def _receive_line(self, line: bytes | jsonl.TooLong) -> list[c.Command]:
         raw = line.start if isinstance(line, jsonl.TooLong) else line
         match read_command(line, self._version):
             case Unknown(kind):
                 self._write_error(_unknown(kind, self._version))
-                return [UnknownCommand(kind, raw)]
+                return [c.UnknownCommand(kind, raw)]
             case Bad(why, kind, name):
                 return [self._malformed(raw, why, kind, name)]
             case frame, fields:
@@ -127,17 +118,17 @@ class EngineSide:
                     return self._command(frame)
                 except asks_format.UnknownAsk as error:
                     self._writer.refuse(_unknown_ask(fields["type"], str(error)))
-                    return [MalformedCommand(raw, str(error))]
+                    return [c.MalformedCommand(raw, str(error))]
                 except ValueError as error:
                     return [self._malformed(raw, str(error), fields["type"], fields.get("name", ""))]
 
-    def _command(self, frame: shapes.Frame) -> list[Command]:
+    def _command(self, frame: shapes.Frame) -> list[c.Command]:
         match frame:
             case shapes.Ping():
                 self._writer.write_frame(shapes.Pong())
                 return []
             case shapes.ToolApprove() | shapes.ToolDeny():
-                command: Command = self._answer(frame)
+                command: c.Command = self._answer(frame)
             case shapes.ApprovalResume():
                 command = self._resume(frame)
             case _:
@@ -145,7 +136,7 @@ class EngineSide:
         self._commands[command.ref] = command
         return [command]
 
-    def _answer(self, frame: shapes.ToolApprove | shapes.ToolDeny) -> Answer:
+    def _answer(self, frame: shapes.ToolApprove | shapes.ToolDeny) -> c.Answer:
         """Only a call that waits can be answered, and only once (A1)."""
         ask = self._writer.asks.get(frame.call_id)
         if ask is None:
@@ -154,7 +145,7 @@ class EngineSide:
         del self._writer.asks[frame.call_id]
         return answer
 
-    def _resume(self, frame: shapes.ApprovalResume) -> Answer:
+    def _resume(self, frame: shapes.ApprovalResume) -> c.Answer:
         ask = self._writer.suspended.get(frame.resume_token)
         if ask is None and (self._writer.busy or not self._writer.can_write("approval_required")):
             raise asks_format.UnknownAsk(_NO_APPROVAL)
@@ -165,38 +156,38 @@ class EngineSide:
             self._writer.suspended[frame.resume_token] = None
         return answer
 
-    def _malformed(self, raw: bytes, why: str, kind: str, name: str) -> Command:
+    def _malformed(self, raw: bytes, why: str, kind: str, name: str) -> c.Command:
         if kind:
             self._write_error(f"Invalid {kind} command: {why}")
         else:
             self._write_error(f'Invalid command: {why}. Send one JSON object with a "type" on each line.')
         if kind == "add_mcp_server" and name and SAYS_MCP_FAILED[self._version]:
             self._writer.server_failed(name, why)
-        return MalformedCommand(raw, why)
+        return c.MalformedCommand(raw, why)
 
     def _write_error(self, message: str) -> None:
         self._writer.error(shapes.Fault(ERROR_CODES["host"], message))
 
     # Replies of the engine. Only refusals and a few results have a frame.
 
-    def _reply(self, event: Reply) -> None:
+    def _reply(self, event: e.Reply) -> None:
         command, failure = self._commands.pop(event.ref, None), event.failure
         resumed = self._resumed.pop(event.ref, None)
         if command and (answer := self._answer_to(command, failure)):
             self._writer.write_frame(answer)
             return
         if failure is None:
-            if isinstance(command, Prompt):
+            if isinstance(command, c.Prompt):
                 self._writer.open(command.turn)
             if resumed:
                 self._writer.write_frame(families.ApprovalResumed(resumed.resume_token, resumed.approved))
             return
         fault = events.fault(failure)
         match command:
-            case Prompt(turn) if failure.code != "duplicate_turn":
+            case c.Prompt(turn) if failure.code != "duplicate_turn":
                 self._writer.error(fault, turn)
                 self._writer.stream_end(turn, "error", Usage())
-            case AddServer(server):
+            case c.AddServer(server):
                 self._writer.error(fault)
                 if SAYS_MCP_FAILED[self._version] or failure.code != "late_server":
                     self._writer.server_failed(server.name, failure.message, explained=True)
@@ -205,8 +196,8 @@ class EngineSide:
             case _:
                 self._writer.refuse(fault)
 
-    def _answer_to(self, command: Command, failure: Failure | None) -> shapes.Frame | None:
-        tools = self._writer.tools.pop(command.name, []) if isinstance(command, ChangeServer) else []
+    def _answer_to(self, command: c.Command, failure: Failure | None) -> shapes.Frame | None:
+        tools = self._writer.tools.pop(command.name, []) if isinstance(command, c.ChangeServer) else []
         return newer_commands.answer_to(command, failure, tools)
 
 

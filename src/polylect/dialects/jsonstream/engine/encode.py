@@ -31,43 +31,8 @@ from polylect.dialects.jsonstream.versions import (
     SAYS_MCP_FAILED,
     SORTS_MAPS,
 )
+from polylect.vocab import events as e
 from polylect.vocab.content import Abilities, Failure, Usage
-from polylect.vocab.events import (
-    Alive,
-    Ask,
-    AskClosed,
-    BlockEnded,
-    BudgetExceeded,
-    CircuitChanged,
-    CompactionEnded,
-    CompactionStarted,
-    ContextUsed,
-    CostChanged,
-    Display,
-    Event,
-    ExtensionEvent,
-    ExtensionRejected,
-    Extra,
-    Failed,
-    Notice,
-    Ready,
-    ReplyEnded,
-    RetryStarted,
-    ServerChanged,
-    SettingChanged,
-    StepEnded,
-    StepStarted,
-    StepTraced,
-    TextDelta,
-    ThinkingDelta,
-    ToolCalled,
-    ToolCrashed,
-    ToolFinished,
-    ToolOutput,
-    ToolStarted,
-    TurnEnded,
-    TurnStarted,
-)
 from polylect.wire import jsonl
 
 _PIECE = 256 * 1024
@@ -76,7 +41,7 @@ _THINKING = b'{"type":"thinking","text":'
 _encode = msgspec.json.Encoder().encode
 
 
-def _tool(call: ToolCalled) -> shapes.Tool:
+def _tool(call: e.ToolCalled) -> shapes.Tool:
     return shapes.Tool(call.name, call.category, call.args, call.description)
 
 
@@ -98,9 +63,9 @@ class EventWriter:
     def __init__(self, version: str, abilities: Abilities | None = None) -> None:
         self.lost: Counter[str] = Counter()
         """How many events the wire had no frame for, by the name of the event."""
-        self.asks: dict[str, Ask] = {}
+        self.asks: dict[str, e.Ask] = {}
         """Asks that wait for their answer, by the call id that went over the wire."""
-        self.suspended: dict[str, Ask | None] = {}
+        self.suspended: dict[str, e.Ask | None] = {}
         """Asks that are answered by `approval_resume`, by its token; None once that has come."""
         self._version = version
         self._out: list[bytes] = []
@@ -116,7 +81,7 @@ class EventWriter:
         self._model = ""
         self.tools: dict[str, list[str]] = {}
         """The tools of each MCP server."""
-        self._called: dict[str, ToolCalled] = {}
+        self._called: dict[str, e.ToolCalled] = {}
         self._lone_asks: dict[str, tuple[str, str]] = {}
         """Asks without a call, which are calls of their own on the wire: their call id and tool name."""
         self._subagents = SubagentWriter(lambda: EventWriter(version, self._abilities))
@@ -124,7 +89,7 @@ class EventWriter:
         """Calls of sub-agents that run inside `sub_agent_event`."""
         self._shown_calls: set[str] = set()
         """Calls of sub-agents that somebody was asked about: they are shown like calls of the turn."""
-        self._questions: dict[str, ToolStarted] = {}
+        self._questions: dict[str, e.ToolStarted] = {}
         """Calls of `AskUserQuestion` that nobody has answered: hosts know a call that runs only after its request."""
         self._requested: set[str] = set()
         """Calls that a request was made for."""
@@ -133,7 +98,7 @@ class EventWriter:
         self._declined: dict[str, str] = {}
         """Those that were not answered, and why."""
         self._chunks = OutputLines()
-        self._compaction = CompactionStarted()
+        self._compaction = e.CompactionStarted()
         self._window = 0
 
     def data_to_send(self) -> bytes:
@@ -184,7 +149,7 @@ class EventWriter:
         self._abilities = abilities
         self._mode = mode
 
-    def write(self, event: Event) -> None:
+    def write(self, event: e.Event) -> None:
         if event.agent and self.can_write("sub_agent_event") and not self._is_for_host(event):
             self._forward(event)
             return
@@ -196,21 +161,21 @@ class EventWriter:
 
     # Sub-agents.
 
-    def _is_for_host(self, event: Event) -> bool:
+    def _is_for_host(self, event: e.Event) -> bool:
         """An ask is put to the host like any other (A8), and its call is then shown to the end."""
         match event:
-            case Ask() | AskClosed() | ToolCalled():
+            case e.Ask() | e.AskClosed() | e.ToolCalled():
                 return True
-            case ToolStarted(call) | ToolOutput(call) | ToolFinished(call):
+            case e.ToolStarted(call) | e.ToolOutput(call) | e.ToolFinished(call):
                 return call in self._shown_calls
             case _:
                 return False
 
-    def _forward(self, event: Event) -> None:
+    def _forward(self, event: e.Event) -> None:
         match event:
-            case ToolStarted(call):
+            case e.ToolStarted(call):
                 self._inner_calls.add(call)
-            case ToolFinished(call):
+            case e.ToolFinished(call):
                 self._inner_calls.discard(call)
                 self._called.pop(call, None)
         for frame in self._subagents.frames(event):
@@ -218,14 +183,14 @@ class EventWriter:
 
     # The connection and its settings.
 
-    def _write_ready(self, event: Ready) -> None:
+    def _write_ready(self, event: e.Ready) -> None:
         if self._ready:
             return
         self.note_abilities(event.abilities, event.mode)
         self._ready, self._session = True, event.session
         self._out.append(ready_line(self._version, event.session, **self._offer()))
 
-    def _setting_changed(self, event: SettingChanged) -> None:
+    def _setting_changed(self, event: e.SettingChanged) -> None:
         match event.key, event.value:
             case "mode", str(mode):
                 self._mode = OUR_MODES.get(mode, mode)
@@ -244,7 +209,7 @@ class EventWriter:
         else:
             self.write_frame(shapes.ConfigChanged(msgspec.convert(offered, shapes.Capabilities)))
 
-    def _server_changed(self, event: ServerChanged) -> None:
+    def _server_changed(self, event: e.ServerChanged) -> None:
         match event.status:
             case "ready":
                 self.tools[event.name] = list(event.tools)
@@ -256,10 +221,10 @@ class EventWriter:
 
     # A turn.
 
-    def _turn_started(self, event: TurnStarted) -> None:
+    def _turn_started(self, event: e.TurnStarted) -> None:
         self.write_frame(shapes.StreamStart(event.turn))
 
-    def text(self, event: TextDelta) -> None:
+    def text(self, event: e.TextDelta) -> None:
         """The most frequent event, so the plain case has a path of its own: 0.3 us instead of 0.6."""
         text, tail = event.text, self._turns.get(event.turn)
         if tail and not event.agent and len(text) <= _PIECE:
@@ -267,20 +232,20 @@ class EventWriter:
         else:
             self.write(event)
 
-    def _text(self, event: TextDelta) -> None:
+    def _text(self, event: e.TextDelta) -> None:
         self._delta(_TEXT, event)
 
-    def _thinking(self, event: ThinkingDelta) -> None:
+    def _thinking(self, event: e.ThinkingDelta) -> None:
         self._delta(_THINKING, event)
 
-    def _delta(self, head: bytes, event: TextDelta | ThinkingDelta) -> None:
+    def _delta(self, head: bytes, event: e.TextDelta | e.ThinkingDelta) -> None:
         tail = self._turns.get(event.turn)
         if tail is None or event.agent:
             self.lost[type(event).__name__] += 1
             return
         self._out += [head + _quote(piece) + tail for piece in line_limit.pieces(event.text, _PIECE)]
 
-    def _turn_ended(self, event: TurnEnded) -> None:
+    def _turn_ended(self, event: e.TurnEnded) -> None:
         if event.turn in self._ended:
             self.lost["TurnEnded"] += 1
             return
@@ -293,11 +258,11 @@ class EventWriter:
 
     # Calls and asks.
 
-    def _tool_called(self, event: ToolCalled) -> None:
+    def _tool_called(self, event: e.ToolCalled) -> None:
         """Not written: `tool_request` tells of the call if somebody has to be asked."""
         self._called[event.call] = event
 
-    def _ask(self, event: Ask) -> None:
+    def _ask(self, event: e.Ask) -> None:
         if self._suspends(event):
             self.suspended[event.ask] = event
             self.write_frame(asks_format.approval_required(event))
@@ -317,16 +282,16 @@ class EventWriter:
         self.asks[call_id] = event  # before it is written (A3)
         self.write_frame(shapes.ToolRequest(self._turn(event), call_id, tool))
 
-    def _asks_again(self, event: Ask) -> bool:
+    def _asks_again(self, event: e.Ask) -> bool:
         """A question of a call that was asked about before is a request of its own: each is closed by itself."""
         return event.call in self._requested and event.kind != "permission"
 
-    def _suspends(self, event: Ask) -> bool:
+    def _suspends(self, event: e.Ask) -> bool:
         """A running call needs permission for one of its steps."""
         running = event.call in self._running or event.call in self._inner_calls
         return running and event.kind == "permission" and self.can_write("approval_required")
 
-    def _ask_closed(self, event: AskClosed) -> None:
+    def _ask_closed(self, event: e.AskClosed) -> None:
         allowed = event.how in ("allowed", "answered")
         if event.ask in self.suspended:
             del self.suspended[event.ask]
@@ -349,27 +314,27 @@ class EventWriter:
         else:
             self._declined[call] = reason
 
-    def _tool_started(self, event: ToolStarted) -> None:
+    def _tool_started(self, event: e.ToolStarted) -> None:
         if event.name == asks_format.QUESTION and not event.agent and event.call not in self._requested:
             self._questions[event.call] = event
         else:
             self._write_running(event)
 
-    def _write_running(self, event: ToolStarted) -> None:
+    def _write_running(self, event: e.ToolStarted) -> None:
         self.write_frame(shapes.ToolRunning(self._turn(event), event.call, event.name))
 
-    def _tool_output(self, event: ToolOutput) -> None:
+    def _tool_output(self, event: e.ToolOutput) -> None:
         if event.call in self._running and self.can_write("tool_chunk"):
             self._write_chunks(event, self._chunks.add(event.call, event.text, replace=event.replace))
         else:
             self.lost["ToolOutput"] += 1
 
-    def _write_chunks(self, event: ToolOutput | ToolFinished, lines: list[str]) -> None:
+    def _write_chunks(self, event: e.ToolOutput | e.ToolFinished, lines: list[str]) -> None:
         name = self._running.get(event.call, "")
         for line in lines:
             self.write_frame(families.ToolChunk(self._turn(event), event.call, name, line))
 
-    def _tool_finished(self, event: ToolFinished) -> None:
+    def _tool_finished(self, event: e.ToolFinished) -> None:
         called = self._called.pop(event.call, None)
         unsaid = called if event.outcome == "denied" and event.call not in self._requested else None
         self._shown_calls.discard(event.call)
@@ -390,71 +355,71 @@ class EventWriter:
 
     # What happens around a turn.
 
-    def _alive(self, event: Alive) -> None:
+    def _alive(self, event: e.Alive) -> None:
         """A sign of life that no host shows as text (L3)."""
         if event.call in self._running:
             self.write_frame(shapes.ToolRunning(self._turn(event), event.call, self._running[event.call]))
         elif event.turn in self._turns:
             self.write_frame(shapes.Thinking("", event.turn))
 
-    def _notice(self, event: Notice) -> None:
+    def _notice(self, event: e.Notice) -> None:
         self._info(event, event.text)
 
-    def _display(self, event: Display) -> None:
+    def _display(self, event: e.Display) -> None:
         """A display of text is an `info`; others have no frame."""
         if (text := events.display_text(event)) is None:
             self.lost["Display"] += 1
         else:
             self._info(event, text)
 
-    def _retry_started(self, event: RetryStarted) -> None:
+    def _retry_started(self, event: e.RetryStarted) -> None:
         self._info(event, events.retry_text(event))
 
-    def _compaction_started(self, event: CompactionStarted) -> None:
+    def _compaction_started(self, event: e.CompactionStarted) -> None:
         """Not written: the end of the compaction is."""
         self._compaction = event
         self.lost["CompactionStarted"] += 1
 
-    def _context_used(self, event: ContextUsed) -> None:
+    def _context_used(self, event: e.ContextUsed) -> None:
         self._window = event.size
         self.lost["ContextUsed"] += 1
 
-    def _compaction_ended(self, event: CompactionEnded) -> None:
+    def _compaction_ended(self, event: e.CompactionEnded) -> None:
         if event.ok and self.can_write("compact_offload"):
             self.write_frame(events.offload(event, self._compaction, self._turn(event), self._window))
         else:
             self._info(event, events.compaction_text(event))
 
-    def _budget_exceeded(self, event: BudgetExceeded) -> None:
+    def _budget_exceeded(self, event: e.BudgetExceeded) -> None:
         if self._version == "0.1.0":
             self._info(event, f"Budget {event.reason} exceeded: {event.observed} of {event.limit}")
         else:
             self.write_frame(families.BudgetExceeded(event.reason, event.observed, event.limit))
 
-    def _failed(self, event: Failed) -> None:
+    def _failed(self, event: e.Failed) -> None:
         self.refuse(events.fault(event.failure), self._turn(event))
 
-    def _cost_changed(self, event: CostChanged) -> None:
+    def _cost_changed(self, event: e.CostChanged) -> None:
         self._write_if_supported("session_cost", "CostChanged", lambda: events.cost(event, self._session))
 
-    def _extra(self, event: Extra) -> None:
+    def _extra(self, event: e.Extra) -> None:
         self._write_if_supported(event.kind, f"Extra {event.kind}", lambda: events.extra(event, self._turn(event)))
 
-    def _circuit_changed(self, event: CircuitChanged) -> None:
+    def _circuit_changed(self, event: e.CircuitChanged) -> None:
         self._write_if_supported("provider_circuit_event", "CircuitChanged", lambda: events.circuit(event))
 
-    def _tool_crashed(self, event: ToolCrashed) -> None:
+    def _tool_crashed(self, event: e.ToolCrashed) -> None:
         frame = families.ToolPanicked(self._turn(event), event.call, event.name, event.error)
         self._write_if_supported("tool_panicked", "ToolCrashed", lambda: frame)
 
-    def _step_traced(self, event: StepTraced) -> None:
+    def _step_traced(self, event: e.StepTraced) -> None:
         self._write_if_supported("trace_event", "StepTraced", lambda: events.trace(event, self._turn(event)))
 
-    def _extension_rejected(self, event: ExtensionRejected) -> None:
+    def _extension_rejected(self, event: e.ExtensionRejected) -> None:
         frame = families.PluginRegistrationFailed(event.extension, event.surface, event.code, event.message)
         self._write_if_supported("plugin_registration_failed", "ExtensionRejected", lambda: frame)
 
-    def _extension_event(self, event: ExtensionEvent) -> None:
+    def _extension_event(self, event: e.ExtensionEvent) -> None:
         frame = families.PluginEvent(event.extension, event.kind, event.payload)
         self._write_if_supported("plugin_event", "ExtensionEvent", lambda: frame)
 
@@ -467,7 +432,7 @@ class EventWriter:
         except ValueError:
             self.lost[name] += 1
 
-    def _not_written(self, event: Event) -> None:
+    def _not_written(self, event: e.Event) -> None:
         """Not written: the other end derives it."""
 
     # Also used for replies to commands.
@@ -505,10 +470,10 @@ class EventWriter:
 
     # What many events share.
 
-    def _info(self, event: Event, message: str) -> None:
+    def _info(self, event: e.Event, message: str) -> None:
         self.write_frame(shapes.Info(self._turn(event), message))
 
-    def _turn(self, event: Event) -> str:
+    def _turn(self, event: e.Event) -> str:
         """Nothing carries the msg_id of a turn that has ended: hosts would take it for a new beginning."""
         return event.turn if event.turn in self._turns else ""
 
@@ -532,38 +497,38 @@ def _quote(text: str) -> bytes:
         return jsonl.dump(text)[:-1]
 
 
-_HANDLERS: dict[type[Event], Callable[[EventWriter, Any], None]] = {
-    Ready: EventWriter._write_ready,
-    SettingChanged: EventWriter._setting_changed,
-    ServerChanged: EventWriter._server_changed,
-    TurnStarted: EventWriter._turn_started,
-    TextDelta: EventWriter._text,
-    ThinkingDelta: EventWriter._thinking,
-    TurnEnded: EventWriter._turn_ended,
-    ToolCalled: EventWriter._tool_called,
-    Ask: EventWriter._ask,
-    AskClosed: EventWriter._ask_closed,
-    ToolStarted: EventWriter._tool_started,
-    ToolOutput: EventWriter._tool_output,
-    ToolFinished: EventWriter._tool_finished,
-    Alive: EventWriter._alive,
-    Notice: EventWriter._notice,
-    Display: EventWriter._display,
-    RetryStarted: EventWriter._retry_started,
-    CompactionStarted: EventWriter._compaction_started,
-    CompactionEnded: EventWriter._compaction_ended,
-    ContextUsed: EventWriter._context_used,
-    CostChanged: EventWriter._cost_changed,
-    BudgetExceeded: EventWriter._budget_exceeded,
-    Failed: EventWriter._failed,
-    CircuitChanged: EventWriter._circuit_changed,
-    ToolCrashed: EventWriter._tool_crashed,
-    StepTraced: EventWriter._step_traced,
-    ExtensionRejected: EventWriter._extension_rejected,
-    ExtensionEvent: EventWriter._extension_event,
-    Extra: EventWriter._extra,
-    StepStarted: EventWriter._not_written,
-    BlockEnded: EventWriter._not_written,
-    ReplyEnded: EventWriter._not_written,
-    StepEnded: EventWriter._not_written,
+_HANDLERS: dict[type[e.Event], Callable[[EventWriter, Any], None]] = {
+    e.Ready: EventWriter._write_ready,
+    e.SettingChanged: EventWriter._setting_changed,
+    e.ServerChanged: EventWriter._server_changed,
+    e.TurnStarted: EventWriter._turn_started,
+    e.TextDelta: EventWriter._text,
+    e.ThinkingDelta: EventWriter._thinking,
+    e.TurnEnded: EventWriter._turn_ended,
+    e.ToolCalled: EventWriter._tool_called,
+    e.Ask: EventWriter._ask,
+    e.AskClosed: EventWriter._ask_closed,
+    e.ToolStarted: EventWriter._tool_started,
+    e.ToolOutput: EventWriter._tool_output,
+    e.ToolFinished: EventWriter._tool_finished,
+    e.Alive: EventWriter._alive,
+    e.Notice: EventWriter._notice,
+    e.Display: EventWriter._display,
+    e.RetryStarted: EventWriter._retry_started,
+    e.CompactionStarted: EventWriter._compaction_started,
+    e.CompactionEnded: EventWriter._compaction_ended,
+    e.ContextUsed: EventWriter._context_used,
+    e.CostChanged: EventWriter._cost_changed,
+    e.BudgetExceeded: EventWriter._budget_exceeded,
+    e.Failed: EventWriter._failed,
+    e.CircuitChanged: EventWriter._circuit_changed,
+    e.ToolCrashed: EventWriter._tool_crashed,
+    e.StepTraced: EventWriter._step_traced,
+    e.ExtensionRejected: EventWriter._extension_rejected,
+    e.ExtensionEvent: EventWriter._extension_event,
+    e.Extra: EventWriter._extra,
+    e.StepStarted: EventWriter._not_written,
+    e.BlockEnded: EventWriter._not_written,
+    e.ReplyEnded: EventWriter._not_written,
+    e.StepEnded: EventWriter._not_written,
 }

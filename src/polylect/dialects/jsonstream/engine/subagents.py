@@ -17,22 +17,14 @@ import msgspec
 from msgspec.structs import replace
 
 from polylect.dialects.jsonstream.frames.families import SubAgentEvent
+from polylect.vocab import events as e
 from polylect.vocab.content import Failure
-from polylect.vocab.events import (
-    AgentEnded,
-    AgentProgress,
-    AgentStarted,
-    Event,
-    Notice,
-    TurnEnded,
-    TurnStarted,
-)
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Writer(Protocol):
-    def write(self, event: Event) -> None: ...
+    def write(self, event: e.Event) -> None: ...
 
     def data_to_send(self) -> bytes: ...
 
@@ -44,12 +36,12 @@ class SubagentWriter:
         self._writer = writer
         self._agents: dict[str, tuple[str, str, Writer]] = {}
 
-    def frames(self, event: Event) -> list[SubAgentEvent]:
+    def frames(self, event: e.Event) -> list[SubAgentEvent]:
         call, name, writer = self._agents.get(event.agent) or self._open(event)
         for own in _as_main_agent(event):
             writer.write(own)
         inner = [_decode(line) for line in writer.data_to_send().splitlines()]
-        if isinstance(event, AgentEnded):
+        if isinstance(event, e.AgentEnded):
             del self._agents[event.agent]
             inner[-1].pop("usage")  # what children used is counted with the turn
         frames = [SubAgentEvent(call, name, frame) for frame in inner]
@@ -57,8 +49,8 @@ class SubagentWriter:
             frames[-1] = replace(frames[-1], terminal_state="failed")
         return frames
 
-    def _open(self, event: Event) -> tuple[str, str, Writer]:
-        call, name = (event.call, event.name) if isinstance(event, AgentStarted) else ("", "")
+    def _open(self, event: e.Event) -> tuple[str, str, Writer]:
+        call, name = (event.call, event.name) if isinstance(event, e.AgentStarted) else ("", "")
         name = name or event.agent
         names_in_use = {used for other, used, _ in self._agents.values() if other == call}
         names = chain([name], (f"{name}-{number}" for number in count(2)))
@@ -67,25 +59,25 @@ class SubagentWriter:
         return agent
 
 
-def _is_stopped(event: Event) -> bool:
-    return isinstance(event, AgentEnded) and event.failure is not None and event.failure.code == "cancelled"
+def _is_stopped(event: e.Event) -> bool:
+    return isinstance(event, e.AgentEnded) and event.failure is not None and event.failure.code == "cancelled"
 
 
-def _as_main_agent(event: Event) -> list[Event]:
+def _as_main_agent(event: e.Event) -> list[e.Event]:
     turn = event.agent
     match event:
-        case AgentStarted():
-            return [TurnStarted(turn=turn)]
-        case AgentProgress():
+        case e.AgentStarted():
+            return [e.TurnStarted(turn=turn)]
+        case e.AgentProgress():
             return []
-        case AgentEnded(ok=True, summary=summary):
-            return [*([Notice(summary)] if summary else []), TurnEnded("end", turn=turn)]
-        case AgentEnded(summary=summary) if _is_stopped(event):
-            return [*([Notice(summary)] if summary else []), TurnEnded("cancelled", turn=turn)]
-        case AgentEnded(failure=Failure() as failure):
-            return [TurnEnded("error", failure=failure, turn=turn)]
-        case AgentEnded(summary=summary):
+        case e.AgentEnded(ok=True, summary=summary):
+            return [*([e.Notice(summary)] if summary else []), e.TurnEnded("end", turn=turn)]
+        case e.AgentEnded(summary=summary) if _is_stopped(event):
+            return [*([e.Notice(summary)] if summary else []), e.TurnEnded("cancelled", turn=turn)]
+        case e.AgentEnded(failure=Failure() as failure):
+            return [e.TurnEnded("error", failure=failure, turn=turn)]
+        case e.AgentEnded(summary=summary):
             failure = Failure("sub_agent_error", summary or "the sub-agent failed", "engine")
-            return [TurnEnded("error", failure=failure, turn=turn)]
+            return [e.TurnEnded("error", failure=failure, turn=turn)]
         case _:
             return [replace(event, agent="", turn=turn)]

@@ -22,20 +22,8 @@ from polylect.dialects.jsonstream.host import newer_events
 from polylect.dialects.jsonstream.host.decode import EventReader
 from polylect.dialects.jsonstream.versions import MAX_FRAME, VERSIONS, WIRE_MODES
 from polylect.dialects.prompt_queue import PromptQueue
+from polylect.vocab import commands as c
 from polylect.vocab import events as e
-from polylect.vocab.commands import (
-    AddContext,
-    AddServer,
-    Answer,
-    Cancel,
-    ChangeServer,
-    Command,
-    Configure,
-    Grant,
-    HostReply,
-    Prompt,
-    Steer,
-)
 from polylect.vocab.complete import Completer
 from polylect.vocab.content import Failure
 from polylect.wire import jsonl
@@ -92,7 +80,7 @@ class HostSide:
         unanswered = [e.Reply(ref, failure=ENGINE_GONE) for _, ref in self._requests.values()]
         return [*received, *self._complete([*self._reader.flush(), *unanswered, *gone]), *self._completer.close()]
 
-    def send(self, command: Command) -> list[e.Event]:
+    def send(self, command: c.Command) -> list[e.Event]:
         handler = _HANDLERS.get(type(command))
         try:
             if handler is None:
@@ -200,7 +188,7 @@ class HostSide:
         match frame:
             case shapes.Message() | shapes.OldMessage():
                 prompt = COMMANDS[type(frame)](frame, "")
-                self._queue.began(frame.msg_id, prompt if isinstance(prompt, Prompt) else None)
+                self._queue.began(frame.msg_id, prompt if isinstance(prompt, c.Prompt) else None)
                 self._reader.turns.add(frame.msg_id)
             case shapes.Stop():
                 self._reader.stopped.update(self._queue.running)
@@ -220,24 +208,24 @@ class HostSide:
             return [_closed(ask, "denied", frame.reason)]
         return [_closed(ask, "allowed" if ask.kind == "permission" else "answered")]
 
-    def _release(self, prompts: list[Prompt]) -> list[e.Event]:
+    def _release(self, prompts: list[c.Prompt]) -> list[e.Event]:
         return [event for prompt in prompts for event in self._write(message_frame(prompt, self._version))]
 
     # Commands.
 
-    def _prompt(self, command: Prompt) -> list[e.Event]:
+    def _prompt(self, command: c.Prompt) -> list[e.Event]:
         prompt = self._queue.admit(command, self._env.new_id)
         _line(message_frame(prompt, self._version))  # refused now, not when its time has come
         stopped = self._stop() if prompt.busy == "interrupt" else []
         return [*stopped, *self._release(self._queue.add(prompt))]
 
-    def _steer(self, command: Steer) -> list[e.Event]:
+    def _steer(self, command: c.Steer) -> list[e.Event]:
         """The wire cannot add to a running turn: the steer becomes the next turn."""
         turn = f"steer-{self._env.new_id()}"
         self._steers.add(turn)
-        return self._prompt(Prompt(turn, command.text, command.attachments))
+        return self._prompt(c.Prompt(turn, command.text, command.attachments))
 
-    def _cancel(self, command: Cancel) -> list[e.Event]:
+    def _cancel(self, command: c.Cancel) -> list[e.Event]:
         """No `stop` goes to an idle engine, because some end their process on it."""
         if command.what == "steers":
             return self._drop_steers()
@@ -257,7 +245,7 @@ class HostSide:
     def _stop(self) -> list[e.Event]:
         return self._write(shapes.Stop()) if self._queue.running else []
 
-    def _answer(self, command: Answer) -> list[e.Event]:
+    def _answer(self, command: c.Answer) -> list[e.Event]:
         if suspended := self._reader.suspended.get(command.ask):
             follows = self._write(asks_format.resume_frame(command, suspended))
         elif ask := self._reader.asks.get(command.ask):
@@ -268,27 +256,27 @@ class HostSide:
             raise Refusal(f"no ask {command.ask!r} waits for an answer", "unknown_ask")
         return [*follows, *self._stop()] if command.interrupt and command.verdict != "allow" else follows
 
-    def _configure(self, command: Configure) -> list[e.Event]:
+    def _configure(self, command: c.Configure) -> list[e.Event]:
         return [event for frame in configure_frames(command.settings, self._modes) for event in self._write(frame)]
 
-    def _add_context(self, command: AddContext) -> list[e.Event]:
+    def _add_context(self, command: c.AddContext) -> list[e.Event]:
         return self._write(shapes.InitHistory(command.text))
 
-    def _add_server(self, command: AddServer) -> list[e.Event]:
+    def _add_server(self, command: c.AddServer) -> list[e.Event]:
         return self._write(server_frame(command.server))
 
     # Commands that came later.
 
-    def _grant(self, command: Grant) -> list[e.Event]:
+    def _grant(self, command: c.Grant) -> list[e.Event]:
         return self._request(command, newer_commands.grant_frame(command, self._env.new_id()))
 
-    def _change_server(self, command: ChangeServer) -> list[e.Event]:
+    def _change_server(self, command: c.ChangeServer) -> list[e.Event]:
         return self._request(command, newer_commands.removal_frame(command, self._env.new_id()))
 
-    def _host_reply(self, command: HostReply) -> list[e.Event]:
+    def _host_reply(self, command: c.HostReply) -> list[e.Event]:
         return self._request(command, newer_commands.host_reply_frame(command))
 
-    def _request(self, command: Command, frame: shapes.Frame) -> list[e.Event]:
+    def _request(self, command: c.Command, frame: shapes.Frame) -> list[e.Event]:
         if self._version == "0.1.0":
             raise Refusal(f"json-stream 0.1.0 has no word for {type(command).__name__}")
         if command.ref and (id := getattr(frame, "request_id", "")):
@@ -296,17 +284,17 @@ class HostSide:
         return self._write(frame)
 
 
-_HANDLERS: dict[type[Command], Callable[[HostSide, Any], list[e.Event]]] = {
-    Prompt: HostSide._prompt,
-    Steer: HostSide._steer,
-    Cancel: HostSide._cancel,
-    Answer: HostSide._answer,
-    Configure: HostSide._configure,
-    AddContext: HostSide._add_context,
-    AddServer: HostSide._add_server,
-    Grant: HostSide._grant,
-    ChangeServer: HostSide._change_server,
-    HostReply: HostSide._host_reply,
+_HANDLERS: dict[type[c.Command], Callable[[HostSide, Any], list[e.Event]]] = {
+    c.Prompt: HostSide._prompt,
+    c.Steer: HostSide._steer,
+    c.Cancel: HostSide._cancel,
+    c.Answer: HostSide._answer,
+    c.Configure: HostSide._configure,
+    c.AddContext: HostSide._add_context,
+    c.AddServer: HostSide._add_server,
+    c.Grant: HostSide._grant,
+    c.ChangeServer: HostSide._change_server,
+    c.HostReply: HostSide._host_reply,
 }
 
 

@@ -19,33 +19,8 @@ from polylect.dialects.jsonstream.frames import families
 from polylect.dialects.jsonstream.frames.table import EXTRAS
 from polylect.dialects.jsonstream.host.subagents import SubagentReader
 from polylect.dialects.jsonstream.versions import FINISH_REASONS, OUR_MODES
+from polylect.vocab import events as e
 from polylect.vocab.content import Abilities, Failure, Reason
-from polylect.vocab.events import (
-    Alive,
-    Ask,
-    AskClosed,
-    BudgetExceeded,
-    CostChanged,
-    Event,
-    ExtensionEvent,
-    ExtensionRejected,
-    Failed,
-    Notice,
-    Ready,
-    ReplyEnded,
-    ServerChanged,
-    SettingChanged,
-    StepStarted,
-    TextDelta,
-    ThinkingDelta,
-    ToolCalled,
-    ToolCrashed,
-    ToolFinished,
-    ToolOutput,
-    ToolStarted,
-    TurnEnded,
-    TurnStarted,
-)
 
 _FINISHED = FINISH_REASONS["0.2.0"]
 _REASONS: dict[str, Reason] = {_FINISHED[name]: name for name in get_args(Reason) if _FINISHED[name] != "stop"}
@@ -67,9 +42,9 @@ class EventReader:
     """Reads the frames of one engine, or of one sub-agent if it has a `parent`, and keeps what later ones refer to."""
 
     def __init__(self, parent: "EventReader | None" = None) -> None:
-        self.asks: dict[str, Ask] = parent.asks if parent else {}
+        self.asks: dict[str, e.Ask] = parent.asks if parent else {}
         """Asks that nobody has answered, by id. Those of sub-agents are answered like all others."""
-        self.suspended: dict[str, Ask] = {}
+        self.suspended: dict[str, e.Ask] = {}
         """Asks that are answered by `approval_resume`, by its token."""
         self.denied: set[str] = parent.denied if parent else set()
         """Calls that the host said no to."""
@@ -85,7 +60,7 @@ class EventReader:
         self._subagents = SubagentReader(lambda: EventReader(self))
         self._failure: tuple[str, Failure] | None = None
         """An error during a turn: the next frame shows whether it ended the turn."""
-        self._cost: CostChanged | None = None
+        self._cost: e.CostChanged | None = None
         """A cost that may belong to the end of the turn: the next frame shows."""
         self._talking = False
         """The model has said something since it was last asked."""
@@ -95,22 +70,22 @@ class EventReader:
         self._mode = ""
         self._model = ""
 
-    def read(self, frame: shapes.Frame, fields: dict[str, Any]) -> list[Event]:
-        before: list[Event] = []
+    def read(self, frame: shapes.Frame, fields: dict[str, Any]) -> list[e.Event]:
+        before: list[e.Event] = []
         if not isinstance(frame, _BETWEEN):
             before = self._take_failure() if isinstance(frame, shapes.Error) else self.flush()
         return before + _HANDLERS[type(frame)](self, frame, fields)
 
-    def flush(self) -> list[Event]:
+    def flush(self) -> list[e.Event]:
         """What was held back for the end of a turn that went on."""
         return [*self._take_failure(), *self._take_cost()]
 
-    def _take_failure(self) -> list[Event]:
+    def _take_failure(self) -> list[e.Event]:
         """The error that was held back and ended no turn."""
         held, self._failure = self._failure, None
-        return [Failed(held[1], turn=held[0])] if held else []
+        return [e.Failed(held[1], turn=held[0])] if held else []
 
-    def _take_cost(self) -> list[Event]:
+    def _take_cost(self) -> list[e.Event]:
         cost, self._cost = self._cost, None
         return [cost] if cost else []
 
@@ -119,22 +94,22 @@ class EventReader:
 
     # The connection and its settings.
 
-    def _ready(self, frame: shapes.Ready, fields: dict[str, Any]) -> list[Event]:
+    def _ready(self, frame: shapes.Ready, fields: dict[str, Any]) -> list[e.Event]:
         self._abilities, self._mode = self._offered(frame, fields)
         extras = self._abilities.extras | {key: fields[key] for key in _READY_EXTRAS if key in fields}
         abilities, session = replace(self._abilities, extras=extras), frame.session_id or ""
-        return [Ready(version=frame.version, mode=self._mode, abilities=abilities, session=session)]
+        return [e.Ready(version=frame.version, mode=self._mode, abilities=abilities, session=session)]
 
-    def _config_changed(self, frame: shapes.ConfigChanged, fields: dict[str, Any]) -> list[Event]:
-        changed: list[Event] = []
+    def _config_changed(self, frame: shapes.ConfigChanged, fields: dict[str, Any]) -> list[e.Event]:
+        changed: list[e.Event] = []
         abilities, mode = self._offered(frame, fields)
         if mode != self._mode:
-            changed.append(SettingChanged("mode", mode))
+            changed.append(e.SettingChanged("mode", mode))
         if (model := frame.capabilities.current_model) and model != self._model:
-            changed.append(SettingChanged("model", model))
+            changed.append(e.SettingChanged("model", model))
             self._model = str(model)
         if abilities != self._abilities:
-            changed.append(SettingChanged("abilities", abilities))
+            changed.append(e.SettingChanged("abilities", abilities))
         self._abilities, self._mode = abilities, mode
         return changed
 
@@ -142,35 +117,35 @@ class EventReader:
         mode = frame.capabilities.current_mode
         return events.abilities_of(fields.get("capabilities", {})), OUR_MODES.get(mode, mode)
 
-    def _mcp_ready(self, frame: shapes.McpReady, fields: dict[str, Any]) -> list[Event]:
-        return [ServerChanged(frame.name, "ready", tuple(frame.tools))]
+    def _mcp_ready(self, frame: shapes.McpReady, fields: dict[str, Any]) -> list[e.Event]:
+        return [e.ServerChanged(frame.name, "ready", tuple(frame.tools))]
 
-    def _mcp_failed(self, frame: shapes.McpFailed, fields: dict[str, Any]) -> list[Event]:
-        return [ServerChanged(frame.name, "failed", reason=frame.reason)]
+    def _mcp_failed(self, frame: shapes.McpFailed, fields: dict[str, Any]) -> list[e.Event]:
+        return [e.ServerChanged(frame.name, "failed", reason=frame.reason)]
 
-    def _pong(self, frame: shapes.Pong, fields: dict[str, Any]) -> list[Event]:
+    def _pong(self, frame: shapes.Pong, fields: dict[str, Any]) -> list[e.Event]:
         return []
 
     # A turn.
 
-    def _stream_start(self, frame: shapes.StreamStart, fields: dict[str, Any]) -> list[Event]:
+    def _stream_start(self, frame: shapes.StreamStart, fields: dict[str, Any]) -> list[e.Event]:
         self.turns.add(frame.msg_id)
         self._begun.add(frame.msg_id)
         self._talking = False
-        return [TurnStarted(turn=frame.msg_id)]
+        return [e.TurnStarted(turn=frame.msg_id)]
 
-    def _text_delta(self, frame: shapes.TextDelta, fields: dict[str, Any]) -> list[Event]:
+    def _text_delta(self, frame: shapes.TextDelta, fields: dict[str, Any]) -> list[e.Event]:
         self._talking = True
-        return [TextDelta(frame.text, turn=frame.msg_id)]
+        return [e.TextDelta(frame.text, turn=frame.msg_id)]
 
-    def _thinking(self, frame: shapes.Thinking, fields: dict[str, Any]) -> list[Event]:
+    def _thinking(self, frame: shapes.Thinking, fields: dict[str, Any]) -> list[e.Event]:
         """An empty thought is a sign of life."""
         if not frame.text:
-            return [Alive(turn=frame.msg_id)]
+            return [e.Alive(turn=frame.msg_id)]
         self._talking = True
-        return [ThinkingDelta(frame.text, turn=frame.msg_id)]
+        return [e.ThinkingDelta(frame.text, turn=frame.msg_id)]
 
-    def _stream_end(self, frame: shapes.StreamEnd, fields: dict[str, Any]) -> list[Event]:
+    def _stream_end(self, frame: shapes.StreamEnd, fields: dict[str, Any]) -> list[e.Event]:
         turn, finish = frame.msg_id, frame.finish_reason
         failure, usage = self._cause(turn, finish), events.turn_usage(frame, fields)
         reason = _REASONS.get(finish) or ("error" if failure and not finish else self._quiet_end(turn))
@@ -181,14 +156,14 @@ class EventReader:
         self._talking = False
         self._calling.clear()
         self._forget(turn)
-        return [*broken, *before, TurnEnded(reason, usage, failure=failure, turn=turn)]
+        return [*broken, *before, e.TurnEnded(reason, usage, failure=failure, turn=turn)]
 
-    def _broken_reply(self, turn: str, failure: Failure | None) -> list[Event]:
+    def _broken_reply(self, turn: str, failure: Failure | None) -> list[e.Event]:
         """If it is the model's service that failed, it was asked, though it may have said nothing."""
         if failure is None or failure.owner != "provider" or turn not in self._begun:
             return []
-        step: list[Event] = [] if self._talking else [StepStarted(turn=turn)]
-        return [*step, ReplyEnded("error", error=failure.message, turn=turn)]
+        step: list[e.Event] = [] if self._talking else [e.StepStarted(turn=turn)]
+        return [*step, e.ReplyEnded("error", error=failure.message, turn=turn)]
 
     def _cause(self, turn: str, finish: str) -> Failure | None:
         """The error just before the end, if it belongs to this turn: aionrs and wayland send it without an id."""
@@ -220,7 +195,7 @@ class EventReader:
 
     # Calls and asks.
 
-    def _tool_request(self, frame: shapes.ToolRequest, fields: dict[str, Any]) -> list[Event]:
+    def _tool_request(self, frame: shapes.ToolRequest, fields: dict[str, Any]) -> list[e.Event]:
         ask, tool = asks_format.ask_of(frame), frame.tool
         if isinstance(why := fields["tool"].get("escalation"), str):  # later engines say why they ask
             ask = replace(ask, reason=why)
@@ -233,44 +208,44 @@ class EventReader:
         self._names[frame.call_id] = tool.name
         self._call(frame.call_id)
         category = asks_format.category(tool.category)
-        return [ToolCalled(frame.call_id, tool.name, tool.args, category, tool.description, turn=frame.msg_id), ask]
+        return [e.ToolCalled(frame.call_id, tool.name, tool.args, category, tool.description, turn=frame.msg_id), ask]
 
-    def _tool_running(self, frame: shapes.ToolRunning, fields: dict[str, Any]) -> list[Event]:
+    def _tool_running(self, frame: shapes.ToolRunning, fields: dict[str, Any]) -> list[e.Event]:
         """A second `tool_running` of a call is a sign of life."""
         if frame.call_id in self._started:
-            return [Alive(frame.call_id, frame.tool_name, turn=frame.msg_id)]
+            return [e.Alive(frame.call_id, frame.tool_name, turn=frame.msg_id)]
         self._started.add(frame.call_id)
         self._call(frame.call_id)
         self._names.setdefault(frame.call_id, frame.tool_name)
-        started = ToolStarted(frame.call_id, frame.tool_name, turn=frame.msg_id)
+        started = e.ToolStarted(frame.call_id, frame.tool_name, turn=frame.msg_id)
         return [*self._close_ask(frame.call_id, "allowed"), started]
 
     def _call(self, call: str) -> None:
         self._calling.add(call)
         self._talking = False
 
-    def _tool_chunk(self, frame: families.ToolChunk, fields: dict[str, Any]) -> list[Event]:
-        return [ToolOutput(frame.call_id, f"{frame.chunk}\n", turn=frame.msg_id)]
+    def _tool_chunk(self, frame: families.ToolChunk, fields: dict[str, Any]) -> list[e.Event]:
+        return [e.ToolOutput(frame.call_id, f"{frame.chunk}\n", turn=frame.msg_id)]
 
-    def _tool_result(self, frame: shapes.ToolResult, fields: dict[str, Any]) -> list[Event]:
+    def _tool_result(self, frame: shapes.ToolResult, fields: dict[str, Any]) -> list[e.Event]:
         return self._finish(frame.call_id, "allowed", events.finished_of(frame))
 
-    def _tool_cancelled(self, frame: shapes.ToolCancelled, fields: dict[str, Any]) -> list[Event]:
+    def _tool_cancelled(self, frame: shapes.ToolCancelled, fields: dict[str, Any]) -> list[e.Event]:
         """The call was denied if the host said no, or if it was never announced and its turn was not stopped."""
         tool = _denied_tool(fields)
         name = self._names.get(frame.call_id, tool.name if tool else "")
         unheard_of = frame.call_id not in self._names and frame.msg_id not in self.stopped
         denied = frame.call_id in self.denied or unheard_of
         outcome: Literal["denied", "cancelled"] = "denied" if denied else "cancelled"
-        finished = ToolFinished(frame.call_id, name, "", outcome, reason=frame.reason, turn=frame.msg_id)
+        finished = e.ToolFinished(frame.call_id, name, "", outcome, reason=frame.reason, turn=frame.msg_id)
         ended = self._finish(frame.call_id, "cancelled", finished)
         if tool is None or not unheard_of:
             return ended
         category = asks_format.category(tool.category)
-        called = ToolCalled(frame.call_id, tool.name, tool.args, category, tool.description, turn=frame.msg_id)
+        called = e.ToolCalled(frame.call_id, tool.name, tool.args, category, tool.description, turn=frame.msg_id)
         return [called, *ended]
 
-    def _finish(self, call: str, how: Literal["allowed", "cancelled"], finished: ToolFinished) -> list[Event]:
+    def _finish(self, call: str, how: Literal["allowed", "cancelled"], finished: e.ToolFinished) -> list[e.Event]:
         closed = self._close_ask(call, how)
         self._calling.discard(call)
         if call in self._lone:
@@ -278,15 +253,15 @@ class EventReader:
             return closed
         return [*closed, finished]
 
-    def _close_ask(self, call: str, how: Literal["allowed", "cancelled"]) -> list[Event]:
+    def _close_ask(self, call: str, how: Literal["allowed", "cancelled"]) -> list[e.Event]:
         """Closed without us: by a timeout, a stop, or somebody else's answer."""
         ask = self.asks.pop(call, None)
         if ask is None:
             return []
         answered = how == "allowed" and ask.kind != "permission"
-        return [AskClosed(ask.ask, "answered" if answered else how, turn=ask.turn)]
+        return [e.AskClosed(ask.ask, "answered" if answered else how, turn=ask.turn)]
 
-    def _approval_required(self, frame: families.ApprovalRequired, fields: dict[str, Any]) -> list[Event]:
+    def _approval_required(self, frame: families.ApprovalRequired, fields: dict[str, Any]) -> list[e.Event]:
         """Without a token of its own it only repeats a `tool_request`."""
         if frame.resume_token in ("", frame.call_id):
             return []
@@ -296,57 +271,57 @@ class EventReader:
         self.suspended[ask.ask] = ask
         return [ask]
 
-    def _suspend(self, frame: families.Suspend, fields: dict[str, Any]) -> list[Event]:
+    def _suspend(self, frame: families.Suspend, fields: dict[str, Any]) -> list[e.Event]:
         return []
 
-    def _approval_resumed(self, frame: families.ApprovalResumed, fields: dict[str, Any]) -> list[Event]:
+    def _approval_resumed(self, frame: families.ApprovalResumed, fields: dict[str, Any]) -> list[e.Event]:
         """The echo of our own answer, or somebody else's."""
         ask = self.suspended.pop(frame.resume_token, None)
-        return [AskClosed(ask.ask, "allowed" if frame.approved else "denied", turn=ask.turn)] if ask else []
+        return [e.AskClosed(ask.ask, "allowed" if frame.approved else "denied", turn=ask.turn)] if ask else []
 
-    def _sub_agent_event(self, frame: families.SubAgentEvent, fields: dict[str, Any]) -> list[Event]:
+    def _sub_agent_event(self, frame: families.SubAgentEvent, fields: dict[str, Any]) -> list[e.Event]:
         return self._subagents.read(frame, fields, next(iter(self._begun), ""))
 
     # What happens around a turn.
 
-    def _error(self, frame: shapes.Error, fields: dict[str, Any]) -> list[Event]:
+    def _error(self, frame: shapes.Error, fields: dict[str, Any]) -> list[e.Event]:
         failure, turn = events.failure_of(frame.error), frame.msg_id or ""
         if not self.turns and not turn:
-            return [Failed(failure)]
+            return [e.Failed(failure)]
         self._failure = (turn, failure)
         return []
 
-    def _info(self, frame: shapes.Info, fields: dict[str, Any]) -> list[Event]:
-        return [Notice(frame.message, turn=frame.msg_id)]
+    def _info(self, frame: shapes.Info, fields: dict[str, Any]) -> list[e.Event]:
+        return [e.Notice(frame.message, turn=frame.msg_id)]
 
-    def _budget_exceeded(self, frame: families.BudgetExceeded, fields: dict[str, Any]) -> list[Event]:
-        return [BudgetExceeded(frame.reason, frame.observed, frame.limit)]
+    def _budget_exceeded(self, frame: families.BudgetExceeded, fields: dict[str, Any]) -> list[e.Event]:
+        return [e.BudgetExceeded(frame.reason, frame.observed, frame.limit)]
 
-    def _session_cost(self, frame: families.SessionCost, fields: dict[str, Any]) -> list[Event]:
+    def _session_cost(self, frame: families.SessionCost, fields: dict[str, Any]) -> list[e.Event]:
         before = self._take_cost()
         self._cost = events.cost_of(frame)
         return before if self._begun and not self._calling else [*before, *self._take_cost()]
 
-    def _circuit(self, frame: families.ProviderCircuitEvent, fields: dict[str, Any]) -> list[Event]:
+    def _circuit(self, frame: families.ProviderCircuitEvent, fields: dict[str, Any]) -> list[e.Event]:
         return [events.circuit_of(frame)]
 
-    def _tool_panicked(self, frame: families.ToolPanicked, fields: dict[str, Any]) -> list[Event]:
-        return [ToolCrashed(frame.call_id, frame.tool_name, frame.panic_message, turn=frame.msg_id)]
+    def _tool_panicked(self, frame: families.ToolPanicked, fields: dict[str, Any]) -> list[e.Event]:
+        return [e.ToolCrashed(frame.call_id, frame.tool_name, frame.panic_message, turn=frame.msg_id)]
 
-    def _trace(self, frame: families.TraceEvent, fields: dict[str, Any]) -> list[Event]:
+    def _trace(self, frame: families.TraceEvent, fields: dict[str, Any]) -> list[e.Event]:
         return [events.trace_of(frame)]
 
-    def _plugin_rejected(self, frame: families.PluginRegistrationFailed, fields: dict[str, Any]) -> list[Event]:
-        return [ExtensionRejected(frame.plugin_name, frame.surface, frame.error_kind, frame.message)]
+    def _plugin_rejected(self, frame: families.PluginRegistrationFailed, fields: dict[str, Any]) -> list[e.Event]:
+        return [e.ExtensionRejected(frame.plugin_name, frame.surface, frame.error_kind, frame.message)]
 
-    def _plugin_event(self, frame: families.PluginEvent, fields: dict[str, Any]) -> list[Event]:
-        return [ExtensionEvent(frame.plugin_name, frame.event_type, frame.payload)]
+    def _plugin_event(self, frame: families.PluginEvent, fields: dict[str, Any]) -> list[e.Event]:
+        return [e.ExtensionEvent(frame.plugin_name, frame.event_type, frame.payload)]
 
-    def _extra(self, frame: shapes.Frame, fields: dict[str, Any]) -> list[Event]:
+    def _extra(self, frame: shapes.Frame, fields: dict[str, Any]) -> list[e.Event]:
         return [events.extra_of(fields)]
 
 
-_HANDLERS: dict[type[shapes.Frame], Callable[[EventReader, Any, dict[str, Any]], list[Event]]] = {
+_HANDLERS: dict[type[shapes.Frame], Callable[[EventReader, Any, dict[str, Any]], list[e.Event]]] = {
     **dict.fromkeys(EXTRAS.values(), EventReader._extra),
     shapes.Ready: EventReader._ready,
     shapes.ConfigChanged: EventReader._config_changed,

@@ -11,17 +11,8 @@ import msgspec
 from polylect.dialects.jsonstream import asks as asks_format
 from polylect.dialects.jsonstream import events
 from polylect.dialects.jsonstream.frames import base as shapes
+from polylect.vocab import events as e
 from polylect.vocab.content import Failure
-from polylect.vocab.events import (
-    Display,
-    Event,
-    HostCall,
-    Reply,
-    RetryStarted,
-    ServerChanged,
-    SettingChanged,
-    ToolCalled,
-)
 
 Fields = dict[str, Any]
 
@@ -35,7 +26,7 @@ class _Ids(msgspec.Struct, frozen=True):
     msg_id: str = ""
 
 
-def decode(kind: str, fields: Fields) -> list[Event] | None:
+def decode(kind: str, fields: Fields) -> list[e.Event] | None:
     """What it says, or None if nobody knows. Raises ValueError if it cannot be used."""
     if kind in EXTRAS:
         return [events.extra_of(fields)]
@@ -43,70 +34,70 @@ def decode(kind: str, fields: Fields) -> list[Event] | None:
     return None if read is None else read(fields, msgspec.convert(fields, _Ids))
 
 
-def _call_announced(fields: Fields, ids: _Ids) -> list[Event]:
+def _call_announced(fields: Fields, ids: _Ids) -> list[e.Event]:
     """A call that runs without being asked about."""
     frame = msgspec.convert({**fields, "type": "tool_request"}, shapes.ToolRequest)
     tool, category = frame.tool, asks_format.category(frame.tool.category)
-    return [ToolCalled(frame.call_id, tool.name, tool.args, category, tool.description, turn=frame.msg_id)]
+    return [e.ToolCalled(frame.call_id, tool.name, tool.args, category, tool.description, turn=frame.msg_id)]
 
 
-def _provider_retry(fields: Fields, ids: _Ids) -> list[Event]:
+def _provider_retry(fields: Fields, ids: _Ids) -> list[e.Event]:
     """With counts from the hosts of 0.1.0 that know it, with a bare reason from wayland."""
     attempt, most, delay = (_number(fields.get(key)) for key in ("attempt", "max_retries", "delay_ms"))
     why = str(fields.get("error") or fields.get("failure") or "")
-    return [RetryStarted(attempt, most, delay, why, turn=ids.msg_id)]
+    return [e.RetryStarted(attempt, most, delay, why, turn=ids.msg_id)]
 
 
 def _number(value: object) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _execution_policy(fields: Fields, ids: _Ids) -> list[Event]:
-    return [SettingChanged("execution_policy", _without(fields))]
+def _execution_policy(fields: Fields, ids: _Ids) -> list[e.Event]:
+    return [e.SettingChanged("execution_policy", _without(fields))]
 
 
-def _workspace_policy(fields: Fields, ids: _Ids) -> list[Event]:
-    return [SettingChanged("workspace_policy", fields.get("policy"))]
+def _workspace_policy(fields: Fields, ids: _Ids) -> list[e.Event]:
+    return [e.SettingChanged("workspace_policy", fields.get("policy"))]
 
 
-def _render_artifact(fields: Fields, ids: _Ids) -> list[Event]:
-    return [Display("artifact", _without(fields, "msg_id"), turn=ids.msg_id)]
+def _render_artifact(fields: Fields, ids: _Ids) -> list[e.Event]:
+    return [e.Display("artifact", _without(fields, "msg_id"), turn=ids.msg_id)]
 
 
-def _host_send_message_request(fields: Fields, ids: _Ids) -> list[Event]:
-    return [HostCall(ids.call_id, "send_message", _without(fields, "call_id"))]
+def _host_send_message_request(fields: Fields, ids: _Ids) -> list[e.Event]:
+    return [e.HostCall(ids.call_id, "send_message", _without(fields, "call_id"))]
 
 
-def _mcp_removal_result(fields: Fields, ids: _Ids) -> list[Event]:
+def _mcp_removal_result(fields: Fields, ids: _Ids) -> list[e.Event]:
     outcome = str(fields.get("outcome"))
     if outcome not in ("removed", "already_absent"):
         failure = Failure(outcome, f"the server {ids.name} stays: {outcome}", "engine")
-        return [Reply(ids.request_id, failure=failure)]
+        return [e.Reply(ids.request_id, failure=failure)]
     tools = msgspec.convert(fields.get("removed_tools", []), tuple[str, ...])
-    return [Reply(ids.request_id, _without(fields)), ServerChanged(ids.name, "removed", tools)]
+    return [e.Reply(ids.request_id, _without(fields)), e.ServerChanged(ids.name, "removed", tools)]
 
 
-def _budget_grant_result(fields: Fields, ids: _Ids) -> list[Event]:
+def _budget_grant_result(fields: Fields, ids: _Ids) -> list[e.Event]:
     if fields.get("outcome") == "granted":
-        return [Reply(ids.request_id, _without(fields))]
+        return [e.Reply(ids.request_id, _without(fields))]
     why = str(fields.get("refusal_reason") or "refused")
-    return [Reply(ids.request_id, failure=Failure(why, f"the budget was not raised: {why}", "engine"))]
+    return [e.Reply(ids.request_id, failure=Failure(why, f"the budget was not raised: {why}", "engine"))]
 
 
-def _answer(fields: Fields, ids: _Ids) -> list[Event]:
-    return [Reply(ids.request_id, _without(fields))]
+def _answer(fields: Fields, ids: _Ids) -> list[e.Event]:
+    return [e.Reply(ids.request_id, _without(fields))]
 
 
-def _no_answer(fields: Fields, ids: _Ids) -> list[Event]:
+def _no_answer(fields: Fields, ids: _Ids) -> list[e.Event]:
     why = str(fields.get("reason") or "it is not available")
-    return [Reply(ids.request_id, failure=Failure("unavailable", why, "engine"))]
+    return [e.Reply(ids.request_id, failure=Failure("unavailable", why, "engine"))]
 
 
 def _without(fields: Fields, *without: str) -> Fields:
     return {key: value for key, value in fields.items() if key not in ("type", *without)}
 
 
-HANDLERS: dict[str, Callable[[Fields, _Ids], list[Event]]] = {
+HANDLERS: dict[str, Callable[[Fields, _Ids], list[e.Event]]] = {
     "call_announced": _call_announced,
     "provider_retry": _provider_retry,
     "execution_policy": _execution_policy,

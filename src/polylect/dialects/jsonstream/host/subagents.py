@@ -13,26 +13,11 @@ from msgspec.structs import replace
 from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames.families import SubAgentEvent
 from polylect.dialects.jsonstream.frames.read import Bad, Unknown, read_inner
-from polylect.vocab.events import (
-    AgentEnded,
-    AgentStarted,
-    Alive,
-    Ask,
-    AskClosed,
-    Event,
-    Failed,
-    Notice,
-    TextDelta,
-    ThinkingDelta,
-    ToolCalled,
-    ToolFinished,
-    ToolOutput,
-    ToolStarted,
-    TurnEnded,
-)
+from polylect.vocab import events as e
 
 _CHILD_EVENTS = (
-    TextDelta, ThinkingDelta, ToolCalled, Ask, AskClosed, ToolStarted, ToolOutput, ToolFinished, Alive, Notice, Failed,
+    e.TextDelta, e.ThinkingDelta, e.ToolCalled, e.Ask, e.AskClosed, e.ToolStarted, e.ToolOutput, e.ToolFinished,
+    e.Alive, e.Notice, e.Failed,
 )  # fmt: skip
 """Events of a sub-agent that are passed on. Its settings, for example, are not those of the session."""
 _FINAL_FRAMES = (shapes.Info, shapes.Error, shapes.StreamEnd)
@@ -42,9 +27,9 @@ _STATES = {"succeeded": True, "failed": False}
 
 
 class Reader(Protocol):
-    asks: dict[str, Ask]
+    asks: dict[str, e.Ask]
 
-    def read(self, frame: shapes.Frame, fields: dict[str, Any]) -> list[Event]: ...
+    def read(self, frame: shapes.Frame, fields: dict[str, Any]) -> list[e.Event]: ...
 
     def knows(self, call: str) -> bool: ...
 
@@ -68,13 +53,13 @@ class SubagentReader:
         """The turn is over. A sub-agent that goes on runs in the background."""
         self._agents.clear()
 
-    def read(self, frame: SubAgentEvent, fields: dict[str, Any], turn: str) -> list[Event]:
+    def read(self, frame: SubAgentEvent, fields: dict[str, Any], turn: str) -> list[e.Event]:
         key = (frame.parent_call_id, frame.agent_name)
         received = read_inner(frame.inner)
         if isinstance(received, Bad | Unknown):
             return []
         agent = self._agents.get(key) or _Subagent(self._id(frame), self._reader())
-        events: list[Event] = []
+        events: list[e.Event] = []
         if key not in self._agents and not isinstance(received[0], _FINAL_FRAMES):
             events.append(self._started(frame, agent.id, turn))
             self._agents[key] = agent
@@ -82,9 +67,9 @@ class SubagentReader:
             events += self._inner_calls(event, key, agent)
         if (ok := _STATES.get(str(fields.get("terminal_state")))) is not None:
             events += self._ended(key, agent)
-            events = [replace(event, ok=ok) if isinstance(event, AgentEnded) else event for event in events]
+            events = [replace(event, ok=ok) if isinstance(event, e.AgentEnded) else event for event in events]
         events = [replace(event, agent=agent.id, turn=turn) for event in events]
-        agent.reader.asks.update({event.ask: event for event in events if isinstance(event, Ask)})
+        agent.reader.asks.update({event.ask: event for event in events if isinstance(event, e.Ask)})
         return events
 
     def _id(self, frame: SubAgentEvent) -> str:
@@ -92,24 +77,24 @@ class SubagentReader:
         in_use = any(agent.id == frame.agent_name for agent in self._agents.values())
         return f"{frame.parent_call_id}/{frame.agent_name}" if in_use or not frame.agent_name else frame.agent_name
 
-    def _started(self, frame: SubAgentEvent, id: str, turn: str) -> AgentStarted:
+    def _started(self, frame: SubAgentEvent, id: str, turn: str) -> e.AgentStarted:
         call = frame.parent_call_id
         parent = next((agent.id for agent in self._agents.values() if agent.reader.knows(call)), "")
-        return AgentStarted(parent, call, frame.agent_name, background=not turn, agent=id)
+        return e.AgentStarted(parent, call, frame.agent_name, background=not turn, agent=id)
 
-    def _inner_calls(self, event: Event, key: tuple[str, str], agent: _Subagent) -> list[Event]:
+    def _inner_calls(self, event: e.Event, key: tuple[str, str], agent: _Subagent) -> list[e.Event]:
         match event:
-            case Notice(text, turn="") if key in self._agents and not agent.remark:
+            case e.Notice(text, turn="") if key in self._agents and not agent.remark:
                 agent.remark = text
                 return []
-            case TurnEnded(reason, failure=failure):
+            case e.TurnEnded(reason, failure=failure):
                 return self._ended(key, agent, ok=reason != "error", why=failure.message if failure else "")
             case _ if not isinstance(event, _CHILD_EVENTS):
                 return []
         remark, agent.remark = agent.remark, ""
-        return [*([Notice(remark)] if remark else []), event]
+        return [*([e.Notice(remark)] if remark else []), event]
 
-    def _ended(self, key: tuple[str, str], agent: _Subagent, *, ok: bool = True, why: str = "") -> list[Event]:
+    def _ended(self, key: tuple[str, str], agent: _Subagent, *, ok: bool = True, why: str = "") -> list[e.Event]:
         if self._agents.pop(key, None) is None:
             return []
-        return [AgentEnded(ok, why or agent.remark)]
+        return [e.AgentEnded(ok, why or agent.remark)]

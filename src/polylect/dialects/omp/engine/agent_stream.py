@@ -18,26 +18,12 @@ from polylect.dialects.omp.engine.objects import MessageAuthor, prompt_content
 from polylect.dialects.omp.engine.tool_executions import Executions
 from polylect.dialects.omp.frames import events as shapes
 from polylect.dialects.omp.frames import messages as m
+from polylect.vocab import events as e
 from polylect.vocab.content import Stop
-from polylect.vocab.events import (
-    ArgsDelta,
-    BlockEnded,
-    ReplyEnded,
-    RetryEnded,
-    RetryStarted,
-    TextDelta,
-    ThinkingDelta,
-    ToolCalled,
-    ToolFinished,
-    ToolOutput,
-    ToolStarted,
-    TurnEnded,
-    UserMessage,
-)
 
 CANCELLED = "Retry cancelled"
 """How the engine says that a retry was given up before it was made."""
-ToolEvent = ToolStarted | ToolOutput | ToolFinished
+ToolEvent = e.ToolStarted | e.ToolOutput | e.ToolFinished
 
 
 class AgentStream:
@@ -69,7 +55,7 @@ class AgentStream:
         self._results: list[m.ToolResultMessage] = []
         self._held_tool_events: list[ToolEvent] = []
         """Events of calls that came before the reply ended, written after its `message_end`."""
-        self._given_up: RetryEnded | None = None
+        self._given_up: e.RetryEnded | None = None
 
     # What is held back.
 
@@ -91,18 +77,18 @@ class AgentStream:
             if self._runs:
                 self.line_writer.write(shapes.AgentStart())
 
-    def end(self, event: TurnEnded) -> None:
+    def end(self, event: e.TurnEnded) -> None:
         stop: Stop = "cancelled" if event.reason == "cancelled" else "error"
         why = event.failure.message if event.failure else ""
         if self._open_message or self._lacks_an_end(event):
-            self.reply_ended(ReplyEnded(stop, error=why))
+            self.reply_ended(e.ReplyEnded(stop, error=why))
         self.step_ended()
         self._write_waiting()
         self._end_run(last=True)
         if self._given_up:
             self._write_given_up()
 
-    def _lacks_an_end(self, event: TurnEnded) -> bool:
+    def _lacks_an_end(self, event: e.TurnEnded) -> bool:
         """Whether an assistant message has to be added: for an error, or a stop where the model's reply was next."""
         if not self._running:
             return False
@@ -140,7 +126,7 @@ class AgentStream:
             self.line_writer.write(shapes.TurnEnd(message, self._results), large=True)
             self._step = False
 
-    def user_message(self, event: UserMessage) -> None:
+    def user_message(self, event: e.UserMessage) -> None:
         content, at = prompt_content(event.text, event.attachments), self._now()
         message: m.Message = m.UserMessage(content, at, "user")
         if event.origin == "engine":
@@ -159,23 +145,23 @@ class AgentStream:
 
     # The model's words.
 
-    def text(self, event: TextDelta) -> None:
+    def text(self, event: e.TextDelta) -> None:
         self._reply().delta("text", event.text)
 
-    def thinking(self, event: ThinkingDelta) -> None:
+    def thinking(self, event: e.ThinkingDelta) -> None:
         self._reply().delta("thinking", event.text)
 
-    def arguments(self, event: ArgsDelta) -> None:
+    def arguments(self, event: e.ArgsDelta) -> None:
         self._reply().delta("toolcall", event.text, event.call, event.name)
 
-    def block_ended(self, event: BlockEnded) -> None:
+    def block_ended(self, event: e.BlockEnded) -> None:
         self._reply().end_block(event.block)
 
-    def tool_called(self, event: ToolCalled) -> None:
+    def tool_called(self, event: e.ToolCalled) -> None:
         self.executions.called(event)
         self._reply().called(m.ToolCall(event.call, event.name, event.args, intent=event.description or UNSET))
 
-    def reply_ended(self, event: ReplyEnded) -> None:
+    def reply_ended(self, event: e.ReplyEnded) -> None:
         if self._given_up and not self._running and _was_cancelled(self._given_up, event):
             return self._write_given_up()
         self._assistant = self._reply().finish(event)
@@ -198,25 +184,25 @@ class AgentStream:
             self._held_tool_events.append(event)
             return
         match event:
-            case ToolStarted(call, name):
+            case e.ToolStarted(call, name):
                 self.executions.start(call, name)
-            case ToolOutput():
+            case e.ToolOutput():
                 self.executions.output(event)
-            case ToolFinished():
+            case e.ToolFinished():
                 message = self.executions.finish(event)
                 self._results.append(message)
                 self._messages.append(message)
 
     # Retries.
 
-    def retry_started(self, event: RetryStarted) -> None:
+    def retry_started(self, event: e.RetryStarted) -> None:
         if not self._failed():
-            self.reply_ended(ReplyEnded("error", error=event.error))
+            self.reply_ended(e.ReplyEnded("error", error=event.error))
         self.step_ended()
         self._end_run(last=False)
         self.line_writer.write(shapes.AutoRetryStart(event.attempt, event.most, event.delay_ms, event.error))
 
-    def retry_ended(self, event: RetryEnded) -> None:
+    def retry_ended(self, event: e.RetryEnded) -> None:
         """A failure is written after the end of the last attempt."""
         if event.ok:
             self.step_started()
@@ -230,6 +216,6 @@ class AgentStream:
         self._given_up = None
 
 
-def _was_cancelled(retry: RetryEnded, reply: ReplyEnded) -> bool:
+def _was_cancelled(retry: e.RetryEnded, reply: e.ReplyEnded) -> bool:
     """Whether the retry was cancelled while it waited, so that there was no further attempt."""
     return reply.stop == "cancelled" or retry.error == CANCELLED

@@ -30,19 +30,9 @@ from polylect.dialects.omp.frames import commands as r
 from polylect.dialects.omp.frames.events import Response
 from polylect.dialects.omp.frames.read import Bad, Received, Unknown, read
 from polylect.dialects.omp.frames.table import VERSIONS
+from polylect.vocab import events as e
 from polylect.vocab.commands import Answer, Command, HostReply, MalformedCommand, Prompt, Query, UnknownCommand
 from polylect.vocab.content import Failure
-from polylect.vocab.events import (
-    Ask,
-    CompactionEnded,
-    Event,
-    HostCall,
-    Reply,
-    Settled,
-    TextDelta,
-    TurnEnded,
-    TurnStarted,
-)
 from polylect.wire import jsonl
 
 _BUSY = "The agent is busy: give a streamingBehavior (steer or followUp), or wait for agent_end"
@@ -110,24 +100,24 @@ class EngineSide:
     def receive_eof(self) -> list[Command]:
         return [command for line in self._lines.end() for command in self._receive_line(line)]
 
-    def send(self, event: Event) -> list[Command]:
-        if type(event) is TextDelta and not event.agent:  # the most frequent event by far
+    def send(self, event: e.Event) -> list[Command]:
+        if type(event) is e.TextDelta and not event.agent:  # the most frequent event by far
             self._writer.main.text(event)
             return []
         match event:
-            case Reply():
+            case e.Reply():
                 return self._reply(event)
-            case TurnEnded():
+            case e.TurnEnded():
                 self._turn_ended(event)
-            case Ask() if not self._writer.ui.ask(event):
+            case e.Ask() if not self._writer.ui.ask(event):
                 self.lost["Ask"] += 1
                 why = f"an omp host cannot show a {event.kind}"
                 return [Answer(event.ask, "cancelled", reason=why, session=event.session)]
-            case HostCall() if not self._writer.ui.host_call(event):
+            case e.HostCall() if not self._writer.ui.host_call(event):
                 self.lost["HostCall"] += 1
                 why = f"an omp host cannot be asked for {event.method}"
                 return [HostReply(event.call, error=why, session=event.session)]
-            case Ask() | HostCall():
+            case e.Ask() | e.HostCall():
                 pass
             case _:
                 self._write_event(event)
@@ -234,7 +224,7 @@ class EngineSide:
 
     # Replies of the engine, as responses.
 
-    def _reply(self, event: Reply) -> list[Command]:
+    def _reply(self, event: e.Reply) -> list[Command]:
         request = self._requests.pop(event.ref, None)
         if request is None:
             self.lost["Reply"] += 1
@@ -276,7 +266,7 @@ class EngineSide:
         if request.turn:
             self._forget_turn(request.turn)
 
-    def _turn_ended(self, event: TurnEnded) -> None:
+    def _turn_ended(self, event: e.TurnEnded) -> None:
         accepted = event.turn in self._turns
         self._writer.end_turn(event, self._turns.get(event.turn, event.turn), accepted=accepted)
         self._forget_turn(event.turn)
@@ -292,18 +282,18 @@ class EngineSide:
             else:
                 self._writer.line_writer.write(response)
 
-    def _write_event(self, event: Event) -> None:
+    def _write_event(self, event: e.Event) -> None:
         self._writer.write(event)
         match event:
-            case TurnStarted(turn=turn):
+            case e.TurnStarted(turn=turn):
                 self._turns.setdefault(turn, UNSET)
                 self._end_compaction(None)
-            case CompactionEnded(agent=""):
+            case e.CompactionEnded(agent=""):
                 self._end_compaction(event)
-            case Settled():
+            case e.Settled():
                 self._end_compaction(None)
 
-    def _end_compaction(self, event: CompactionEnded | None) -> None:
+    def _end_compaction(self, event: e.CompactionEnded | None) -> None:
         """Answer the `compact` that waits. Without an event the engine has gone on and never compacted."""
         request, self._compacting = self._compacting, None
         self._writer.compact_requested = False

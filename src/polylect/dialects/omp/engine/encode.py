@@ -21,49 +21,9 @@ from polylect.dialects.omp.frames import events as shapes
 from polylect.dialects.omp.frames import messages as m
 from polylect.dialects.omp.ready import READY
 from polylect.dialects.omp.stop_reasons import STATUSES
+from polylect.vocab import events as e
 from polylect.vocab.answers import CommandCard
 from polylect.vocab.content import Failure, StreamRule
-from polylect.vocab.events import (
-    Alive,
-    ArgsDelta,
-    AskClosed,
-    BlockEnded,
-    CircuitChanged,
-    CompactionEnded,
-    CompactionStarted,
-    Display,
-    Event,
-    ExtensionEvent,
-    ExtensionFailed,
-    ExtensionRejected,
-    Extra,
-    Failed,
-    HostCallEnded,
-    Notice,
-    PlanChanged,
-    QueueChanged,
-    Ready,
-    ReplyEnded,
-    RetryEnded,
-    RetryStarted,
-    RulesMatched,
-    SettingChanged,
-    Settled,
-    StepEnded,
-    StepStarted,
-    StepTraced,
-    StructuredAnswer,
-    TextDelta,
-    ThinkingDelta,
-    ToolCalled,
-    ToolCrashed,
-    ToolFinished,
-    ToolOutput,
-    ToolStarted,
-    TurnEnded,
-    TurnStarted,
-    UserMessage,
-)
 
 _STOPPED = "Compaction cancelled"
 """The error of a compaction that was cancelled."""
@@ -87,7 +47,7 @@ class EventWriter:
         """Turns that have begun, and why."""
         self.main = AgentStream(self.line_writer, self._current_author, env.now, slim=slim)
         self.agents = Agents(self.line_writer, self._current_author, env.now, _write_agent_event)
-        self._compaction = CompactionStarted()
+        self._compaction = e.CompactionStarted()
         self._reminders = 0
         """How often the model was sent back to its list since the last prompt."""
 
@@ -109,7 +69,7 @@ class EventWriter:
         waits = (self.main.due(), self.agents.due())
         return min((wait for wait in waits if wait is not None), default=None)
 
-    def write(self, event: Event) -> None:
+    def write(self, event: e.Event) -> None:
         kind = type(event)
         if event.agent and kind not in _HOST_EVENTS:
             self.agents.write(event, self.main)
@@ -126,7 +86,7 @@ class EventWriter:
 
     # The connection and its settings.
 
-    def _write_ready(self, event: Ready) -> None:
+    def _write_ready(self, event: e.Ready) -> None:
         if event.model:
             self._model(event.model)
         if not self._ready:
@@ -137,7 +97,7 @@ class EventWriter:
         who = self.author
         self.author = MessageAuthor(who.api, who.provider, name, who.version)
 
-    def _setting_changed(self, event: SettingChanged) -> None:
+    def _setting_changed(self, event: e.SettingChanged) -> None:
         """Only omp 18 has frames for it; hosts of the other versions ask for the state."""
         frame: shapes.Frame
         match event.key, event.value:
@@ -163,23 +123,23 @@ class EventWriter:
         else:
             self.line_writer.lost["SettingChanged"] += 1
 
-    def _queue_changed(self, event: QueueChanged) -> None:
+    def _queue_changed(self, event: e.QueueChanged) -> None:
         if self.version == "pi":
             self.line_writer.write(shapes.QueueUpdate(list(event.soon), list(event.last)))
         else:
             self.line_writer.lost["QueueChanged"] += 1
 
-    def _settled(self, event: Settled) -> None:
+    def _settled(self, event: e.Settled) -> None:
         self.line_writer.write(shapes.AgentSettled() if self.version == "pi" else shapes.SessionSettled())
 
     # A turn.
 
-    def _turn_started(self, event: TurnStarted) -> None:
+    def _turn_started(self, event: e.TurnStarted) -> None:
         self._turns[event.turn] = event.cause
         self._reminders = 0 if event.cause == "prompt" else self._reminders
         self.main.begin()
 
-    def end_turn(self, event: TurnEnded, id: Any, *, accepted: bool) -> None:
+    def end_turn(self, event: e.TurnEnded, id: Any, *, accepted: bool) -> None:
         """A turn that was accepted and never began has a run all the same: somebody waits for its end (L1)."""
         cause = self._turns.pop(event.turn, "")
         if not cause and accepted and not self._turns:
@@ -200,7 +160,7 @@ class EventWriter:
             )
         )
 
-    def _user_message(self, event: UserMessage) -> None:
+    def _user_message(self, event: e.UserMessage) -> None:
         if event.turn in self._turns:
             self.main.user_message(event)
         else:
@@ -208,17 +168,17 @@ class EventWriter:
 
     # What happens around a turn.
 
-    def _alive(self, event: Alive) -> None:
+    def _alive(self, event: e.Alive) -> None:
         self.line_writer.write(shapes.Alive(event.call or UNSET, event.name or UNSET))
 
-    def _compaction_started(self, event: CompactionStarted) -> None:
+    def _compaction_started(self, event: e.CompactionStarted) -> None:
         self._compaction = event
         if self.version == "pi":
             self.line_writer.write(shapes.CompactionStart(event.reason))
         elif not self.compact_requested:
             self.line_writer.write(shapes.AutoCompactionStart(event.reason, "context-full"))
 
-    def _compaction_ended(self, event: CompactionEnded) -> None:
+    def _compaction_ended(self, event: e.CompactionEnded) -> None:
         reason = self._compaction.reason
         result = compaction_result(event) if event.ok else UNSET
         again, error = event.ok and reason == "overflow", UNSET if event.ok else event.error
@@ -236,7 +196,7 @@ class EventWriter:
                 )
             )
 
-    def _plan_changed(self, event: PlanChanged) -> None:
+    def _plan_changed(self, event: e.PlanChanged) -> None:
         todos = [
             shapes.Todo(item.id or str(number), item.text, item.status) for number, item in enumerate(event.items, 1)
         ]
@@ -245,24 +205,24 @@ class EventWriter:
             shapes.TodoReminder(todos, max(1, self._reminders), 3) if todos else shapes.TodoAutoClear()
         )
 
-    def _failed(self, event: Failed) -> None:
+    def _failed(self, event: e.Failed) -> None:
         failure = event.failure
         self.line_writer.write(shapes.ExtensionError(failure.owner, failure.code, failure.message))
 
-    def _extension_failed(self, event: ExtensionFailed) -> None:
+    def _extension_failed(self, event: e.ExtensionFailed) -> None:
         self.line_writer.write(shapes.ExtensionError(event.extension, event.moment, event.error))
 
-    def _rules_matched(self, event: RulesMatched) -> None:
+    def _rules_matched(self, event: e.RulesMatched) -> None:
         self.line_writer.write(shapes.TtsrTriggered([_rule_row(rule) for rule in event.rules]))
 
-    def _extra(self, event: Extra) -> None:
+    def _extra(self, event: e.Extra) -> None:
         if event.kind in _EXTRAS:
             self.line_writer.write_fields(event.kind, event.data)
         else:
             self.line_writer.lost[f"Extra {event.kind}"] += 1
 
 
-def compaction_result(event: CompactionEnded) -> m.CompactionResult:
+def compaction_result(event: e.CompactionEnded) -> m.CompactionResult:
     return m.CompactionResult(event.summary, event.first_kept, event.before)
 
 
@@ -279,54 +239,54 @@ def _error(failure: Failure) -> dict[str, Any]:
     }
 
 
-def _write_agent_event(stream: AgentStream, event: Event) -> None:
+def _write_agent_event(stream: AgentStream, event: e.Event) -> None:
     if handler := _AGENT_EVENTS.get(type(event)):
         handler(stream, event)
     else:
         stream.line_writer.lost[type(event).__name__] += 1
 
 
-_AGENT_EVENTS: dict[type[Event], Callable[[AgentStream, Any], None]] = {
-    UserMessage: AgentStream.user_message,
-    StepStarted: lambda stream, event: stream.step_started(),
-    TextDelta: AgentStream.text,
-    ThinkingDelta: AgentStream.thinking,
-    ArgsDelta: AgentStream.arguments,
-    BlockEnded: AgentStream.block_ended,
-    ReplyEnded: AgentStream.reply_ended,
-    StepEnded: lambda stream, event: stream.step_ended(),
-    ToolCalled: AgentStream.tool_called,
-    ToolStarted: AgentStream.tool_event,
-    ToolOutput: AgentStream.tool_event,
-    ToolFinished: AgentStream.tool_event,
-    RetryStarted: AgentStream.retry_started,
-    RetryEnded: AgentStream.retry_ended,
+_AGENT_EVENTS: dict[type[e.Event], Callable[[AgentStream, Any], None]] = {
+    e.UserMessage: AgentStream.user_message,
+    e.StepStarted: lambda stream, event: stream.step_started(),
+    e.TextDelta: AgentStream.text,
+    e.ThinkingDelta: AgentStream.thinking,
+    e.ArgsDelta: AgentStream.arguments,
+    e.BlockEnded: AgentStream.block_ended,
+    e.ReplyEnded: AgentStream.reply_ended,
+    e.StepEnded: lambda stream, event: stream.step_ended(),
+    e.ToolCalled: AgentStream.tool_called,
+    e.ToolStarted: AgentStream.tool_event,
+    e.ToolOutput: AgentStream.tool_event,
+    e.ToolFinished: AgentStream.tool_event,
+    e.RetryStarted: AgentStream.retry_started,
+    e.RetryEnded: AgentStream.retry_ended,
 }
 """Events that go to the stream of their agent."""
 
 _HOST_EVENTS = {
-    AskClosed, CircuitChanged, Display, ExtensionEvent, ExtensionFailed, ExtensionRejected, Extra, Failed,
-    HostCallEnded, Notice, RulesMatched, StepTraced, StructuredAnswer, ToolCrashed,
+    e.AskClosed, e.CircuitChanged, e.Display, e.ExtensionEvent, e.ExtensionFailed, e.ExtensionRejected, e.Extra,
+    e.Failed, e.HostCallEnded, e.Notice, e.RulesMatched, e.StepTraced, e.StructuredAnswer, e.ToolCrashed,
 }  # fmt: skip
 """Events that concern the host whichever agent they come from. Others of a sub-agent go into `subagent_event`."""
 
-_HANDLERS: dict[type[Event], Callable[[EventWriter, Any], None]] = {
-    Ready: EventWriter._write_ready,
-    SettingChanged: EventWriter._setting_changed,
-    QueueChanged: EventWriter._queue_changed,
-    Settled: EventWriter._settled,
-    TurnStarted: EventWriter._turn_started,
-    UserMessage: EventWriter._user_message,
-    AskClosed: lambda writer, event: writer.ui.ask_closed(event),
-    HostCallEnded: lambda writer, event: writer.ui.host_call_ended(event),
-    Display: lambda writer, event: writer.ui.display(event),
-    Notice: lambda writer, event: writer.ui.notice(event),
-    Alive: EventWriter._alive,
-    CompactionStarted: EventWriter._compaction_started,
-    CompactionEnded: EventWriter._compaction_ended,
-    PlanChanged: EventWriter._plan_changed,
-    Failed: EventWriter._failed,
-    ExtensionFailed: EventWriter._extension_failed,
-    RulesMatched: EventWriter._rules_matched,
-    Extra: EventWriter._extra,
+_HANDLERS: dict[type[e.Event], Callable[[EventWriter, Any], None]] = {
+    e.Ready: EventWriter._write_ready,
+    e.SettingChanged: EventWriter._setting_changed,
+    e.QueueChanged: EventWriter._queue_changed,
+    e.Settled: EventWriter._settled,
+    e.TurnStarted: EventWriter._turn_started,
+    e.UserMessage: EventWriter._user_message,
+    e.AskClosed: lambda writer, event: writer.ui.ask_closed(event),
+    e.HostCallEnded: lambda writer, event: writer.ui.host_call_ended(event),
+    e.Display: lambda writer, event: writer.ui.display(event),
+    e.Notice: lambda writer, event: writer.ui.notice(event),
+    e.Alive: EventWriter._alive,
+    e.CompactionStarted: EventWriter._compaction_started,
+    e.CompactionEnded: EventWriter._compaction_ended,
+    e.PlanChanged: EventWriter._plan_changed,
+    e.Failed: EventWriter._failed,
+    e.ExtensionFailed: EventWriter._extension_failed,
+    e.RulesMatched: EventWriter._rules_matched,
+    e.Extra: EventWriter._extra,
 }
