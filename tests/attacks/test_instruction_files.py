@@ -18,7 +18,7 @@ from polylect.engine.commands.prompt_files import find_prompt_files
 from polylect.engine.context import attachments
 from polylect.engine.context.attachments import AttachmentError
 from polylect.engine.context.instructions import instructions
-from polylect.engine.context.reading_rules import reading_fault
+from polylect.permissions.rulebook import reading_fault
 from polylect.permissions.rules import parse
 from polylect.system.plain_files import open_resolved
 from polylect.tools.sandbox.policy import git_paths

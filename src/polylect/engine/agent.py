@@ -15,7 +15,6 @@ from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from polylect.engine.context.prompt import system_prompt
-from polylect.engine.context.reading_rules import reading_fault
 from polylect.engine.hooks import EngineHookContext, NoHooks
 from polylect.engine.host_calls import HostCalls
 from polylect.engine.settings import Settings
@@ -25,7 +24,7 @@ from polylect.engine.turn.budget import Meter
 from polylect.engine.turn.compaction import Compactor
 from polylect.engine.turn.steering import SteerQueue
 from polylect.permissions.gate import opens
-from polylect.permissions.rulebook import Rulebook, rules_in
+from polylect.permissions.rulebook import Rulebook, reading_fault, rules_in
 from polylect.sessions.checkpoints import Checkpoints
 from polylect.sessions.session import Session
 from polylect.sessions.spills import spill_folders
@@ -115,14 +114,7 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
     def use_session(self, session: Session) -> None:
         """Continue in this session, and reset everything that belonged to the one before."""
         self.session = session
-        self.compactor = Compactor(
-            lambda: self.provider,
-            session,
-            lambda: self.settings,
-            lambda reason: self.hooks.before_compaction(self.hook_context(), reason),
-            self.charge,
-            lambda: sum(self.prompt_tokens()),
-        )
+        self.compactor = Compactor(self)
         self.spent = Usage()
         """What has been used since the last turn ended, agents in the background included."""
         before = (Usage(), 0.0) if self.settings.budget_anew else (session.usage, session.dollars)
@@ -159,7 +151,7 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         return notice
 
     def reading_fault(self, path: str, *, chosen: bool = False) -> str:
-        """Why rules forbid to show the file at this resolved path to the model; see reading_rules.py."""
+        """Why rules forbid to show the file at this resolved path to the model; see rulebook.py."""
         if not chosen and self.worker.hides(path, self.roots("info")):
             return "the sandbox hides it"
         return reading_fault(self.rules, path, chosen=chosen)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from polylect.engine.agent import Agent, EngineCallbacks
 from polylect.engine.commands import host_capabilities, queries, resume_approval
-from polylect.engine.commands.background import LATER, BackgroundTasks, attempted, session_failure
+from polylect.engine.commands.background import LATER, BackgroundTasks, attempted
 from polylect.engine.commands.compact import CompactQueue
 from polylect.engine.commands.configure import BadSetting
 from polylect.engine.commands.context import CommandContext, HeldCommands, McpServers
@@ -62,7 +62,6 @@ from polylect.vocab.commands import (
 from polylect.vocab.content import Failure, Message, Text
 from polylect.vocab.errors import SessionError
 from polylect.vocab.events import Event, Notice, PlanChanged, TurnEnded
-from polylect.vocab.hooks import PreparedPrompt
 
 _REMINDER = "todo-"
 _UNFINISHED = (
@@ -82,11 +81,11 @@ class Engine:
         self.agent = make_agent(
             EngineCallbacks(
                 emit=heartbeat.emit,
-                stop_turn=self._stop_turn,
-                offer_changed=self._offer_changed,
-                queue_changed=self._queue_changed,
-                expand_command=self._expand_command,
-                wait_for_servers=self._wait_for_servers,
+                stop_turn=lambda: self.turns.stop(keep=True),
+                offer_changed=lambda: self._capabilities.renew(),
+                queue_changed=lambda: self.turns.emit_queue(),
+                expand_command=lambda prompt, emit: self._slash.expand(prompt, emit),
+                wait_for_servers=lambda: self.context.servers.wait(),
             )
         )
         if self.settings.structured_traces or self.agent.trace:
@@ -98,7 +97,7 @@ class Engine:
             ).receive
         self.running_agents = RunningAgents()
         self.turns = TurnQueue(self.agent, heartbeat, on_end=self._remind, at_work=lambda: self.running_agents.busy)
-        places = _places(self.settings.workspace)
+        places = (os.path.expanduser("~"), self.settings.workspace)  # who may define agents and slash commands
         trusted = self.settings.trust_workspace
         personas = find_personas(places, trusted=trusted, fault=self.agent.reading_fault)
         spawn = (OneAgent if self.settings.one_agent else Spawn)(
@@ -230,23 +229,6 @@ class Engine:
         self.turns.add(Prompt(turn, text), cause="engine")
         return True
 
-    # What the agent calls.
-
-    def _stop_turn(self) -> None:
-        self.turns.stop(keep=True)
-
-    def _offer_changed(self) -> None:
-        self._capabilities.renew()
-
-    def _queue_changed(self) -> None:
-        self.turns.emit_queue()
-
-    async def _expand_command(self, prompt: PreparedPrompt, emit: Callable[[Event], None]) -> PreparedPrompt:
-        return await self._slash.expand(prompt, emit)
-
-    async def _wait_for_servers(self) -> None:
-        await self.context.servers.wait()
-
     # Commands: each is carried out, or the failure says why not.
 
     def _prompt(self, command: Prompt) -> Failure | None:
@@ -264,10 +246,7 @@ class Engine:
         said = self._read(command)
         if isinstance(said, Failure):
             return said
-        try:
-            self.agent.session.accept(command.turn, said)
-        except SessionError as error:
-            return session_failure(error)
+        self.agent.session.accept(command.turn, said)
         self._prompted = True
         if command.busy == "interrupt":
             self._compact_queue.drop()
@@ -281,10 +260,7 @@ class Engine:
         if isinstance(said, Failure):
             return said
         id = f"{STEER}{self.agent.new_id()}"
-        try:
-            self.agent.session.accept(id, said)
-        except SessionError as error:
-            return session_failure(error)
+        self.agent.session.accept(id, said)
         self.agent.steer_queue.add(id, command)
         return None
 
@@ -345,8 +321,6 @@ class Engine:
             return Failure(BadSetting.code, str(error), "host")
         except BadSetting as error:
             return Failure(error.code, str(error), "host")
-        except SessionError as error:
-            return session_failure(error)
         self.agent.rules.configured = rules
         if "mode" in settings:
             self._capabilities.renew()
@@ -361,10 +335,7 @@ class Engine:
             self.configure(Configure({"mode": "default"}))
 
     def _add_context(self, command: AddContext) -> Failure | None:
-        try:
-            self.agent.session.add_context(command.text)
-        except SessionError as error:
-            return session_failure(error)
+        self.agent.session.add_context(command.text)
         return None
 
     def _add_server(self, command: AddServer) -> Failure | None:
@@ -400,11 +371,6 @@ class Engine:
         if command.rule is not None:
             self.agent.rules.add(command.rule, command.id, command.until_ms)
         return None
-
-
-def _places(workspace: str) -> tuple[str, ...]:
-    """Folders that may define agents and slash commands: the user's home, then the workspace."""
-    return (os.path.expanduser("~"), workspace)
 
 
 _AT_ONCE = (Cancel, Answer, HostReply, HostSays)

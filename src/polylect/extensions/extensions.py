@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -28,7 +29,7 @@ from polylect.vocab.answers import CommandCard
 from polylect.vocab.content import StreamRule, ToolCall
 from polylect.vocab.errors import StartError
 from polylect.vocab.events import ExtensionFailed, ExtensionRejected, Notice
-from polylect.vocab.hooks import HookContext, HookNotification, HookResult, PreparedPrompt, ReplyWatcher
+from polylect.vocab.hooks import HookContext, HookResult, Hooks, PreparedPrompt, ReplyWatcher
 from polylect.vocab.ports import Processes, Tool, ToolReturn
 from polylect.vocab.tool_names import is_reserved
 
@@ -42,7 +43,7 @@ async def _unchanged(argv: Sequence[str]) -> Sequence[str]:
     return argv
 
 
-class Extensions:
+class Extensions(Hooks):
     """Files, packages and shell commands, in this order. The caller has decided which of them are trusted."""
 
     def __init__(
@@ -129,9 +130,6 @@ class Extensions:
             result = hook_format.merge(result, await self._call_hook(hook, context, reason))
         return result
 
-    async def notify(self, context: HookContext, what: HookNotification, name: str) -> str:
-        return ""
-
     async def commands(self) -> Sequence[CommandCard]:
         await asyncio.shield(self._loading)
         return [CommandCard(command.name, command.description) for command in self._commands.values()]
@@ -157,7 +155,7 @@ class Extensions:
 
     async def _load(self) -> None:
         """Load all extensions at the same time, then register them in order. Never raises."""
-        sources: list[Source] = [(path, _loader(path)) for path in self._files]
+        sources: list[Source] = [(path, partial(from_file, path)) for path in self._files]
         if self._packages:
             sources += await self._installed_packages()
         for registry in await asyncio.gather(*(self._load_one(path, loader) for path, loader in sources)):
@@ -257,10 +255,6 @@ class Extensions:
     def _report_unregistered(self, path: str, surface: str, kind: str, message: str) -> None:
         self._session.emit(ExtensionRejected(path, surface, kind, message))
         self._session.emit(Notice(f"The extension {path} is not used as it should be: {message}", "warning"))
-
-
-def _loader(path: str) -> Callable[[], Extend]:
-    return lambda: from_file(path)
 
 
 def _hook_result(hook: Hook, returned: Any) -> HookResult:

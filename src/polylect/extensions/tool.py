@@ -8,7 +8,6 @@ from typing import Any
 
 from polylect.extensions.hook_runner import ExtensionFault, HookRunner
 from polylect.extensions.registry import OfferedTool
-from polylect.vocab.argument_schema import misfit
 from polylect.vocab.content import Origin
 from polylect.vocab.describe_arguments import arguments
 from polylect.vocab.hooks import HookContext
@@ -33,10 +32,6 @@ class ExtensionTool:
 
     def touches(self, args: dict[str, Any], workspace: str) -> tuple[str, ...]:
         return ()
-
-    def misfit(self, args: dict[str, Any]) -> str:
-        """What is wrong with the arguments. The engine asks before it runs the tool."""
-        return misfit(args, self.spec.schema)
 
     async def run(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
         hook_context = _CallHookContext(context, self._session)

@@ -30,6 +30,7 @@ from mcp_types import (
 from polylect.mcp.server_log import ServerLog
 from polylect.mcp.stdio_streams import SdkStream
 from polylect.mcp.values import ServerFault, ServerSetup
+from polylect.system.tasks import TaskSet
 from polylect.vocab.errors import PolylectError
 
 _MOST_WAITING = 1000
@@ -63,18 +64,16 @@ class _HostStream(SdkStream):
         self._log = log
         self._sender = sender
         self._requests: dict[RequestId, asyncio.Task[None]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
 
     async def send(self, item: SessionMessage) -> None:
         message = item.message
         frame = message.model_dump(by_alias=True, exclude_unset=True, mode="json")
         if isinstance(message, JSONRPCNotification) and message.method == _CANCELLED:
             self._cancel_request((message.params or {}).get("requestId"))
-        task = asyncio.create_task(self._call_host(frame, message.id if isinstance(message, JSONRPCRequest) else None))
+        task = self._tasks.start(self._call_host(frame, message.id if isinstance(message, JSONRPCRequest) else None))
         if isinstance(message, JSONRPCRequest):
             self._requests[message.id] = task
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     def receive(self, frame: Any) -> None:
         """Pass a message of the server to the SDK. What is no message is logged and skipped."""
@@ -85,8 +84,7 @@ class _HostStream(SdkStream):
             self._log.log(logging.WARNING, f"a message of the host's is lost: {str(error) or type(error).__name__}")
 
     async def aclose(self) -> None:
-        for task in self._tasks:
-            task.cancel()
+        self._tasks.cancel()
 
     async def _call_host(self, frame: dict[str, Any], id: RequestId | None) -> None:
         assert self._host

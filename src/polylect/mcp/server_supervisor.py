@@ -18,6 +18,7 @@ from polylect.mcp.results import prompt_blocks, tool_return
 from polylect.mcp.server_log import ServerLog
 from polylect.mcp.tool import ListedTool
 from polylect.mcp.values import Condition, PromptCommand, Resource, ServerFault, ServerSetup, ServerStatus
+from polylect.system.tasks import TaskSet
 from polylect.system.threads import run_in_thread
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Block, Server
@@ -62,7 +63,7 @@ class ServerSupervisor:
         self._settled = asyncio.Event()
         self._active_calls: list[_ActiveCall] = []
         self._questions = 0
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = TaskSet()
         self._stale: set[str] = set()
         self._work = asyncio.create_task(self._run())
 
@@ -232,12 +233,9 @@ class ServerSupervisor:
             self._questions -= 1
 
     def _start_task(self, work: Any) -> asyncio.Task[Any]:
-        task: asyncio.Task[Any] = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        task.add_done_callback(
-            lambda done: done.cancelled() or done.exception()
-        )  # retrieved, so that asyncio does not log it
+        task: asyncio.Task[Any] = self._tasks.start(work)
+        # The exception is retrieved, so that asyncio does not log it.
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
         return task
 
 
@@ -262,7 +260,7 @@ class _ActiveCall:
 
     async def ask(self, question: Ask, time_left: float) -> Answer:
         """Ask the host. The time limit of the call is suspended while a question is open."""
-        task = asyncio.create_task(self._ask_host(question))
+        task = asyncio.ensure_future(self._context.ask(question))
         self._questions_open.add(task)
         self._deadline.reschedule(None)
         try:
@@ -275,9 +273,6 @@ class _ActiveCall:
             self._questions_open.discard(task)
             if not self._over and not self._questions_open:
                 self._deadline.reschedule(asyncio.get_running_loop().time() + time_left)
-
-    async def _ask_host(self, question: Ask) -> Answer:
-        return await self._context.ask(question)
 
 
 def _bounded(context: ToolContext) -> Callable[[str], None]:

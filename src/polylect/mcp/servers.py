@@ -20,6 +20,7 @@ from polylect.mcp.names import long_name, name_fault, name_for
 from polylect.mcp.server_supervisor import ServerSupervisor
 from polylect.mcp.tool import ServerTool
 from polylect.mcp.values import PromptCommand, ServerFault, ServerSetup, ServerStatus
+from polylect.system.tasks import TaskSet
 from polylect.vocab.answers import CommandCard
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Block, Server
@@ -76,7 +77,7 @@ class Servers:
         self._supervisors: dict[str, ServerSupervisor] = {}
         self._tool_names: dict[str, dict[str, str]] = {}
         """For each server: the name of a tool in the engine by its name at the server."""
-        self._stopping: set[asyncio.Task[None]] = set()
+        self._stopping = TaskSet()
         self._change = asyncio.Event()
         self._naming = asyncio.Lock()
         """Held while the tools of a server get their names, so that no name is given twice."""
@@ -161,15 +162,12 @@ class Servers:
             self._report(ServerChanged(name, "failed", reason=ENDED_EARLY))
         for name in tuple(self._supervisors):
             self._drop(name)
-        if self._stopping:
-            await asyncio.wait(self._stopping, timeout=CLOSE_BOUND)
+        await self._stopping.finished(CLOSE_BOUND)
 
     def _drop(self, name: str) -> None:
         self._withdraw(name)
         if supervisor := self._supervisors.pop(name, None):
-            leaving = asyncio.create_task(supervisor.stop())
-            self._stopping.add(leaving)
-            leaving.add_done_callback(self._stopping.discard)
+            self._stopping.start(supervisor.stop())
             self._change.set()
 
     async def _changed(self, supervisor: ServerSupervisor) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from polylect.mcp.names import long_name
-from polylect.vocab.argument_schema import misfit
 from polylect.vocab.content import Category, Origin
 from polylect.vocab.describe_arguments import arguments
 from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
@@ -71,10 +70,6 @@ class ServerTool:
 
     def touches(self, args: dict[str, Any], workspace: str) -> tuple[str, ...]:
         return ()
-
-    def misfit(self, args: dict[str, Any]) -> str:
-        """What is wrong with the arguments. The engine asks before it runs the tool."""
-        return misfit(args, self.spec.schema)
 
     async def run(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
         return await self._call(self.listed.name, args, context)

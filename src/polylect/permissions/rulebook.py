@@ -6,13 +6,13 @@ session, which may expire or be revoked. Iterating gives all rules that hold now
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct, ValidationError, convert
 from msgspec.structs import replace
 
-from polylect.permissions.rules import BadRule, Effect, parse
+from polylect.permissions.rules import BadRule, Effect, covers, in_family, parse, written
 from polylect.vocab.content import Rule
 
 MOST_RULES = 1000
@@ -85,6 +85,22 @@ def fault_in(texts: Sequence[str]) -> str:
             parse(text, "deny", "/", "/")
     except BadRule as error:
         return str(error)
+    return ""
+
+
+def reading_fault(rules: Iterable[Rule], path: str, *, chosen: bool = False) -> str:
+    """Why this file must not be shown to the model without a call of Read; empty if no rule forbids it.
+
+    AGENTS.md and what it includes, command files, agents, skills and attached files reach the model without a call. The
+    same rules apply to them: what `Read(path)` denies is not shown. Where a rule says `ask` nobody can be asked, so the
+    file is not shown either. A file that a person attached is held back by a denial only.
+
+    `path` is absolute and without links. `chosen` says that a person named the file.
+    """
+    effects = ("deny",) if chosen else ("deny", "ask")
+    for rule in rules:
+        if rule.kind == "path" and rule.effect in effects and in_family(rule, "Read", "info") and covers(rule, path):
+            return f"the rule {written(rule)} is against reading it"
     return ""
 
 

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from polylect.tools.files.paths import real_paths
+from polylect.vocab.argument_schema import schema_of
 from polylect.vocab.content import Category, Origin
 from polylect.vocab.errors import ToolError
 from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
@@ -38,7 +39,7 @@ class TypedTool(Generic[Arguments]):
     arguments: type[Arguments]
 
     def __init__(self) -> None:
-        self.spec = ToolSpec(self.name, self.text, schema(self.arguments))
+        self.spec = ToolSpec(self.name, self.text, schema_of(self.arguments))
 
     def describe(self, args: dict[str, Any]) -> str:
         raise NotImplementedError
@@ -56,26 +57,6 @@ class TypedTool(Generic[Arguments]):
 
     async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
         raise NotImplementedError
-
-
-def schema(arguments: type[Struct]) -> dict[str, Any]:
-    """The JSON Schema of a Struct without references and titles, which some vendors refuse."""
-    generated = msgspec.json.schema(arguments)
-    return _plain(generated["$defs"][arguments.__name__], generated["$defs"])
-
-
-def _plain(shape: dict[str, Any], named: dict[str, Any]) -> dict[str, Any]:
-    if "$ref" in shape:
-        return _plain(named[shape["$ref"].rpartition("/")[2]], named)
-    shape = {key: value for key, value in shape.items() if key != "title"}
-    if "enum" in shape:
-        shape["type"] = "string"  # some vendors require the type beside an enum
-    if "items" in shape:
-        shape["items"] = _plain(shape["items"], named)
-    if "properties" in shape:
-        shape["properties"] = {name: _plain(field, named) for name, field in shape["properties"].items()}
-        shape.pop("description", "")  # the docstring of the Struct, which is not for the model
-    return shape
 
 
 def convert_arguments(arguments: type[Arguments], args: dict[str, Any]) -> Arguments:

@@ -1,4 +1,4 @@
-"""Checks a call's arguments against the JSON Schema of its tool, in bounded time.
+"""The JSON Schema of a tool's arguments: made of a Struct for our own tools, and checked for those of others.
 
 Tools of extensions, MCP servers and hosts state a schema but do not always check it themselves. The engine does it
 before such a tool runs (`engine/turn/calls.py`), so that the model is answered with what is wrong. Both the schema and
@@ -10,8 +10,12 @@ references to other documents), what is malformed in a schema, and what a given-
 """
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import islice
 from typing import Any
+
+import msgspec
+from msgspec import Struct
 
 _MOST_STEPS = 10_000
 """Nodes and list entries that are looked at: about 50 ms."""
@@ -37,6 +41,32 @@ _NAMES = {
     dict: "an object",
     type(None): "null",
 }
+
+
+@cache
+def schema_of(arguments: type[Struct]) -> dict[str, Any]:
+    """Returns the JSON Schema for the model: without titles, and with every definition in its place, because not every
+    vendor follows references.
+
+    Args:
+        arguments: The Struct of the arguments; the texts of its fields are their descriptions.
+    """
+    generated = msgspec.json.schema(arguments)
+    return _plain(generated["$defs"][arguments.__name__], generated["$defs"])
+
+
+def _plain(shape: dict[str, Any], named: dict[str, Any]) -> dict[str, Any]:
+    if "$ref" in shape:
+        return _plain(named[shape["$ref"].rpartition("/")[2]], named)
+    shape = {key: value for key, value in shape.items() if key not in ("title", "additionalProperties")}
+    if "enum" in shape:
+        shape["type"] = "string"  # some vendors require the type beside an enum
+    if "items" in shape:
+        shape["items"] = _plain(shape["items"], named)
+    if "properties" in shape:
+        shape["properties"] = {name: _plain(field, named) for name, field in shape["properties"].items()}
+        shape.pop("description", "")  # the docstring of the Struct, which is not for the model
+    return shape
 
 
 def misfit(args: dict[str, Any], schema: dict[str, Any]) -> str:

@@ -100,7 +100,10 @@ ReplyWatcher = Callable[[ModelEvent], Sequence[StreamRule]]
 
 
 class Hooks(Protocol):
-    """All hooks of a session. No method raises: a hook that fails is reported by an event."""
+    """All hooks of a session. No method raises: a hook that fails is reported by an event.
+
+    A class that inherits from this one has no hook where it defines no method.
+    """
 
     def start(self, context: HookContext, *, resumed: bool) -> None:
         """Starts to load the hooks in the background. Every other method waits until they are loaded.
@@ -113,7 +116,7 @@ class Hooks(Protocol):
 
     async def session_contexts(self) -> Sequence[str]:
         """Returns the texts that hooks add at the start of the session. The second call returns none."""
-        ...
+        return ()
 
     async def prompt(self, context: HookContext, text: str, *, verbatim: bool) -> PreparedPrompt:
         """Lets the hooks judge and change a prompt.
@@ -123,7 +126,7 @@ class Hooks(Protocol):
             text: The prompt.
             verbatim: Whether a slash at its beginning is part of the text and no command.
         """
-        ...
+        return PreparedPrompt(text)
 
     async def before_tool(self, context: HookContext, call: ToolCall) -> HookResult:
         """Lets the hooks allow, deny or change a call before it runs.
@@ -132,7 +135,7 @@ class Hooks(Protocol):
             context: The turn of the call.
             call: The call, as the model made it.
         """
-        ...
+        return HookResult()
 
     async def after_tool(self, context: HookContext, call: ToolCall, returned: ToolReturn) -> HookResult:
         """Lets the hooks change the output of a call.
@@ -142,7 +145,7 @@ class Hooks(Protocol):
             call: The call, as it ran.
             returned: What the tool returned.
         """
-        ...
+        return HookResult()
 
     async def before_compaction(self, context: HookContext, reason: str) -> HookResult:
         """Lets the hooks deny a compaction. The `context` of the result is added to the instructions of the summary.
@@ -151,7 +154,7 @@ class Hooks(Protocol):
             context: The turn, or the session, that is compacted.
             reason: `threshold`, `overflow`, `manual` or `idle`, as in `CompactionStarted`.
         """
-        ...
+        return HookResult()
 
     async def before_stop(self, context: HookContext, reply: str, *, again: bool) -> str:
         """Returns why the turn should go on instead of ending; empty if it may end.
@@ -161,7 +164,7 @@ class Hooks(Protocol):
             reply: The last text of the model.
             again: Whether a hook has sent this turn back before.
         """
-        ...
+        return ""
 
     async def notify(self, context: HookContext, what: HookNotification, name: str) -> str:
         """Informs the hooks, and returns a text for the model; mostly an empty one.
@@ -171,15 +174,15 @@ class Hooks(Protocol):
             what: What happened.
             name: The kind of the sub-agent, or the title of the question.
         """
-        ...
+        return ""
 
     async def commands(self) -> Sequence[CommandCard]:
         """Returns the slash commands that extensions add."""
-        ...
+        return ()
 
     def watch(self) -> ReplyWatcher | None:
         """Returns a watcher for one reply; None if there are no stream rules."""
-        ...
+        return None
 
     async def close(self) -> None:
         """Calls the hooks for the end of the session. Takes a bounded time."""

@@ -20,9 +20,8 @@ from polylect.app.startup import config
 from polylect.app.startup.args import FLAGS, UsageError, parse
 from polylect.app.startup.start import sessions_root
 from polylect.engine.context.instructions import instructions
-from polylect.engine.context.reading_rules import reading_fault
 from polylect.extensions.discovery import files_in, has_installed, installed_extensions
-from polylect.permissions.rulebook import rules_in
+from polylect.permissions.rulebook import reading_fault, rules_in
 from polylect.permissions.rules import BadRule
 from polylect.providers.check import describe, providers
 from polylect.tools.process.programs import find_ripgrep

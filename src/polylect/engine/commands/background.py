@@ -6,9 +6,10 @@ becomes a `Failure` as well, so that the host never waits in vain (L2).
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import ParamSpec
 
+from polylect.system.tasks import TaskSet
 from polylect.vocab.content import Failure
 from polylect.vocab.errors import SessionError, StorageError
 
@@ -37,33 +38,22 @@ def attempted(take: Callable[P, Failure | None], *args: P.args, **kwargs: P.kwar
     """Call a handler; an exception becomes its failure."""
     try:
         return take(*args, **kwargs)
+    except SessionError as error:
+        return session_failure(error)
     except Exception as error:  # noqa: BLE001  (a command is answered, whatever our own code does)
         return fault(error)
 
 
-class BackgroundTasks:
+class BackgroundTasks(TaskSet):
     """Work that no turn waits for, such as exports and slow queries. Each task replies for itself."""
 
     def __init__(self) -> None:
-        self._running: set[asyncio.Task[None]] = set()
+        super().__init__()
         self.threads = asyncio.Semaphore(1)
         """Exports run one at a time: each of them holds a whole conversation in memory."""
-
-    def start(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(work)
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-
-    async def finished(self) -> bool:
-        """Wait for all of it. False if nothing was running."""
-        running = set(self._running)
-        if running:
-            await asyncio.wait(running)
-        return bool(running)
 
     async def close(self) -> None:
         """Cancel all of it and wait for its end."""
         await asyncio.sleep(0)  # its first step: work that never began could not say that it has ended
-        for task in self._running:
-            task.cancel()
+        self.cancel()
         await self.finished()

@@ -18,6 +18,7 @@ from polylect.engine.commands.slash import command_cards
 from polylect.engine.host_hooks import MOMENTS, HostHooks, read_table
 from polylect.engine.subagents.personas import GENERAL
 from polylect.engine.tools.host_tools import HostTool, RemoteTool
+from polylect.system.tasks import TaskSet
 from polylect.vocab.commands import Hello, HostReply, HostSays
 from polylect.vocab.content import Failure, Server
 from polylect.vocab.events import CostChanged, Notice, SettingChanged
@@ -59,7 +60,7 @@ class HostCapabilities:
         """Servers inside the host that were named before it could be spoken to."""
         self._last_sent: dict[str, Any] | None = None
         self._changed = asyncio.Event()
-        self._work: set[asyncio.Task[None]] = set()
+        self._work = TaskSet()
 
     @property
     def greeted(self) -> bool:
@@ -80,13 +81,13 @@ class HostCapabilities:
                 self._agent.emit(Notice(f"Hooks of the host are never asked here at: {', '.join(never)}", "warning"))
         first, self._last_sent = self._last_sent is None, self._last_sent or {}
         if first:
-            self._start(self._learn_commands())
+            self._work.start(self._learn_commands())
             self.tell_cost()
         self.renew()
         self._add_servers(offered.servers)
         if not self._connecting():
             return None
-        self._start(self._answer(command))
+        self._work.start(self._answer(command))
         return LATER
 
     def is_early(self, server: Server) -> bool:
@@ -112,10 +113,8 @@ class HostCapabilities:
                 self._agent.emit(SettingChanged(key, value))
 
     async def close(self) -> None:
-        for task in self._work:
-            task.cancel()
-        if self._work:
-            await asyncio.wait(self._work)
+        self._work.cancel()
+        await self._work.finished()
 
     def _facts(self) -> dict[str, Any]:
         agent, context = self._agent, self._context
@@ -186,11 +185,6 @@ class HostCapabilities:
     async def _learn_commands(self) -> None:
         self._context.extension_commands[:] = await self._agent.hooks.commands()
         self.renew()
-
-    def _start(self, work: Any) -> None:
-        task: asyncio.Task[None] = asyncio.create_task(work)
-        self._work.add(task)
-        task.add_done_callback(self._work.discard)
 
 
 def _misnamed(offered: HostOffer) -> str:

@@ -17,35 +17,11 @@ from polylect.engine.turn import thinking
 from polylect.engine.turn.compaction import estimate
 from polylect.sessions.replay import Replay
 from polylect.system.threads import run_in_thread
-from polylect.vocab.answers import (
-    AgentCard,
-    CommandCard,
-    ContextPart,
-    ContextReport,
-    Exported,
-    ForkPoint,
-    Item,
-    Ledger,
-    ModelCard,
-    Queue,
-    ServerCard,
-    SessionCard,
-    State,
-    Stats,
-)
+from polylect.vocab.answers import CommandCard, ContextPart, ContextReport, Exported, Ledger, ModelCard, State
 from polylect.vocab.commands import Query
-from polylect.vocab.content import Failure, Rule
+from polylect.vocab.content import Failure
 from polylect.vocab.errors import SessionError
 from polylect.vocab.ports import Library
-
-
-class Refused(Exception):
-    """A query that cannot be answered."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.message)
-        self.failure = failure
-
 
 Args = Mapping[str, Any]
 
@@ -63,8 +39,9 @@ def answer(context: CommandContext, command: Query) -> None:
     except Exception as error:  # noqa: BLE001  (a question is answered, whatever our own code does)
         return context.reply(command, failure=_why_not(error))
     if isinstance(data, Coroutine):
-        return context.background.start(_answer_later(context, command, data))
-    context.reply(command, data)
+        context.background.start(_answer_later(context, command, data))
+    else:
+        context.reply(command, data)
 
 
 async def _answer_later(context: CommandContext, command: Query, work: Coroutine[None, None, Any]) -> None:
@@ -79,13 +56,7 @@ async def _answer_later(context: CommandContext, command: Query, work: Coroutine
 
 
 def _why_not(error: Exception) -> Failure:
-    match error:
-        case Refused():
-            return error.failure
-        case SessionError():
-            return Failure("session", str(error), "host")
-        case _:
-            return fault(error)
+    return Failure("session", str(error), "host") if isinstance(error, SessionError) else fault(error)
 
 
 def _state(context: CommandContext, args: Args) -> State:
@@ -116,53 +87,14 @@ def _card(context: CommandContext, provider: str, name: str) -> ModelCard | None
     """What is known of a model, whether or not it is listed."""
     if not name:
         return None
-    listed = [card for card in _models(context, {}) if (card.provider, card.name) == (provider, name)]
     info = context.changes.info(provider, name)
-    return (
-        listed[0]
-        if listed
-        else ModelCard(
-            provider,
-            name,
-            window=info.window,
-            max_output=info.max_output,
-            thinking=info.thinking,
-            effort_levels=info.effort_levels,
-            images=info.images,
-        )
-    )
+    limits = (info.window, info.max_output, info.thinking, info.effort_levels, info.images)
+    return context.changes.card(provider, name) or ModelCard(provider, name, "", "", *limits)
 
 
 def _thinking_levels(context: CommandContext, args: Args) -> tuple[str, ...]:
     settings, provider = context.changes.planned
     return thinking.levels(context.changes.info(provider, settings.model))
-
-
-def _models(context: CommandContext, args: Args) -> tuple[ModelCard, ...]:
-    return tuple(context.agent.models.cards()) if context.agent.models else ()
-
-
-# The conversation.
-
-
-def _messages(context: CommandContext, args: Args) -> tuple[Item, ...]:
-    return context.agent.session.items()
-
-
-def _last_text(context: CommandContext, args: Args) -> str | None:
-    return context.agent.session.last_text()
-
-
-def _stats(context: CommandContext, args: Args) -> Stats:
-    return context.agent.session.stats()
-
-
-def _cost(context: CommandContext, args: Args) -> Ledger:
-    return Ledger(context.agent.session.usage, tuple(context.agent.session.ledger))
-
-
-def _queue(context: CommandContext, args: Args) -> Queue:
-    return context.turns.queue
 
 
 def _context(context: CommandContext, args: Args) -> ContextReport:
@@ -177,17 +109,6 @@ def _context(context: CommandContext, args: Args) -> ContextReport:
     return ContextReport(agent.compactor.used(), agent.provider.info(agent.settings.model).window, parts)
 
 
-# Sessions.
-
-
-def _fork_points(context: CommandContext, args: Args) -> tuple[ForkPoint, ...]:
-    return tuple(Replay(context.agent.session.store.entries).fork_points())
-
-
-def _sessions(context: CommandContext, args: Args) -> tuple[SessionCard, ...]:
-    return tuple(_library(context).sessions(str(args.get("cwd") or "")))
-
-
 async def _export(context: CommandContext, args: Args) -> Exported:
     """Runs in a thread, one at a time: long conversations take seconds (L4)."""
     library, store = _library(context), context.agent.session.store
@@ -197,23 +118,8 @@ async def _export(context: CommandContext, args: Args) -> Exported:
 
 def _library(context: CommandContext) -> Library:
     if context.agent.library is None:
-        raise Refused(Failure("session", "sessions are not kept here, so there is none to list or to export", "host"))
+        raise SessionError("sessions are not kept here, so there is none to list or to export")
     return context.agent.library
-
-
-# What there is to work with.
-
-
-def _servers(context: CommandContext, args: Args) -> tuple[ServerCard, ...]:
-    return context.servers.cards()
-
-
-def _commands(context: CommandContext, args: Args) -> tuple[CommandCard, ...]:
-    return tuple(command_cards(context))
-
-
-def _agents(context: CommandContext, args: Args) -> tuple[AgentCard, ...]:
-    return context.running_agents.cards
 
 
 def _personas(context: CommandContext, args: Args) -> tuple[CommandCard, ...]:
@@ -222,36 +128,24 @@ def _personas(context: CommandContext, args: Args) -> tuple[CommandCard, ...]:
     return (CommandCard(GENERAL, "For work that no other agent is made for."), *described)
 
 
-def _tools(context: CommandContext, args: Args) -> tuple[str, ...]:
-    return tuple(context.agent.usable())
-
-
-def _rules(context: CommandContext, args: Args) -> tuple[Rule, ...]:
-    return tuple(context.agent.rules)
-
-
-def _version(context: CommandContext, args: Args) -> str:
-    return __version__
-
-
 QUERIES: dict[str, Callable[[CommandContext, Args], Any]] = {
     "state": _state,
-    "models": _models,
+    "models": lambda context, args: tuple(context.changes.cards()),
     "thinking_levels": _thinking_levels,
-    "messages": _messages,
-    "last_text": _last_text,
-    "stats": _stats,
-    "cost": _cost,
-    "queue": _queue,
+    "messages": lambda context, args: context.agent.session.items(),
+    "last_text": lambda context, args: context.agent.session.last_text(),
+    "stats": lambda context, args: context.agent.session.stats(),
+    "cost": lambda context, args: Ledger(context.agent.session.usage, tuple(context.agent.session.ledger)),
+    "queue": lambda context, args: context.turns.queue,
     "context": _context,
-    "fork_points": _fork_points,
-    "sessions": _sessions,
+    "fork_points": lambda context, args: tuple(Replay(context.agent.session.store.entries).fork_points()),
+    "sessions": lambda context, args: tuple(_library(context).sessions(str(args.get("cwd") or ""))),
     "export": _export,
-    "servers": _servers,
-    "commands": _commands,
-    "agents": _agents,
+    "servers": lambda context, args: context.servers.cards(),
+    "commands": lambda context, args: tuple(command_cards(context)),
+    "agents": lambda context, args: context.running_agents.cards,
     "personas": _personas,
-    "tools": _tools,
-    "rules": _rules,
-    "version": _version,
+    "tools": lambda context, args: tuple(context.agent.usable()),
+    "rules": lambda context, args: tuple(context.agent.rules),
+    "version": lambda context, args: __version__,
 }

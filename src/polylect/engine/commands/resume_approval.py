@@ -10,7 +10,6 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from polylect.engine.agent import Agent
-from polylect.engine.commands.background import session_failure
 from polylect.engine.commands.context import CommandContext
 from polylect.engine.tools.script import Script
 from polylect.engine.turn.budget import Meter
@@ -46,14 +45,10 @@ def resume(context: CommandContext, answer: Answer) -> Failure | None:
         with suppress(SessionError):
             session.expire_suspended()
         return _UNKNOWN
-    try:
-        waiting = session.pop_suspended(call)
-    except SessionError as error:
-        return session_failure(error)
+    waiting = session.pop_suspended(call)
     agent.asks.tokens.add(answer.ask)
-    context.turns.after_current(
-        session.complete_results
-    )  # a turn that is stopped before its first step has closed nothing
+    # A turn that is stopped before its first step has closed nothing.
+    context.turns.after_current(session.complete_results)
     context.turns.resume(ResumedTurn(agent, waiting, call, answer))
     return None
 

@@ -4,7 +4,6 @@ Mode, name and queue settings apply at once. Model, provider and thinking must n
 change is checked as a whole against everything that still waits before any part of it is applied.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -14,6 +13,7 @@ from polylect.engine.commands.configure import SWITCHES, BadSetting, configured
 from polylect.engine.settings import Settings
 from polylect.engine.turn import thinking
 from polylect.engine.turn.turns import TurnQueue
+from polylect.system.tasks import TaskSet
 from polylect.vocab.answers import LEVELS, Cycled, ModelCard
 from polylect.vocab.content import Failure
 from polylect.vocab.errors import SessionError
@@ -40,7 +40,7 @@ class SettingsChanges:
         self._turns = turns
         self._idle = idle
         self._pending: list[dict[str, Any]] = []
-        self._leaving: set[asyncio.Task[None]] = set()
+        self._leaving = TaskSet()
         """Providers that are being closed."""
 
     @property
@@ -83,13 +83,12 @@ class SettingsChanges:
             agent.emit(SettingChanged("abilities", able))
         for key, value in changes.items():
             if value is not None:
-                agent.emit(
-                    SettingChanged(key, self._level(settings) if key == "thinking" and value in LEVELS else value)
-                )
+                if key == "thinking" and value in LEVELS:
+                    value = thinking.current(settings, provider.info(settings.model))
+                agent.emit(SettingChanged(key, value))
 
     async def close(self) -> None:
-        if self._leaving:
-            await asyncio.wait(self._leaving)
+        await self._leaving.finished()
 
     def _apply_next(self) -> None:
         try:
@@ -107,14 +106,11 @@ class SettingsChanges:
     def info(self, provider: str, model: str) -> ModelInfo:
         if provider == self._agent.provider.name:
             return self._agent.provider.info(model)
-        card = self._card(provider, model)
+        card = self.card(provider, model)
         if card is None:
             return ModelInfo(model)
         known = (card.window, card.max_output, card.thinking, card.effort_levels, card.images)
         return ModelInfo(model, *known, priced=bool(card.prices) and None not in card.prices[:2])
-
-    def _level(self, settings: Settings) -> str:
-        return thinking.current(settings, self._agent.provider.info(settings.model))
 
     # Names and models.
 
@@ -128,7 +124,7 @@ class SettingsChanges:
         if not isinstance(model, str) or not model:
             return changes
         if provider:
-            if self._agent.models and not self._card(str(provider), model):
+            if self._agent.models and not self.card(str(provider), model):
                 raise UnknownModel(f"Model not found: {provider}/{model}")
             return changes
         return {**changes, **self._resolve_model(model, here)}
@@ -136,19 +132,19 @@ class SettingsChanges:
     def _resolve_model(self, model: str, here: str) -> dict[str, str]:
         """Split `provider/model`. A plain name is left to the provider in use."""
         provider, slash, name = model.partition("/")
-        if self._card(here, model) or not slash:
+        if self.card(here, model) or not slash:
             return {}
-        if self._card(provider, name):
+        if self.card(provider, name):
             return {"model": name, "provider": provider} if provider != here else {"model": name}
-        if provider != here and any(card.provider == provider for card in self._cards()):
+        if provider != here and any(card.provider == provider for card in self.cards()):
             raise UnknownModel(f"Model not found: {model}")
         return {}
 
-    def _cards(self) -> Sequence[ModelCard]:
+    def cards(self) -> Sequence[ModelCard]:
         return self._agent.models.cards() if self._agent.models else ()
 
-    def _card(self, provider: str, model: str) -> ModelCard | None:
-        return next((card for card in self._cards() if (card.provider, card.name) == (provider, model)), None)
+    def card(self, provider: str, model: str) -> ModelCard | None:
+        return next((card for card in self.cards() if (card.provider, card.name) == (provider, model)), None)
 
     def _opened(self, name: str) -> Provider:
         if name == self._agent.provider.name:
@@ -168,9 +164,7 @@ class SettingsChanges:
             with suppress(Exception):
                 await provider.close()
 
-        task = asyncio.create_task(leave())
-        self._leaving.add(task)
-        task.add_done_callback(self._leaving.discard)
+        self._leaving.start(leave())
 
     def _remember(self, changes: dict[str, Any], settings: Settings, provider: str) -> None:
         session = self._agent.session
@@ -194,7 +188,7 @@ class SettingsChanges:
                 self.change({"thinking": level})
                 return Cycled(thinking=level)
             case "model":
-                named = {(card.provider, card.name): card for card in self._cards()}
+                named = {(card.provider, card.name): card for card in self.cards()}
                 following = _after((provider, settings.model), tuple(named))
                 if following is None or len(named) < 2:
                     return None

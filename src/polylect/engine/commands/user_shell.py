@@ -8,13 +8,14 @@ result.
 import asyncio
 import codecs
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Literal, TextIO
 
 from polylect.engine.commands.background import LATER
 from polylect.engine.commands.context import CommandContext
+from polylect.engine.context.output_cleanup import ESCAPES
 from polylect.system.search_paths import program_on
 from polylect.vocab.answers import ShellResult
 from polylect.vocab.commands import RunShell
@@ -31,7 +32,6 @@ MOST_ON_DISK = 1024 * 1024 * 1024
 """A command that prints for ever must not fill the disk."""
 _LONGEST = 365 * 24 * 3600.0
 """Whoever started it can stop it."""
-_ESCAPES = pattern(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _BEGUN = pattern(r"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]*\x1b?)?$")
 _LONGEST_ESCAPE = 1000
 _CONTROLS = pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -88,10 +88,11 @@ class UserShell:
 
     async def _run(self, command: str, done: Done) -> None:
         agent, output = self._agent, CommandOutput(self._spill)
+        path = agent.env.get("PATH", os.defpath)
         end: Exit | None = None
         try:
             end = await agent.processes.run(
-                (_shell(agent.env, agent.settings.workspace), "-c", command),
+                (program_on(path, "bash", outside=agent.settings.workspace) or "/bin/sh", "-c", command),
                 cwd=agent.settings.workspace,
                 env=agent.env,
                 timeout=_LONGEST,
@@ -159,7 +160,7 @@ class CommandOutput:
         return self._size > MOST_BYTES or self._breaks >= MOST_LINES
 
     def _append(self, text: str) -> None:
-        text = _CONTROLS.sub("", _ESCAPES.sub("", text))
+        text = _CONTROLS.sub("", ESCAPES.sub("", text))
         was_long = self._is_long
         self._size += len(text.encode())
         self._breaks += text.count("\n")
@@ -183,7 +184,3 @@ def _last(text: str) -> str:
     """The last lines, or of a line that is too long its last characters."""
     shown = text.encode()[-MOST_BYTES:].decode(errors="ignore")
     return "\n".join(shown.split("\n")[-MOST_LINES:])
-
-
-def _shell(env: Mapping[str, str], workspace: str) -> str:
-    return program_on(env.get("PATH", os.defpath), "bash", outside=workspace) or "/bin/sh"

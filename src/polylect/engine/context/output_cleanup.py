@@ -13,7 +13,7 @@ from polylect.wire.lazy_regex import pattern
 Level = Literal["off", "safe", "full"]
 LEVELS: tuple[Level, ...] = ("off", "safe", "full")
 
-_COLOURS = pattern(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+ESCAPES = pattern(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _BLANKS = pattern(r"\n{3,}")
 _MANY = 3
 """So many equal lines in a row are told as one and a count."""
@@ -27,7 +27,7 @@ def clean_output(text: str, level: Level) -> str:
     """
     if level == "off":
         return text
-    lines = [_last_said(line).rstrip(" \t") for line in _COLOURS.sub("", text).split("\n")]
+    lines = [_last_said(line).rstrip(" \t") for line in ESCAPES.sub("", text).split("\n")]
     if level == "full":
         lines = [shown for line, same in groupby(lines) for shown in _counted(line, len(list(same)))]
     return _BLANKS.sub("\n\n", "\n".join(lines))

@@ -8,10 +8,10 @@ agents in the background outlive the turn, and their report starts a new turn.
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from polylect.engine.agent import Agent, EngineCallbacks
@@ -23,6 +23,7 @@ from polylect.engine.turn.structured import NAME as FORM
 from polylect.sessions.session import Session
 from polylect.sessions.store import MemoryStore
 from polylect.vocab.answers import AgentCard
+from polylect.vocab.argument_schema import schema_of
 from polylect.vocab.content import Category, Failure, Message, Origin, Text
 from polylect.vocab.errors import SessionError
 from polylect.vocab.events import AgentEnded, AgentStarted, TurnEnded
@@ -45,50 +46,42 @@ nothing of this conversation, so its prompt has to say all it needs to know, and
 class Task(Struct, frozen=True, forbid_unknown_fields=True):
     """One task as the model writes it. `agent` names a persona."""
 
-    name: str
-    prompt: str
-    agent: str = ""
+    name: Annotated[str, Meta(description="A few words a person recognises the task by.")]
+    prompt: Annotated[str, Meta(description="All the agent needs to know.")]
+    agent: Annotated[str, Meta(description="One of the named agents, if one fits.")] = ""
 
 
 class Tasks(Struct, frozen=True, forbid_unknown_fields=True):
     """The arguments of the tool."""
 
-    tasks: tuple[Task, ...]
-    background: bool = False
+    tasks: Annotated[tuple[Task, ...], Meta(extra_json_schema={"minItems": 1, "maxItems": MOST_TASKS})]
+    background: Annotated[bool, Meta(description="Do not wait for them: their reports come later.")] = False
 
 
 class RunningAgents:
     """All sub-agents that run, at any depth."""
 
     def __init__(self) -> None:
-        self._working: dict[str, asyncio.Task[None]] = {}
-        """By agent id."""
-        self._background: set[asyncio.Task[None]] = set()
-        self._cards: dict[asyncio.Task[None], AgentCard] = {}
+        self._working: dict[asyncio.Task[None], AgentCard] = {}
         self.closed = False
 
     def start(self, card: AgentCard, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         """Run an agent in a task of its own and list it until it has ended."""
         task = asyncio.create_task(work)
-        self._working[card.id] = task
-        self._cards[task] = card
-        task.add_done_callback(lambda task: self._working.pop(card.id, None))
-        task.add_done_callback(self._cards.pop)
-        if card.background:
-            self._background.add(task)
-            task.add_done_callback(self._background.discard)
+        self._working[task] = card
+        task.add_done_callback(self._working.pop)
         return task
 
     def cancel(self, agent_id: str) -> bool:
         """Cancel one agent, or all of them if the id is empty. False if there is no such agent."""
-        tasks = [task for name, task in self._working.items() if agent_id in ("", name)]
+        tasks = [task for task, card in self._working.items() if agent_id in ("", card.id)]
         for task in tasks:  # after its first step: a task that never began could not say that it has ended
             asyncio.get_running_loop().call_soon(_cancel, task)
         return bool(tasks) or not agent_id
 
     def full(self, more: int, *, background: bool) -> str:
         """Why so many more agents cannot start now; empty if they can."""
-        working, hidden = len(self._working), len(self._background)
+        working, hidden = len(self._working), len(self._in_background())
         if background and hidden + more > MOST_IN_BACKGROUND:
             return f"{hidden} agents work in the background; at most {MOST_IN_BACKGROUND} may. Wait for their reports."
         if working + more > MOST_AT_WORK:
@@ -98,11 +91,11 @@ class RunningAgents:
     @property
     def busy(self) -> bool:
         """Whether an agent runs in the background."""
-        return bool(self._background)
+        return bool(self._in_background())
 
     async def finished(self) -> bool:
         """Wait for the agents in the background. False if there was none."""
-        working = set(self._background)
+        working = self._in_background()
         if working:
             await asyncio.wait(working)
         return bool(working)
@@ -110,7 +103,7 @@ class RunningAgents:
     def cancel_background(self) -> None:
         """Cancel all agents in the background and discard their reports."""
         self.closed = True
-        for task in self._background:
+        for task in self._in_background():
             asyncio.get_running_loop().call_soon(_cancel, task)
 
     async def cancel_and_wait(self) -> None:
@@ -122,7 +115,10 @@ class RunningAgents:
     @property
     def cards(self) -> tuple[AgentCard, ...]:
         """The agents that run."""
-        return tuple(self._cards.values())
+        return tuple(self._working.values())
+
+    def _in_background(self) -> list[asyncio.Task[None]]:
+        return [task for task, card in self._working.items() if card.background]
 
 
 class Spawn:
@@ -147,7 +143,7 @@ class Spawn:
 
     @property
     def spec(self) -> ToolSpec:
-        return ToolSpec(self.name, self.described(_TEXT), _SCHEMA)
+        return ToolSpec(self.name, self.described(_TEXT), schema_of(Tasks))
 
     def described(self, text: str) -> str:
         """The tool's description with the list of personas, to which a host may add."""
@@ -306,29 +302,6 @@ class _Child:
         replies = [message for message in self._agent.session.messages if message.role == "assistant"]
         blocks = replies[-1].content if replies else ()
         return "\n".join(block.text for block in blocks if isinstance(block, Text))
-
-
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "tasks": {
-            "type": "array",
-            "minItems": 1,
-            "maxItems": MOST_TASKS,
-            "items": {
-                "type": "object",
-                "properties": {
-                    "name": {"type": "string", "description": "A few words a person recognises the task by."},
-                    "prompt": {"type": "string", "description": "All the agent needs to know."},
-                    "agent": {"type": "string", "description": "One of the named agents, if one fits."},
-                },
-                "required": ["name", "prompt"],
-            },
-        },
-        "background": {"type": "boolean", "description": "Do not wait for them: their reports come later."},
-    },
-    "required": ["tasks"],
-}
 
 
 def _reports(children: Sequence[_Child]) -> str:

@@ -14,7 +14,6 @@ from msgspec import Struct
 from polylect.engine.agent import Agent
 from polylect.engine.context.images import BadPicture, check
 from polylect.engine.host_calls import HostFault
-from polylect.vocab.argument_schema import misfit
 from polylect.vocab.content import Category, Image, Origin
 from polylect.vocab.describe_arguments import arguments
 from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
@@ -45,10 +44,6 @@ class RemoteTool:
 
     def touches(self, args: dict[str, Any], workspace: str) -> tuple[str, ...]:
         return ()
-
-    def misfit(self, args: dict[str, Any]) -> str:
-        """What is wrong with the arguments; the engine checks before it runs the tool."""
-        return misfit(args, self.spec.schema)
 
     async def run(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
         params = {"name": self.name, "args": args, "call": context.call}

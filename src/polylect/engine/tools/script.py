@@ -8,16 +8,17 @@ model. While a step waits for an approval, the state of the script is stored in 
 import asyncio
 from collections.abc import Container, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import Struct, to_builtins
+from msgspec import Meta, Struct, to_builtins
 from msgspec.structs import replace
 
 from polylect.engine.turn.calls import Context
 from polylect.sessions.session import Session
 from polylect.sessions.suspension import SUSPENDED, EarlyAnswer, Suspension, digest, question_in
 from polylect.system.clock_and_ids import now_ms
+from polylect.vocab.argument_schema import schema_of
 from polylect.vocab.content import Category, Image, Origin, ToolCall, ToolResult
 from polylect.vocab.errors import SessionError, ToolError
 from polylect.vocab.events import Ask, AskClosed, Event, ToolFinished, ToolStarted
@@ -36,17 +37,19 @@ approval_required waits until the person agrees. You get a line for each step: [
 class Step(Struct, frozen=True, forbid_unknown_fields=True):
     """One step as the model writes it."""
 
-    id: str
-    tool: str
-    input: dict[str, Any]
-    approval_required: bool = False
+    id: Annotated[str, Meta(description="What this step is called in the output.")]
+    tool: Annotated[str, Meta(description="The name of one of your tools.")]
+    input: Annotated[dict[str, Any], Meta(description="Its arguments.")]
+    approval_required: Annotated[
+        bool, Meta(description="Wait until the person agrees, even where the tool could run at once.")
+    ] = False
 
 
 class Steps(Struct, frozen=True, forbid_unknown_fields=True):
     """The arguments of the tool."""
 
-    steps: tuple[Step, ...]
-    max_output_lines: int = 200
+    steps: Annotated[tuple[Step, ...], Meta(extra_json_schema={"minItems": 1, "maxItems": MOST_STEPS})]
+    max_output_lines: Annotated[int, Meta(description="How much of it you want to see; 200 if not given.")] = 200
 
 
 class Script:
@@ -61,7 +64,7 @@ class Script:
     composite = True
 
     def __init__(self, waiting: Suspension | None = None, early_answer: EarlyAnswer | None = None) -> None:
-        self.spec = ToolSpec(self.name, _TEXT, _SCHEMA)
+        self.spec = ToolSpec(self.name, _TEXT, schema_of(Steps))
         self._waiting = waiting
         self._early_answer = early_answer
 
@@ -221,30 +224,3 @@ def _problem(steps: Sequence[Step], tools: Container[str]) -> str:
         if step.tool not in tools:
             return f"Step {step.id!r}: unknown tool {step.tool!r}."
     return ""
-
-
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "steps": {
-            "type": "array",
-            "minItems": 1,
-            "maxItems": MOST_STEPS,
-            "items": {
-                "type": "object",
-                "properties": {
-                    "id": {"type": "string", "description": "What this step is called in the output."},
-                    "tool": {"type": "string", "description": "The name of one of your tools."},
-                    "input": {"type": "object", "description": "Its arguments."},
-                    "approval_required": {
-                        "type": "boolean",
-                        "description": "Wait until the person agrees, even where the tool could run at once.",
-                    },
-                },
-                "required": ["id", "tool", "input"],
-            },
-        },
-        "max_output_lines": {"type": "integer", "description": "How much of it you want to see; 200 if not given."},
-    },
-    "required": ["steps"],
-}

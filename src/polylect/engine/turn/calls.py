@@ -26,6 +26,7 @@ from polylect.permissions.gate import ProposedCall, Verdict, verdict
 from polylect.permissions.protected_paths import decides_what_runs
 from polylect.permissions.rules import is_below
 from polylect.sessions.suspension import EarlyAnswer
+from polylect.vocab.argument_schema import misfit
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import UNPARSED, Outcome, PlanItem, Rule, ToolCall, ToolResult
 from polylect.vocab.errors import ToolError
@@ -485,5 +486,4 @@ def _described(tool: Tool, args: dict[str, Any]) -> str:
 
 def _misfit(tool: Tool, args: dict[str, Any]) -> str:
     """What is wrong with the arguments for a foreign tool. Our own tools check theirs when they run."""
-    check: Callable[[dict[str, Any]], str] | None = getattr(tool, "misfit", None)
-    return check(args) if check else ""
+    return "" if tool.origin == "builtin" else misfit(args, tool.spec.schema)

@@ -6,13 +6,11 @@ it is, and the cut never separates a call from its result.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing, suppress
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from polylect.engine.settings import Settings
 from polylect.engine.turn.budget import estimated_usage
-from polylect.sessions.session import Session
 from polylect.vocab.content import (
     UNPARSED,
     Block,
@@ -27,8 +25,10 @@ from polylect.vocab.content import (
 )
 from polylect.vocab.errors import PolylectError, ProviderError, SessionError
 from polylect.vocab.events import CompactionEnded, CompactionStarted, ContextUsed, Event
-from polylect.vocab.hooks import HookResult
-from polylect.vocab.ports import ModelRequest, Provider, ReplyBegun, ReplyDone, Retrying, TextChunk
+from polylect.vocab.ports import ModelRequest, ReplyBegun, ReplyDone, Retrying, TextChunk
+
+if TYPE_CHECKING:  # it makes the compactor
+    from polylect.engine.agent import Agent
 
 Emit = Callable[[Event], None]
 CANCELLED = "Compaction cancelled"
@@ -61,27 +61,11 @@ class Declined(PolylectError):
 
 
 class Compactor:
-    """Measures how full the window is, and compacts.
+    """Measures how full the window of an agent is, and compacts its session."""
 
-    `consult` asks the hooks, `charge` counts the cost of a summary, `prompt_tokens` estimates instructions and tools.
-    """
-
-    def __init__(
-        self,
-        provider: Callable[[], Provider],
-        session: Session,
-        settings: Callable[[], Settings],
-        consult: Callable[[str], Awaitable[HookResult]],
-        charge: Callable[[Message, str], None],
-        prompt_tokens: Callable[[], int],
-    ) -> None:
-        self._provider = provider
-        self._session = session
-        self._settings = settings
-        self._consult = consult
-        self._charge = charge
-        self._prompt_tokens = prompt_tokens
-        """Tokens of instructions and tools, by their length."""
+    def __init__(self, agent: "Agent") -> None:
+        self._agent = agent
+        self._session = agent.session
         self._work: asyncio.Task[str] | None = None
         self._failures = 0
         self._known = 0
@@ -104,16 +88,16 @@ class Compactor:
 
     def estimated_usage(self, reply: Message) -> Usage:
         """What to count for a reply of the conversation without reported usage. Call it before the reply is added."""
-        return self._estimated(self._prompt_tokens() + self._conversation_tokens(), estimate(reply))
+        return self._estimated(sum(self._agent.prompt_tokens()) + self._conversation_tokens(), estimate(reply))
 
     def _estimated(self, tokens_in: int, tokens_out: int) -> Usage:
-        settings = self._settings()
-        info = self._provider().info(settings.model)
+        settings = self._agent.settings
+        info = self._agent.provider.info(settings.model)
         return estimated_usage(info, tokens_in, tokens_out, settings.budget, settings.turn_budget)
 
     @property
     def _overhead(self) -> int:
-        return self._prompt_tokens() if self._reported_overhead is None else self._reported_overhead
+        return sum(self._agent.prompt_tokens()) if self._reported_overhead is None else self._reported_overhead
 
     def used(self) -> int:
         """Tokens in the context: as last reported, plus an estimate of what was added since."""
@@ -134,7 +118,7 @@ class Compactor:
 
     async def make_room(self, emit: Emit) -> bool:
         """Compact if the window is nearly full, unless that has failed too often. Returns whether it was tried."""
-        enabled = self._settings().auto_compaction and self._failures < MOST_FAILURES
+        enabled = self._agent.settings.auto_compaction and self._failures < MOST_FAILURES
         full = enabled and self._is_full()
         if full:
             await self.compact("threshold", emit)
@@ -142,7 +126,7 @@ class Compactor:
 
     def _is_full(self) -> bool:
         """Whether a reply might not fit any more. The reserve for it is at most half of the window."""
-        settings, window = self._settings(), self._window() or _LARGEST_WINDOW
+        settings, window = self._agent.settings, self._window() or _LARGEST_WINDOW
         reserve = max(min(settings.max_tokens, window // 2), int(window * (1 - settings.compact_at)))
         return self.used() > window - reserve
 
@@ -215,7 +199,7 @@ class Compactor:
         return cut(self._session.messages, self._session.visible_from, min(most, talk // 2) if keep else 0)
 
     async def _summary(self, reason: str, messages: Sequence[Message], instructions: str) -> str:
-        result = await self._consult(reason)
+        result = await self._agent.hooks.before_compaction(self._agent.hook_context(), reason)
         if result.decision == "deny":
             raise Declined(f"The conversation was not shortened: {result.reason}")
         return await self._summarise(messages, "\n".join(filter(None, (instructions, result.context))))
@@ -234,7 +218,7 @@ class Compactor:
                     raise
 
     async def _notes(self, transcript: str, instructions: str) -> str:
-        settings = self._settings()
+        settings = self._agent.settings
         wish = f"\n\nThe person asks: {instructions}" if instructions else ""
         request = ModelRequest(
             model=settings.model,
@@ -246,7 +230,7 @@ class Compactor:
         parts: list[str] = []
         last: ReplyBegun | ReplyDone | Retrying | None = None
         try:
-            async with aclosing(self._provider().stream(request)) as stream:
+            async with aclosing(self._agent.provider.stream(request)) as stream:
                 async for batch in stream:
                     parts += [event.text for event in batch if isinstance(event, TextChunk)]
                     for event in batch:
@@ -268,13 +252,13 @@ class Compactor:
         """
         reported = done.usage.tokens or not tokens_out
         usage = done.usage if reported else self._estimated(tokens_in, tokens_out)
-        reply = Message("assistant", (), usage=usage, model=done.model, provider=self._provider().name)
+        reply = Message("assistant", (), usage=usage, model=done.model, provider=self._agent.provider.name)
         with suppress(SessionError):  # a full disk is told of when the summary finds no room either
-            self._charge(reply, done.request)
+            self._agent.charge(reply, done.request)
             self._session.add_messages("", reply, request=done.request)
 
     def _window(self) -> int:
-        return self._provider().info(self._settings().model).window
+        return self._agent.provider.info(self._agent.settings.model).window
 
 
 def _is_stopped() -> bool:
