@@ -58,7 +58,7 @@ def ours() -> list[Candidate]:
 
 def peer(name: str) -> Candidate:
     """A peer, installed. Raises CannotInstall."""
-    made = _PEERS[name](installed(name))
+    made = PEERS[name](installed(name))
     return made._replace(version=PINS[name].version)
 
 
@@ -159,7 +159,7 @@ max_steps_per_turn = 200
     return Candidate("kimi", Kimi, f"{program} --wire", once, env, {"kimi.toml": config})
 
 
-_PEERS: dict[str, Callable[[Path], Candidate]] = {
+PEERS: dict[str, Callable[[Path], Candidate]] = {
     "codex": _codex,
     "claude": _claude,
     "pi": _pi,

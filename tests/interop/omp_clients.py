@@ -29,6 +29,15 @@ class Package(NamedTuple):
     module: str
 
     @property
+    def is_pi(self) -> bool:
+        return self.name.startswith("pi")
+
+    @property
+    def protocol(self) -> str:
+        """The version of the wire that it was written for."""
+        return "pi" if self.is_pi else self.name.removeprefix("omp ")[:2]
+
+    @property
     def path(self) -> str:
         """For programs: its own runtime first."""
         here = [str(self.runtime.parent)] if isinstance(self.runtime, Path) else []
@@ -37,8 +46,8 @@ class Package(NamedTuple):
 
 def package(name: str) -> Package:
     modules = installed(name) / "node_modules"
-    if name == "pi":
-        folder = modules / "@mariozechner/pi-coding-agent"
+    if name.startswith("pi"):
+        (folder,) = modules.glob("@*/pi-coding-agent")
         return Package(name, folder, "node", "dist/modes/rpc/rpc-client.js")
     (bun,) = modules.glob("@oven/bun-*/bin/bun")  # the launcher beside it is made by a script of the package
     return Package(name, modules / "@oh-my-pi/pi-coding-agent", bun, "src/modes/rpc/rpc-client.ts")
@@ -84,9 +93,11 @@ class Client:
         return events
 
     def ask(self, text: str) -> list[Json]:
-        """A prompt, and what it led to."""
+        """A prompt, and what it led to, up to the end of its last run."""
         events: list[Json] = self.call("promptAndWait", text)
         self._heard.clear()
+        while events[-1]["type"] != "agent_end":  # newer clients wait until all is settled
+            events.pop()
         return events
 
     def _read(self) -> None:
@@ -113,7 +124,7 @@ def client(package: Package, place: Place, url: str, *flags: str, tools: Sequenc
     """Its engine asks the model at this address. `tools` are of the host's own: they tell what they were given."""
     options: Json = {"cwd": str(place.workspace), "provider": "anthropic", "model": MODEL, "customTools": tools}
     options["args"] = ["--base-url", url, *flags]
-    options |= {"command": ENGINE} if package.name == "omp 18" else {"cliPath": str(HERE / "omp_shim.mjs")}
+    options |= {"command": ENGINE} if package.protocol == "18" else {"cliPath": str(HERE / "omp_shim.mjs")}
     env = {"PATH": package.path, "POLYLECT_ENGINE": json.dumps(ENGINE), "ANTHROPIC_API_KEY": SECRET}
     argv = [str(package.runtime), str(HERE / "omp_driver.mjs"), str(package.folder / package.module)]
     driver = Engine([*argv, json.dumps(options)], place.workspace, {**place.env, **env})

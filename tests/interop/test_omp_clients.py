@@ -1,4 +1,4 @@
-"""The RpcClients of omp 13, omp 18 and pi drive polylect: all that they can call, and what comes of it."""
+"""The RpcClients of omp and pi, old and new, drive polylect: all that they can call, and what comes of it."""
 
 import json
 import os
@@ -14,8 +14,7 @@ from polylect.vocab.content import Text, Thinking, ToolCall
 from providers.loopback import STALL, WAIT, Step, reply
 
 pytestmark = pytest.mark.interop
-CLIENTS = ("omp 13", "omp 18", "pi")
-VERSIONS = {"omp 13": "13", "omp 18": "18", "pi": "pi"}
+CLIENTS = ("omp 13", "omp 18.3", "pi", "pi 1.5")
 VENDOR = VENDORS["anthropic"]
 Begin = Callable[..., Client]
 
@@ -42,7 +41,7 @@ def begin(peer: Package, place: Place, service: Service) -> Begin:
     """A client that has started, speaking the version that it was written for."""
 
     def begin(*tools: Json) -> Client:
-        host = client(peer, place, service.url, "--protocol", VERSIONS[peer.name], tools=tools)
+        host = client(peer, place, service.url, "--protocol", peer.protocol, tools=tools)
         assert host.call("start") is None
         return host
 
@@ -121,6 +120,7 @@ def test_a_prompt_is_answered_and_the_session_can_be_asked_about(begin: Begin, s
     assert host.finish() == 0
 
 
+@pytest.mark.parametrize("peer", CLIENTS[:3], indirect=True)  # pi 1.5 needs what omp does not have
 def test_a_host_that_says_no_version_gets_its_answers_too(peer: Package, place: Place, service: Service) -> None:
     host = client(peer, place, service.url)
     host.call("start")
@@ -180,7 +180,7 @@ def test_models_levels_and_switches(begin: Begin, place: Place) -> None:
 
 def test_what_is_said_during_a_turn_joins_it(begin: Begin, service: Service, peer: Package) -> None:
     host = begin()
-    counted = "pendingMessageCount" if peer.name == "pi" else "queuedMessageCount"
+    counted = "pendingMessageCount" if peer.is_pi else "queuedMessageCount"
     service.give(stuck("Working.", WAIT), says("Faster."), says("And that."))
     host.call("prompt", "work")
     host.until("message_update", lambda event: event["assistantMessageEvent"]["type"] == "text_delta")
@@ -207,7 +207,7 @@ def test_a_turn_is_aborted_and_the_next_one_runs(begin: Begin, service: Service,
     host.call("abort")
     last = host.until("agent_end")[-1]["messages"][-1]
     assert (last["stopReason"], last["content"][0]["text"]) == ("aborted", "Working.")
-    assert last["errorMessage"] == ("Interrupted by user" if peer.name == "omp 18" else "Request was aborted")
+    assert last["errorMessage"] == ("Interrupted by user" if peer.protocol == "18" else "Request was aborted")
     eventually(lambda: service.left == 1)
     host.call("abort")  # nothing runs: that is no mistake
     service.give(says("Hello."))
@@ -270,7 +270,7 @@ def test_a_conversation_is_compacted(begin: Begin, service: Service) -> None:
 
 
 def test_sessions_are_begun_forked_and_returned_to(begin: Begin, service: Service, peer: Package) -> None:
-    points, fork = ("getForkMessages", "fork") if peer.name == "pi" else ("getBranchMessages", "branch")
+    points, fork = ("getForkMessages", "fork") if peer.is_pi else ("getBranchMessages", "branch")
     host = begin()
     for number in range(2):
         service.give(says(f"Answer {number}."))
@@ -333,7 +333,7 @@ def test_a_failure_of_the_service_is_tried_again_unless_that_is_switched_off(beg
 # What only one of them can call.
 
 
-@pytest.mark.parametrize("peer", ["omp 18"], indirect=True)
+@pytest.mark.parametrize("peer", ["omp 18.3"], indirect=True)
 def test_a_tool_of_the_host_runs_in_the_host(begin: Begin, service: Service) -> None:
     schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
     host = begin({"name": "weather", "description": "What it is like outside", "parameters": schema})
@@ -350,7 +350,7 @@ def test_a_tool_of_the_host_runs_in_the_host(begin: Begin, service: Service) -> 
     assert "compact" in [command["name"] for command in host.call("getAvailableCommands")]
 
 
-@pytest.mark.parametrize("peer", ["omp 18"], indirect=True)
+@pytest.mark.parametrize("peer", ["omp 18.3"], indirect=True)
 def test_what_there_is_no_such_thing_of_is_refused_at_once(begin: Begin) -> None:
     host = begin()
     for method, *args in (("handoff",), ("setFastMode", True), ("getLoginProviders",)):
@@ -358,7 +358,7 @@ def test_what_there_is_no_such_thing_of_is_refused_at_once(begin: Begin) -> None
             host.call(method, *args)
 
 
-@pytest.mark.parametrize("peer", ["pi"], indirect=True)
+@pytest.mark.parametrize("peer", ["pi", "pi 1.5"], indirect=True)
 def test_a_session_is_named_and_cloned(begin: Begin, service: Service) -> None:
     host = begin()
     service.give(says("Hello."))
@@ -370,6 +370,29 @@ def test_a_session_is_named_and_cloned(begin: Begin, service: Service) -> None:
     assert host.call("getState")["sessionId"] != before["sessionId"]
     assert texts(host.call("getMessages")) == [("user", "hi"), ("assistant", "Hello.")]
     assert "compact" in [command["name"] for command in host.call("getCommands")]
+
+
+@pytest.mark.parametrize("peer", ["pi 1.5"], indirect=True)
+def test_what_becomes_of_a_text_and_the_tree_of_a_session(begin: Begin, service: Service) -> None:
+    host = begin()
+    service.give(stuck("Working.", WAIT), says("Fine."))
+    assert host.call("prompt", "work") == "started"
+    host.until("message_update", lambda event: event["assistantMessageEvent"]["type"] == "text_delta")
+    assert host.call("prompt", "faster", [], "steer") == "queued"
+    assert (host.call("steer", "louder"), host.call("followUp", "and that")) == ("queued", "queued")
+    assert host.call("clearQueue") == {"steering": ["faster", "louder"], "followUp": ["and that"]}
+    assert host.call("clearQueue") == {"steering": [], "followUp": []}
+    service.go()
+    assert texts(host.until("agent_end")[-1]["messages"]) == [("user", "work"), ("assistant", "Working.")]
+    entries, tree = host.call("getEntries"), host.call("getTree")
+    [root] = tree["tree"]
+    [child] = root["children"]
+    assert ([root["entry"], child["entry"]], child["children"]) == (entries["entries"], [])
+    assert tree["leafId"] == entries["leafId"] == child["entry"]["id"]
+    assert host.call("getEntries", root["entry"]["id"])["entries"] == [child["entry"]]
+    with pytest.raises(CallFailed, match="Entry not found"):
+        host.call("getEntries", "nowhere")
+    assert host.call("getAvailableThinkingLevels")[0] == "off"
 
 
 def test_stop_ends_the_engine(begin: Begin, service: Service) -> None:

@@ -290,7 +290,10 @@ class Engine:
             case "prompt":
                 self.turns.drop(command.target)
             case "steers":
+                dropped = replace(self.turns.queue, prompts=())
                 self.turns.drop_steers(keep=False)
+                self.context.reply(command, dropped)
+                return LATER
             case "agent":
                 if not self.running_agents.cancel(command.target):
                     return Failure("unknown_agent", f"no agent {command.target!r} is at work", "host")

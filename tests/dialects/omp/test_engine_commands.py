@@ -69,6 +69,7 @@ MEANING: list[tuple[Frame, Command]] = [
     ({"type": "get_messages"}, Query("messages", **R)),
     ({"type": "get_messages_page", "limit": 2}, Query("messages", **R)),
     ({"type": "get_entries"}, Query("messages", **R)),
+    ({"type": "get_tree"}, Query("messages", **R)),
     ({"type": "get_last_assistant_text"}, Query("last_text", **R)),
     ({"type": "set_model", "provider": "p", "modelId": "m"}, Configure({"model": "m", "provider": "p"}, **R)),
     ({"type": "cycle_model"}, Configure({"cycle": "model"}, **R)),
@@ -128,6 +129,8 @@ ANSWERS: list[tuple[Frame, Any, Any]] = [
     ({"type": "open_session", "sessionDir": "x"}, OPENED,
      {"cancelled": False, "resumed": True, "sessionId": "s2", "sessionFile": "/s2.jsonl"}),
     ({"type": "get_queue"}, Queue(("p",), ("a",), ("b",)), {"steering": ["a"], "followUp": ["b"]}),
+    ({"type": "clear_queue"}, Queue((), ("a",), ("b",)), {"steering": ["a"], "followUp": ["b"]}),
+    ({"type": "get_tree"}, (), {"tree": [], "leafId": None}),
     ({"type": "get_subagents"}, (AgentCard("k", "scout", "look"),),
      {"subagents": [{"id": "k", "agent": "scout", "task": "look", "status": "running"}]}),
     ({"type": "get_commands"}, (CommandCard("help", "Helps"),),
@@ -229,6 +232,34 @@ def test_entries_are_a_chain_and_can_be_asked_for_since_one() -> None:
     since = talk.ask({"type": "get_entries", "since": "e4"}, ITEMS)[0]["data"]
     assert [entry["id"] for entry in since["entries"]] == ["e5"]
     assert talk.ask({"type": "get_entries", "since": "no"}, ITEMS)[0]["success"] is False
+
+
+def test_the_tree_is_the_chain_nested_however_long_it_is() -> None:
+    items = [Item(f"e{number}", 5, Message("user", (Text("hi"),))) for number in range(3000)]
+    talk = EngineTalk("18")
+    talk.hear({"id": "t", "type": "get_tree"})
+    talk.side.send(Reply(talk.told[0].ref, items[:2]))
+    (answer,) = talk.frames()
+    [root] = answer["data"]["tree"]
+    [child] = root["children"]
+    assert (root["entry"]["id"], child["entry"]["parentId"], child["children"]) == ("e0", "e0", [])
+    assert answer["data"]["leafId"] == "e1"
+    talk.hear({"id": "t", "type": "get_tree"})
+    talk.side.send(Reply(talk.told[0].ref, items))
+    line = talk.side.data_to_send()
+    assert (line.count(b'"entry":'), line.count(b"["), line.count(b"]")) == (3000, 6001, 6001)
+    assert line.endswith(b',"leafId":"e2999"}}\n')
+    many = [Item("e", 5, Message("user", (Text("x" * 2000),))) for _ in range(600)]
+    assert talk.ask({"id": "t", "type": "get_tree"}, many)[0]["error"] == "RPC response exceeded the transport limit"
+
+
+@pytest.mark.parametrize(("version", "data"), [("13", None), ("18", None), ("pi", "queued")])
+def test_hosts_of_pi_are_told_what_became_of_a_text(version: str, data: str | None) -> None:
+    talk, queued = EngineTalk(version), {"data": {"disposition": data}} if data else {}
+    started = {"data": {"disposition": "started"}} if data else {}
+    for kind, expected in (("steer", queued), ("follow_up", queued), ("prompt", started), ("prompt", queued)):
+        frame = {"type": kind, "message": "hi", "streamingBehavior": "steer"}
+        assert talk.ask(frame) == [{"type": "response", "command": kind, "success": True, **expected}]
 
 
 def test_a_model_that_thinks_for_a_number_of_tokens_has_levels_too() -> None:

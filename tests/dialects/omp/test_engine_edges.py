@@ -27,8 +27,8 @@ def test_a_line_that_is_no_command_is_a_parse_error_without_an_id_and_reading_go
     assert kinds(talk.ask({"type": "get_queue"})) == ["response get_queue"]
 
 
-@pytest.mark.parametrize(("version", "echoed"), [("13", {}), ("pi", {}), ("18", {"id": "x"})])
-def test_an_unknown_command_is_answered_by_its_name_without_its_id_but_in_18(version: str, echoed: Frame) -> None:
+@pytest.mark.parametrize(("version", "echoed"), [("13", {}), ("pi", {"id": "x"}), ("18", {"id": "x"})])
+def test_an_unknown_command_is_answered_by_its_name_and_13_leaves_out_its_id(version: str, echoed: Frame) -> None:
     talk = EngineTalk(version)
     assert talk.hear({"id": "x", "type": "dance"}) == [
         {"type": "response", **echoed, "command": "dance", "success": False, "error": "Unknown command: dance"}

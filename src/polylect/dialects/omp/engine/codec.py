@@ -9,7 +9,7 @@ connection.
 from collections import Counter
 from typing import Any
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Raw, Struct
 
 from polylect.dialects.base import Env
 from polylect.dialects.omp.engine import dialogs
@@ -36,6 +36,9 @@ from polylect.vocab.content import Failure
 from polylect.wire import jsonl
 
 _BUSY = "The agent is busy: give a streamingBehavior (steer or followUp), or wait for agent_end"
+
+_ROOM = 1024
+"""What a response needs around data that is encoded already."""
 
 
 class _Request(Struct, frozen=True):
@@ -142,7 +145,7 @@ class EngineSide:
         raw = line.start if isinstance(line, jsonl.TooLong) else line
         match read(line):
             case Unknown(kind, id):
-                echoed = id if self._version == "18" else UNSET
+                echoed = UNSET if self._version == "13" else id
                 self._refuse(kind, echoed, f"Unknown command: {kind[:80]}")
                 return [UnknownCommand(kind, raw)]
             case Bad(why, kind, id):
@@ -248,9 +251,11 @@ class EngineSide:
         response_data = UNSET
         if (make := DATA.get(type(request.frame))) and (data is not None or type(request.frame) in ALWAYS_WITH_DATA):
             try:
-                response_data = make(ReplyContext(request.frame, self._writer.author), data)
+                response_data = make(ReplyContext(request.frame, self._writer.author, bool(request.turn)), data)
             except BadRequest as error:
                 return self._refuse(request.kind, request.id, str(error), error.code)
+        if isinstance(response_data, Raw) and len(bytes(response_data)) > self._writer.line_writer.limit - _ROOM:
+            return self._refuse(request.kind, request.id, "RPC response exceeded the transport limit")
         response = Response(id=request.id, command=request.kind, success=True, data=response_data)
         if request.after & self._turns.keys():
             self._held.append((request, response))

@@ -52,6 +52,7 @@ COMMANDS: dict[type[r.Request], Callable[[Any, str], c.Command]] = {
     r.GetMessages: _query("messages"),
     r.GetMessagesPage: _query("messages"),
     r.GetEntries: _query("messages"),
+    r.GetTree: _query("messages"),
     r.GetLastAssistantText: _query("last_text"),
     r.SetModel: lambda frame, ref: c.Configure({"model": frame.model_id, "provider": frame.provider}, ref=ref),
     r.CycleModel: lambda frame, ref: c.Configure({"cycle": "model"}, ref=ref),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from polylect.dialects.omp.engine.objects import MessageAuthor, conversation, item_messages, model
 from polylect.dialects.omp.frames import commands as r
@@ -27,6 +27,7 @@ from polylect.vocab.answers import (
     State,
     Stats,
 )
+from polylect.wire import jsonl
 
 _PAGE, _MOST = 100, 256
 """How many messages a page has unless told, and at most."""
@@ -41,14 +42,22 @@ class BadRequest(ValueError):
 
 
 class ReplyContext(Struct, frozen=True):
-    """The request that is answered, and the author of assistant messages."""
+    """The request that is answered, the author of assistant messages, and whether the request began a turn."""
 
     frame: Any
     author: MessageAuthor
+    begins: bool = False
 
     @property
     def version(self) -> str:
         return self.author.version
+
+
+def disposition(context: ReplyContext, data: None) -> dict[str, str] | UnsetType:
+    """Since 0.99 hosts of pi read from it what became of a text. omp has nothing like it."""
+    if context.version != "pi":
+        return UNSET
+    return {"disposition": "started" if context.begins else "queued"}
 
 
 def state(context: ReplyContext, data: State) -> m.State:
@@ -147,6 +156,26 @@ def messages_page(context: ReplyContext, data: Sequence[Item]) -> dict[str, Any]
 def entries(context: ReplyContext, data: Sequence[Item]) -> dict[str, Any]:
     """One entry a message, each the child of the one before. With `since`, only what came after that one."""
     frame: r.GetEntries = context.frame
+    rows = _entries(context, data)
+    leaf = {"leafId": rows[-1]["id"] if rows else None}
+    if not isinstance(frame.since, UnsetType):
+        ids = [entry["id"] for entry in rows]
+        if frame.since not in ids:
+            raise BadRequest(f"Entry not found: {frame.since}", "unknown_since")
+        rows = rows[ids.index(frame.since) + 1 :]
+    return {"entries": rows, **leaf}
+
+
+def tree(context: ReplyContext, data: Sequence[Item]) -> Raw:
+    """A fork is a session of its own here, so the tree is one chain, nested as deep as the conversation is long. It is
+    written as text, because encoders limit how deep they go."""
+    rows = _entries(context, data)
+    nested = b"".join(b'[{"entry":' + jsonl.dump(row)[:-1] + b',"children":' for row in rows)
+    leaf = jsonl.dump(rows[-1]["id"] if rows else None)[:-1]
+    return Raw(b'{"tree":' + nested + b"[]" + b"}]" * len(rows) + b',"leafId":' + leaf + b"}")
+
+
+def _entries(context: ReplyContext, data: Sequence[Item]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for item in data:
         for number, message in enumerate(item_messages(item, context.author)):
@@ -155,13 +184,7 @@ def entries(context: ReplyContext, data: Sequence[Item]) -> dict[str, Any]:
             rows.append(
                 {"type": "message", "id": id, "parentId": parent, "timestamp": _iso(item.at), "message": message}
             )
-    leaf = {"leafId": rows[-1]["id"] if rows else None}
-    if not isinstance(frame.since, UnsetType):
-        ids = [entry["id"] for entry in rows]
-        if frame.since not in ids:
-            raise BadRequest(f"there is no entry {frame.since!r}")
-        rows = rows[ids.index(frame.since) + 1 :]
-    return {"entries": rows, **leaf}
+    return rows
 
 
 def _iso(at: int) -> str:
@@ -217,6 +240,9 @@ def tool_names(context: ReplyContext, data: Any) -> dict[str, Any]:
 
 
 DATA: dict[type[r.Request], Callable[[ReplyContext, Any], Any]] = {
+    r.Prompt: disposition,
+    r.Steer: disposition,
+    r.FollowUp: disposition,
     r.GetState: state,
     r.GetSessionStats: stats,
     r.Bash: bash,
@@ -228,6 +254,7 @@ DATA: dict[type[r.Request], Callable[[ReplyContext, Any], Any]] = {
     r.GetMessages: messages,
     r.GetMessagesPage: messages_page,
     r.GetEntries: entries,
+    r.GetTree: tree,
     r.GetLastAssistantText: last_text,
     r.GetBranchMessages: fork_points,
     r.GetForkMessages: fork_points,
@@ -239,6 +266,7 @@ DATA: dict[type[r.Request], Callable[[ReplyContext, Any], Any]] = {
     r.Fork: branched,
     r.OpenSession: opened,
     r.GetQueue: queue,
+    r.ClearQueue: queue,
     r.GetAvailableCommands: commands,
     r.GetCommands: commands,
     r.GetSubagents: agents,
@@ -251,6 +279,9 @@ DATA: dict[type[r.Request], Callable[[ReplyContext, Any], Any]] = {
 """By the type of the command's frame. Other commands are answered without data."""
 
 ALWAYS_WITH_DATA = (
+    r.Prompt,
+    r.Steer,
+    r.FollowUp,
     r.CycleModel,
     r.CycleThinkingLevel,
     r.GetLastAssistantText,

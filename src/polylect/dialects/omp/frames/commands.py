@@ -48,7 +48,8 @@ class AbortAndPrompt(Request, frozen=True, tag="abort_and_prompt"):
 
 
 class ClearQueue(Request, frozen=True, tag="clear_queue"):
-    """Addition: forget what waits for the running turn, or the next."""
+    """pi, and an addition for omp: drop what waits for the running turn, or the next. Data as in `get_queue`: the texts
+    that were dropped."""
 
 
 class GetQueue(Request, frozen=True, tag="get_queue"):
@@ -233,6 +234,10 @@ class SetFastMode(Request, frozen=True, tag="set_fast_mode"):
 
 class GetEntries(Request, frozen=True, tag="get_entries"):
     since: str | UnsetType = UNSET
+
+
+class GetTree(Request, frozen=True, tag="get_tree"):
+    """pi too. Data is `{tree: [{entry, children: [...]}], leafId}`."""
 
 
 class GetAvailableThinkingLevels(Request, frozen=True, tag="get_available_thinking_levels"):

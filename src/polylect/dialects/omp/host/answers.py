@@ -172,6 +172,7 @@ READS: dict[type[requests.Request], Read] = {
     requests.GetBranchMessages: fork_points,
     requests.GetForkMessages: fork_points,
     requests.GetQueue: queue,
+    requests.ClearQueue: queue,
     requests.GetCommands: commands,
     requests.GetAvailableCommands: commands,
     requests.GetSubagents: agents,
