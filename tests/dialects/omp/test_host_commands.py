@@ -383,7 +383,8 @@ def test_usage_of_an_unpriced_model_has_no_cost() -> None:
     talk = Talk()
     free = {**USAGE, "cost": {"total": 0}}
     talk.say(Query("messages", ref="r"))
-    data = {"messages": [{**reply(text("a")), "usage": free}]}
+    instructions = {"role": "system", "sections": [], "timestamp": 0}  # pi since 0.84
+    data = {"messages": [instructions, {**reply(text("a")), "usage": free}]}
     [heard] = talk.hear(answer(talk.sent[0]["id"], "get_messages", data))
     assert isinstance(heard, Reply)
-    assert heard.data[0].message.usage == Usage(10, 5, 1, 2)
+    assert [item.message.usage for item in heard.data] == [Usage(10, 5, 1, 2)]

@@ -127,6 +127,16 @@ def test_arguments_are_known_by_the_message_so_far() -> None:
     ]
 
 
+def test_a_start_without_the_message_so_far_names_its_call_itself() -> None:
+    heard = running("pi").hear(
+        update("toolcall_start", id="c1", toolName="bash"),
+        update("toolcall_delta", delta='{"a":1}'),
+        update("toolcall_end", toolCall=call("c1", "bash", a=1)),
+        only=(ArgsDelta, ToolCalled),
+    )
+    assert heard == [ArgsDelta("c1", "bash", '{"a":1}', **T), ToolCalled("c1", "bash", {"a": 1}, **T)]
+
+
 def test_slim_frames_have_no_message_and_are_enough() -> None:
     heard = running().hear(
         update("toolcall_start"),

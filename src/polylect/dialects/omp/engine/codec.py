@@ -248,7 +248,7 @@ class EngineSide:
         return []
 
     def _succeed_with(self, request: _Request, data: Any) -> None:
-        response_data = UNSET
+        response_data: Any = UNSET
         if (make := DATA.get(type(request.frame))) and (data is not None or type(request.frame) in ALWAYS_WITH_DATA):
             try:
                 response_data = make(ReplyContext(request.frame, self._writer.author, bool(request.turn)), data)

@@ -167,7 +167,8 @@ class AgentStream:
                 return self._text_end(kind, update, frame)
             case "toolcall_start":
                 block = _block_so_far(update, frame)
-                self._args[number(update, "contentIndex")] = (text(block, "id"), text(block, "name"))
+                call = text(update, "id") or text(block, "id")  # pi since 0.84 sends no message so far
+                self._args[number(update, "contentIndex")] = (call, text(update, "toolName") or text(block, "name"))
                 return []
             case "toolcall_delta":
                 return self._toolcall_delta(update, frame)

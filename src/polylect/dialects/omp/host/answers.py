@@ -86,7 +86,8 @@ def _spent(data: Fields) -> Usage:
 
 
 def messages(data: Fields) -> tuple[Item, ...]:
-    return tuple(map(item_of, rows(data, "messages")))
+    """Without the instructions and tools, which pi lists as a message with the role `system` since 0.84."""
+    return tuple(item_of(row) for row in rows(data, "messages") if row.get("role") != "system")
 
 
 def models(data: Fields) -> tuple[ModelCard, ...]:
