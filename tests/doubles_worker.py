@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from polylect.tools.worker.checkpoint_files import read_state, restore_file
 from polylect.tools.worker.program import perform
-from polylect.tools.worker.states import read_state, restore_file
 from polylect.vocab.ports import FileState
 
 
@@ -18,7 +18,7 @@ class DirectWorker:
     def lets_change(self, path: str, roots: Sequence[str]) -> bool:
         return True
 
-    async def settle(self) -> None:
+    async def detect_sandbox(self) -> None:
         pass
 
     def reaches(self, path: str) -> bool:

@@ -38,7 +38,7 @@ def test_a_tool_is_told_by_a_schema_that_holds_together() -> None:
     assert made.parameters["required"] == ["article", "shelf"]
     assert set(made.parameters["$defs"]) == {"Article", "Shelf"}
     assert json_schema.fault_in(dict(made.parameters)) == ""
-    assert json_schema.misfits(
+    assert json_schema.validation_errors(
         json_schema.validator(dict(made.parameters)), {"article": {}, "shelf": {"row": 1}}, monotonic
     )
 

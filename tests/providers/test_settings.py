@@ -45,7 +45,7 @@ def test_settings_do_not_show_their_key() -> None:
 
 
 def cost(model: str, usage: Usage, own: dict[str, object] | None = None) -> float | None:
-    return Catalogue(own).settled(model, ReplyDone("end", usage)).usage.cost
+    return Catalogue(own).with_cost(model, ReplyDone("end", usage)).usage.cost
 
 
 def test_t6_a_price_is_known_or_it_is_not() -> None:

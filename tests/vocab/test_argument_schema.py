@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from machine import cpu
-from polylect.vocab.argument_schema import misfit
+from polylect.vocab.argument_schema import schema_error
 
 
 def of(**properties: Any) -> dict[str, Any]:
@@ -57,7 +57,7 @@ EITHER = of(when={"anyOf": [{"type": "integer"}, {"type": "null"}, {"type": "arr
     ],
 )
 def test_what_is_wrong_is_named(schema: dict[str, Any], args: dict[str, Any], fault: str) -> None:
-    assert misfit(args, schema) == fault
+    assert schema_error(args, schema) == fault
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_what_is_wrong_is_named(schema: dict[str, Any], args: dict[str, Any], fa
     ],
 )
 def test_what_fits_and_what_is_not_known_passes(schema: dict[str, Any], args: dict[str, Any]) -> None:
-    assert misfit(args, schema) == ""
+    assert schema_error(args, schema) == ""
 
 
 def _nested(levels: int) -> dict[str, Any]:
@@ -111,8 +111,8 @@ HOSTILE: dict[str, tuple[dict[str, Any], Any]] = {
 def test_a_hostile_schema_or_argument_takes_no_time(name: str) -> None:
     schema, value = HOSTILE[name]
     began = time.process_time()
-    misfit({"a": value}, of(a=schema))
-    misfit({"a": value}, {**schema, "properties": {"a": schema}})
+    schema_error({"a": value}, of(a=schema))
+    schema_error({"a": value}, {**schema, "properties": {"a": schema}})
     took = time.process_time() - began
     assert took < 0.25 or took < cpu(0.25)
 
@@ -162,4 +162,4 @@ def test_what_fits_by_jsonschema_is_never_refused(schema: dict[str, Any], value:
     except Exception:  # noqa: BLE001  (references that lead nowhere, or round and round)
         return
     if fits:
-        assert misfit({"a": value}, whole) == ""
+        assert schema_error({"a": value}, whole) == ""

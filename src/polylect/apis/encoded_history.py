@@ -51,10 +51,10 @@ class EncodedHistory:
         for message in messages[len(self._messages) :]:
             self._normalizer.add(message)
         self._messages = tuple(messages)
-        settled = self._normalizer.settled
-        for message in settled[:-_OPEN]:
+        messages = self._normalizer.messages
+        for message in messages[:-_OPEN]:
             self._written += self._final(message)
-        del settled[:-_OPEN]
+        del messages[:-_OPEN]
         return self._items(), self._normalizer.end()
 
     def _items(self) -> list[Any]:

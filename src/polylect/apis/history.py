@@ -32,10 +32,10 @@ def normalize(messages: Iterable[Message]) -> list[Message]:
 
 
 class Normalizer:
-    """`normalize`, one message at a time. Of `settled` only the last message can still change."""
+    """`normalize`, one message at a time. Of `messages` only the last message can still change."""
 
     def __init__(self) -> None:
-        self.settled: list[Message] = []
+        self.messages: list[Message] = []
         self._ids: dict[str, int] = {}
         self._calls: list[tuple[str, ToolCall]] = []
         """The calls of the last reply: the id each came with, and the call with its new id."""
@@ -45,19 +45,19 @@ class Normalizer:
         if message.role != "assistant":
             self._pending.append(message)
             return
-        _add(self.settled, "user", _user_blocks(self._calls, self._pending))
+        _add(self.messages, "user", _user_blocks(self._calls, self._pending))
         self._pending, self._calls = [], []
-        _add(self.settled, "assistant", _assistant_blocks(message, self._ids, self._calls))
+        _add(self.messages, "assistant", _assistant_blocks(message, self._ids, self._calls))
 
     def end(self) -> list[Message]:
         """The normalized conversation so far. Further messages may be added after it."""
-        settled = list(self.settled)
-        _add(settled, "user", _user_blocks(self._calls, self._pending))
-        if not settled:
-            settled.append(_BEFORE)
-        if settled[-1].role == "assistant":
-            settled.append(_GO_ON)
-        return settled
+        messages = list(self.messages)
+        _add(messages, "user", _user_blocks(self._calls, self._pending))
+        if not messages:
+            messages.append(_BEFORE)
+        if messages[-1].role == "assistant":
+            messages.append(_GO_ON)
+        return messages
 
 
 def _assistant_blocks(message: Message, ids: dict[str, int], calls: list[tuple[str, ToolCall]]) -> Iterable[Block]:
@@ -93,16 +93,16 @@ def _renamed(block: CallOrResult, call: str) -> CallOrResult:
     return block if block.call == call else replace(block, call=call)
 
 
-def _add(settled: list[Message], role: str, blocks: Iterable[Block]) -> None:
+def _add(messages: list[Message], role: str, blocks: Iterable[Block]) -> None:
     content = tuple(blocks)
     if not content:
         return
-    if not settled and role == "assistant":
-        settled.append(_BEFORE)
-    if settled and settled[-1].role == role:
-        settled[-1] = replace(settled[-1], content=settled[-1].content + content)
+    if not messages and role == "assistant":
+        messages.append(_BEFORE)
+    if messages and messages[-1].role == role:
+        messages[-1] = replace(messages[-1], content=messages[-1].content + content)
     else:
-        settled.append(Message("assistant" if role == "assistant" else "user", content))
+        messages.append(Message("assistant" if role == "assistant" else "user", content))
 
 
 def _unique(call: str, ids: dict[str, int]) -> str:

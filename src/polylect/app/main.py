@@ -98,9 +98,9 @@ def serve(name: str, words: list[str]) -> int:
             print(_HELP, end="")
             return 0
         if flag := next((name for name in ("config_path", "init_config", "list_sessions") if options.get(name)), ""):
-            from polylect.app.startup.quick_answers import answer
+            from polylect.app.startup.info_flags import print_answer
 
-            return answer(flag, dict(os.environ))
+            return print_answer(flag, dict(os.environ))
         if not options.get("json_stream"):
             raise UsageError(_usage_hint(rest))
         if rest:

@@ -123,7 +123,7 @@ class Engine:
         self._compact_queue = CompactQueue(context)
         self._capabilities = host_capabilities.HostCapabilities(context)
         self.sessions = SessionSwitch(context, self._shell, self._capabilities.tell_cost)
-        self._slash = SlashCommands(context, self.sessions, lambda: self._capabilities.greeted)
+        self._slash = SlashCommands(context, self.sessions, lambda: self._capabilities.hello_received)
         self._reminded = 0
         self._prompted = False
         self.agent.hooks.start(self.agent.hook_context(), resumed=bool(self.agent.session.messages))
@@ -343,7 +343,7 @@ class Engine:
 
     def _add_server(self, command: AddServer) -> Failure | None:
         name = command.server.name
-        if self._prompted and not self._capabilities.greeted:
+        if self._prompted and not self._capabilities.hello_received:
             return Failure(
                 "late_server", f"the MCP server {name!r} comes too late: add servers before the first prompt", "host"
             )
@@ -379,7 +379,7 @@ class Engine:
 _AT_ONCE = (Cancel, Answer, HostReply, HostSays)
 """What never waits for another session."""
 _COMMANDS: dict[type[Command], Callable[..., Failure | None]] = {
-    Hello: lambda engine, command: engine._capabilities.greet(command),
+    Hello: lambda engine, command: engine._capabilities.hello(command),
     HostReply: lambda engine, command: host_capabilities.receive_reply(engine.context, command),
     HostSays: lambda engine, command: host_capabilities.receive_notification(engine.context, command),
     OpenSession: lambda engine, command: engine.sessions.open_session(command),

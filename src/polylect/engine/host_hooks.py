@@ -174,7 +174,7 @@ class HostHooks:
     async def _consult(
         self, event: str, context: HookContext, hook_input: dict[str, Any], about: Sequence[str] = ("",), call: str = ""
     ) -> HookResult:
-        """Ask all matching callbacks at the same time and combine their opinions; the strictest counts."""
+        """Ask all matching callbacks at the same time and combine their results; the strictest counts."""
         hook_input = hook_format.common_input(event, context, self._agent.session.store.file) | hook_input
         pending = [
             self._ask(event, context, row, {"callback": id, "input": hook_input, "call": call})

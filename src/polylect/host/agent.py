@@ -30,7 +30,7 @@ from polylect.host.server_starts import BOUND as SERVER_BOUND
 from polylect.host.server_starts import ServerStarts
 from polylect.host.structured_output import ask_for_value
 from polylect.host.supported_commands import UNSUPPORTED, check
-from polylect.host.turn import Result, Turn, TurnQueue
+from polylect.host.turn import OpenTurns, Result, Turn
 from polylect.system.clock_and_ids import new_id
 from polylect.vocab import answers, commands
 from polylect.vocab.commands import Command
@@ -77,7 +77,7 @@ class Agent:
             make_link,
             on_event=self._receive,
             on_gone=self._engine_gone,
-            greet=self._greet,
+            handshake=self._handshake,
             ready_within=ready_within,
             restarts=restarts,
         )
@@ -86,7 +86,7 @@ class Agent:
         self._servers = servers
         self._first_settings = dict(settings or {})
         self._limits = checked(limits)
-        self.turns = TurnQueue()
+        self.turns = OpenTurns()
         """Its turns that have not ended, in order."""
         self._listeners: WeakSet[Backlog] = WeakSet()
         self._replies: dict[str, asyncio.Future[Reply]] = {}
@@ -376,7 +376,7 @@ class Agent:
 
     # The connection.
 
-    async def _greet(self, link: Link, ready: Ready) -> None:
+    async def _handshake(self, link: Link, ready: Ready) -> None:
         self.ready = ready
         self._prices_known = ready.abilities.extras.get("cost_attribution")
         session = ready.session or self.session or self._first_session

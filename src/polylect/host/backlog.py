@@ -36,7 +36,7 @@ class Backlog:
         if self._ended:
             return
         if len(self._events) < _LONG or not self._goes_on(event):
-            self._settle()
+            self._join_pieces()
             self._events.append(event)
         self._more.set()
 
@@ -56,7 +56,7 @@ class Backlog:
             self._more.clear()
             await self._more.wait()
         if len(self._events) == 1:
-            self._settle()
+            self._join_pieces()
         return self._events.popleft()
 
     async def read(self) -> AsyncIterator[Event]:
@@ -81,7 +81,7 @@ class Backlog:
                 return False
         return True
 
-    def _settle(self) -> None:
+    def _join_pieces(self) -> None:
         if self._pieces and isinstance(last := self._events[-1], TextDelta | ThinkingDelta | ToolOutput):
             self._events[-1] = replace(last, text=last.text + "".join(self._pieces))
             self._pieces.clear()

@@ -25,7 +25,7 @@ class EngineSupervisor:
         make_link: Makes a link to a new engine, which resumes the session of this id; empty for the first one.
         on_event: Is called with every event.
         on_gone: Is called when an engine is gone.
-        greet: Is awaited with each engine that is ready, before it gets any other command.
+        handshake: Is awaited with each engine that is ready, before it gets any other command.
         ready_within: Seconds that an engine has until it is ready.
         restarts: How often an engine may be restarted.
     """
@@ -36,13 +36,13 @@ class EngineSupervisor:
         *,
         on_event: OnEvent,
         on_gone: OnGone,
-        greet: Callable[[Link, Ready], Awaitable[None]],
+        handshake: Callable[[Link, Ready], Awaitable[None]],
         ready_within: float,
         restarts: int,
     ) -> None:
         self._make_link = make_link
         """Given the session to go on with, or nothing."""
-        self._on_event, self._on_gone, self._greet = on_event, on_gone, greet
+        self._on_event, self._on_gone, self._handshake = on_event, on_gone, handshake
         self._ready_within = ready_within
         self.restarts = restarts
         """How often it may still be started again."""
@@ -70,7 +70,7 @@ class EngineSupervisor:
     async def open(self, session: str = "") -> None:
         """Starts an engine that resumes `session`.
 
-        Raises EngineDied or what `greet` raises, and leaves no engine then.
+        Raises EngineDied or what `handshake` raises, and leaves no engine then.
         """
         if self._link and self._gone is None:
             raise RuntimeError("this agent has an engine already: `connect` makes another one")
@@ -79,7 +79,7 @@ class EngineSupervisor:
         self._ready: asyncio.Future[Ready] = asyncio.get_running_loop().create_future()
         try:
             await link.open(self._receive, self._engine_gone)
-            await self._greet(link, await self._readiness(link))
+            await self._handshake(link, await self._readiness(link))
         except EngineDied as death:
             await link.close()
             self._gone = death

@@ -90,7 +90,7 @@ class Shape:
     def _fitted(self, value: Any) -> Any:
         if self._type is not None:
             return msgspec.convert(value, self._type)
-        if faults := json_schema.misfits(json_schema.validator(self.schema), value, monotonic):
+        if faults := json_schema.validation_errors(json_schema.validator(self.schema), value, monotonic):
             raise ValueError("; ".join(faults[:3]))
         return value
 

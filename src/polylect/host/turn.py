@@ -327,7 +327,7 @@ class Turn:
         raise TimedOut(f"the turn {complaint} and was cancelled", self.result)
 
 
-class TurnQueue:
+class OpenTurns:
     """The turns that were begun and have not ended, in order: the first one runs. It keeps no turn alive."""
 
     def __init__(self) -> None:

@@ -30,7 +30,7 @@ from polylect.mcp.server_log import ServerLog
 from polylect.mcp.tool import ListedTool
 from polylect.mcp.transports import streams
 from polylect.mcp.values import PromptCommand, Resource, ServerFault, ServerSetup
-from polylect.vocab.argument_schema import misfit
+from polylect.vocab.argument_schema import schema_error
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Server
 from polylect.vocab.errors import ToolError
@@ -121,7 +121,7 @@ class Connection:
             return
         if result.structured_content is None and "structured_content" not in result.model_fields_set:
             raise RuntimeError(f"Tool {name} has an output schema but did not return structured content")
-        if fault := misfit(result.structured_content, schema):
+        if fault := schema_error(result.structured_content, schema):
             raise RuntimeError(f"Invalid structured content returned by tool {name}: {fault}")
 
     async def call(self, tool: str, args: dict[str, Any], show: Callable[[str], None]) -> Any:

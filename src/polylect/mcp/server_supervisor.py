@@ -60,7 +60,7 @@ class ServerSupervisor:
         self._log = ServerLog(server)
         self._version = ""
         self._connection: Connection | None = None
-        self._settled = asyncio.Event()
+        self._start_finished = asyncio.Event()
         self._active_calls: list[_ActiveCall] = []
         self._questions = 0
         self._tasks = TaskSet()
@@ -75,7 +75,7 @@ class ServerSupervisor:
     async def stop(self) -> None:
         """Return once the server has ended. A caller may stop waiting: custody ends the process in any case."""
         self._connection, self.reason = None, "the server was removed"
-        self._settled.set()
+        self._start_finished.set()
         self._work.cancel()
         await asyncio.wait((self._work,))
 
@@ -96,7 +96,7 @@ class ServerSupervisor:
             chances -= 1
             self._log.log(logging.WARNING, f"{fault}; starting it again")
             self.condition = "connecting"
-            self._settled.clear()
+            self._start_finished.clear()
 
     async def _connect_and_wait(self) -> str:
         """Connect, then wait for the end of the connection. Returns why it ended."""
@@ -124,7 +124,7 @@ class ServerSupervisor:
         assert self._connection
         self._version = self._connection.version
         self.condition = "ready"
-        self._settled.set()
+        self._start_finished.set()
         await self._on_change(self)
         self._refresh("prompts")
         self._refresh("resources")
@@ -135,7 +135,7 @@ class ServerSupervisor:
         self.listed, self.prompts, self.resources = [], (), ()
         if had_prompts:
             self._setup.on_commands()
-        self._settled.set()
+        self._start_finished.set()
         await self._on_change(self)
 
     def _with_details(self, fault: str) -> str:
@@ -214,8 +214,8 @@ class ServerSupervisor:
     async def _connected(self) -> "Connection":
         """The connection. Waits where the server has to be restarted first. Raises ServerFault if there is none."""
         if self._connection and self._connection.lost.is_set():
-            self._settled.clear()
-        await self._settled.wait()
+            self._start_finished.clear()
+        await self._start_finished.wait()
         if not self._connection:
             raise ServerFault(self.reason or "the server is gone")
         return self._connection

@@ -91,7 +91,7 @@ class Catalogue:
             self._infos[model] = model_info
         return model_info
 
-    def settled(self, model: str, done: ReplyDone) -> ReplyDone:
+    def with_cost(self, model: str, done: ReplyDone) -> ReplyDone:
         """The end of a reply with its price, if that is known."""
         return replace(done, usage=replace(done.usage, cost=self._cost(model, done.usage)))
 

@@ -29,19 +29,19 @@ async def run_in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[T] = loop.create_future()
 
-    def finish(settle: Callable[[], None]) -> None:
+    def finish(set_outcome: Callable[[], None]) -> None:
         if not outcome.done():  # else nobody waits any more
-            settle()
+            set_outcome()
 
     def run() -> None:
         try:
-            settle = partial(outcome.set_result, work(*args, **kwargs))
+            set_outcome = partial(outcome.set_result, work(*args, **kwargs))
         except StopIteration as error:  # a future refuses it
-            settle = partial(outcome.set_exception, RuntimeError(repr(error)))
+            set_outcome = partial(outcome.set_exception, RuntimeError(repr(error)))
         except BaseException as error:  # noqa: BLE001  (raised again where the result is awaited)
-            settle = partial(outcome.set_exception, error)
+            set_outcome = partial(outcome.set_exception, error)
         with suppress(RuntimeError):  # the loop has been closed
-            loop.call_soon_threadsafe(finish, settle)
+            loop.call_soon_threadsafe(finish, set_outcome)
 
     try:
         start_new_thread(run, ())

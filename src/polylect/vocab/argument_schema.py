@@ -69,7 +69,7 @@ def _plain(shape: dict[str, Any], named: dict[str, Any]) -> dict[str, Any]:
     return shape
 
 
-def misfit(args: dict[str, Any], schema: dict[str, Any]) -> str:
+def schema_error(args: dict[str, Any], schema: dict[str, Any]) -> str:
     """Returns what is wrong with the arguments of a call, in one line for the model; empty if nothing is known to be
     wrong.
 

@@ -125,7 +125,7 @@ class Completer:
             ended = replace(ended, reason="error", failure=Failure("unsaid", _UNSAID, "engine"))
         self._emit(ended)
 
-    def _settle(self, event: e.Settled) -> e.Settled | None:
+    def _settled(self, event: e.Settled) -> e.Settled | None:
         main = self._grammar.main
         if not main.turn:
             return None
@@ -338,6 +338,6 @@ _MENDS: dict[Rule, Callable[..., e.Event | None]] = {
     Rule.RETRY_OPEN: Completer._end_retry,
     Rule.COMPACTION: Completer._start_compaction,
     Rule.COMPACTION_OPEN: Completer._end_compaction,
-    Rule.SETTLED: Completer._settle,
+    Rule.SETTLED: Completer._settled,
 }
 """The other rules are broken by what was said before or makes no sense: it is given up."""

@@ -42,7 +42,7 @@ def fault_in(schema: Any) -> str:
     return ""
 
 
-def misfits(judge: "Validator", value: Any, clock: Callable[[], float]) -> list[str]:
+def validation_errors(judge: "Validator", value: Any, clock: Callable[[], float]) -> list[str]:
     """Returns what is wrong with a value, one text for each place.
 
     Args:

@@ -320,7 +320,7 @@ class Worker(Protocol):
         """Whether commands that may write in the folders and files of `roots` can change the real `path`."""
         ...
 
-    async def settle(self) -> None:
+    async def detect_sandbox(self) -> None:
         """Find out how commands are confined, if that is not known yet. `hides` and `lets_change` depend on it."""
         ...
 

@@ -112,7 +112,7 @@ def test_wrong_rows_are_told_before_ready(tmp_path: Path, toml: str, told: str) 
 def test_t6_a_users_price_counts_and_a_part_of_one_is_no_price() -> None:
     def cost(**price: float) -> float | None:
         done = ReplyDone("end", Usage(1_000_000, 2_000_000))
-        return Catalogue(None, {"mine": price}).settled("mine", done).usage.cost
+        return Catalogue(None, {"mine": price}).with_cost("mine", done).usage.cost
 
     assert cost(input=1, output=2) == 5
     assert cost(input=1) is None

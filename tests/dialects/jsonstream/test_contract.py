@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dialects.pair import env
 from polylect.dialects.base import Env
 from polylect.dialects.jsonstream.frames import table as frames
-from polylect.dialects.jsonstream.host import newer_events
+from polylect.dialects.jsonstream.host import undocumented_events
 from polylect.dialects.jsonstream.host.codec import HostSide
 from polylect.dialects.jsonstream.versions import FLAGS
 from polylect.dialects.rate_limit import RateLimit
@@ -319,7 +319,7 @@ def test_a_later_event_that_makes_no_sense_is_malformed() -> None:
 
 def test_later_events_are_no_words_of_ours() -> None:
     said = {*frames.EVENTS["0.2.0"]}
-    assert not said & {*newer_events.HANDLERS, *newer_events.EXTRAS}
+    assert not said & {*undocumented_events.HANDLERS, *undocumented_events.EXTRAS}
 
 
 # Asks and costs, as hosts hear them.

@@ -10,12 +10,18 @@ from dialects.pair import env
 from polylect.dialects.jsonstream.dialect import DIALECT
 from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames import table as frames
-from polylect.dialects.jsonstream.host import newer_events
+from polylect.dialects.jsonstream.host import undocumented_events
 from polylect.vocab.commands import MalformedCommand
 from polylect.vocab.grammar import Grammar
 
 WORDS = sorted(
-    {*frames.EVENTS["0.2.0"], *frames.COMMANDS["0.1.0"], *frames.COMMANDS["0.2.0"], *newer_events.HANDLERS, "foo"}
+    {
+        *frames.EVENTS["0.2.0"],
+        *frames.COMMANDS["0.1.0"],
+        *frames.COMMANDS["0.2.0"],
+        *undocumented_events.HANDLERS,
+        "foo",
+    }
 )
 FIELDS = sorted(
     {

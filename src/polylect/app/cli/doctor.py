@@ -1,6 +1,6 @@
 """`polylect doctor`: reports what is configured, what was found and what is missing, and what to do about it.
 
-Each function yields lines of the report for one subject. The start itself is tried out by `trial_start.py`, keys by
+Each function yields lines of the report for one subject. The start itself is tried out by `start_check.py`, keys by
 `online_check.py` (only with --online), the sandbox by `serving/sandbox_setup.py`. The exit code is 1 if anything is
 bad. No secret is printed.
 """
@@ -27,7 +27,7 @@ from polylect.providers.check import describe, providers
 from polylect.tools.process.programs import find_ripgrep
 
 if TYPE_CHECKING:
-    from polylect.app.cli.trial_start import Trial
+    from polylect.app.cli.start_check import StartReport
 
 USAGE = """\
 usage: polylect doctor [--online] [--json] [flags of the engine]   what is configured, found and missing
@@ -81,15 +81,15 @@ def _findings(flags: config.Values, env: dict[str, str], workspace: str, *, onli
         settings = {"provider": ""}
     else:
         yield from _settings(settings, config.files(env, workspace), notes)
-    from polylect.app.cli.trial_start import try_start  # the engine and asyncio
+    from polylect.app.cli.start_check import check_start  # the engine and asyncio
 
-    trial = try_start(flags, env)
-    yield from _start(trial)
+    report = check_start(flags, env)
+    yield from _start(report)
     yield from _providers(settings, env, online=online)
-    yield from _sessions(trial, env)
+    yield from _sessions(report, env)
     yield from _instructions(settings, env, workspace)
-    yield from _extensions(trial, flags, settings, env, workspace)
-    yield from _servers(trial)
+    yield from _extensions(report, flags, settings, env, workspace)
+    yield from _servers(report)
     yield from _programs()
     yield from _custody()
     yield from _sandbox(settings, env, workspace)
@@ -110,18 +110,18 @@ def _settings(settings: config.Values, files: list[str], notes: list[str]) -> It
     yield "ok", "settings", ", ".join(f"{name}={value}" for name, value in sorted(shown.items()))
 
 
-def _start(trial: "Trial") -> Iterator[Finding]:
-    """Whether the trial start was successful."""
-    if trial.error:
-        yield "bad", "start", f"an engine does not start: {trial.error}"
+def _start(report: "StartReport") -> Iterator[Finding]:
+    """Whether an engine started."""
+    if report.error:
+        yield "bad", "start", f"an engine does not start: {report.error}"
     else:
-        model = f"{trial.values['provider']}/{trial.values.get('model') or 'any'}"
+        model = f"{report.values['provider']}/{report.values.get('model') or 'any'}"
         yield "ok", "start", f"an engine would start with these settings, and {model} would answer"
 
 
-def _servers(trial: "Trial") -> Iterator[Finding]:
-    """The MCP servers of the settings, each of which the trial has started."""
-    for server in trial.servers:
+def _servers(report: "StartReport") -> Iterator[Finding]:
+    """The MCP servers of the settings, each of which was started."""
+    for server in report.servers:
         tools = "1 tool" if len(server.tools) == 1 else f"{len(server.tools)} tools"
         match server.status:
             case "connected":
@@ -160,13 +160,13 @@ def _key_remark(provider: str, values: config.Values, env: dict[str, str]) -> st
     return f"{variable} does not look like a key of this service: those begin with {' or '.join(beginnings)}"
 
 
-def _sessions(trial: "Trial", env: dict[str, str]) -> Iterator[Finding]:
-    root = sessions_root(trial.values, env)
-    if trial.session_error:
-        yield "bad", "sessions", f"{trial.session_error} (sessions are kept in {root})"
-    elif trial.values.get("no_session") or trial.values.get("sessions") is False:
+def _sessions(report: "StartReport", env: dict[str, str]) -> Iterator[Finding]:
+    root = sessions_root(report.values, env)
+    if report.session_error:
+        yield "bad", "sessions", f"{report.session_error} (sessions are kept in {root})"
+    elif report.values.get("no_session") or report.values.get("sessions") is False:
         yield "note", "sessions", "not kept: they are switched off"
-    elif trial.values:
+    elif report.values:
         yield "ok", "sessions", f"kept in {root}"
 
 
@@ -184,19 +184,19 @@ def _instructions(settings: config.Values, env: dict[str, str], workspace: str) 
 
 
 def _extensions(
-    trial: "Trial", flags: config.Values, settings: config.Values, env: dict[str, str], workspace: str
+    report: "StartReport", flags: config.Values, settings: config.Values, env: dict[str, str], workspace: str
 ) -> Iterator[Finding]:
     """The user's own code that an engine loads; a project's only if the workspace is trusted."""
-    for path, why in trial.extension_errors:
+    for path, why in report.extension_errors:
         yield "bad", "extension", f"{path}: {why}"
-    broken = {path for path, _ in trial.extension_errors}
+    broken = {path for path, _ in report.extension_errors}
     places = config.extension_folders(env, workspace, trusted=bool(flags.get("trust_workspace")))
     named = flags.get("extensions")
     files = [path for place in places for path in files_in(place)]
     for path in [*files, *named] if isinstance(named, list) else files:
-        if path in trial.error:
-            yield "bad", "extension", trial.error
-        elif path not in broken and trial.error:
+        if path in report.error:
+            yield "bad", "extension", report.error
+        elif path not in broken and report.error:
             yield "note", "extension", f"{path}: not tried, because an engine does not start"
         elif path not in broken:
             yield "ok", "extension", path

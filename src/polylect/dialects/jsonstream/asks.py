@@ -8,7 +8,7 @@ is an `approval_required` with a token, where the host supports it. Anything but
 from typing import Any
 
 from polylect.dialects.jsonstream.frames import base as shapes
-from polylect.dialects.jsonstream.frames import families
+from polylect.dialects.jsonstream.frames import optional
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Category, Option, Rule
 from polylect.vocab.events import Ask, ToolCalled
@@ -47,9 +47,9 @@ def _short(title: str) -> str:
     return line if len(line) <= 80 else f"{line[:80]}…"
 
 
-def approval_required(ask: Ask) -> families.ApprovalRequired:
+def approval_required(ask: Ask) -> optional.ApprovalRequired:
     """The token is the ask's own id: random, used once, and nothing the model has seen (A6)."""
-    return families.ApprovalRequired(call_id=ask.call, resume_token=ask.ask, reason=ask.reason, context=_context(ask))
+    return optional.ApprovalRequired(call_id=ask.call, resume_token=ask.ask, reason=ask.reason, context=_context(ask))
 
 
 def _context(ask: Ask) -> str:
@@ -61,7 +61,7 @@ def _context(ask: Ask) -> str:
     return "\n".join(filter(None, (ask.title, whole)))
 
 
-def suspended_of(frame: families.ApprovalRequired) -> Ask:
+def suspended_of(frame: optional.ApprovalRequired) -> Ask:
     return Ask(frame.resume_token, call=frame.call_id, title=frame.context, reason=frame.reason)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from polylect.dialects.jsonstream.frames import base as shapes
-from polylect.dialects.jsonstream.frames import families
+from polylect.dialects.jsonstream.frames import optional
 from polylect.dialects.jsonstream.frames.table import EXTRAS
 from polylect.dialects.jsonstream.versions import ALL_CAPABILITIES, ERROR_CODES, OUR_MODES
 from polylect.vocab import events as e
@@ -108,7 +108,7 @@ def abilities_of(offered: dict[str, Any]) -> Abilities:
     )
 
 
-def cost(event: e.CostChanged, session: str) -> families.SessionCost:
+def cost(event: e.CostChanged, session: str) -> optional.SessionCost:
     """The known part, and which rows lack a price. Raises ValueError if all do (T6), or lack what the wire wants."""
     prices = [row["cost_usd"] for row in event.rows if row.get("cost_usd") is not None]
     total = event.total.cost if event.total.cost is not None else sum(prices) if prices else None
@@ -116,22 +116,22 @@ def cost(event: e.CostChanged, session: str) -> families.SessionCost:
         raise ValueError("what this session cost is not known")
     rows = [_priced(row) for row in event.rows]
     frame = {"session_id": event.session or session, "total_cost_usd": total, "per_turn": rows}
-    return msgspec.convert({**frame, "type": "session_cost"}, families.SessionCost)
+    return msgspec.convert({**frame, "type": "session_cost"}, optional.SessionCost)
 
 
 def _priced(row: dict[str, Any]) -> dict[str, Any]:
     return row if row.get("cost_usd") is not None else {**row, "cost_usd": 0.0, "priced": False}
 
 
-def cost_of(frame: families.SessionCost) -> e.CostChanged:
+def cost_of(frame: optional.SessionCost) -> e.CostChanged:
     rows = tuple(msgspec.to_builtins(row) for row in frame.per_turn)
     return e.CostChanged(Usage(cost=frame.total_cost_usd), rows)
 
 
-def offload(event: e.CompactionEnded, why: e.CompactionStarted, msg_id: str, window: int) -> families.CompactOffload:
+def offload(event: e.CompactionEnded, why: e.CompactionStarted, msg_id: str, window: int) -> optional.CompactOffload:
     freed = max(0, event.before - event.after)
     percent = round(100 * event.after / window) if window and event.after else None
-    return families.CompactOffload(msg_id, _OFFLOADS.get(why.reason, why.reason), freed, percent)
+    return optional.CompactOffload(msg_id, _OFFLOADS.get(why.reason, why.reason), freed, percent)
 
 
 def extra(event: e.Extra, msg_id: str) -> shapes.Frame:
@@ -148,18 +148,18 @@ def extra_of(fields: dict[str, Any]) -> e.Extra:
     return e.Extra(kind, data, turn=turn)
 
 
-def circuit(event: e.CircuitChanged) -> families.ProviderCircuitEvent:
-    return families.ProviderCircuitEvent(
+def circuit(event: e.CircuitChanged) -> optional.ProviderCircuitEvent:
+    return optional.ProviderCircuitEvent(
         primary=event.primary, fallback=event.fallback or None, state=event.state, error=event.error or None
     )
 
 
-def circuit_of(frame: families.ProviderCircuitEvent) -> e.CircuitChanged:
+def circuit_of(frame: optional.ProviderCircuitEvent) -> e.CircuitChanged:
     state = _CIRCUIT_STATES.get(frame.state, "open")
     return e.CircuitChanged(frame.primary, state, frame.fallback or "", frame.error or "")
 
 
-def trace(event: e.StepTraced, msg_id: str) -> families.TraceEvent:
+def trace(event: e.StepTraced, msg_id: str) -> optional.TraceEvent:
     """A step in the form that wayland-core defines. An unknown price is zero with `cost_priced` false (T6)."""
     usage = event.usage
     read = usage.input + usage.cache_read + usage.cache_write
@@ -179,7 +179,7 @@ def trace(event: e.StepTraced, msg_id: str) -> families.TraceEvent:
         "hook_actions": [],
         "source_product": _PRODUCT,
     }
-    return families.TraceEvent(msg_id, fields)
+    return optional.TraceEvent(msg_id, fields)
 
 
 def _trace_row(call: CallRecord) -> dict[str, Any]:
@@ -201,13 +201,13 @@ def _trace_row(call: CallRecord) -> dict[str, Any]:
     return row
 
 
-def trace_of(frame: families.TraceEvent) -> e.StepTraced | e.Extra:
+def trace_of(frame: optional.TraceEvent) -> e.StepTraced | e.Extra:
     """The step of a trace, or an `Extra` if it lacks something.
 
     A trace has no times of day, so its step begins at 0.
     """
     try:
-        trace = msgspec.convert(frame.trace, families.Trace)
+        trace = msgspec.convert(frame.trace, optional.Trace)
     except msgspec.ValidationError:
         return e.Extra("trace_event", {"trace": frame.trace}, turn=frame.msg_id)
     cost = trace.cost_usd if trace.cost_priced else None
@@ -217,7 +217,7 @@ def trace_of(frame: families.TraceEvent) -> e.StepTraced | e.Extra:
     return e.StepTraced(trace.turn, trace.provider, trace.model, "end", usage, calls, 0, ended, turn=frame.msg_id)
 
 
-def _call_record(row: families.TracedCall) -> CallRecord:
+def _call_record(row: optional.TracedCall) -> CallRecord:
     outcome: Outcome = "cancelled" if row.cancelled else "error" if row.error else "ok"
     args = row.input if isinstance(row.input, dict) else {}
     return CallRecord(row.call_id, row.tool_name, args, row.output_summary, outcome, 0, row.duration_ms * _MS)

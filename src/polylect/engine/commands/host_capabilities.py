@@ -63,11 +63,11 @@ class HostCapabilities:
         self._work = TaskSet()
 
     @property
-    def greeted(self) -> bool:
+    def hello_received(self) -> bool:
         """The host has said hello, and hears of tools as they come and go."""
         return self._last_sent is not None
 
-    def greet(self, command: Hello) -> Failure | None:
+    def hello(self, command: Hello) -> Failure | None:
         try:
             offered = msgspec.convert(command.offers, HostOffer)
             table = read_table(offered.hooks) if offered.hooks is not UNSET else None
@@ -92,14 +92,14 @@ class HostCapabilities:
 
     def is_early(self, server: Server) -> bool:
         """One inside a host that has not said hello waits for that."""
-        early = server.transport == "host" and not self.greeted
+        early = server.transport == "host" and not self.hello_received
         self._early += [server] if early else []
         return early
 
     def tell_cost(self) -> None:
         """Emit the cost of the session before this host was connected."""
         session = self._agent.session
-        if self.greeted and session.ledger:
+        if self.hello_received and session.ledger:
             self._agent.emit(CostChanged(session.usage, tuple(session.ledger)))
 
     def renew(self) -> None:

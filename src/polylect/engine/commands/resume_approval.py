@@ -14,7 +14,7 @@ from polylect.engine.commands.context import CommandContext
 from polylect.engine.tools.script import Script
 from polylect.engine.turn.budget import Meter
 from polylect.engine.turn.calls import Calls
-from polylect.engine.turn.loop import Turn
+from polylect.engine.turn.loop import TurnLoop
 from polylect.sessions.replay import CUT_OFF, unanswered_calls
 from polylect.sessions.suspension import EarlyAnswer, Suspension, digest
 from polylect.system.clock_and_ids import now_ms
@@ -53,7 +53,7 @@ def resume(context: CommandContext, answer: Answer) -> Failure | None:
     return None
 
 
-class ResumedTurn(Turn):
+class ResumedTurn(TurnLoop):
     """The rest of a suspended turn. What it used before the restart counts towards its limits."""
 
     def __init__(self, agent: Agent, waiting: dict[str, Suspension], call: str, answer: Answer) -> None:
@@ -110,7 +110,7 @@ class _RemainingCalls(Calls):
         self._suspended = suspended
         self._early_answers = early_answers
 
-    async def _run_one(self, call: ToolCall, gated: str = "") -> None:
+    async def _run_one(self, call: ToolCall, approval_reason: str = "") -> None:
         waiting = self._suspended.get(call.call)
         if waiting is None:
             return self._finish(call, ToolReturn(CUT_OFF, ok=False), "cancelled", "Cut off")

@@ -45,13 +45,13 @@ def _files(context: CommandContext) -> dict[str, PromptFile]:
 
 
 class SlashCommands:
-    """Carries out and expands slash commands. `is_greeted` says whether the host follows changes of the session."""
+    """Carries out and expands slash commands. `hello_received` says whether the host follows changes of the session."""
 
-    def __init__(self, context: CommandContext, sessions: SessionSwitch, is_greeted: Callable[[], bool]) -> None:
+    def __init__(self, context: CommandContext, sessions: SessionSwitch, hello_received: Callable[[], bool]) -> None:
         self._context = context
         self._agent = context.agent
         self._sessions = sessions
-        self._is_greeted = is_greeted
+        self._hello_received = hello_received
 
     async def expand(self, prompt: PreparedPrompt, emit: Emit) -> PreparedPrompt:
         """Carry out or expand a prompt that is a slash command; any other prompt is returned as it is."""
@@ -95,7 +95,7 @@ class SlashCommands:
 
     async def _clear(self, words: str, emit: Emit) -> str:
         """Start a new conversation. A host without hello cannot follow a change, so the session stays the same."""
-        if not self._is_greeted():
+        if not self._hello_received():
             self._agent.compactor.clear()
             return "A new conversation begins."
 

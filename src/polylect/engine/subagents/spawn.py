@@ -18,7 +18,7 @@ from polylect.engine.agent import Agent, EngineCallbacks
 from polylect.engine.subagents.personas import FAMILIES, GENERAL, Persona
 from polylect.engine.turn.budget import price_fault
 from polylect.engine.turn.calls import Context
-from polylect.engine.turn.loop import Turn
+from polylect.engine.turn.loop import TurnLoop
 from polylect.engine.turn.structured import NAME as FORM
 from polylect.sessions.session import Session
 from polylect.sessions.store import MemoryStore
@@ -286,7 +286,7 @@ class _Child:
             hook_context, kind = self._agent.hook_context(self._turn), self.task.agent or GENERAL
             if context := await self._agent.hooks.notify(hook_context, "agent_started", kind):
                 self._agent.session.add_context(context)
-            ended = await Turn(self._agent, self._turn).run()
+            ended = await TurnLoop(self._agent, self._turn).run()
         except asyncio.CancelledError:  # before it could begin
             ended = TurnEnded("cancelled")
         self.ok = ended.reason in ("end", "length")

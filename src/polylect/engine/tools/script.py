@@ -125,7 +125,7 @@ class _Run:
                 calls.early_answer.suspension.reason if calls.early_answer else gate
             )  # what is allowed by now may be denied here
             call = ToolCall(f"{self._context.call}:{step.id}", step.tool, step.input)
-            result = await calls.step(call, gated=reason)
+            result = await calls.run_now(call, approval_reason=reason)
             calls.early_answer = None
             self._results.append((step, result))
             if result.outcome != "ok":

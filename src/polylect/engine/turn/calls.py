@@ -26,7 +26,7 @@ from polylect.permissions.gate import ProposedCall, Verdict, verdict
 from polylect.permissions.protected_paths import decides_what_runs
 from polylect.permissions.rules import is_below
 from polylect.sessions.suspension import EarlyAnswer
-from polylect.vocab.argument_schema import misfit
+from polylect.vocab.argument_schema import schema_error
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import UNPARSED, Outcome, PlanItem, Rule, ToolCall, ToolResult
 from polylect.vocab.errors import ToolError
@@ -61,8 +61,9 @@ MOST_COMPOSITE = 8
 """The same for calls that make calls themselves: agents and scripts."""
 SLICE = 64
 """Calls that are announced or ended in one go, before others get a turn on the event loop."""
-SUSPENSION = 300.0
-"""How long a call inside a call waits for its answer, if nothing else is set: some hosts cannot give one."""
+NESTED_ASK_TIMEOUT = 300.0
+"""Seconds that a question of a nested call waits for an answer, if `approval_timeout` is not set: some hosts cannot
+answer it."""
 _log = logging.getLogger(__name__)
 
 
@@ -74,7 +75,7 @@ class Calls:
         self.turn = turn
         self._meter = meter
         self._emit = agent.emitter(turn)
-        self._patience = agent.settings.approval_timeout
+        self._ask_timeout = agent.settings.approval_timeout
         """How long a question waits for its answer."""
         self._running = agent.running
         self._called: list[ToolCall] = []
@@ -195,57 +196,59 @@ class Calls:
 
         inner = Calls(self._agent, self.turn, self._meter)
         inner._emit = emit
-        inner._patience = self._patience or SUSPENSION
+        inner._ask_timeout = self._ask_timeout or NESTED_ASK_TIMEOUT
         inner._editing, inner._turn_task = self._editing, self._turn_task
         inner._running = {}
         return inner
 
-    async def step(self, call: ToolCall, *, gated: str = "") -> ToolResult:
-        """Run one call now. With `gated` a person has to approve it, whatever the rules allow."""
+    async def run_now(self, call: ToolCall, *, approval_reason: str = "") -> ToolResult:
+        """Run one call now. With an `approval_reason` a person has to approve it, whatever the rules allow."""
         if (task := asyncio.current_task()) and task.cancelling():
             raise asyncio.CancelledError  # the step before did not listen
-        await self._run_one(call, gated)
+        await self._run_one(call, approval_reason)
         return self._results[call.call]
 
     # One call.
 
-    async def _run_one(self, call: ToolCall, gated: str = "") -> None:
+    async def _run_one(self, call: ToolCall, approval_reason: str = "") -> None:
         tool = self._agent.tool(call.name)
         if tool is None:
             known = ", ".join(sorted(spec.name for spec in self._agent.specs()))
             return self._refuse(call, f"Unknown tool: {call.name}. The tools are: {known}.")
         if UNPARSED in call.extra:
             return self._refuse(call, UNUSABLE)
-        if fault := _misfit(tool, call.args):
+        if fault := _argument_error(tool, call.args):
             return self._refuse(call, fault)
-        opinion = await self._agent.hooks.before_tool(self._agent.hook_context(self.turn), call)
-        if opinion.decision == "deny":
-            self._deny(call, opinion.reason or "Denied")
-            return self._interrupt() if opinion.interrupt else None
-        if opinion.args is not None:
-            call = replace(call, args=opinion.args)
-            if fault := _misfit(tool, call.args):
+        hook_result = await self._agent.hooks.before_tool(self._agent.hook_context(self.turn), call)
+        if hook_result.decision == "deny":
+            self._deny(call, hook_result.reason or "Denied")
+            return self._interrupt() if hook_result.interrupt else None
+        if hook_result.args is not None:
+            call = replace(call, args=hook_result.args)
+            if fault := _argument_error(tool, call.args):
                 return self._refuse(call, f"{fault} (as a hook has changed it)")
-        proposed = await self._allowed(call, tool, opinion, gated)
+        proposed = await self._allowed(call, tool, hook_result, approval_reason)
         if proposed is None:
             return None
-        return await self._carry_out(replace(call, args=proposed.args), tool, proposed, opinion)
+        return await self._carry_out(replace(call, args=proposed.args), tool, proposed, hook_result)
 
-    async def _carry_out(self, call: ToolCall, tool: Tool, proposed: ProposedCall, opinion: HookResult) -> None:
+    async def _carry_out(self, call: ToolCall, tool: Tool, proposed: ProposedCall, hook_result: HookResult) -> None:
         async with self._composite_slots if _is_composite(tool) else self._slots:
             returned = await self._execute(call, tool, proposed)
             if tool.category in ("exec", "mcp"):  # what is in files has to stay as it is
                 returned = replace(returned, output=clean_output(returned.output, self._agent.settings.output_cleanup))
-            return await self._after_call(call, returned, opinion)
+            return await self._after_call(call, returned, hook_result)
 
-    async def _allowed(self, call: ToolCall, tool: Tool, opinion: HookResult, gated: str) -> ProposedCall | None:
+    async def _allowed(
+        self, call: ToolCall, tool: Tool, hook_result: HookResult, approval_reason: str
+    ) -> ProposedCall | None:
         """The call as it may run, or None if it was denied; then the model has its result."""
         args = copy.deepcopy(call.args)  # what is judged here is what runs, whoever else holds the original
         proposed, judged = await self._judge(tool, args)
-        if judged.decision != "deny" and opinion.decision:
-            judged = Verdict(opinion.decision, opinion.reason or judged.why)
-        if judged.decision == "allow" and gated:
-            judged = Verdict("deny" if self._agent.mode == "dont_ask" else "ask", gated)
+        if judged.decision != "deny" and hook_result.decision:
+            judged = Verdict(hook_result.decision, hook_result.reason or judged.why)
+        if judged.decision == "allow" and approval_reason:
+            judged = Verdict("deny" if self._agent.mode == "dont_ask" else "ask", approval_reason)
         if judged.decision == "ask":
             answer = await self._ask(call, tool, judged.why)
             if answer.verdict != "allow":
@@ -254,7 +257,7 @@ class Calls:
                     self._interrupt()
                 return None
             if answer.args is not None:
-                if fault := _misfit(tool, answer.args):
+                if fault := _argument_error(tool, answer.args):
                     self._refuse(call, f"{fault} (as whoever approved it has changed it)")
                     return None
                 proposed, judged = await self._judge(tool, answer.args)
@@ -291,7 +294,7 @@ class Calls:
         settings, worker = self._agent.settings, self._agent.worker
         touched = self._touched(tool, args)
         if touched and self._agent.mode == "force":
-            await worker.settle()  # the other modes ask either way, and questions keep the order of the calls
+            await worker.detect_sandbox()  # the other modes ask either way, and questions keep the order of the calls
         roots = self._agent.roots(tool.category)
         hidden = tuple(path for path in touched if worker.hides(path, roots))
         outside = tuple(p for p in touched if p not in hidden and not any(is_below(p, root) for root in roots))
@@ -327,7 +330,7 @@ class Calls:
             category=tool.category,
             title=_described(tool, call.args),
             reason=why,
-            timeout_ms=int(self._patience * 1000),
+            timeout_ms=int(self._ask_timeout * 1000),
         )
         answer = (
             self.early_answer.answer
@@ -342,7 +345,7 @@ class Calls:
         agent = self._agent
         notification = asyncio.create_task(agent.hooks.notify(agent.hook_context(self.turn), "asked", ask.title))
         try:
-            return await agent.asks.ask(ask, self._emit, self._patience)
+            return await agent.asks.ask(ask, self._emit, self._ask_timeout)
         finally:
             notification.cancel()
 
@@ -405,7 +408,7 @@ class Calls:
         if call in self._results:
             return Answer("", "cancelled", reason=STOPPED)
         whole = replace(question, ask=f"ask-{self._agent.new_id()}", call=call)
-        return await self._agent.asks.ask(whole, self._emit, self._patience)
+        return await self._agent.asks.ask(whole, self._emit, self._ask_timeout)
 
     def progress(self, call: str, text: str) -> None:
         if call not in self._results:
@@ -484,6 +487,6 @@ def _described(tool: Tool, args: dict[str, Any]) -> str:
         return ""
 
 
-def _misfit(tool: Tool, args: dict[str, Any]) -> str:
+def _argument_error(tool: Tool, args: dict[str, Any]) -> str:
     """What is wrong with the arguments for a foreign tool. Our own tools check theirs when they run."""
-    return "" if tool.origin == "builtin" else misfit(args, tool.spec.schema)
+    return "" if tool.origin == "builtin" else schema_error(args, tool.spec.schema)

@@ -73,7 +73,7 @@ class RetryCancelled(PolylectError):
     """The pause before another attempt was cancelled. The text is the error of the last attempt."""
 
 
-class Turn:
+class TurnLoop:
     """The turn of one prompt. Without a prompt it only continues the conversation.
 
     `cause` is `engine` for a turn that no person asked for.

@@ -74,7 +74,9 @@ class StructuredOutput:
             raise NoAnswer(f"no answer that fits the schema after {self.tries} attempts")
 
     def _faults(self, args: dict[str, Any]) -> str:
-        return "\n".join(f"- {fault}" for fault in json_schema.misfits(self._judge, args, monotonic)[:MOST_FAULTS])
+        return "\n".join(
+            f"- {fault}" for fault in json_schema.validation_errors(self._judge, args, monotonic)[:MOST_FAULTS]
+        )
 
 
 def open_form(agent: Agent) -> StructuredOutput | None:

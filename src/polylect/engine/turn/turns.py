@@ -18,7 +18,7 @@ from msgspec import structs
 from polylect.engine.agent import Agent
 from polylect.engine.commands.background import fault
 from polylect.engine.heartbeat import Heartbeat
-from polylect.engine.turn.loop import Turn
+from polylect.engine.turn.loop import TurnLoop
 from polylect.system.threads import run_in_thread
 from polylect.vocab.answers import Queue
 from polylect.vocab.commands import Prompt
@@ -39,7 +39,7 @@ class TurnQueue:
     ) -> None:
         self._agent = agent
         self._on_end = on_end
-        """Hears of every turn that ran and has ended, before the next one begins."""
+        """Called with the end of every turn that ran, before the next one begins."""
         self._at_work = at_work
         """Whether anything goes on besides turns."""
         self._heartbeat = heartbeat
@@ -57,7 +57,7 @@ class TurnQueue:
         self._settled.set()
         self._settled_emitted = True
         """Whether the host knows that nothing runs."""
-        self._turn: Turn | None = None
+        self._turn: TurnLoop | None = None
         self.running = ""
         """The turn that runs."""
         self._ended_ids: set[str] = set()
@@ -175,7 +175,7 @@ class TurnQueue:
         if self._waiting:
             prompt = self._waiting.popleft()
             cause: Literal["prompt", "engine"] = "engine" if prompt.turn in self._engine_turns else "prompt"
-            self._run(Turn(self._agent, prompt.turn, prompt, cause=cause))
+            self._run(TurnLoop(self._agent, prompt.turn, prompt, cause=cause))
         else:
             self.emit_queue()
             self._settled.set()
@@ -183,19 +183,19 @@ class TurnQueue:
                 self._settled_emitted = True
                 self._emit(Settled())
 
-    def resume(self, turn: Turn) -> None:
+    def resume(self, turn: TurnLoop) -> None:
         """Run a turn that began in an earlier process. Nothing else may run."""
         self._mark_unsettled()
         self._run(turn)
 
-    def _run(self, turn: Turn) -> None:
+    def _run(self, turn: TurnLoop) -> None:
         self.running = turn.id
         self.emit_queue()
         self._turn = turn
         self._work = work = asyncio.create_task(self._start_turn(turn))
         self._watcher = asyncio.create_task(self._finish_turn(turn.id, work))
 
-    async def _start_turn(self, turn: Turn) -> TurnEnded:
+    async def _start_turn(self, turn: TurnLoop) -> TurnEnded:
         """Emit the start of the turn and run it. A task that is cancelled before its first step emits nothing."""
         self._emit(TurnStarted(turn.cause, turn=turn.id))
         return await turn.run()

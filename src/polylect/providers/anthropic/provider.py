@@ -52,7 +52,7 @@ class Anthropic:
         question = Question(
             request.model, self._url, self._headers, body, partial(self._encoded_histories.store, encoded)
         )
-        return converse(self._client, self._service, question, sse.Parser(), StreamParser(), self._models.settled)
+        return converse(self._client, self._service, question, sse.Parser(), StreamParser(), self._models.with_cost)
 
     def warm(self) -> None:
         self._client.warm(self._url)

@@ -57,7 +57,7 @@ class Bedrock:
         headers, secrets = self._authorised(url, headers, body)
         service = Service(self.name, _HELP, secrets)
         question = Question(request.model, url, headers, body, partial(self._encoded_histories.store, encoded))
-        return converse(self._client, service, question, Frames(), StreamParser(), self._models.settled)
+        return converse(self._client, service, question, Frames(), StreamParser(), self._models.with_cost)
 
     def warm(self) -> None:
         self._client.warm(self._base)

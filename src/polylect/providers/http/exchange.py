@@ -53,7 +53,7 @@ async def converse(
     question: Question,
     frames: Frames,
     parser: Parser,
-    settled: Callable[[str, ReplyDone], ReplyDone],
+    with_cost: Callable[[str, ReplyDone], ReplyDone],
 ) -> AsyncGenerator[Sequence[ModelEvent], None]:
     """Each batch is what arrived together. What came before a fault is given out before the fault is raised."""
     if not question.model:
@@ -68,10 +68,10 @@ async def converse(
             piece, events = await _next(answer, frames, parser)
             size += piece
             if events and isinstance(begun := events[0], ReplyBegun):
-                priced = settled(question.model, ReplyDone("end", begun.usage)).usage
+                priced = with_cost(question.model, ReplyDone("end", begun.usage)).usage
                 events[0] = ReplyBegun(priced, begun.request, begun.model)
             if events and isinstance(events[-1], ReplyDone):
-                events[-1] = done = settled(question.model, events[-1])
+                events[-1] = done = with_cost(question.model, events[-1])
                 if done.stop == "calls":
                     question.keep()
             if events:

@@ -72,14 +72,14 @@ class OpenAI:
         return self._ask(question, openai_chat.StreamParser(_new_call_id))
 
     def _ask(self, question: Question, parser: Parser) -> AsyncGenerator[Sequence[ModelEvent], None]:
-        return converse(self._client, self._service, question, sse.Parser(), parser, self._settled)
+        return converse(self._client, self._service, question, sse.Parser(), parser, self._with_cost)
 
-    def _settled(self, model: str, done: ReplyDone) -> ReplyDone:
+    def _with_cost(self, model: str, done: ReplyDone) -> ReplyDone:
         """Adds the price. An id that a small server repeats gets a suffix, because hosts tell replies apart by it."""
         if done.request in self._seen_ids:
             done = replace(done, request=f"{done.request}-{os.urandom(4).hex()}")
         self._seen_ids.add(done.request)
-        return self._models.settled(model, done)
+        return self._models.with_cost(model, done)
 
     def _speaks_responses(self, model: str) -> bool:
         """As configured (`api = "responses"`); else chat, but for models that OpenAI itself serves no other way."""

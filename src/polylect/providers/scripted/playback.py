@@ -1,6 +1,6 @@
 """Plays one reply of a script: its parts in order, with their pauses, as events of a model.
 
-`provider.py` makes a `Performance` for each request. Placeholders are filled in from the request, ids of calls are
+`provider.py` makes a `Playback` for each request. Placeholders are filled in from the request, ids of calls are
 unique in a conversation, and usage is counted or estimated as the script says.
 """
 
@@ -24,36 +24,38 @@ from polylect.providers.scripted.parse import (
     ThinkingPart,
     WaitPart,
 )
-from polylect.providers.scripted.script_match import MatchedReply, Moment, fill, texts
+from polylect.providers.scripted.script_match import MatchedReply, ScriptPosition, fill, texts
 from polylect.vocab.content import Block, Text, Thinking, ToolCall, Usage
 from polylect.vocab.errors import ProviderError
 from polylect.vocab.ports import ArgsChunk, BlockDone, ModelEvent, ModelRequest, ReplyDone, TextChunk, ThinkingChunk
 
-Cue = ModelEvent | float | ProviderError
-"""What happens next on a stream: something is said, nothing for so many seconds, or it breaks."""
+PlaybackItem = ModelEvent | float | ProviderError
+"""An event of the model, a pause in seconds, or the error that ends the stream."""
 Faults = Counter[tuple[str, int, int]]
 """How often an error was played: by session, length of the conversation and number of the part."""
 _PASSING = frozenset({"rate_limit", "overloaded", "server", "network", "timeout"})
 _CUTS: dict[Split, str] = {"word": r"\s*\S+\s*|\s+", "line": r"[^\n]*\n|[^\n]+", "char": r"(?s:.)"}
 
 
-class Performance:
+class Playback:
+    """One reply of `script`, played for the request at `position`. `faults` counts the errors that were played."""
+
     def __init__(
-        self, script: Script, matched: MatchedReply, moment: Moment, faults: Faults, pace: float | None
+        self, script: Script, matched: MatchedReply, position: ScriptPosition, faults: Faults, pace: float | None
     ) -> None:
         self._script = script
         self._matched = matched
-        self._request = moment.request
+        self._request = position.request
         self._faults = faults
         self._pace = script.head.pace if pace is None else pace
         self._open: list[str] = []
         self._thinking = False
         self._signature = ""
-        self._used = {b.call for m in moment.request.messages for b in m.content if isinstance(b, ToolCall)}
+        self._used = {b.call for m in position.request.messages for b in m.content if isinstance(b, ToolCall)}
         self._called = False
         self._written = 0
 
-    def play(self) -> Iterator[Cue]:
+    def play(self) -> Iterator[PlaybackItem]:
         for number, part in enumerate(self._matched.reply.say):
             yield from self._part(number, part)
         yield from self._end_block()
@@ -61,7 +63,7 @@ class Performance:
         stop = head.stop or ("calls" if self._called else "end")
         yield ReplyDone(stop, self._usage(), f"scripted-{os.urandom(8).hex()}", self._request.model)
 
-    def _part(self, number: int, part: Part) -> Iterator[Cue]:
+    def _part(self, number: int, part: Part) -> Iterator[PlaybackItem]:
         match part:
             case TextPart() | ThinkingPart():
                 yield from self._words(part)
@@ -75,7 +77,7 @@ class Performance:
             case ErrorPart():
                 yield from self._fault(number, part)
 
-    def _words(self, part: TextPart | ThinkingPart) -> Iterator[Cue]:
+    def _words(self, part: TextPart | ThinkingPart) -> Iterator[PlaybackItem]:
         thinking = isinstance(part, ThinkingPart)
         if thinking != self._thinking:
             yield from self._end_block()
@@ -103,7 +105,7 @@ class Performance:
                 pieces = _cut(filled, split) if isinstance(filled, str) else [piece for piece in filled if piece]
             yield pieces
 
-    def _calls(self, part: CallPart) -> Iterator[Cue]:
+    def _calls(self, part: CallPart) -> Iterator[PlaybackItem]:
         for number in range(1, part.repeat + 1):
             values = self._matched.values | {"i": str(number)}
             call = ToolCall(self._call_id(fill(part.id, values)), fill(part.call, values), fill(part.args, values))
@@ -124,7 +126,7 @@ class Performance:
         self._used.add(unique)
         return unique
 
-    def _fault(self, number: int, part: ErrorPart) -> Iterator[Cue]:
+    def _fault(self, number: int, part: ErrorPart) -> Iterator[PlaybackItem]:
         # The one thing a request cannot tell: a request that is made again looks like the first.
         key = (self._request.session, len(self._request.messages), number)
         if part.times and self._faults[key] >= part.times:
@@ -138,7 +140,7 @@ class Performance:
             retry_after=part.retry_after,
         )
 
-    def _end_block(self) -> Iterator[Cue]:
+    def _end_block(self) -> Iterator[PlaybackItem]:
         text = "".join(self._open)
         self._open = []
         if text:

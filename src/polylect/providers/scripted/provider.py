@@ -13,8 +13,8 @@ from math import inf
 from typing import Any, Self
 
 from polylect.providers.scripted.parse import Script, ScriptHead, build_script, parse_script, read_script
-from polylect.providers.scripted.playback import Cue, Faults, Performance
-from polylect.providers.scripted.script_match import MatchedReply, Moment, choose, moment_of
+from polylect.providers.scripted.playback import Faults, Playback, PlaybackItem
+from polylect.providers.scripted.script_match import MatchedReply, ScriptPosition, choose, position_of
 from polylect.providers.settings import ProviderSettings
 from polylect.vocab.errors import ProviderError, StartError
 from polylect.vocab.ports import ModelEvent, ModelInfo, ModelRequest, Retrying
@@ -98,13 +98,13 @@ class Scripted:
         return ModelInfo(model, *limits, priced, prices)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
-        moment = moment_of(request)
-        script, matched = self._find(moment)
+        position = position_of(request)
+        script, matched = self._find(position)
         for attempt in range(1, self._max_retries + 2):
             started = False
             try:
-                cues = Performance(script, matched, moment, self._faults, self._pace).play()
-                async with aclosing(self._batches(cues)) as batches:
+                items = Playback(script, matched, position, self._faults, self._pace).play()
+                async with aclosing(self._batches(items)) as batches:
                     async for batch in batches:
                         started = True
                         yield batch
@@ -119,36 +119,36 @@ class Scripted:
     async def close(self) -> None:
         pass
 
-    def _find(self, moment: Moment) -> tuple[Script, MatchedReply]:
+    def _find(self, position: ScriptPosition) -> tuple[Script, MatchedReply]:
         try:
             script = self.load()
         except StartError as error:
             raise ProviderError("bad_request", str(error)) from None
-        if matched := choose(script, moment):
+        if matched := choose(script, position):
             return script, matched
-        last = ", ".join(f"{done.result.name} {done.result.outcome}" for done in moment.latest)
-        place = f"turn {moment.turn}, step {moment.step}" + (f", after {last}" if last else "")
+        last = ", ".join(f"{done.result.name} {done.result.outcome}" for done in position.latest)
+        place = f"turn {position.turn}, step {position.step}" + (f", after {last}" if last else "")
         raise ProviderError(
             "bad_request",
-            f"the script {script.source} has no reply for {moment.prompt!r:.200} ({place}); "
+            f"the script {script.source} has no reply for {position.prompt!r:.200} ({place}); "
             "add a [[reply]] for it, or a last one without `when`",
         )
 
-    async def _batches(self, cues: Iterator[Cue]) -> AsyncGenerator[Sequence[ModelEvent], None]:
+    async def _batches(self, items: Iterator[PlaybackItem]) -> AsyncGenerator[Sequence[ModelEvent], None]:
         size = self.load().head.batch
         batch: list[ModelEvent] = []
-        for cue in cues:
-            if not isinstance(cue, float | ProviderError):
-                batch.append(cue)
+        for item in items:
+            if not isinstance(item, float | ProviderError):
+                batch.append(item)
                 if len(batch) < size:
                     continue
             if batch:
                 yield batch
                 batch = []
-            if isinstance(cue, ProviderError):
-                raise cue
+            if isinstance(item, ProviderError):
+                raise item
             # Even with nothing to wait for: a long reply must not keep a cancel from getting through.
-            await self._silence(cue if isinstance(cue, float) else 0.0)
+            await self._silence(item if isinstance(item, float) else 0.0)
         if batch:
             yield batch
 

@@ -17,23 +17,23 @@ _HOLE = re.compile(r"\{\{([\w.]+)\}\}|\{([\w.]+)\}")
 _NAMES = re.compile(r"(prompt|result|tool|outcome|turn|step|calls|i|(match|args)\.\w+)\Z")
 
 
-class Done(Struct, frozen=True):
+class FinishedCall(Struct, frozen=True):
     """A call of this turn and what came of it."""
 
     call: ToolCall
     result: ToolResult
 
 
-class Moment(Struct, frozen=True):
-    """A turn begins at the last user message; a step at each reply after it."""
+class ScriptPosition(Struct, frozen=True):
+    """The turn and step of a request. A turn begins at the last user message, a step at each reply after it."""
 
     request: ModelRequest
     prompt: str
     turn: int
     step: int
-    results: tuple[Done, ...]
+    results: tuple[FinishedCall, ...]
     """Of this turn."""
-    latest: tuple[Done, ...]
+    latest: tuple[FinishedCall, ...]
     """Of the last step."""
 
 
@@ -44,7 +44,8 @@ class MatchedReply(Struct, frozen=True):
     values: dict[str, str]
 
 
-def moment_of(request: ModelRequest) -> Moment:
+def position_of(request: ModelRequest) -> ScriptPosition:
+    """Counts turns and steps in the messages of a request."""
     users = [index for index, message in enumerate(request.messages) if message.role == "user"]
     start = users[-1] if users else -1
     since = request.messages[start + 1 :]
@@ -52,17 +53,17 @@ def moment_of(request: ModelRequest) -> Moment:
     last = since[replies[-1] :] if replies else ()
     calls = {block.call: block for message in since for block in message.content if isinstance(block, ToolCall)}
     prompt = next((b.text for b in request.messages[start].content if isinstance(b, Text)), "") if users else ""
-    return Moment(request, prompt, len(users), len(replies) + 1, _done(since, calls), _done(last, calls))
+    return ScriptPosition(request, prompt, len(users), len(replies) + 1, _done(since, calls), _done(last, calls))
 
 
-def choose(script: Script, moment: Moment) -> MatchedReply | None:
+def choose(script: Script, position: ScriptPosition) -> MatchedReply | None:
     """The turn's own reply to this step, else the first rule that holds."""
-    if moment.turn <= len(script.turns):
-        replies = script.turns[moment.turn - 1]
-        if moment.step <= len(replies):
-            return MatchedReply(replies[moment.step - 1], _values(moment, {}, None))
+    if position.turn <= len(script.turns):
+        replies = script.turns[position.turn - 1]
+        if position.step <= len(replies):
+            return MatchedReply(replies[position.step - 1], _values(position, {}, None))
     for reply in script.rules:
-        if (values := _holds(reply.head.when, moment)) is not None:
+        if (values := _holds(reply.head.when, position)) is not None:
             return MatchedReply(reply, values)
     return None
 
@@ -86,38 +87,38 @@ def _filled(hole: re.Match[str], values: Mapping[str, str]) -> str:
     return values.get(hole[2], hole[0])
 
 
-def _done(messages: Sequence[Message], calls: Mapping[str, ToolCall]) -> tuple[Done, ...]:
+def _done(messages: Sequence[Message], calls: Mapping[str, ToolCall]) -> tuple[FinishedCall, ...]:
     return tuple(
-        Done(calls.get(block.call) or ToolCall(block.call, block.name, {}), block)
+        FinishedCall(calls.get(block.call) or ToolCall(block.call, block.name, {}), block)
         for message in messages
         for block in message.content
         if isinstance(block, ToolResult)
     )
 
 
-def _holds(when: When, moment: Moment) -> dict[str, str] | None:
-    if not (_among(moment.turn, when.turn) and _among(moment.step, when.step)):
+def _holds(when: When, position: ScriptPosition) -> dict[str, str] | None:
+    if not (_among(position.turn, when.turn) and _among(position.step, when.step)):
         return None
-    groups = _texts_hold(when, moment)
+    groups = _texts_hold(when, position)
     if groups is None:
         return None
     for pattern in when.results:
-        if (some := _first(pattern, moment.results)) is None:
+        if (some := _first(pattern, position.results)) is None:
             return None
         groups |= some[1]
     if when.result is None:
-        return _values(moment, groups, None)
+        return _values(position, groups, None)
     pattern = ResultPattern(contains=when.result) if isinstance(when.result, str) else when.result
-    matched = _first(pattern, moment.latest)
-    return None if matched is None else _values(moment, groups | matched[1], matched[0])
+    matched = _first(pattern, position.latest)
+    return None if matched is None else _values(position, groups | matched[1], matched[0])
 
 
-def _texts_hold(when: When, moment: Moment) -> dict[str, str] | None:
-    request = moment.request
+def _texts_hold(when: When, position: ScriptPosition) -> dict[str, str] | None:
+    request = position.request
     history = "\n".join(texts(request.messages)) if when.history is not None else ""
     groups: dict[str, str] = {}
     for pattern, text in (
-        (when.prompt, moment.prompt),
+        (when.prompt, position.prompt),
         (when.system, request.system),
         (when.model, request.model),
         (when.history, history),
@@ -129,7 +130,7 @@ def _texts_hold(when: When, moment: Moment) -> dict[str, str] | None:
     return groups
 
 
-def _first(pattern: ResultPattern, results: Sequence[Done]) -> tuple[Done, dict[str, str]] | None:
+def _first(pattern: ResultPattern, results: Sequence[FinishedCall]) -> tuple[FinishedCall, dict[str, str]] | None:
     for done in reversed(results):
         if not (_among(done.result.name, pattern.tool) and _among(done.result.outcome, pattern.outcome)):
             continue
@@ -163,10 +164,10 @@ def _find(pattern: str | Pattern, text: str) -> dict[str, str] | None:
     return numbered | {name: text or "" for name, text in match.groupdict().items()}
 
 
-def _values(moment: Moment, groups: Mapping[str, str], done: Done | None) -> dict[str, str]:
-    done = done or (moment.latest[-1] if moment.latest else None)
-    values = {"prompt": moment.prompt, "turn": str(moment.turn), "step": str(moment.step)}
-    values["calls"] = "\n".join(_line(done) for done in moment.results)
+def _values(position: ScriptPosition, groups: Mapping[str, str], done: FinishedCall | None) -> dict[str, str]:
+    done = done or (position.latest[-1] if position.latest else None)
+    values = {"prompt": position.prompt, "turn": str(position.turn), "step": str(position.step)}
+    values["calls"] = "\n".join(_line(done) for done in position.results)
     values |= {f"match.{name}": text for name, text in groups.items()}
     if done:
         values |= {"result": done.result.output, "tool": done.result.name, "outcome": done.result.outcome}
@@ -174,7 +175,7 @@ def _values(moment: Moment, groups: Mapping[str, str], done: Done | None) -> dic
     return values
 
 
-def _line(done: Done) -> str:
+def _line(done: FinishedCall) -> str:
     """`- Edit README.md: denied`: a call by its name and first argument, and how it ended."""
     subject = next((f" {value!s:.60}" for value in done.call.args.values()), "").splitlines()
     return f"- {done.result.name}{''.join(subject[:1])}: {done.result.outcome}"

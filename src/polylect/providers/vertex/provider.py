@@ -60,7 +60,7 @@ class Vertex:
             partial(self._encoded_histories.store, encoded),
         )
         service = Service(self.name, _HELP, (token,))
-        replies = converse(self._client, service, question, sse.Parser(), StreamParser(), self._models.settled)
+        replies = converse(self._client, service, question, sse.Parser(), StreamParser(), self._models.with_cost)
         async with aclosing(replies):
             async for events in replies:
                 yield events

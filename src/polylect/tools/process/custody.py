@@ -11,11 +11,11 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from polylect.tools.files.sealed_file import sealed_file
 from polylect.tools.process.guardian_client import Guardians, NotAccepted
 from polylect.tools.process.guardian_protocol import pack
 from polylect.tools.process.open_child import OpenChild
 from polylect.tools.process.programs import find_program
+from polylect.tools.process.stdin_file import stdin_file
 from polylect.tools.process.supervised_process import Stream, SupervisedProcess
 from polylect.vocab.errors import ToolError
 from polylect.vocab.ports import Exit
@@ -57,7 +57,7 @@ class Custody:
         for _ in range(_TRIES):
             process = SupervisedProcess(program, on_output, on_start, self._guardians)
             try:
-                self._guardians.start((*process.open_pipes(), *([sealed_file(stdin)] if stdin else ())))
+                self._guardians.start((*process.open_pipes(), *([stdin_file(stdin)] if stdin else ())))
                 await process.finish(request, timeout)
                 return process.exit()
             except NotAccepted:

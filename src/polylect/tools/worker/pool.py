@@ -65,7 +65,7 @@ class WorkerPool:
             return True
         return is_inside(path, (*roots, *self._sandbox.writable(self._roots[0])))
 
-    async def settle(self) -> None:
+    async def detect_sandbox(self) -> None:
         """Find out which sandbox there is. Where the one of the settings cannot be had, the calls themselves fail."""
         if self._sandbox is not None:
             with suppress(ToolError):
@@ -137,7 +137,7 @@ class WorkerPool:
         if self.reaches(path):
             value, data = await self.request("snapshot", {"path": path})
             return FileState(data, value["mode"]) if value["there"] else None
-        from polylect.tools.worker.states import read_state
+        from polylect.tools.worker.checkpoint_files import read_state
 
         state = await run_in_thread(read_state, path)
         return FileState(*state) if state else None
@@ -148,7 +148,7 @@ class WorkerPool:
             arguments = {"path": path, "there": state is not None, "mode": state.mode if state else 0}
             await self.request("restore", arguments, data=state.data if state else b"")
             return
-        from polylect.tools.worker.states import restore_file
+        from polylect.tools.worker.checkpoint_files import restore_file
 
         await run_in_thread(restore_file, path, (state.data, state.mode) if state else None)
 

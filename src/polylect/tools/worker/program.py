@@ -28,11 +28,11 @@ _MODULES = {
     "edit": "changing",
     "glob": "searching",
     "grep": "searching",
-    "filter_lines": "texts",
-    "page_text": "texts",
-    "snapshot": "states",
-    "restore": "states",
-    "count_changes": "states",
+    "filter_lines": "untrusted_text",
+    "page_text": "untrusted_text",
+    "snapshot": "checkpoint_files",
+    "restore": "checkpoint_files",
+    "count_changes": "checkpoint_files",
 }
 """By operation, the module of this package that has a function of that name."""
 

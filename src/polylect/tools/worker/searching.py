@@ -2,9 +2,9 @@
 
 They run in the worker process, which starts ripgrep, or `files/fallback_search.py`, in a child process. The child has
 an empty environment, its working folder is the descriptor of the folder that the permission check has seen, and
-where the kernel has Landlock it is confined to that folder (`search_fence.py`), so that no name leads it elsewhere. A
-single file is the child's standard input. The output is processed while it arrives, and little more is held in memory
-than what will be shown. `program.py` calls `glob` and `grep`.
+where the kernel has Landlock it is confined to that folder (`search_confinement.py`), so that no name leads it
+elsewhere. A single file is the child's standard input. The output is processed while it arrives, and little more is
+held in memory than what will be shown. `program.py` calls `glob` and `grep`.
 """
 
 import os
@@ -166,13 +166,13 @@ def _run(
     program: str, arguments: Sequence[str], folder: int, real: str, stdin: int, on_data: Callable[[bytes], None]
 ) -> tuple[int, str]:
     """The exit code, and what was printed on stderr. Without a program, our own search."""
-    fence = _fence(folder, real, program)
+    ruleset = _ruleset(folder, real, program)
     out, out_far = os.pipe()
     err, err_far = os.pipe()
     child = os.fork()
     if not child:
-        _exec_search(program, arguments, folder, stdin, out_far, err_far, fence)
-    for descriptor in (out_far, err_far, *((fence,) if fence >= 0 else ())):
+        _exec_search(program, arguments, folder, stdin, out_far, err_far, ruleset)
+    for descriptor in (out_far, err_far, *((ruleset,) if ruleset >= 0 else ())):
         os.close(descriptor)
     error_text = Capture(4000)
     try:
@@ -184,18 +184,18 @@ def _run(
     return os.waitstatus_to_exitcode(status), error_text.text().strip()
 
 
-def _fence(folder: int, real: str, program: str) -> int:
-    if sys.platform != "linux" or folder < 0:  # a file is searched by its descriptor, and needs no fence
+def _ruleset(folder: int, real: str, program: str) -> int:
+    if sys.platform != "linux" or folder < 0:  # a file is searched by its descriptor, and needs no ruleset
         return -1
     try:
-        from polylect.tools.worker.search_fence import make_fence  # ctypes: 3 ms, and only for searches
+        from polylect.tools.worker.search_confinement import landlock_ruleset  # ctypes: 3 ms, and only for searches
     except (ImportError, AttributeError, OSError):
         return -1
-    return make_fence(folder, real, program)
+    return landlock_ruleset(folder, real, program)
 
 
 def _exec_search(
-    program: str, arguments: Sequence[str], folder: int, stdin: int, out: int, err: int, fence: int
+    program: str, arguments: Sequence[str], folder: int, stdin: int, out: int, err: int, ruleset: int
 ) -> None:
     """In the child: become the search program. Never returns."""
     code = _NOT_STARTED
@@ -208,12 +208,12 @@ def _exec_search(
         resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
         if not program:
             from polylect.tools.files.fallback_search import (
-                main,  # before the fence stands between us and our own files
+                main,  # before our own files are out of reach
             )
-        if fence >= 0:
-            from polylect.tools.worker.search_fence import enter_fence
+        if ruleset >= 0:
+            from polylect.tools.worker.search_confinement import confine_to
 
-            enter_fence(fence)
+            confine_to(ruleset)
         if program:
             os.execve(program, (program, *arguments), {})
         code = main(arguments)

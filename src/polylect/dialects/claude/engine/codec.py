@@ -111,7 +111,7 @@ class EngineSide:
         match event:
             case Reply():
                 self._reply(event)
-                return [] if self._requests.greetings else self._release_prompts()
+                return [] if self._requests.open_initializes else self._release_prompts()
             case Ask():
                 return self._asks.ask(event)
             case AskClosed():
@@ -159,7 +159,7 @@ class EngineSide:
 
     def _user(self, frame: dict[str, Any], raw: bytes) -> list[Command]:
         self._prompts.held += self._prompts.read(frame)
-        return [] if self._requests.greetings else self._release_prompts()
+        return [] if self._requests.open_initializes else self._release_prompts()
 
     def _release_prompts(self) -> list[Command]:
         held, self._prompts.held = self._prompts.held, []

@@ -60,8 +60,8 @@ class ControlRequests:
         """By the ref of each of its commands."""
         self._servers: dict[str, Server] = {}
         """The servers that the last `mcp_set_servers` has set."""
-        self._greeted = False
-        self.greetings: set[str] = set()
+        self._was_initialized = False
+        self.open_initializes: set[str] = set()
         """Refs of `Hello` commands without a reply. Prompts wait for it: it may bring servers inside the host."""
 
     def handle(self, frame: dict[str, Any], raw: bytes) -> list[c.Command]:
@@ -95,14 +95,14 @@ class ControlRequests:
         commands = [msgspec.structs.replace(command, ref=self._out.new_id()) for command in commands]
         waiting = _OpenRequest(id, request, {command.ref: command for command in commands})
         self._open |= dict.fromkeys(waiting.commands, waiting)
-        self.greetings |= {command.ref for command in commands if isinstance(command, c.Hello)}
+        self.open_initializes |= {command.ref for command in commands if isinstance(command, c.Hello)}
         if not commands:
             self._answer(waiting)
         return commands
 
     def reply(self, event: Reply) -> bool:
         """Take the reply to a command. True if that command came from a request."""
-        self.greetings.discard(event.ref)
+        self.open_initializes.discard(event.ref)
         waiting = self._open.pop(event.ref, None)
         if waiting is None:
             return False
@@ -135,9 +135,9 @@ class ControlRequests:
         if request.forwardSubagentText is True:
             self._writer.tasks.forward = True
         context, offers = request.appendSystemPrompt, offers_of(request)
-        again, self._greeted = self._greeted and not offers, True
+        again, self._was_initialized = self._was_initialized and not offers, True
         return [
-            *([] if again else [c.Hello(offers=offers)]),  # a second greeting without offers takes none back
+            *([] if again else [c.Hello(offers=offers)]),  # a second `initialize` without offers takes none back
             *(c.Configure({name: value}) for name, value in settings_of(request).items()),
             *([c.AddContext(context)] if isinstance(context, str) and context else []),
             c.Query("personas"),
@@ -205,7 +205,7 @@ class ControlRequests:
                 case c.Configure() | c.AddContext() if reply.failure:
                     self._out.inform(reply.failure.message, "warning")
         busy = self._writer.turn is not None
-        return self._writer.info.greeting(self._out, models, pid=self._pid, busy=busy)
+        return self._writer.info.initialize_response(self._out, models, pid=self._pid, busy=busy)
 
     def _interrupted(self, request: control.Interrupt, replies: "_Replies") -> dict[str, Any] | None:
         """The receipt. The queue has not changed yet: the engine reports that after its reply."""

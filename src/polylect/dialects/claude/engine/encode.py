@@ -24,7 +24,7 @@ from polylect.dialects.claude.engine.subagents import Tasks
 from polylect.dialects.claude.engine.turn_state import (
     API_ERRORS,
     SessionCost,
-    Turn,
+    TurnState,
     api_text,
     is_of_the_service,
     result,
@@ -58,7 +58,7 @@ class EventWriter:
         self.main = BlockStream(out, parent=None, partial=partial, shown=True, marks={})
         self.tasks = Tasks(out)
         self.cost = SessionCost()
-        self.turn: Turn | None = None
+        self.turn: TurnState | None = None
         self.failed = False
         """Whether the last result was an error."""
         self.mode_waits = False
@@ -92,7 +92,7 @@ class EventWriter:
         stream.model = stream.model or self.info.model
         return stream
 
-    def _open_turn(self) -> Turn | None:
+    def _open_turn(self) -> TurnState | None:
         """Write `system/init` unless this turn has it. Only the status frames of a manual compaction may precede it."""
         if self.turn and not self.turn.opened:
             self.turn.opened = True
@@ -128,7 +128,7 @@ class EventWriter:
             )
         )
 
-    def _write_notices(self, turn: Turn) -> None:
+    def _write_notices(self, turn: TurnState) -> None:
         for text in turn.answers:
             self.out.inform(text)
         turn.answers = []
@@ -138,7 +138,7 @@ class EventWriter:
     def _turn_started(self, event: e.TurnStarted) -> None:
         self.write_state("running")
         uuids = self._prompts.started(event.turn, unasked=event.cause == "engine")
-        self.turn = Turn(event.turn, uuids, self.out.now(), unasked=event.cause == "engine")
+        self.turn = TurnState(event.turn, uuids, self.out.now(), unasked=event.cause == "engine")
         self.main.uuids, self.main.first_at, self.main.reply = uuids, 0, []
         self.main.turn, self.main.lines = event.turn, 0
 
@@ -216,7 +216,7 @@ class EventWriter:
         turn.first_at = self.main.first_at
         self._result(event, turn)
 
-    def _result(self, event: e.TurnEnded, turn: Turn) -> None:
+    def _result(self, event: e.TurnEnded, turn: TurnState) -> None:
         if event.reason != "limit":
             self.cost.budget = None
         text = "".join(self.main.reply) or "\n".join(turn.answers)
@@ -229,7 +229,7 @@ class EventWriter:
         """End a turn whose prompt was still queued."""
         if event.reason == "cancelled" and self._prompts.cancelled(event.turn):
             return
-        turn = Turn(event.turn, self._prompts.uuids(event.turn), self.out.now())
+        turn = TurnState(event.turn, self._prompts.uuids(event.turn), self.out.now())
         frame = result(event, turn, self.cost, self.out, "", len(self._prompts.waiting))
         self.failed = frame.is_error
         self.out.write(frame)
@@ -245,7 +245,7 @@ class EventWriter:
 
     # Messages that no model has written.
 
-    def _answer_locally(self, turn: Turn) -> None:
+    def _answer_locally(self, turn: TurnState) -> None:
         self._prompts.replay(turn.id)
         text = "\n".join(turn.answers)
         if not text:
@@ -464,7 +464,7 @@ class EventWriter:
             )
             self.out.write(lost)
         elif event.failure.code == "start":  # the conversation could not be begun, so this is the end of it
-            turn = Turn("", [], self.out.now())
+            turn = TurnState("", [], self.out.now())
             self.out.write(result(e.TurnEnded("error", failure=event.failure), turn, self.cost, self.out, "", 0))
         else:
             self.out.inform(event.failure.message, "warning")

@@ -91,7 +91,7 @@ class EngineInfo:
             engine=shapes.Engine("polylect", __version__),
         )
 
-    def greeting(self, out: LineWriter, models: Any, *, pid: int, busy: bool) -> dict[str, Any]:
+    def initialize_response(self, out: LineWriter, models: Any, *, pid: int, busy: bool) -> dict[str, Any]:
         """The answer to `initialize`."""
         fields = {
             "commands": commands_of(self.commands),

@@ -1,7 +1,7 @@
 """What a `result` frame needs to know of its turn and its session, collected while they run.
 
-`Turn` has the state of one turn, `SessionCost` the totals of the session, `result` makes the frame that ends a turn:
-how it ended (`subtype`, `terminal_reason`), what it cost, which calls were denied. `EventWriter` owns both.
+`TurnState` has the state of one turn, `SessionCost` the totals of the session, `result` makes the frame that ends a
+turn: how it ended (`subtype`, `terminal_reason`), what it cost, which calls were denied. `EventWriter` owns both.
 """
 
 from collections.abc import Callable, Iterable
@@ -29,7 +29,9 @@ API_ERRORS = {
 """By our code for a provider's failure: its name on the wire, and the HTTP status it most likely came with."""
 
 
-class Turn:
+class TurnState:
+    """One turn: filled in by `EventWriter` as events come, read by `result` when the turn ends."""
+
     def __init__(self, id: str, uuids: list[str], at: int, *, unasked: bool = False) -> None:
         self.id = id
         self.uuids = uuids
@@ -105,7 +107,9 @@ def _known_cost(event: CostChanged) -> float:
     return sum((row.get("cost_usd") or 0.0 for row in event.rows), 0.0)
 
 
-def result(event: TurnEnded, turn: Turn, cost: SessionCost, out: LineWriter, text: str, queued: int) -> shapes.Result:
+def result(
+    event: TurnEnded, turn: TurnState, cost: SessionCost, out: LineWriter, text: str, queued: int
+) -> shapes.Result:
     """The frame that ends a turn. `text` is the answer, `queued` the number of prompts that wait."""
     outcome = _how(event, turn, cost, text)
     local = turn.local and event.reason == "end"
@@ -135,7 +139,7 @@ def result(event: TurnEnded, turn: Turn, cost: SessionCost, out: LineWriter, tex
     )
 
 
-def _how(event: TurnEnded, turn: Turn, cost: SessionCost, text: str) -> dict[str, Any]:
+def _how(event: TurnEnded, turn: TurnState, cost: SessionCost, text: str) -> dict[str, Any]:
     failure = event.failure
     match event.reason:
         case "cancelled":

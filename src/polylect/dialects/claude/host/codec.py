@@ -144,7 +144,7 @@ class HostSide:
         yield replace(event, cause="engine") if steer else event
         if prompt:
             yield e.UserMessage(prompt.text, "steer" if steer else "prompt", prompt.attachments, turn=event.turn)
-        self._commands.release(self._queue.ready())  # a tape may begin after the greeting
+        self._commands.release(self._queue.ready())  # a tape may begin after `initialize`
 
     def _settle_if_idle(self) -> list[e.Event]:
         """`Settled`, once, when nothing runs and nothing waits: most engines do not report it."""
@@ -201,8 +201,8 @@ class HostSide:
                 self._reader.sent[turn] = None
             case "control_request":
                 request = inner(frame, "request")
-                greet = self._commands.greet if text(request, "subtype") == "initialize" else None
-                self._commands.requests.overheard(text(frame, "request_id"), text(request, "subtype"), greet)
+                handler = self._commands.initialized if text(request, "subtype") == "initialize" else None
+                self._commands.requests.overheard(text(frame, "request_id"), text(request, "subtype"), handler)
             case "control_response":
                 return self._overhear_response(inner(frame, "response"))
         return []

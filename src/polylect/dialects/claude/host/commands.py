@@ -63,10 +63,10 @@ class CommandWriter:
         return data
 
     def begin(self) -> None:
-        self.requests.send("", self.greet, encode.initialize(self._offers, self._fields))
+        self.requests.send("", self.initialized, encode.initialize(self._offers, self._fields))
 
-    def greet(self, subtype: str, response: Object) -> list[e.Event]:
-        events = self._reader.settings.greeting(response)
+    def initialized(self, subtype: str, response: Object) -> list[e.Event]:
+        events = self._reader.settings.read_initialize(response)
         self.release(self._queue.ready())
         return events
 
@@ -178,7 +178,7 @@ class CommandWriter:
     def _hello(self, command: c.Hello) -> list[e.Event]:
         self._offers = self._offers | command.offers
         request = encode.initialize(self._offers, self._fields)
-        self.requests.send(command.ref, self.greet, request, session=command.session)
+        self.requests.send(command.ref, self.initialized, request, session=command.session)
         return []
 
     def _configure(self, command: c.Configure) -> list[e.Event]:
@@ -197,7 +197,7 @@ class CommandWriter:
         """
         if self._reader.settings.ours:
             request = {"subtype": "initialize", "appendSystemPrompt": command.text}
-            self.requests.send(command.ref, self.greet, request, session=command.session)
+            self.requests.send(command.ref, self.initialized, request, session=command.session)
             return []
         turn = f"context-{self._new_id()}"
         self.silent.add(turn)

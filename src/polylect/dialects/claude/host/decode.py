@@ -18,7 +18,7 @@ from polylect.dialects.claude.host.partial_messages import PartialMessages
 from polylect.dialects.claude.host.results import SessionCost, ending
 from polylect.dialects.claude.host.settings import Settings
 from polylect.dialects.claude.host.subagents import Agents
-from polylect.dialects.claude.host.tools import Calls
+from polylect.dialects.claude.host.tools import CallRecords
 from polylect.vocab import events as e
 from polylect.vocab.content import Text, Thinking
 from polylect.wire import jsonl
@@ -44,7 +44,7 @@ class EventReader:
         self.stopped: set[str] = set()
         """Turns that the host has stopped."""
         self.settings = Settings()
-        self.calls = Calls()
+        self.calls = CallRecords()
         self.agents = Agents(self.calls)
         self.cost = SessionCost(resumed=resumed)
         self._deduplicator = Deduplicator()

@@ -55,7 +55,7 @@ class PendingRequests:
                 failure = Failure("declined", str(declined), "engine")
         command.left -= 1
         command.failure = command.failure or failure
-        # An engine that does not know this greeting can be spoken to all the same.
+        # An engine that does not know `initialize` can be spoken to all the same.
         learned = command.learn(subtype, payload) if failure is None or subtype == "initialize" else []
         return [*learned, *([] if command.left else _reply(command))]
 

@@ -25,7 +25,7 @@ class Settings:
         self.ours = False
         """The engine is polylect, which understands more than the vendor's program."""
 
-    def greeting(self, response: Object) -> list[Event]:
+    def read_initialize(self, response: Object) -> list[Event]:
         """The answer to `initialize`."""
         self.ours = text(inner(response, "engine"), "name") == "polylect"
         events = self._begin(response, text(response, "current_permission_mode"))

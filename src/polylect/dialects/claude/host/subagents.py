@@ -6,7 +6,7 @@ are mapped to it. It begins with `task_started` or with its first message, which
 """
 
 from polylect.dialects.claude.frames.lenient import Object, inner, text, whole
-from polylect.dialects.claude.host.tools import Calls
+from polylect.dialects.claude.host.tools import CallRecords
 from polylect.vocab.answers import AgentCard
 from polylect.vocab.events import AgentEnded, AgentProgress, AgentStarted, Alive, Event, Extra
 
@@ -14,7 +14,7 @@ _OVER = ("completed", "failed", "killed", "stopped")
 
 
 class Agents:
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: CallRecords) -> None:
         self._calls = calls
         self._tasks: dict[str, str] = {}
         """By task: the agent, or the call of other work."""

@@ -14,7 +14,9 @@ from polylect.vocab.events import Event, ToolFinished
 _OUTCOMES: dict[str, Outcome] = {outcome: outcome for outcome in get_args(Outcome)}
 
 
-class Calls:
+class CallRecords:
+    """What is known of each call until its result comes."""
+
     def __init__(self) -> None:
         self._made: dict[str, tuple[str, str]] = {}
         """By id: the tool, and the agent."""

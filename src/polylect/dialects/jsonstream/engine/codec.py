@@ -9,11 +9,11 @@ from collections import Counter
 
 from polylect.dialects.base import Env
 from polylect.dialects.jsonstream import asks as asks_format
-from polylect.dialects.jsonstream import events, newer_commands
+from polylect.dialects.jsonstream import events, undocumented_commands
 from polylect.dialects.jsonstream.commands import COMMANDS
 from polylect.dialects.jsonstream.engine.encode import EventWriter
 from polylect.dialects.jsonstream.frames import base as shapes
-from polylect.dialects.jsonstream.frames import families
+from polylect.dialects.jsonstream.frames import optional
 from polylect.dialects.jsonstream.frames import table as frames
 from polylect.dialects.jsonstream.frames.read import Bad, Unknown, read_command, read_event
 from polylect.dialects.jsonstream.versions import ERROR_CODES, OUR_MODES, SAYS_MCP_FAILED, VERSIONS
@@ -23,7 +23,7 @@ from polylect.vocab.content import Failure, Usage
 from polylect.wire import jsonl
 
 _NO_APPROVAL = "no approval waits for this resume_token"
-_READ = COMMANDS | newer_commands.COMMANDS
+_READ = COMMANDS | undocumented_commands.COMMANDS
 
 
 class EngineSide:
@@ -180,7 +180,7 @@ class EngineSide:
             if isinstance(command, c.Prompt):
                 self._writer.open(command.turn)
             if resumed:
-                self._writer.write_frame(families.ApprovalResumed(resumed.resume_token, resumed.approved))
+                self._writer.write_frame(optional.ApprovalResumed(resumed.resume_token, resumed.approved))
             return
         fault = events.fault(failure)
         match command:
@@ -198,7 +198,7 @@ class EngineSide:
 
     def _answer_to(self, command: c.Command, failure: Failure | None) -> shapes.Frame | None:
         tools = self._writer.tools.pop(command.name, []) if isinstance(command, c.ChangeServer) else []
-        return newer_commands.answer_to(command, failure, tools)
+        return undocumented_commands.answer_to(command, failure, tools)
 
 
 def _unknown_ask(kind: str, why: str) -> shapes.Fault:

@@ -17,7 +17,7 @@ from polylect.dialects.jsonstream import events
 from polylect.dialects.jsonstream.engine.output_lines import OutputLines
 from polylect.dialects.jsonstream.engine.subagents import SubagentWriter
 from polylect.dialects.jsonstream.frames import base as shapes
-from polylect.dialects.jsonstream.frames import families
+from polylect.dialects.jsonstream.frames import optional
 from polylect.dialects.jsonstream.frames.table import EVENTS
 from polylect.dialects.jsonstream.ready import capabilities, ready_line
 from polylect.dialects.jsonstream.versions import (
@@ -82,7 +82,7 @@ class EventWriter:
         self.tools: dict[str, list[str]] = {}
         """The tools of each MCP server."""
         self._called: dict[str, e.ToolCalled] = {}
-        self._lone_asks: dict[str, tuple[str, str]] = {}
+        self._asks_without_call: dict[str, tuple[str, str]] = {}
         """Asks without a call, which are calls of their own on the wire: their call id and tool name."""
         self._subagents = SubagentWriter(lambda: EventWriter(version, self._abilities))
         self._inner_calls: set[str] = set()
@@ -140,9 +140,9 @@ class EventWriter:
             case shapes.ToolResult(call_id=call_id) | shapes.ToolCancelled(call_id=call_id):
                 self._running.pop(call_id, None)
                 self.asks.pop(call_id, None)
-            case families.ApprovalRequired(resume_token=token) if token:
+            case optional.ApprovalRequired(resume_token=token) if token:
                 self.suspended.setdefault(token, asks_format.suspended_of(frame))
-            case families.ApprovalResumed(token):
+            case optional.ApprovalResumed(token):
                 self.suspended.pop(token, None)
 
     def note_abilities(self, abilities: Abilities, mode: str) -> None:
@@ -266,7 +266,7 @@ class EventWriter:
         if self._suspends(event):
             self.suspended[event.ask] = event
             self.write_frame(asks_format.approval_required(event))
-            self.write_frame(families.Suspend("awaiting_approval", event.ask))
+            self.write_frame(optional.Suspend("awaiting_approval", event.ask))
             return
         if event.call in self._questions:
             self._answering[event.ask] = event.call
@@ -275,7 +275,7 @@ class EventWriter:
         called = self._called.get(event.call)
         tool = asks_format.tool_of(event, called)
         if called is None or call_id != event.call:
-            self._lone_asks[event.ask] = (call_id, tool.name)
+            self._asks_without_call[event.ask] = (call_id, tool.name)
         elif event.agent:
             self._shown_calls.add(event.call)
         self._requested.add(call_id)
@@ -295,12 +295,12 @@ class EventWriter:
         allowed = event.how in ("allowed", "answered")
         if event.ask in self.suspended:
             del self.suspended[event.ask]
-            self.write_frame(families.ApprovalResumed(event.ask, allowed))
+            self.write_frame(optional.ApprovalResumed(event.ask, allowed))
         for call_id in [call_id for call_id, ask in self.asks.items() if ask.ask == event.ask]:
             del self.asks[call_id]
         if question := self._answering.pop(event.ask, ""):
             self._question_closed(question, allowed, event.reason or event.how)
-        call_id, name = self._lone_asks.pop(event.ask, ("", ""))
+        call_id, name = self._asks_without_call.pop(event.ask, ("", ""))
         if not call_id:
             return
         if allowed:
@@ -332,7 +332,7 @@ class EventWriter:
     def _write_chunks(self, event: e.ToolOutput | e.ToolFinished, lines: list[str]) -> None:
         name = self._running.get(event.call, "")
         for line in lines:
-            self.write_frame(families.ToolChunk(self._turn(event), event.call, name, line))
+            self.write_frame(optional.ToolChunk(self._turn(event), event.call, name, line))
 
     def _tool_finished(self, event: e.ToolFinished) -> None:
         called = self._called.pop(event.call, None)
@@ -394,7 +394,7 @@ class EventWriter:
         if self._version == "0.1.0":
             self._info(event, f"Budget {event.reason} exceeded: {event.observed} of {event.limit}")
         else:
-            self.write_frame(families.BudgetExceeded(event.reason, event.observed, event.limit))
+            self.write_frame(optional.BudgetExceeded(event.reason, event.observed, event.limit))
 
     def _failed(self, event: e.Failed) -> None:
         self.refuse(events.fault(event.failure), self._turn(event))
@@ -409,18 +409,18 @@ class EventWriter:
         self._write_if_supported("provider_circuit_event", "CircuitChanged", lambda: events.circuit(event))
 
     def _tool_crashed(self, event: e.ToolCrashed) -> None:
-        frame = families.ToolPanicked(self._turn(event), event.call, event.name, event.error)
+        frame = optional.ToolPanicked(self._turn(event), event.call, event.name, event.error)
         self._write_if_supported("tool_panicked", "ToolCrashed", lambda: frame)
 
     def _step_traced(self, event: e.StepTraced) -> None:
         self._write_if_supported("trace_event", "StepTraced", lambda: events.trace(event, self._turn(event)))
 
     def _extension_rejected(self, event: e.ExtensionRejected) -> None:
-        frame = families.PluginRegistrationFailed(event.extension, event.surface, event.code, event.message)
+        frame = optional.PluginRegistrationFailed(event.extension, event.surface, event.code, event.message)
         self._write_if_supported("plugin_registration_failed", "ExtensionRejected", lambda: frame)
 
     def _extension_event(self, event: e.ExtensionEvent) -> None:
-        frame = families.PluginEvent(event.extension, event.kind, event.payload)
+        frame = optional.PluginEvent(event.extension, event.kind, event.payload)
         self._write_if_supported("plugin_event", "ExtensionEvent", lambda: frame)
 
     def _write_if_supported(self, kind: str, name: str, frame: Callable[[], shapes.Frame]) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from polylect.dialects.jsonstream.frames.families import SubAgentEvent
+from polylect.dialects.jsonstream.frames.optional import SubAgentEvent
 from polylect.vocab import events as e
 from polylect.vocab.content import Failure
 

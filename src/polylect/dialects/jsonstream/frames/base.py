@@ -1,7 +1,7 @@
 """The frames of the baseline, in both versions. Fields stand in the order of the wire; optional ones have a default.
 
 Where the two versions differ there are two structs, the one of 0.1.0 called `Old...`. `read.py` accepts more than these
-structs allow. Frames that only 0.2.0 has beside its baseline are in `families.py`; `table.py` lists all.
+structs allow. Frames that only 0.2.0 has beside its baseline are in `optional.py`; `table.py` lists all.
 """
 
 from typing import Annotated, Any

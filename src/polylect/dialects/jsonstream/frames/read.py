@@ -10,13 +10,13 @@ import msgspec
 
 from polylect.dialects.jsonstream.frames.base import Frame
 from polylect.dialects.jsonstream.frames.table import COMMANDS, EVENTS
-from polylect.dialects.jsonstream.newer_commands import NEWER_COMMANDS
 from polylect.dialects.jsonstream.ready import capabilities
+from polylect.dialects.jsonstream.undocumented_commands import UNDOCUMENTED_COMMANDS
 from polylect.dialects.jsonstream.versions import FLAGS, TEXT_KEY, VERSIONS
 from polylect.wire.jsonl import TooLong, parse
 
 _NEWEST = VERSIONS[0]
-_COMMANDS = {**COMMANDS, _NEWEST: COMMANDS[_NEWEST] | NEWER_COMMANDS}
+_COMMANDS = {**COMMANDS, _NEWEST: COMMANDS[_NEWEST] | UNDOCUMENTED_COMMANDS}
 _NOTHING_OFFERED = capabilities(_NEWEST, approval=False, modes=("default",))
 
 

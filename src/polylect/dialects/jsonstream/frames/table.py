@@ -5,7 +5,7 @@ is unknown in that version.
 """
 
 from polylect.dialects.jsonstream.frames import base as shapes
-from polylect.dialects.jsonstream.frames import families
+from polylect.dialects.jsonstream.frames import optional
 from polylect.dialects.schema import by_name, defined_in
 
 _SHARED_EVENTS = (
@@ -31,7 +31,7 @@ _SHARED_COMMANDS = (
     shapes.Ping,
 )
 
-EXTRAS = by_name(*defined_in(families, shapes.ExtraFrame))
+EXTRAS = by_name(*defined_in(optional, shapes.ExtraFrame))
 """Events that nobody else has: inside they are an `Extra` of the same kind, a trace only if it is incomplete."""
 
 EVENTS = {
@@ -40,7 +40,7 @@ EVENTS = {
         **by_name(
             shapes.Ready, *_SHARED_EVENTS, shapes.StreamEnd, shapes.Error, shapes.ConfigChanged, shapes.McpFailed
         ),
-        **by_name(*defined_in(families, shapes.Frame)),
+        **by_name(*defined_in(optional, shapes.Frame)),
     },
 }
 COMMANDS = {

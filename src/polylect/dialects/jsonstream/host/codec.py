@@ -14,11 +14,11 @@ from msgspec.structs import replace
 from polylect.dialects.base import Env
 from polylect.dialects.host_base import ENGINE_GONE, Diagnostics, Refusal, accepted, complete, refused
 from polylect.dialects.jsonstream import asks as asks_format
-from polylect.dialects.jsonstream import newer_commands
+from polylect.dialects.jsonstream import undocumented_commands
 from polylect.dialects.jsonstream.commands import COMMANDS, configure_frames, message_frame, server_frame
 from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames.read import Bad, Unknown, read_command, read_event
-from polylect.dialects.jsonstream.host import newer_events
+from polylect.dialects.jsonstream.host import undocumented_events
 from polylect.dialects.jsonstream.host.decode import EventReader
 from polylect.dialects.jsonstream.versions import MAX_FRAME, VERSIONS, WIRE_MODES
 from polylect.dialects.prompt_queue import PromptQueue
@@ -109,17 +109,17 @@ class HostSide:
         raw = line.start if isinstance(line, jsonl.TooLong) else line
         match read_event(line):
             case Unknown(kind, fields):
-                return self._complete(self._newer_event(kind, fields, raw))
+                return self._complete(self._undocumented_event(kind, fields, raw))
             case Bad(why):
                 return self._complete([self._diagnostics.malformed(raw, why)])
             case frame, fields:
                 self.outcomes["known"] += 1
                 return self._complete(self._follow(self._reader.read(frame, fields)))
 
-    def _newer_event(self, kind: str, fields: dict[str, Any], raw: bytes) -> list[e.Event]:
+    def _undocumented_event(self, kind: str, fields: dict[str, Any], raw: bytes) -> list[e.Event]:
         """Events of engines that are newer than the documented protocol."""
         try:
-            events = newer_events.decode(kind, fields)
+            events = undocumented_events.decode(kind, fields)
         except ValueError as error:
             return [self._diagnostics.malformed(raw, str(error))]
         self.outcomes["unknown" if events is None else "known"] += 1
@@ -268,13 +268,13 @@ class HostSide:
     # Commands that came later.
 
     def _grant(self, command: c.Grant) -> list[e.Event]:
-        return self._request(command, newer_commands.grant_frame(command, self._env.new_id()))
+        return self._request(command, undocumented_commands.grant_frame(command, self._env.new_id()))
 
     def _change_server(self, command: c.ChangeServer) -> list[e.Event]:
-        return self._request(command, newer_commands.removal_frame(command, self._env.new_id()))
+        return self._request(command, undocumented_commands.removal_frame(command, self._env.new_id()))
 
     def _host_reply(self, command: c.HostReply) -> list[e.Event]:
-        return self._request(command, newer_commands.host_reply_frame(command))
+        return self._request(command, undocumented_commands.host_reply_frame(command))
 
     def _request(self, command: c.Command, frame: shapes.Frame) -> list[e.Event]:
         if self._version == "0.1.0":

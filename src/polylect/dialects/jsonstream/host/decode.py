@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from polylect.dialects.jsonstream import asks as asks_format
 from polylect.dialects.jsonstream import events
 from polylect.dialects.jsonstream.frames import base as shapes
-from polylect.dialects.jsonstream.frames import families
+from polylect.dialects.jsonstream.frames import optional
 from polylect.dialects.jsonstream.frames.table import EXTRAS
 from polylect.dialects.jsonstream.host.subagents import SubagentReader
 from polylect.dialects.jsonstream.versions import FINISH_REASONS, OUR_MODES
@@ -25,7 +25,7 @@ from polylect.vocab.content import Abilities, Failure, Reason
 _FINISHED = FINISH_REASONS["0.2.0"]
 _REASONS: dict[str, Reason] = {_FINISHED[name]: name for name in get_args(Reason) if _FINISHED[name] != "stop"}
 """How a turn ended, by `finish_reason`. A `stop` does not say whether somebody stopped it."""
-_BETWEEN = (shapes.StreamEnd, shapes.Pong, families.SessionCost, families.TraceEvent)
+_BETWEEN = (shapes.StreamEnd, shapes.Pong, optional.SessionCost, optional.TraceEvent)
 """What may stand between an error and the end of the turn that failed by it."""
 _READY_EXTRAS = ("session_persistence", "contract", "execution_policy")
 
@@ -224,7 +224,7 @@ class EventReader:
         self._calling.add(call)
         self._talking = False
 
-    def _tool_chunk(self, frame: families.ToolChunk, fields: dict[str, Any]) -> list[e.Event]:
+    def _tool_chunk(self, frame: optional.ToolChunk, fields: dict[str, Any]) -> list[e.Event]:
         return [e.ToolOutput(frame.call_id, f"{frame.chunk}\n", turn=frame.msg_id)]
 
     def _tool_result(self, frame: shapes.ToolResult, fields: dict[str, Any]) -> list[e.Event]:
@@ -261,7 +261,7 @@ class EventReader:
         answered = how == "allowed" and ask.kind != "permission"
         return [e.AskClosed(ask.ask, "answered" if answered else how, turn=ask.turn)]
 
-    def _approval_required(self, frame: families.ApprovalRequired, fields: dict[str, Any]) -> list[e.Event]:
+    def _approval_required(self, frame: optional.ApprovalRequired, fields: dict[str, Any]) -> list[e.Event]:
         """Without a token of its own it only repeats a `tool_request`."""
         if frame.resume_token in ("", frame.call_id):
             return []
@@ -271,15 +271,15 @@ class EventReader:
         self.suspended[ask.ask] = ask
         return [ask]
 
-    def _suspend(self, frame: families.Suspend, fields: dict[str, Any]) -> list[e.Event]:
+    def _suspend(self, frame: optional.Suspend, fields: dict[str, Any]) -> list[e.Event]:
         return []
 
-    def _approval_resumed(self, frame: families.ApprovalResumed, fields: dict[str, Any]) -> list[e.Event]:
+    def _approval_resumed(self, frame: optional.ApprovalResumed, fields: dict[str, Any]) -> list[e.Event]:
         """The echo of our own answer, or somebody else's."""
         ask = self.suspended.pop(frame.resume_token, None)
         return [e.AskClosed(ask.ask, "allowed" if frame.approved else "denied", turn=ask.turn)] if ask else []
 
-    def _sub_agent_event(self, frame: families.SubAgentEvent, fields: dict[str, Any]) -> list[e.Event]:
+    def _sub_agent_event(self, frame: optional.SubAgentEvent, fields: dict[str, Any]) -> list[e.Event]:
         return self._subagents.read(frame, fields, next(iter(self._begun), ""))
 
     # What happens around a turn.
@@ -294,27 +294,27 @@ class EventReader:
     def _info(self, frame: shapes.Info, fields: dict[str, Any]) -> list[e.Event]:
         return [e.Notice(frame.message, turn=frame.msg_id)]
 
-    def _budget_exceeded(self, frame: families.BudgetExceeded, fields: dict[str, Any]) -> list[e.Event]:
+    def _budget_exceeded(self, frame: optional.BudgetExceeded, fields: dict[str, Any]) -> list[e.Event]:
         return [e.BudgetExceeded(frame.reason, frame.observed, frame.limit)]
 
-    def _session_cost(self, frame: families.SessionCost, fields: dict[str, Any]) -> list[e.Event]:
+    def _session_cost(self, frame: optional.SessionCost, fields: dict[str, Any]) -> list[e.Event]:
         before = self._take_cost()
         self._cost = events.cost_of(frame)
         return before if self._begun and not self._calling else [*before, *self._take_cost()]
 
-    def _circuit(self, frame: families.ProviderCircuitEvent, fields: dict[str, Any]) -> list[e.Event]:
+    def _circuit(self, frame: optional.ProviderCircuitEvent, fields: dict[str, Any]) -> list[e.Event]:
         return [events.circuit_of(frame)]
 
-    def _tool_panicked(self, frame: families.ToolPanicked, fields: dict[str, Any]) -> list[e.Event]:
+    def _tool_panicked(self, frame: optional.ToolPanicked, fields: dict[str, Any]) -> list[e.Event]:
         return [e.ToolCrashed(frame.call_id, frame.tool_name, frame.panic_message, turn=frame.msg_id)]
 
-    def _trace(self, frame: families.TraceEvent, fields: dict[str, Any]) -> list[e.Event]:
+    def _trace(self, frame: optional.TraceEvent, fields: dict[str, Any]) -> list[e.Event]:
         return [events.trace_of(frame)]
 
-    def _plugin_rejected(self, frame: families.PluginRegistrationFailed, fields: dict[str, Any]) -> list[e.Event]:
+    def _plugin_rejected(self, frame: optional.PluginRegistrationFailed, fields: dict[str, Any]) -> list[e.Event]:
         return [e.ExtensionRejected(frame.plugin_name, frame.surface, frame.error_kind, frame.message)]
 
-    def _plugin_event(self, frame: families.PluginEvent, fields: dict[str, Any]) -> list[e.Event]:
+    def _plugin_event(self, frame: optional.PluginEvent, fields: dict[str, Any]) -> list[e.Event]:
         return [e.ExtensionEvent(frame.plugin_name, frame.event_type, frame.payload)]
 
     def _extra(self, frame: shapes.Frame, fields: dict[str, Any]) -> list[e.Event]:
@@ -338,16 +338,16 @@ _HANDLERS: dict[type[shapes.Frame], Callable[[EventReader, Any, dict[str, Any]],
     shapes.ToolCancelled: EventReader._tool_cancelled,
     shapes.Error: EventReader._error,
     shapes.Info: EventReader._info,
-    families.ToolChunk: EventReader._tool_chunk,
-    families.SubAgentEvent: EventReader._sub_agent_event,
-    families.ApprovalRequired: EventReader._approval_required,
-    families.Suspend: EventReader._suspend,
-    families.ApprovalResumed: EventReader._approval_resumed,
-    families.SessionCost: EventReader._session_cost,
-    families.BudgetExceeded: EventReader._budget_exceeded,
-    families.ProviderCircuitEvent: EventReader._circuit,
-    families.ToolPanicked: EventReader._tool_panicked,
-    families.TraceEvent: EventReader._trace,
-    families.PluginRegistrationFailed: EventReader._plugin_rejected,
-    families.PluginEvent: EventReader._plugin_event,
+    optional.ToolChunk: EventReader._tool_chunk,
+    optional.SubAgentEvent: EventReader._sub_agent_event,
+    optional.ApprovalRequired: EventReader._approval_required,
+    optional.Suspend: EventReader._suspend,
+    optional.ApprovalResumed: EventReader._approval_resumed,
+    optional.SessionCost: EventReader._session_cost,
+    optional.BudgetExceeded: EventReader._budget_exceeded,
+    optional.ProviderCircuitEvent: EventReader._circuit,
+    optional.ToolPanicked: EventReader._tool_panicked,
+    optional.TraceEvent: EventReader._trace,
+    optional.PluginRegistrationFailed: EventReader._plugin_rejected,
+    optional.PluginEvent: EventReader._plugin_event,
 }

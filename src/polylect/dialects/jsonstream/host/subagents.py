@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from polylect.dialects.jsonstream.frames import base as shapes
-from polylect.dialects.jsonstream.frames.families import SubAgentEvent
+from polylect.dialects.jsonstream.frames.optional import SubAgentEvent
 from polylect.dialects.jsonstream.frames.read import Bad, Unknown, read_inner
 from polylect.vocab import events as e
 

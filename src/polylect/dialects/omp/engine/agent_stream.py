@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from polylect.dialects.omp.engine.line_writer import LineWriter
 from polylect.dialects.omp.engine.message_stream import MessageStream
-from polylect.dialects.omp.engine.objects import MessageAuthor, prompt_content
+from polylect.dialects.omp.engine.messages import MessageAuthor, prompt_content
 from polylect.dialects.omp.engine.tool_executions import Executions
 from polylect.dialects.omp.frames import events as shapes
 from polylect.dialects.omp.frames import messages as m

@@ -24,7 +24,7 @@ from polylect.dialects.omp.engine.decode import (
     uri_reply,
 )
 from polylect.dialects.omp.engine.encode import EventWriter, compaction_result
-from polylect.dialects.omp.engine.objects import MessageAuthor
+from polylect.dialects.omp.engine.messages import MessageAuthor
 from polylect.dialects.omp.engine.replies import ALWAYS_WITH_DATA, DATA, BadRequest, ReplyContext
 from polylect.dialects.omp.frames import commands as r
 from polylect.dialects.omp.frames.events import Response

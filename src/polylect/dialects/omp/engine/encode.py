@@ -14,7 +14,7 @@ from polylect.dialects.base import Env
 from polylect.dialects.omp.engine.agent_stream import AgentStream
 from polylect.dialects.omp.engine.host_ui import HostUI
 from polylect.dialects.omp.engine.line_writer import LIMITS, LineWriter
-from polylect.dialects.omp.engine.objects import MessageAuthor, usage_object
+from polylect.dialects.omp.engine.messages import MessageAuthor, usage_object
 from polylect.dialects.omp.engine.replies import command
 from polylect.dialects.omp.engine.subagents import Agents
 from polylect.dialects.omp.frames import events as shapes

@@ -1,8 +1,8 @@
 """Turns frames into lines of limited length, and limits how often large frames are repeated.
 
-An update of a message repeats the whole message so far. `Throttle` spaces such updates out. `Budget` limits the bytes
-of all repetitions together, so that the output stays proportional to the message. `LineWriter` also leaves out events
-that a host has not subscribed to (`set_event_filter`).
+An update of a message repeats the whole message so far. `Throttle` spaces such updates out. `ByteQuota` limits the
+bytes of all repetitions together, so that the output stays proportional to the message. `LineWriter` also leaves out
+events that a host has not subscribed to (`set_event_filter`).
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ _RATE = 1500
 """Bytes that updates of one block may take in a millisecond. An update repeats the whole message, so without a limit
 the output would grow with the square of its length; with it, long messages are updated less often."""
 _SAVED = 1000
-"""Milliseconds for which unused bytes of a `Budget` are saved up."""
+"""Milliseconds for which unused bytes of a `ByteQuota` are saved up."""
 _ALWAYS = (Ready, Response, ExtensionUIRequest)
 
 
@@ -43,7 +43,7 @@ class Throttle:
         self._next = 0
 
 
-class Budget:
+class ByteQuota:
     """The bytes that repetitions may take: `_RATE`, and what was not used is saved up for at most a second."""
 
     def __init__(self, now: Callable[[], int]) -> None:

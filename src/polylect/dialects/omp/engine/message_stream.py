@@ -2,16 +2,16 @@
 
 An update repeats the message twice (`message` and `partial`). Deltas of one block are therefore collected and written
 together when the throttle allows, at the latest with the end of the block. The first delta of a block is written at
-once. All repetitions of one reply share a `Budget`, whatever caused them. An update that it does not allow has its own
-event (the delta, the call) and a `message` without content. A message that is larger than the budget is therefore
+once. All repetitions of one reply share a `ByteQuota`, whatever caused them. An update that it does not allow has its
+own event (the delta, the call) and a `message` without content. A message that is larger than the quota is therefore
 repeated by `message_end` alone. `slim` leaves both copies out. Used by `agent_stream`.
 """
 
 from collections.abc import Callable
 
 from polylect.dialects import line_limit
-from polylect.dialects.omp.engine.line_writer import Budget, LineWriter, Throttle
-from polylect.dialects.omp.engine.objects import MessageAuthor, reply_block
+from polylect.dialects.omp.engine.line_writer import ByteQuota, LineWriter, Throttle
+from polylect.dialects.omp.engine.messages import MessageAuthor, reply_block
 from polylect.dialects.omp.frames import messages as m
 from polylect.dialects.omp.frames.events import MessageEnd, MessageStart
 from polylect.vocab.content import Block, Text, Thinking, ToolCall
@@ -31,7 +31,7 @@ class MessageStream:
         self._slim = slim
         self._at = now()
         self._throttle = Throttle(now)
-        self._budget = Budget(now)
+        self._quota = ByteQuota(now)
         self._blocks: list[m.ReplyBlock] = []
         self._calls: set[str] = set()
         """The ids of the calls in `_blocks`."""
@@ -173,10 +173,10 @@ class MessageStream:
         head = b'{"type":"message_update","assistantMessageEvent":' + event[:-2]
         if self._slim:
             return self._line_writer.write_line(_UPDATE, head + b"}}\n")
-        if not self._budget.allows(2 * (self._ended_size + self._open_size)):
+        if not self._quota.allows(2 * (self._ended_size + self._open_size)):
             return self._line_writer.write_line(_UPDATE, head + b'},"message":' + self._empty + b"}\n")
         message = jsonl.dump(self._message())[:-1]
-        self._budget.spend(2 * len(message))
+        self._quota.spend(2 * len(message))
         room = self._line_writer.limit - len(head) - 64
         if 2 * len(message) <= room:
             return self._line_writer.write_line(

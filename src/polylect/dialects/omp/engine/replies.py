@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from polylect.dialects.omp.engine.objects import MessageAuthor, conversation, item_messages, model
+from polylect.dialects.omp.engine.messages import MessageAuthor, conversation, item_messages, model
 from polylect.dialects.omp.frames import commands as r
 from polylect.dialects.omp.frames import messages as m
 from polylect.vocab.answers import (

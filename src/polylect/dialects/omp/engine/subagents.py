@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from polylect.dialects.omp.engine.agent_stream import AgentStream
 from polylect.dialects.omp.engine.line_writer import LineWriter
-from polylect.dialects.omp.engine.objects import MessageAuthor, usage_object
+from polylect.dialects.omp.engine.messages import MessageAuthor, usage_object
 from polylect.dialects.omp.frames import events as shapes
 from polylect.vocab.events import AgentEnded, AgentProgress, AgentStarted, Event
 from polylect.wire import jsonl

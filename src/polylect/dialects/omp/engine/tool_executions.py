@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import UNSET
 
 from polylect.dialects.omp.engine.line_writer import LineWriter, Throttle
-from polylect.dialects.omp.engine.objects import text_and_images
+from polylect.dialects.omp.engine.messages import text_and_images
 from polylect.dialects.omp.frames import messages as m
 from polylect.dialects.omp.frames.events import (
     MessageEnd,

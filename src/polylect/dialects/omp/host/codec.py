@@ -56,7 +56,7 @@ class HostSide:
         self._version = version
         self._out: list[bytes] = []
         self._reader = EventReader(env)
-        self._runs = self._reader.runs
+        self._tracker = self._reader.tracker
         self._replies = Replies(self._reader, version)
         self._queue = PromptQueue()
         self._internal_requests = 0
@@ -81,13 +81,13 @@ class HostSide:
 
     def receive(self, data: bytes) -> list[e.Event]:
         events = [event for line in self._lines.feed(data) for event in self._receive_line(line)]
-        if self._reader.needs_state or (self._runs.unsure and not self._replies.asks_state):
+        if self._reader.needs_state or (self._tracker.unsure and not self._replies.asks_state):
             self._ask_state()
         return events
 
     def receive_eof(self) -> list[e.Event]:
         received = [event for line in self._lines.end() for event in self._receive_line(line)]
-        gone = self._runs.gone(ENGINE_GONE)
+        gone = self._tracker.gone(ENGINE_GONE)
         waiting = [e.TurnEnded("error", failure=ENGINE_GONE, turn=prompt.turn) for prompt in self._queue.drop()]
         return [*received, *self._complete([*gone, *waiting]), *self._completer.close()]
 
@@ -124,7 +124,7 @@ class HostSide:
 
     def _plain_delta(self, line: bytes) -> list[e.Event]:
         """Read a delta without decoding the message so far, which every delta repeats twice."""
-        if not line.startswith(_UPDATE) or not self._runs.turn:
+        if not line.startswith(_UPDATE) or not self._tracker.turn:
             return []
         try:
             update = _quick.decode(line).assistantMessageEvent
@@ -183,7 +183,7 @@ class HostSide:
         self._replies.not_taken.clear()
         for turn in self._replies.too_early:
             self._queue.requeue(turn)
-            self._runs.unsure = True
+            self._tracker.unsure = True
         self._replies.too_early.clear()
         state, self._replies.state = self._replies.state, None
         return events if state is None else [*self._apply_state(state), *events]
@@ -196,8 +196,8 @@ class HostSide:
             ready = [e.Ready(model=state.model, session=state.session)]
             settings = [change for change in settings if change.key not in ("model", "session")]
         busy = state.busy or state.compacting
-        ended = self._runs.state(busy=busy)
-        idle = not (busy or state.queued or self._runs.turn or self._runs.sent)
+        ended = self._tracker.state(busy=busy)
+        idle = not (busy or state.queued or self._tracker.turn or self._tracker.sent)
         if idle and self._ready:
             self._release(self._queue.ready())
         return [*ready, *settings, *ended, *([e.Settled()] if idle else [])]
@@ -214,8 +214,8 @@ class HostSide:
                     self._settled = False
                     self._queue.began(event.turn)
                     yield event
-                    if event.turn in self._runs.unwanted:
-                        self._runs.unwanted.discard(event.turn)
+                    if event.turn in self._tracker.unwanted:
+                        self._tracker.unwanted.discard(event.turn)
                         self._request(requests.Abort(), PendingCommand())
                     self._release(self._queue.ready())  # a tape may begin after `ready`
                 case e.TurnEnded():
@@ -255,15 +255,15 @@ class HostSide:
         match frame:
             case requests.Prompt() | requests.AbortAndPrompt():
                 if isinstance(frame, requests.AbortAndPrompt):
-                    self._runs.stopped = bool(self._runs.turn)
-                self._runs.sent.append(id)
+                    self._tracker.stopped = bool(self._tracker.turn)
+                self._tracker.sent.append(id)
                 self._queue.began(id)
             case requests.Steer(text):
                 self._reader.main.steers.append((text, "steer"))
             case requests.FollowUp(text):
                 self._reader.main.steers.append((text, "follow_up"))
             case requests.Abort():
-                self._runs.stop()
+                self._tracker.stop()
             case requests.Compact():
                 self._reader.compacted = False
 
@@ -303,7 +303,7 @@ class HostSide:
         self._context.clear()
         # A leading space keeps a slash from being a command.
         text = f" {text}" if prompt.verbatim and text.startswith("/") else text
-        shape = requests.AbortAndPrompt if prompt.busy == "interrupt" and self._runs.turn else requests.Prompt
+        shape = requests.AbortAndPrompt if prompt.busy == "interrupt" and self._tracker.turn else requests.Prompt
         self._write(shape(text, images, id=prompt.turn), prompt.turn, pending)
 
     # Commands.
@@ -335,7 +335,7 @@ class HostSide:
         if prompt.turn in self._replies:
             raise Refusal(f"the id {prompt.turn!r} waits for a response already", "duplicate_turn")
         encode.pictures(prompt.attachments)  # refused now, not when its time has come
-        if prompt.busy == "interrupt" and self._runs.turn:
+        if prompt.busy == "interrupt" and self._tracker.turn:
             return self._interrupt(prompt)
         if prompt in self._queue.add(prompt):
             self._send_prompt(prompt, PendingCommand(ref=command.ref, session=command.session))

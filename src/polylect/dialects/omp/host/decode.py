@@ -13,8 +13,8 @@ from polylect.dialects.omp.host.agent_stream import FRAMES, AgentStream
 from polylect.dialects.omp.host.dialogs import Dialogs
 from polylect.dialects.omp.host.fields import Fields, amount, flag, number, rows, table, text, texts
 from polylect.dialects.omp.host.messages import usage_of
-from polylect.dialects.omp.host.runs import Runs
 from polylect.dialects.omp.host.subagents import Agents
+from polylect.dialects.omp.host.turn_tracker import TurnTracker
 from polylect.dialects.omp.stop_reasons import OUR_REASONS, OUR_STOPS
 from polylect.vocab import events as e
 from polylect.vocab.content import Failure, PlanItem, StreamRule
@@ -34,7 +34,7 @@ _SETTINGS = {"session": "sessionId", "thinking": "thinkingLevel", "name": "sessi
 
 class EventReader:
     def __init__(self, env: Env) -> None:
-        self.runs = Runs(env.new_id)
+        self.tracker = TurnTracker(env.new_id)
         self.main = AgentStream()
         self.agents = Agents()
         self.dialogs = Dialogs(env.now)
@@ -56,8 +56,8 @@ class EventReader:
         if kind in FRAMES:
             return [*self._begun(kind, frame), *self._read_main(kind, frame)]
         if kind in _AGENTS:
-            events = self.agents.read(kind, frame, self.runs.turn)
-            self.runs.spent(self.agents.take_usage())
+            events = self.agents.read(kind, frame, self.tracker.turn)
+            self.tracker.spent(self.agents.take_usage())
             return events
         return _HANDLERS[kind](self, frame)
 
@@ -66,17 +66,17 @@ class EventReader:
     def _begun(self, kind: str, frame: Fields) -> list[e.Event]:
         """The start of a turn whose `agent_start` did not come."""
         replies = kind == "message_start" and table(frame, "message").get("role") == "assistant"
-        return self._agent_start(frame) if not self.runs.turn and (replies or kind in _BEGINNINGS) else []
+        return self._agent_start(frame) if not self.tracker.turn and (replies or kind in _BEGINNINGS) else []
 
     def _read_main(self, kind: str, frame: Fields) -> list[e.Event]:
         events = self.main.read(kind, frame)
         if kind == "turn_start":
-            self.runs.step()
-        self.runs.spent(self.main.take_usage())
+            self.tracker.step()
+        self.tracker.spent(self.main.take_usage())
         return events
 
     def _agent_start(self, frame: Fields) -> list[e.Event]:
-        events = self.runs.begin()
+        events = self.tracker.begin()
         self.main.last = {}
         for event in events:
             if isinstance(event, e.TurnStarted):
@@ -88,7 +88,7 @@ class EventReader:
         replies = [message for message in rows(frame, "messages") if message.get("role") == "assistant"]
         last = self.main.last or (replies[-1] if replies else {})
         terminal = frame.get("isTerminal")
-        return self.runs.end(self._ended(last), terminal=terminal if isinstance(terminal, bool) else None)
+        return self.tracker.end(self._ended(last), terminal=terminal if isinstance(terminal, bool) else None)
 
     def _ended(self, last: Fields) -> e.TurnEnded:
         match OUR_STOPS.get(text(last, "stopReason")):
@@ -99,7 +99,7 @@ class EventReader:
                 return e.TurnEnded("cancelled")
             case "length":
                 return e.TurnEnded("length")
-            case "calls" | None if self.runs.stopped:
+            case "calls" | None if self.tracker.stopped:
                 return e.TurnEnded("cancelled")
             case _:
                 return e.TurnEnded("end")
@@ -111,33 +111,33 @@ class EventReader:
         failure = _failure(error) if error else None
         ended = e.TurnEnded(reason, usage_of(usage), number(frame, "steps"), failure)
         settled = self._settled(frame) if flag(frame, "sessionSettled") else []
-        return [*self.runs.result(text(frame, "id"), ended), *settled]
+        return [*self.tracker.result(text(frame, "id"), ended), *settled]
 
     def _settled(self, frame: Fields) -> list[e.Event]:
-        return [*self.runs.settled(), e.Settled()]
+        return [*self.tracker.settled(), e.Settled()]
 
     # What happens around a turn.
 
     def _retry_start(self, frame: Fields) -> list[e.Event]:
-        self.runs.goes_on()
+        self.tracker.goes_on()
         attempt, most, delay = (number(frame, key) for key in ("attempt", "maxAttempts", "delayMs"))
-        return [e.RetryStarted(attempt, most, delay, text(frame, "errorMessage"), turn=self.runs.turn)]
+        return [e.RetryStarted(attempt, most, delay, text(frame, "errorMessage"), turn=self.tracker.turn)]
 
     def _retry_end(self, frame: Fields) -> list[e.Event]:
         success = flag(frame, "success")
         if not success:
-            self.runs.maybe_over()
-        turn, error = self.runs.turn, text(frame, "finalError")
+            self.tracker.maybe_over()
+        turn, error = self.tracker.turn, text(frame, "finalError")
         return [e.RetryEnded(success, number(frame, "attempt"), error, turn=turn)]
 
     def _compaction_start(self, frame: Fields) -> list[e.Event]:
-        self.runs.goes_on()
-        return [e.CompactionStarted(_CAUSES.get(text(frame, "reason"), "threshold"), turn=self.runs.turn)]
+        self.tracker.goes_on()
+        return [e.CompactionStarted(_CAUSES.get(text(frame, "reason"), "threshold"), turn=self.tracker.turn)]
 
     def _compaction_end(self, frame: Fields) -> list[e.Event]:
         self.compacted = True
         if not flag(frame, "willRetry"):
-            self.runs.maybe_over()
+            self.tracker.maybe_over()
         return [self.compaction(table(frame, "result"), frame)]
 
     def compaction(self, result: Fields, frame: Fields) -> e.CompactionEnded:
@@ -149,7 +149,7 @@ class EventReader:
             number(result, "tokensBefore"),
             first_kept=text(result, "firstKeptEntryId"),
             error=error,
-            turn=self.runs.turn,
+            turn=self.tracker.turn,
         )
 
     def _todo_reminder(self, frame: Fields) -> list[e.Event]:
@@ -163,7 +163,7 @@ class EventReader:
 
     def _notice(self, frame: Fields) -> list[e.Event]:
         level: Literal["info", "warning"] = "info" if text(frame, "level") in ("", "info") else "warning"
-        return [e.Notice(text(frame, "message") or text(frame, "text"), level, turn=self.runs.turn)]
+        return [e.Notice(text(frame, "message") or text(frame, "text"), level, turn=self.tracker.turn)]
 
     def _extension_error(self, frame: Fields) -> list[e.Event]:
         """polylect puts the owner of the failure where omp has the path of an extension."""
@@ -171,26 +171,26 @@ class EventReader:
         return [e.Failed(Failure(text(frame, "event") or "extension", text(frame, "error"), owner))]
 
     def _alive(self, frame: Fields) -> list[e.Event]:
-        return [e.Alive(text(frame, "toolCallId"), text(frame, "toolName"), turn=self.runs.turn)]
+        return [e.Alive(text(frame, "toolCallId"), text(frame, "toolName"), turn=self.tracker.turn)]
 
     def _frame_error(self, frame: Fields) -> list[e.Event]:
         return [e.Failed(Failure("frame", text(frame, "error") or text(frame, "message"), "engine"))]
 
     def _rules_matched(self, frame: Fields) -> list[e.Event]:
-        return [e.RulesMatched(tuple(map(_rule, rows(frame, "rules"))), turn=self.runs.turn)]
+        return [e.RulesMatched(tuple(map(_rule, rows(frame, "rules"))), turn=self.tracker.turn)]
 
     def _extra(self, frame: Fields) -> list[e.Event]:
         data = {key: value for key, value in frame.items() if key != "type"}
-        return [e.Extra(text(frame, "type"), data, turn=self.runs.turn)]
+        return [e.Extra(text(frame, "type"), data, turn=self.tracker.turn)]
 
     # Dialogs and host calls.
 
     def _dialog(self, frame: Fields) -> list[e.Event]:
         agent = text(frame, "agent") or self.agents.caller(text(frame, "toolCallId"))
-        return self.dialogs.read(frame, self.runs.turn, agent)
+        return self.dialogs.read(frame, self.tracker.turn, agent)
 
     def _command_output(self, frame: Fields) -> list[e.Event]:
-        return [e.Display("command_output", {"text": text(frame, "text")}, turn=self.runs.turn)]
+        return [e.Display("command_output", {"text": text(frame, "text")}, turn=self.tracker.turn)]
 
     def _tool_stream(self, frame: Fields) -> list[e.Event]:
         body = text(frame, "text") or text(frame, "delta")
@@ -208,7 +208,7 @@ class EventReader:
         return self._host_call(frame, "uri", {key: value for key, value in frame.items() if key not in ("type", "id")})
 
     def _host_call(self, frame: Fields, method: str, params: dict[str, Any]) -> list[e.Event]:
-        call = e.HostCall(text(frame, "id"), method, params, turn=self.runs.turn)
+        call = e.HostCall(text(frame, "id"), method, params, turn=self.tracker.turn)
         self.host_calls[call.call] = call
         return [call]
 

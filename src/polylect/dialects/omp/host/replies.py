@@ -51,7 +51,7 @@ class _Expected(Struct, frozen=True):
 class Replies:
     def __init__(self, reader: EventReader, version: str) -> None:
         self._reader = reader
-        self._runs = reader.runs
+        self._tracker = reader.tracker
         self._version = version
         self._expected: dict[str, _Expected] = {}
         self._refused: set[str] = set()
@@ -100,8 +100,8 @@ class Replies:
 
     def _unexpected(self, id: str, response: Fields, failure: Failure | None) -> list[e.Event]:
         command, data = text(response, "command"), response.get("data")
-        if failure and id and (id == self._runs.turn or id in self._runs.sent):
-            return self._runs.result(id, e.TurnEnded("error", failure=failure))
+        if failure and id and (id == self._tracker.turn or id in self._tracker.sent):
+            return self._tracker.result(id, e.TurnEnded("error", failure=failure))
         if id in self._refused:
             self._refused.discard(id)
             return []
@@ -117,17 +117,17 @@ class Replies:
             return self._refuse(turn, pending, failure)
         reply = _reply(pending)
         if data.get("agentInvoked") is False:
-            return [*reply, *self._runs.result(turn, e.TurnEnded("end"))]
-        if turn in self._runs.sent:
-            self._runs.accepted.add(turn)
+            return [*reply, *self._tracker.result(turn, e.TurnEnded("end"))]
+        if turn in self._tracker.sent:
+            self._tracker.accepted.add(turn)
             message_text = frame.message if isinstance(frame, requests.Prompt | requests.AbortAndPrompt) else ""
             if self._version == "pi" or message_text.startswith("/"):  # extensions may deal with it by themselves
-                self._runs.maybe_over()
+                self._tracker.maybe_over()
         return reply
 
     def _refuse(self, turn: str, pending: PendingCommand, failure: Failure) -> list[e.Event]:
         """A prompt was refused: send it again if it came too early, else fail its command or end its turn."""
-        self._runs.drop(turn)
+        self._tracker.drop(turn)
         self._refused.add(turn)
         if failure.message.startswith(_BUSY) and self._early[turn] < _MOST_EARLY:
             self._early[turn] += 1
@@ -172,7 +172,7 @@ class Replies:
             case requests.GetState() if not failure:
                 self.state = data
             case requests.Abort():
-                self._runs.maybe_over()
+                self._tracker.maybe_over()
             case requests.Compact():
                 return self._compacted(data, failure)
             case _ if failure:
@@ -187,14 +187,14 @@ class Replies:
         """A run that was cut off ends without a frame. The state is asked for, because it names the session."""
         pending.left += 1
         self.to_request.append((requests.GetState(), pending))
-        return [] if flag(data, "cancelled") else self._runs.finish()
+        return [] if flag(data, "cancelled") else self._tracker.finish()
 
     def _compacted(self, data: Fields, failure: Failure | None) -> list[e.Event]:
         """Engines stop what runs before they compact, and most write no frames about either."""
         if failure:
-            self._runs.doubt()
+            self._tracker.doubt()
             return []
-        ended = self._runs.finish()
+        ended = self._tracker.finish()
         if self._reader.compacted:
             return ended
         return [*ended, e.CompactionStarted("manual"), self._reader.compaction(data, {})]

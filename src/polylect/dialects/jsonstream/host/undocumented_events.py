@@ -1,4 +1,4 @@
-"""Reads events that engines added after the protocol was documented. They are never written.
+"""Reads events that wayland-core and aionrs added without documenting them. They are never written.
 
 An event that is in no table here stays an `UnknownEvent`.
 """

@@ -1,4 +1,4 @@
-"""Frames of 0.2.0 that are written only while a capability is on, and a few that are always on beside the baseline.
+"""Event frames of 0.2.0 that a host can do without, each written only while its capability is on; the first few always.
 
 Subclasses of `ExtraFrame` are an `Extra` of the same kind in the vocabulary.
 """

@@ -32,7 +32,7 @@ _SERVERS_TIMEOUT = 30.0
 
 
 @dataclass
-class Trial:
+class StartReport:
     """The result. `error` says why an engine would not start; it is empty if it would."""
 
     values: config.Values
@@ -44,29 +44,29 @@ class Trial:
     """The path of each extension that could not be used, and why."""
 
 
-def try_start(flags: config.Values, env: dict[str, str]) -> Trial:
+def check_start(flags: config.Values, env: dict[str, str]) -> StartReport:
     """Start an engine with these flags and end it again."""
-    trial = Trial({})
+    report = StartReport({})
     try:
-        trial.values = resolve_settings(flags, env, [])
+        report.values = resolve_settings(flags, env, [])
     except (CannotStart, config.ConfigError) as error:
-        trial.error = str(error)
-        return trial
-    values = {name: value for name, value in trial.values.items() if name != "hooks"}
+        report.error = str(error)
+        return report
+    values = {name: value for name, value in report.values.items() if name != "hooks"}
     try:
         place = lock_session(values, env)
         if place:
             _write_probe(place)
     except (CannotStart, folder.FolderError) as error:
-        trial.error = trial.session_error = str(error)
-        return trial
+        report.error = report.session_error = str(error)
+        return report
     except OSError as error:
-        trial.error = trial.session_error = f"{error.strerror}: {error.filename or 'the session folder'}"
-        return trial
+        report.error = report.session_error = f"{error.strerror}: {error.filename or 'the session folder'}"
+        return report
     secrets.conceal(keys(values))
     start = Start(values, env, place, (-1, -1), -1, place.session if place else "", b"")
-    asyncio.run(_run(start, trial))
-    return trial
+    asyncio.run(_run(start, report))
+    return report
 
 
 def _write_probe(place: folder.Folder) -> None:
@@ -85,11 +85,11 @@ def _write_probe(place: folder.Folder) -> None:
     os.unlink(path)
 
 
-async def _run(start: Start, trial: Trial) -> None:
+async def _run(start: Start, report: StartReport) -> None:
     def receive(event: Event) -> None:
         match event:
             case ExtensionFailed(path, error=why) | ExtensionRejected(path, message=why):
-                trial.extension_errors.append((path, why))
+                report.extension_errors.append((path, why))
 
     opened = None
     try:
@@ -97,7 +97,7 @@ async def _run(start: Start, trial: Trial) -> None:
         assembly = Assembly(start, always_writable, lambda: False)
         engine = Engine(lambda callbacks: assembly.agent(callbacks, session, library), receive)
     except PolylectError as error:
-        trial.error = str(error)
+        report.error = str(error)
         if opened:
             session.store.close()
         return
@@ -108,9 +108,9 @@ async def _run(start: Start, trial: Trial) -> None:
         assembly.begin(engine)
         if servers := engine.context.servers.current:
             await wait_for_servers(servers, engine.settings.mcp_wait or _SERVERS_TIMEOUT, receive)
-        trial.servers = list(engine.context.servers.cards())
+        report.servers = list(engine.context.servers.cards())
     except (PolylectError, TimeoutError) as error:
-        trial.error = str(error) or f"extensions were not loaded within {_EXTENSIONS_TIMEOUT:g} s"
+        report.error = str(error) or f"extensions were not loaded within {_EXTENSIONS_TIMEOUT:g} s"
     finally:
         await engine.close()
         await assembly.close()

@@ -17,7 +17,9 @@ _ENOUGH = 2
 """How often in a row an engine must say that it is idle where it may only not have begun yet."""
 
 
-class Runs:
+class TurnTracker:
+    """Follows the runs of an engine and returns the `TurnStarted` and `TurnEnded` that they amount to."""
+
     def __init__(self, new_id: Callable[[], str]) -> None:
         self._new_id = new_id
         self.turn = ""

@@ -1,4 +1,5 @@
-"""Turns values of the vocabulary into objects of the wire: blocks, messages, usage, models.
+"""Turns values of the vocabulary into objects of the wire: blocks, messages, usage, models. The reverse of
+`host/messages.py`.
 
 Pure functions without state. `MessageAuthor` holds what every assistant message repeats: API, provider and model.
 """

@@ -1,7 +1,7 @@
 """Answers flags that need no engine: --config-path, --init-config and --list-sessions.
 
 These are flags of wayland-core and aionrs, whose hosts call them before or instead of a conversation. `main.py` calls
-`answer` and exits with its code.
+`print_answer` and exits with its code.
 """
 
 import os
@@ -21,7 +21,7 @@ _TEMPLATE = """\
 """
 
 
-def answer(flag: str, env: dict[str, str]) -> int:
+def print_answer(flag: str, env: dict[str, str]) -> int:
     """Prints the answer to a flag, by the name of its option, and returns the exit code."""
     match flag:
         case "config_path":

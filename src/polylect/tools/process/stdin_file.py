@@ -1,4 +1,4 @@
-"""Input for a child process, as a file without a name that nobody can change any more.
+"""The standard input of a child process, as a file without a name that nobody can change any more (a sealed memfd).
 
 A named temporary file would not do: every sandboxed command can write in /tmp, so a command in the background could
 rewrite what a hook is about to judge, and the file would stay there after `kill -9` of the engine.
@@ -12,7 +12,7 @@ _ADD_SEALS = 1033
 _SEALS = 0x1 | 0x2 | 0x4 | 0x8  # no further seals, no shrinking, no growing, no writing
 
 
-def sealed_file(data: bytes) -> int:
+def stdin_file(data: bytes) -> int:
     """A descriptor, open for reading from the start of `data`. The caller closes it."""
     if not hasattr(os, "memfd_create"):
         return _unlinked_file(data)

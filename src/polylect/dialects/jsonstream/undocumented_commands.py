@@ -1,4 +1,4 @@
-"""Commands that wayland-core added to 0.2.0 after the protocol was documented: their frames, results and translation.
+"""Commands that wayland-core added to 0.2.0 without documenting them: their frames, results and translation.
 
 Their frames are closed: an unknown field makes the command malformed. Only a host that sends one of
 them gets a result frame.
@@ -52,7 +52,7 @@ class HostSendMessageResult(Frame, frozen=True, tag="host_send_message_result"):
     error: str | None = None
 
 
-NEWER_COMMANDS = by_name(ContinueWithBudget, RemoveMcpServer, GrantPath, RevokePath)
+UNDOCUMENTED_COMMANDS = by_name(ContinueWithBudget, RemoveMcpServer, GrantPath, RevokePath)
 
 
 # Their answers.

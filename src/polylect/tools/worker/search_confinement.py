@@ -19,7 +19,7 @@ _TCP = 3
 _IGNORE_FILES = (".gitignore", ".ignore", ".rgignore", ".git/info/exclude")
 
 
-def make_fence(folder: int, real: str, program: str) -> int:
+def landlock_ruleset(folder: int, real: str, program: str) -> int:
     """A ruleset that lets a process read below this folder and run this program. -1 where there is no Landlock."""
     abi = version()
     if not abi:
@@ -35,8 +35,8 @@ def make_fence(folder: int, real: str, program: str) -> int:
     return ruleset
 
 
-def enter_fence(ruleset: int) -> None:
-    """Confine this process from now on. Raises OSError, and then nothing must be searched."""
+def confine_to(ruleset: int) -> None:
+    """Confine this process by the ruleset from now on. Raises OSError, and then nothing must be searched."""
     restrict(ruleset)
 
 
