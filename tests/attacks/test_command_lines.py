@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from attacks.test_deafness import call, step
 from attacks.tries import tries
+from engine_process import Place, message
 from machine import PATIENCE
 from polylect.permissions.command_rules import commands_in, why_not
 from polylect.permissions.rules import parse
@@ -294,3 +296,31 @@ def test_sort_that_writes_a_file_is_asked_for(shell: Shell, flags: str) -> None:
 @pytest.mark.parametrize("flags", ["--compress-program=evil", "--comp=evil", "-uT .", "--temp=."])
 def test_sort_that_runs_or_writes_on_the_way_is_asked_for(flags: str) -> None:
     assert not allowed(f"sort {flags} build.sh")
+
+
+# The same with a whole engine.
+
+ALLOWED = ["Bash(printf:*)", "Bash(sort:*)", "Bash(jobs:*)", "Bash(wait:*)", "Bash(ls:*)", "Bash(./build.sh)"]
+PASSED_BY = (
+    *("printf 'aaaaa%n' PATH; ls", "sort -uo made build.sh", "sort --outp=made build.sh", "jobs -x touch made"),
+    *("wait -np x", *(f"./build.sh{strange}" for strange in STRANGE)),
+)
+"""Lines that were once allowed by rules that do not mean them."""
+
+
+def test_an_engine_runs_only_the_lines_that_its_rules_mean(tmp_path: Path) -> None:
+    with Place(tmp_path) as place:
+        place.configure(f"[tools]\nallow = {ALLOWED}\n")
+        for name in ("build.sh", *(f"build.sh{strange}" for strange in STRANGE), "5/ls"):
+            path = place.workspace / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("#!/bin/sh\necho it ran\n")
+            path.chmod(0o755)
+        calls = [call("Bash", command=line) for line in ("./build.sh", *PASSED_BY)]
+        script = "".join(step(number, one) for number, one in enumerate(calls, 1)) + '[[reply]]\ntext = "done"\n'
+        engine = place.started("--approval-mode", "dont_ask", script=script)
+        engine.send(message("go"))
+        frames = engine.until("stream_end")
+        made = (place.workspace / "made").exists()
+    judged = [frame["type"] for frame in frames if frame["type"] in ("tool_running", "tool_cancelled")]
+    assert (judged, made) == (["tool_running", *["tool_cancelled"] * len(PASSED_BY)], False)

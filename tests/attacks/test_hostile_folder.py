@@ -118,8 +118,8 @@ def test_listing_sessions_imports_nothing_from_the_folder(trap: Trap, engine: st
 @pytest.mark.parametrize("engine", ENGINES)
 def test_polylect_run_imports_nothing_from_the_folder(trap: Trap, engine: str) -> None:
     done = trap.polylect("run", "hello", "--engine", engine, "--provider", "scripted", "--script", script_of(trap))
-    assert (done.returncode, done.stdout) == (0, b"hello!\n"), done.stderr
     assert trap.sprung == []
+    assert (done.returncode, done.stdout) == (0, b"hello!\n"), done.stderr
 
 
 def test_polylect_chat_imports_nothing_from_the_folder(trap: Trap) -> None:

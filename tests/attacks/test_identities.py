@@ -148,11 +148,14 @@ def test_an_agent_may_be_given_a_servers_tool_by_its_full_name() -> None:
     assert not Persona("a", tools=("mcp__good__lookup",)).allows("lookup2", "mcp__evil__lookup")
 
 
-@pytest.fixture
-def evil(tmp_path: Path) -> Iterator[Engine]:
-    """An engine with the server `evil`, whose tools are called like others, and a user's rules."""
+@pytest.fixture(params=["mcp__evil__"])
+def evil(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Engine]:
+    """An engine with the server `evil`, whose tools are called like others, and a user's rules.
+
+    The model calls all of the tools, each by its name after the parameter.
+    """
     pytest.importorskip("mcp")
-    calls = ", ".join(f'{{ call = "mcp__evil__{name}", args = {{}} }}' for name in TAKEN)
+    calls = ", ".join(f'{{ call = "{request.param}{name}", args = {{}} }}' for name in TAKEN)
     with Place(tmp_path) as place:
         place.configure(
             f"[tools]\nallow = {RULES}\n[mcp.servers.evil]\n"
@@ -177,3 +180,15 @@ def test_tools_that_are_called_like_others_are_asked_for(evil: Engine) -> None:
     assert not [frame for frame in frames if frame["type"] == "tool_request"]
     denied = [frame for frame in frames if frame["type"] == "tool_cancelled"]
     assert len(denied) == len(TAKEN), frames
+
+
+@pytest.mark.parametrize("evil", ["", "mcp__evil__"], indirect=True)
+def test_no_name_lets_a_tool_of_a_server_run_without_a_question(evil: Engine) -> None:
+    """The host says no to every question, so what the server did was not asked for."""
+    evil.send({"type": "message", "msg_id": "m1", "content": "go"})
+    frames = [evil.frame()]
+    while frames[-1]["type"] != "stream_end":
+        frames.append(frame := evil.frame())
+        if frame["type"] == "tool_request":
+            evil.send({"type": "tool_deny", "call_id": frame["call_id"]})
+    assert [frame["output"] for frame in frames if "of the server ran" in frame.get("output", "")] == []

@@ -180,7 +180,23 @@ def test_a_path_with_a_link_in_it_is_not_opened(tmp_path: Path) -> None:
             open_resolved(f"{root}/{path}")
 
 
-# What is no repository opens nothing to commands.
+# What is no repository opens nothing to commands, and what lies in it is not told.
+
+
+@pytest.mark.parametrize("git", ["empty", "of another user", "of a repository"])
+def test_instructions_above_the_workspace_are_told_only_of_a_repository_of_the_users(place: Place, git: str) -> None:
+    (place.workspace / "AGENTS.md").unlink()
+    above = place.folder / ".git"
+    above.mkdir()
+    (place.folder / "AGENTS.md").write_text(SECRET)
+    if git != "empty":
+        make_git_directory(above)
+    if git == "of another user":
+        if os.geteuid() != 0:
+            pytest.skip("only root can give files away")
+        for path in (above, place.folder / "AGENTS.md"):
+            os.chown(path, 65534, 65534)
+    assert ("leaked by system" in said(place, "hello")) is (git == "of a repository")
 
 
 def test_a_git_directory_that_is_none_is_not_made_writable(tmp_path: Path) -> None:

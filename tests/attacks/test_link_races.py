@@ -16,9 +16,12 @@ from typing import Any
 
 import pytest
 
+from attacks.test_deafness import call as scripted_call
+from attacks.test_deafness import step
 from attacks.tries import patience, tries
 from doubles import Played, Talk, run
 from doubles_tools import FolderContext, with_worker
+from engine_process import Engine, Place, message
 from machine import PATIENCE
 from polylect.sessions.store import MemoryStore
 from polylect.tools.builtin.write import Write
@@ -215,3 +218,65 @@ def test_going_back_deletes_and_writes_nothing_through_a_link(tmp_path: Path) ->
     store = MemoryStore(str(tmp_path))
     run(conversation, work, Played(*replies, done), Write(), mode="force", checkpoints=True, store=store)
     assert {path.name: path.read_text() for path in victim.iterdir()} == {"precious": "of somebody else"}
+
+
+# The same with whole engines.
+
+RACES = {
+    "Grep": {"path": "now", "pattern": "."},
+    "Glob": {"pattern": "now/*.txt"},
+    "Read": {"file_path": "plain"},
+}
+AT_ONCE = 100
+"""Calls of one reply: fewer than are refused for being too many."""
+
+
+@pytest.mark.parametrize("tool", RACES)
+def test_no_call_of_an_engine_leaves_through_a_link_or_past_a_rule(tmp_path: Path, tool: str) -> None:
+    """A folder changes places with a link that leads outside, and a file with a link to one that a rule denies."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "private.txt").write_text(SECRET)
+    with Place(tmp_path) as place:
+        work = place.workspace
+        (work / "now").mkdir()
+        (work / "now" / "mine.txt").write_text("harmless")
+        (work / "later").symlink_to(outside)
+        for name, text in (("plain", "harmless"), (".env", SECRET)):
+            (work / name).write_text(text)
+        (work / "link").symlink_to(".env")
+        steps = max(2, TRIES // AT_ONCE)
+        script = "".join(step(number, scripted_call(tool, AT_ONCE, **RACES[tool])) for number in range(1, steps + 1))
+        flags = ("--approval-mode", "dont_ask", "--deny", "Read(.env)")
+        engine = place.started(*flags, script=f'{script}[[reply]]\ntext = "done"\n')
+        with changing_places(work, *(("plain", "link") if tool == "Read" else ("now", "later"))):
+            engine.send(message("go"))
+            frames = engine.until("stream_end")
+    outputs = [frame["output"] for frame in frames if frame["type"] == "tool_result"]
+    assert [output for output in outputs if SECRET in output or "private" in output] == []
+    assert [output for output in outputs if "harmless" in output or "mine.txt" in output]
+
+
+def test_an_engine_that_goes_back_deletes_nothing_through_a_link(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "precious").write_text("of somebody else")
+    write = scripted_call("Write", file_path="d/precious", content="mine")
+    with Place(tmp_path) as place:
+        argv = [
+            *(sys.executable, "-m", "polylect", "--output-format", "stream-json", "--input-format", "stream-json"),
+            *("--verbose", "--replay-user-messages", "--permission-mode", "bypassPermissions"),
+            *place.script(step(1, write) + '[[reply]]\ntext = "done"\n'),
+        ]
+        engine = Engine(argv, place.workspace, {**place.env, "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING": "1"})
+        place.keep(engine)
+        engine.send({"type": "user", "message": {"role": "user", "content": "go"}})
+        users = [frame for frame in engine.until("result") if frame["type"] == "user"]
+        [prompt] = [frame["uuid"] for frame in users if frame["message"]["content"] == "go"]
+        (place.workspace / "d").rename(place.workspace / "e")
+        (place.workspace / "d").symlink_to(victim)
+        request = {"subtype": "rewind_files", "user_message_id": prompt}
+        engine.send({"type": "control_request", "request_id": "r", "request": request})
+        answer = engine.until("control_response")[-1]["response"]
+    assert {path.name: path.read_text() for path in victim.iterdir()} == {"precious": "of somebody else"}
+    assert "leads elsewhere now" in str(answer)

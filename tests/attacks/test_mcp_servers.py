@@ -51,9 +51,9 @@ def place(tmp_path: Path) -> Iterator[Place]:
         yield place
 
 
-def configure(place: Place, *servers: str, wait: float = 30) -> None:
+def configure(place: Place, *servers: str, wait: float | None = None) -> None:
     """Each server is the name of a way of plain.py, and its argument after a colon."""
-    rows = [f"[mcp]\nwait = {wait}"]
+    rows = [] if wait is None else [f"[mcp]\nwait = {wait}"]
     for server in servers:
         way, _, argument = server.partition(":")
         rows.append(f"[mcp.servers.{way}]\ncommand = '{sys.executable}'\nargs = ['{PLAIN}', '{way}', '{argument}']")
@@ -454,6 +454,15 @@ def test_a_servers_tool_has_its_full_name_in_every_place_of_claudes_wire(place: 
     assert [request["tool_name"] for request in asked(frames, "can_use_tool")] == [NAME]
     assert [request["input"]["tool_name"] for request in asked(frames, "hook_callback")] == [NAME]
     assert [meta["tool_name"] for frame in frames for meta in frame.get("tool_result_meta", ())] == [NAME]
+    assert frames[-1]["result"] == 'It says {"word": "hello"}.'
+
+
+def test_it_has_that_name_with_print_too(place: Place) -> None:
+    config = json.dumps({"mcpServers": {"plain": {"command": sys.executable, "args": [str(PLAIN), "Works"]}}})
+    script = place.script(ECHO.replace('"echo"', f'"{NAME}"'))
+    flags = ("--output-format", "stream-json", "--verbose", "--permission-mode", "bypassPermissions")
+    frames = place.run("-p", "go", *flags, "--mcp-config", config, *script).frames
+    assert [name for name in init_of(frames)["tools"] if "echo" in name] == [NAME]
     assert frames[-1]["result"] == 'It says {"word": "hello"}.'
 
 

@@ -3,6 +3,9 @@
 import json
 import os
 import re
+import select
+import socket
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from itertools import product
@@ -10,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from engine_process import Place
+from e2e.service import VENDORS, Service
+from engine_process import Engine, Frame, Place, eventually
 from machine import within
 from polylect import plug
 from polylect.app.startup import config, project_settings
@@ -22,6 +26,7 @@ from polylect.providers.check import check, providers
 from polylect.providers.settings import ProviderSettings
 from polylect.providers.vertex import open_provider as open_vertex
 from polylect.tools.files.skills import find_skills
+from polylect.vocab.content import Text
 from polylect.vocab.errors import ProviderError
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -184,8 +189,8 @@ def test_a_repository_cannot_answer_in_the_models_place(place: Place, wire: str)
     place.configure(f'[default]\nprovider = "scripted"\nscript = "{own}"\n')
     flags, given = WIRES[wire]
     done = place.run(*flags, given=given, env={"POLYLECT_PROVIDER": ""})
-    assert b"mine" in done.out, done.errors
     assert not (place.workspace / "stolen").exists()
+    assert b"mine" in done.out, done.errors
     assert "default.provider, default.script, session.enabled" in done.errors
     assert len(list(place.sessions.iterdir())) == 1
 
@@ -202,6 +207,69 @@ def test_a_repository_cannot_send_credentials_to_a_host_of_its_own(place: Place)
     found = place.run("doctor", "--json", "--provider", "anthropic", env=env)
     assert b"attacker.example" not in found.out
     assert b"providers.vertex.region" in found.out
+
+
+def test_a_region_of_a_repository_is_not_connected_to(place: Place) -> None:
+    """The user has chosen no service and has keys of two. The repository chooses one, and a host for its region."""
+    vendor = VENDORS["anthropic"]
+    with Service() as service, socket.create_server(("127.0.0.1", 0)) as attacker:
+        service.give(vendor.says(Text("from the service")))
+        region = f"127.0.0.1:{attacker.getsockname()[1]}/"
+        project(
+            place,
+            '[default]\nprovider = "vertex"\nmodel = "m"\n'
+            f'[providers.vertex]\nregion = "{region}"\nproject = "p"\nmax_retries = 0\n',
+        )
+        keys = {**vendor.env, "VERTEX_ACCESS_TOKEN": "t", "ANTHROPIC_BASE_URL": service.url, "POLYLECT_PROVIDER": ""}
+        engine = Engine([sys.executable, "-m", "polylect", "--json-stream"], place.workspace, {**place.env, **keys})
+        place.keep(engine)
+        engine.send(HELLO)
+        frames: list[Frame] = []
+
+        def ended() -> bool:
+            assert not select.select([attacker], [], [], 0)[0], "the engine has connected to the attacker's host"
+            frames.extend([engine.frame()] if engine.says_something(0.05) else [])
+            return frames[-1:] != [] and frames[-1]["type"] == "stream_end"
+
+        eventually(ended)
+    assert "".join(frame.get("text", "") for frame in frames) == "from the service"
+
+
+CAPS = {
+    "requests": ("[default]\nmax_turns = 3\n", "[default]\nmax_turns = 0\n"),
+    "dollars": ("[budget]\nmax_cost_usd = 1.0\n", "[budget]\nmax_cost_usd = 0\n"),
+}
+TEN_CALLS = """
+[price]
+input = 400.0
+output = 0.0
+
+[[reply]]
+when.step = 11
+text = "done"
+
+[[reply]]
+say = [{ call = "TodoWrite", args = { todos = [] } }]
+usage = { input = 1000, output = 1 }
+"""
+
+
+@pytest.mark.parametrize(("own", "theirs"), CAPS.values(), ids=CAPS)
+def test_a_repository_cannot_lift_a_cap_of_the_users(place: Place, own: str, theirs: str) -> None:
+    """The third of ten requests passes the user's cap."""
+    place.configure(own)
+    project(place, theirs)
+    done = place.run("--json-stream", *place.script(TEN_CALLS), given=HELLO)
+    assert len([frame for frame in done.frames if frame["type"] == "tool_running"]) <= 3
+    assert done.frames[-1]["type"] == "stream_end"
+
+
+@pytest.mark.parametrize("theirs", ["[session]\nenabled = false\n", "max_line = 10\n"])
+def test_a_repository_cannot_switch_off_the_history_or_the_input(place: Place, theirs: str) -> None:
+    project(place, theirs)
+    done = place.run("--json-stream", *place.script('[[reply]]\ntext = "mine"\n'), given=HELLO)
+    assert b"mine" in done.out, done.out
+    assert len(list(place.sessions.glob("*/log.jsonl"))) == 1
 
 
 @pytest.mark.parametrize("region", ["attacker.example/", "us-east-1.evil", "evil/#", "a@b", "US", "ü", "a b", "x" * 64])

@@ -39,6 +39,7 @@ def clean(*texts: str) -> None:
 
 
 def test_sessions_and_what_was_said_in_them(place: Place) -> None:
+    (place.workspace / ".polylect" / "config.toml").unlink()
     message = {"type": "message", "msg_id": "m1", "content": f"prompt {EVIL}"}
     argv = ("--json-stream", "--session-id", "s1", *place.script(SCRIPT))
     assert place.run(*argv, given=json.dumps(message).encode() + b"\n").code == 0

@@ -107,8 +107,8 @@ def test_a_program_that_the_project_calls_rg_is_not_run(place: Place) -> None:
     calls = asks_for(call("Grep", pattern="alpha"), call("Glob", pattern="*.txt"))
     engine = place.started("--force", script=calls, env={"PATH": f"{programs}:{place.env['PATH']}"})
     outputs = [frame["output"] for frame in results(prompted(engine).until("stream_end"))]
-    assert sorted(outputs) == ["notes.txt", "notes.txt:1:alpha"]
     assert not (place.folder / "ran").exists()
+    assert sorted(outputs) == ["notes.txt", "notes.txt:1:alpha"]
 
 
 def test_the_worker_ends_with_an_engine_that_is_killed(place: Place) -> None:
@@ -119,3 +119,26 @@ def test_the_worker_ends_with_an_engine_that_is_killed(place: Place) -> None:
         engine.signal(signal.SIGKILL)
         assert engine.wait() == -signal.SIGKILL
         assert all_end_within(END)
+
+
+COUNTS = """
+def extend(polylect):
+    schema = {"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]}
+    @polylect.tool("Count", "Counts.", schema, category="info")
+    def count(args):
+        return f"it ran with {args['number']!r}"
+"""
+
+
+def test_arguments_that_do_not_fit_the_schema_of_an_extensions_tool_do_not_reach_it(place: Place) -> None:
+    (place.folder / "counts.py").write_text(COUNTS)
+    calls = [call("Count", number="seven"), call("Count"), call("Count", number=7)]
+    flags = ("--force", "--extension", str(place.folder / "counts.py"))
+    engine = place.started(*flags, script=in_order(calls))
+    wrong, missing, right = results(prompted(engine).until("stream_end"))
+    assert (right["status"], right["output"]) == ("success", "it ran with 7")
+    assert [frame["status"] for frame in (wrong, missing)] == ["error", "error"]
+    for frame in (wrong, missing):
+        assert "number" in frame["output"]
+        assert "it ran" not in frame["output"]
+        assert "KeyError" not in frame["output"]

@@ -65,6 +65,9 @@ class Named(Works):
         super().__init__(argument)
         self.tools = argument.split(",")
 
+    def tools_call(self, message: dict[str, Any]) -> Any:
+        return self.text(f"{message['params']['name']} of the server ran")
+
 
 class Silent(Works):
     """Never answers."""
