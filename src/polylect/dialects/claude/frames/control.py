@@ -20,7 +20,7 @@ class Request(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="
 
 
 class ControlRequest(Frame, frozen=True, kw_only=True, tag="control_request"):
-    """The `subtype` of its `request` tells which shape that has."""
+    """A request of either side. Its `request` has a `subtype`, which decides the other fields."""
 
     request_id: str
     request: Opaque
@@ -42,7 +42,7 @@ class ControlResponse(Frame, frozen=True, kw_only=True, tag="control_response"):
 
 
 class ControlCancel(Frame, frozen=True, kw_only=True, tag="control_cancel_request"):
-    """The engine no longer waits: whoever works on it stops, and nobody answers."""
+    """The engine withdraws a request that it sent. The host stops working on it and sends no response."""
 
     request_id: str
 

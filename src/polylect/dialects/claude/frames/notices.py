@@ -13,7 +13,7 @@ from polylect.dialects.schema import one_of
 
 
 class Status(SessionFrame, frozen=True, kw_only=True, tag="system"):
-    """What goes on, a new mode, or how a compaction ended."""
+    """What the engine is doing, a change of the permission mode, or the result of a compaction."""
 
     subtype: Literal["status"]
     status: Annotated[str, one_of("requesting", "compacting")] | None
@@ -24,7 +24,8 @@ class Status(SessionFrame, frozen=True, kw_only=True, tag="system"):
 
 
 class CompactBoundary(SessionFrame, frozen=True, kw_only=True, tag="system"):
-    """Its metadata: trigger, pre_tokens, post_tokens, preserved_segment. The summary is the `user` line after it."""
+    """A compaction has ended. `compact_metadata` has trigger, pre_tokens, post_tokens and preserved_segment. The
+    summary follows in a `user` frame."""
 
     subtype: Literal["compact_boundary"]
     compact_metadata: Opaque
@@ -46,7 +47,7 @@ class ApiRetry(SessionFrame, frozen=True, kw_only=True, tag="system"):
 
 
 class PermissionDenied(SessionFrame, frozen=True, kw_only=True, tag="system"):
-    """Nobody was asked. What a host denied itself is not told again."""
+    """A call was denied without asking the host. A call that the host denied gets no such frame."""
 
     subtype: Literal["permission_denied"]
     tool_name: str
@@ -140,7 +141,7 @@ class TaskNotification(SessionFrame, frozen=True, kw_only=True, tag="system"):
 
 
 class BackgroundTasks(SessionFrame, frozen=True, kw_only=True, tag="system"):
-    """All that run in the background now."""
+    """The list of all tasks that run in the background at this time."""
 
     subtype: Literal["background_tasks_changed"]
     tasks: list[Opaque]
@@ -172,14 +173,14 @@ class HookResponse(SessionFrame, frozen=True, kw_only=True, tag="system"):
 
 
 class CommandLifecycle(SessionFrame, frozen=True, kw_only=True, tag="command_lifecycle"):
-    """What becomes of a prompt that came with a uuid."""
+    """The state of a prompt that was sent with a uuid."""
 
     command_uuid: str
     state: Annotated[str, one_of("queued", "started", "completed", "cancelled")]
 
 
 class ConversationReset(SessionFrame, frozen=True, kw_only=True, tag="conversation_reset"):
-    """Carries the old session id; the next init has the new one."""
+    """The conversation was cleared. `session_id` is the old session; the next `init` has the new one."""
 
     new_conversation_id: str
     trigger: str = ""

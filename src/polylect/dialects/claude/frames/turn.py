@@ -37,21 +37,21 @@ class Frame(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="ty
 
 
 class SessionFrame(Frame, frozen=True, kw_only=True):
-    """What nearly every frame of the engine carries. `uuid` is new for each line."""
+    """The fields that nearly every frame of the engine has. `uuid` is new for each line."""
 
     session_id: str
     uuid: str
 
 
 class Envelope(TypedDict):
-    """The fields of `Said`, to be filled in."""
+    """The fields of `SessionFrame` as values to be filled in."""
 
     session_id: str
     uuid: str
 
 
 class Marks(TypedDict, total=False):
-    """What tells the frames of a sub-agent from others."""
+    """The fields that mark a frame as one of a sub-agent."""
 
     agent_id: str
     subagent_type: str
@@ -130,7 +130,7 @@ class ServerToolUse(Struct, frozen=True):
 
 
 class Usage(Struct, frozen=True):
-    """The three kinds of input do not overlap."""
+    """Tokens. The three kinds of input do not overlap."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -142,7 +142,8 @@ class Usage(Struct, frozen=True):
 
 
 class Message(Struct, frozen=True, tag_field="type", tag="message"):
-    """All blocks of one reply share the `id`. `usage` is repeated with each of them: to be counted once."""
+    """One reply of the model. Each block of it has a frame of its own with the same `id` and the same `usage`, which
+    counts once."""
 
     id: str
     model: str
@@ -155,7 +156,7 @@ class Message(Struct, frozen=True, tag_field="type", tag="message"):
 
 
 class Assistant(SessionFrame, frozen=True, kw_only=True, tag="assistant"):
-    """One block that is whole."""
+    """One complete block of a reply."""
 
     message: Message
     parent_tool_use_id: str | None
@@ -172,7 +173,7 @@ class Assistant(SessionFrame, frozen=True, kw_only=True, tag="assistant"):
 
 
 class StreamEvent(SessionFrame, frozen=True, kw_only=True, tag="stream_event"):
-    """`event` is one of the model's own: message_start, content_block_delta ..."""
+    """`event` is an event of the model's API: message_start, content_block_delta and so on."""
 
     event: Opaque
     parent_tool_use_id: str | None
@@ -190,7 +191,8 @@ class Decision(Struct, frozen=True, omit_defaults=True):
 
 
 class ResultMeta(Struct, frozen=True, omit_defaults=True):
-    """Of a tool_result: who allowed it or did not. `outcome` is our own, exact where `is_error` is not."""
+    """Who allowed or denied the call of a tool_result. `outcome` is an addition of polylect; it tells denied, cancelled
+    and skipped apart, which `is_error` does not."""
 
     id: str
     permission_decision: Decision | None = None
@@ -206,7 +208,8 @@ class Words(Struct, frozen=True):
 
 
 class User(SessionFrame, frozen=True, kw_only=True, tag="user"):
-    """A tool_result, a prompt (replayed, of a sub-agent, made up by the engine), or the mark of an interrupt."""
+    """A tool_result, a prompt (replayed, from a sub-agent or made by the engine), or the note that a turn was
+    interrupted."""
 
     message: Words
     parent_tool_use_id: str | None
@@ -230,7 +233,7 @@ class ServerState(Struct, frozen=True, omit_defaults=True):
 
 
 class Engine(Struct, frozen=True):
-    """Who really speaks here."""
+    """Addition: the engine that really runs, because `claude_code_version` is that of claude."""
 
     name: str
     version: str
@@ -239,7 +242,7 @@ class Engine(Struct, frozen=True):
 
 
 class Init(SessionFrame, frozen=True, kw_only=True, tag="system"):
-    """Said at the start of every turn."""
+    """The first frame of every turn: session, model, tools and mode."""
 
     subtype: Literal["init"]
     cwd: str
@@ -269,7 +272,7 @@ class Denial(Struct, frozen=True):
 
 
 class ModelUsage(Struct, frozen=True, omit_defaults=True):
-    """Over the whole session."""
+    """Usage of one model over the whole session."""
 
     inputTokens: int
     outputTokens: int
@@ -283,7 +286,7 @@ class ModelUsage(Struct, frozen=True, omit_defaults=True):
 
 
 class Fault(Struct, frozen=True, omit_defaults=True):
-    """Our own: what exactly went wrong, and whose it was to do right."""
+    """Addition: what went wrong, and whether the host, the provider, a tool or the engine has to act."""
 
     code: str
     owner: str
@@ -292,7 +295,7 @@ class Fault(Struct, frozen=True, omit_defaults=True):
 
 
 class Result(SessionFrame, frozen=True, kw_only=True, tag="result"):
-    """The end of a turn. `usage` is this turn's, the cost and `modelUsage` are the whole session's."""
+    """The end of a turn. `usage` counts this turn; the cost and `modelUsage` count the whole session."""
 
     subtype: Annotated[
         str,
@@ -343,7 +346,7 @@ class Prompt(Frame, frozen=True, kw_only=True, tag="user"):
 
 
 class KeepAlive(Frame, frozen=True, kw_only=True, tag="keep_alive"):
-    """Said by either side."""
+    """Sent by either side so that the connection is not taken for dead. It needs no answer."""
 
 
 class Environment(Frame, frozen=True, kw_only=True, tag="update_environment_variables"):

@@ -13,7 +13,7 @@ from polylect.dialects.schema import one_of
 Id = Annotated[str, Meta(min_length=1, max_length=1024)]
 Count = Annotated[int, Meta(ge=0)]
 Opaque = dict[str, Any]
-"""Its keys are sorted on the wire, but for 0.1.0."""
+"""An object that is passed on as it is. Its keys are sorted when it is written, except in 0.1.0."""
 
 
 Category = Annotated[str, one_of("info", "edit", "exec", "mcp")]
@@ -36,7 +36,7 @@ class ExtraFrame(Frame, frozen=True):
 
 
 class OldCapabilities(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """`ready` tells the three that have no default, `config_changed` tells all."""
+    """Capabilities in 0.1.0. `ready` has the three without a default, `config_changed` has all."""
 
     tool_approval: bool
     thinking: bool
@@ -49,7 +49,7 @@ class OldCapabilities(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Capabilities(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Seven that are always told, then flags that are told when they are on."""
+    """The first seven are always written; the others only while they are true."""
 
     tool_approval: bool
     thinking: bool
@@ -83,7 +83,7 @@ class Tool(Struct, frozen=True):
 
 
 class Usage(Struct, frozen=True, omit_defaults=True):
-    """Of this turn. The three kinds of input do not overlap."""
+    """Tokens of this turn. The three kinds of input do not overlap."""
 
     input_tokens: Count
     output_tokens: Count
@@ -152,8 +152,8 @@ class ToolCancelled(Frame, frozen=True, tag="tool_cancelled"):
 
 
 class ToolDenied(ToolCancelled, frozen=True, tag="tool_cancelled"):
-    """Of a call that a rule of the engine's own has denied, and of which nothing was said before. Only polylect adds
-    `tool`; hosts ignore fields that they do not know."""
+    """A call that a rule of the engine denied before any other frame mentioned it. `tool` is an addition of polylect;
+    hosts ignore fields that they do not know."""
 
     tool: Tool
 
@@ -235,7 +235,7 @@ class Path(Struct, frozen=True):
 
 
 class Standing(Struct, frozen=True, omit_defaults=True):
-    """One of the two: a scope wider than this call and narrower than its category."""
+    """An approval that is wider than one call and narrower than its category. One of the two fields is set."""
 
     always_prefix: Prefix | None = None
     always_path: Path | None = None

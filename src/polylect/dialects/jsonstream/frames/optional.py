@@ -44,7 +44,7 @@ class PluginRegistrationFailed(Frame, frozen=True, tag="plugin_registration_fail
 
 
 class ToolChunk(Frame, frozen=True, tag="tool_chunk"):
-    """A line of output without its end. `tool_result` still holds everything."""
+    """One line of output, without its line break. `tool_result` still has the whole output."""
 
     msg_id: str
     call_id: str
@@ -56,8 +56,8 @@ class ToolChunk(Frame, frozen=True, tag="tool_chunk"):
 
 
 class SubAgentEvent(Frame, frozen=True, tag="sub_agent_event"):
-    """`inner` is an event of the child as it would have said it itself. Of a child that was stopped, the last one has a
-    `terminal_state` besides: its `stream_end` looks like any other."""
+    """`inner` is an event frame of the sub-agent. If the sub-agent was stopped, the last frame also has
+    `terminal_state`, because its `stream_end` does not say so."""
 
     parent_call_id: str
     agent_name: str
@@ -69,7 +69,8 @@ class SubAgentEvent(Frame, frozen=True, tag="sub_agent_event"):
 
 
 class CostRow(Struct, frozen=True, omit_defaults=True):
-    """One model call. `priced` is told only where the price is not known, so that nothing is taken for free."""
+    """One request to a model. `priced` is written (as false) only if the price is not known, so that zero is not read
+    as free."""
 
     turn: Count
     model: str
@@ -79,7 +80,7 @@ class CostRow(Struct, frozen=True, omit_defaults=True):
 
 
 class SessionCost(Frame, frozen=True, tag="session_cost"):
-    """The whole session so far. The list may be empty, but is never left out."""
+    """The cost of the whole session so far. `per_turn` may be empty but is always written."""
 
     session_id: str
     total_cost_usd: float
@@ -103,7 +104,7 @@ class Suspend(Frame, frozen=True, tag="suspend"):
 
 
 class ApprovalResumed(Frame, frozen=True, tag="approval_resume"):
-    """The echo of the command of the same name, also when a timeout or a stop decided."""
+    """Repeats the answer that the host gave with `approval_resume`. Also written if a timeout or a stop decided."""
 
     resume_token: str
     approved: bool
@@ -123,7 +124,7 @@ class CompactOffload(ExtraFrame, frozen=True, tag="compact_offload"):
 
 
 class TracedCall(Struct, frozen=True):
-    """A row of `tool_calls` in a trace, as far as hosts use it."""
+    """A row of `tool_calls` in a trace: the fields that hosts use."""
 
     call_id: str
     tool_name: str
@@ -135,7 +136,7 @@ class TracedCall(Struct, frozen=True):
 
 
 class Trace(Struct, frozen=True):
-    """The object in a `trace_event`, as far as hosts use it."""
+    """The object in a `trace_event`: the fields that hosts use."""
 
     turn: int
     model: str

@@ -21,7 +21,8 @@ _NOTHING_OFFERED = capabilities(_NEWEST, approval=False, modes=("default",))
 
 
 class Bad(msgspec.Struct, frozen=True):
-    """Not a frame. `name` is the server that an `add_mcp_server` spoke of, because hosts wait for it by name."""
+    """A line that is no frame. `name` is the server of an `add_mcp_server`, because hosts wait for an answer by that
+    name."""
 
     why: str
     kind: str = ""
@@ -34,7 +35,7 @@ class Unknown(msgspec.Struct, frozen=True):
 
 
 Received = tuple[Frame, dict[str, Any]] | Unknown | Bad
-"""A known frame comes with the object it was made of: what the shape has no field for is still in there."""
+"""A known frame, with the JSON object it was made of, which may have more fields than the struct."""
 
 
 def read_command(line: bytes | TooLong, version: str) -> Received:
@@ -42,12 +43,13 @@ def read_command(line: bytes | TooLong, version: str) -> Received:
 
 
 def read_event(line: bytes | TooLong) -> Received:
-    """Of any version: what engines say of their own is not to be trusted (aionrs and wayland send the program's)."""
+    """Reads an event of either version. The version that engines state is not used: aionrs and wayland-core state the
+    version of the program."""
     return _read(line, EVENTS[_NEWEST], "")
 
 
 def read_inner(fields: dict[str, Any]) -> Received:
-    """An event inside another one."""
+    """Reads the event inside a `sub_agent_event`."""
     return _shape(fields, EVENTS[_NEWEST], "")
 
 
@@ -76,7 +78,7 @@ def _shape(fields: dict[str, Any], types: dict[str, type[Frame]], text_key: str)
 
 
 def _fill_in(kind: str, fields: dict[str, Any], text_key: str) -> dict[str, Any]:
-    """Fill in what the other version calls differently or does not say."""
+    """Adds fields that the other version names differently or leaves out."""
     match kind:
         case "message" if text_key not in fields:
             other = "input" if text_key == "content" else "content"
@@ -93,7 +95,7 @@ def _fill_in(kind: str, fields: dict[str, Any], text_key: str) -> dict[str, Any]
 
 
 def _plain(error: msgspec.ValidationError) -> str:
-    """`Expected `str`, got `int` - at `$.msg_id`` without the decoration."""
+    """msgspec's error message with the path first and without backticks: `msg_id: Expected str, got int`."""
     text, _, place = str(error).partition(" - at ")
     where = place.strip("`").removeprefix("$.")
     return f"{where}: {text}".replace("`", "") if where else text.replace("`", "")

@@ -32,7 +32,8 @@ _SHARED_COMMANDS = (
 )
 
 EXTRAS = by_name(*defined_in(optional, shapes.ExtraFrame))
-"""Events that nobody else has: inside they are an `Extra` of the same kind, a trace only if it is incomplete."""
+"""Events that no other wire has. In the vocabulary they are an `Extra` of the same kind; a trace only if it is
+incomplete."""
 
 EVENTS = {
     "0.1.0": by_name(shapes.OldReady, *_SHARED_EVENTS, shapes.OldStreamEnd, shapes.OldError, shapes.OldConfigChanged),

@@ -14,7 +14,7 @@ from polylect.dialects.schema import one_of
 
 
 class Request(Frame, frozen=True, kw_only=True):
-    """The id is echoed as it is; hosts send strings, and nobody checks."""
+    """A command. `id` is echoed as it came; most hosts send strings, and no type is required."""
 
     id: str | int | UnsetType = UNSET
 
@@ -48,12 +48,12 @@ class AbortAndPrompt(Request, frozen=True, tag="abort_and_prompt"):
 
 
 class ClearQueue(Request, frozen=True, tag="clear_queue"):
-    """pi, and an addition for omp: drop what waits for the running turn, or the next. Data as in `get_queue`: the texts
-    that were dropped."""
+    """pi has it; for omp it is an addition. Drops the messages that wait for the running turn or the next one. `data`
+    has the dropped texts, as in `get_queue`."""
 
 
 class GetQueue(Request, frozen=True, tag="get_queue"):
-    """Addition: data is `{steering: [text], followUp: [text]}`."""
+    """Addition. `data` is `{steering: [text], followUp: [text]}`."""
 
 
 # State and settings.
@@ -160,21 +160,21 @@ class SetSessionName(Request, frozen=True, tag="set_session_name"):
 
 
 class Fork(Request, frozen=True, tag="fork"):
-    """pi"""
+    """Only in pi."""
 
     entry_id: str
 
 
 class GetForkMessages(Request, frozen=True, tag="get_fork_messages"):
-    """pi"""
+    """Only in pi."""
 
 
 class Clone(Request, frozen=True, tag="clone"):
-    """pi"""
+    """Only in pi."""
 
 
 class GetCommands(Request, frozen=True, tag="get_commands"):
-    """pi"""
+    """Only in pi."""
 
 
 # 14 to 18.
@@ -237,7 +237,7 @@ class GetEntries(Request, frozen=True, tag="get_entries"):
 
 
 class GetTree(Request, frozen=True, tag="get_tree"):
-    """pi too. Data is `{tree: [{entry, children: [...]}], leafId}`."""
+    """Also in pi. `data` is `{tree: [{entry, children: [...]}], leafId}`."""
 
 
 class GetAvailableThinkingLevels(Request, frozen=True, tag="get_available_thinking_levels"):
@@ -260,7 +260,7 @@ class Answer(Frame, frozen=True):
 
 
 class ExtensionUIResponse(Answer, frozen=True, tag="extension_ui_response"):
-    """`value`, `confirmed` or `cancelled`. Addition: `reason` of a no."""
+    """The answer to a dialog: one of `value`, `confirmed` and `cancelled`. Addition: `reason`, why the user said no."""
 
     id: str
     value: str | UnsetType = UNSET

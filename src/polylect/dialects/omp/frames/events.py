@@ -1,7 +1,7 @@
-"""What an engine says, one struct a frame. `requests.py` has what a host says, `messages.py` what both are made of.
+"""The frames that an engine sends, as structs. `commands.py` has those of a host, `messages.py` the parts of both.
 
-Readers forgive more than these shapes allow. Frames and fields marked "addition" are ours; hosts of omp and pi pass
-over what they do not know.
+Readers accept more than these structs allow. Frames and fields marked "addition" are polylect's own; hosts of omp and
+pi ignore what they do not know.
 """
 
 from typing import Annotated, Any
@@ -37,7 +37,8 @@ class Ready(Frame, frozen=True, tag="ready"):
 
 
 class Response(Frame, frozen=True, kw_only=True, tag="response"):
-    """`data` is null only for `cycle_*`. Without an id: unknown commands, and `parse`."""
+    """The answer to a command. `data` is null only for `cycle_*`. The answers to unknown commands and to lines that are
+    no JSON (`parse`) have no id."""
 
     id: str | int | UnsetType = UNSET
     command: str
@@ -52,8 +53,8 @@ class AgentStart(Frame, frozen=True, tag="agent_start"):
 
 
 class AgentEnd(Frame, frozen=True, tag="agent_end"):
-    """All messages of this run. `isTerminal` (18) is false if the turn goes on with another run; else we leave it to
-    `prompt_result` to say so."""
+    """The end of a run, with all its messages. `isTerminal` (omp 18) is false if the turn continues with another run.
+    We write it only then; the end of a turn is `prompt_result`."""
 
     messages: list[Message]
     is_terminal: bool | UnsetType = UNSET
@@ -73,7 +74,8 @@ class MessageStart(Frame, frozen=True, tag="message_start"):
 
 
 class AssistantMessageEvent(Struct, frozen=True, omit_defaults=True, kw_only=True, rename="camel"):
-    """`delta` of a delta, `content` of the end of a text or of thinking, `tool_call` of the end of a call."""
+    """One step of a message that is being written. A delta has `delta`; the end of a text or of thinking has `content`;
+    the end of a call has `tool_call`."""
 
     type: Annotated[
         str,
@@ -90,7 +92,8 @@ class AssistantMessageEvent(Struct, frozen=True, omit_defaults=True, kw_only=Tru
 
 
 class MessageUpdate(Frame, frozen=True, tag="message_update"):
-    """Slim frames have neither `message` nor `partial`. Past the budget of a reply `message` has no content."""
+    """Slim frames have neither `message` nor `partial`. When the byte quota of a reply is used up, `message` has no
+    content."""
 
     assistant_message_event: AssistantMessageEvent
     message: AssistantMessage | UnsetType = UNSET
@@ -108,7 +111,7 @@ class ToolExecutionStart(Frame, frozen=True, tag="tool_execution_start"):
 
 
 class ToolExecutionUpdate(Frame, frozen=True, tag="tool_execution_update"):
-    """Addition: with `agent`, this is only what a sub-agent is doing, which `subagent_*` tell better."""
+    """Addition: `agent`, set if this is only the progress of a sub-agent. The `subagent_*` frames say more."""
 
     tool_call_id: str
     tool_name: str
@@ -142,13 +145,13 @@ class AutoCompactionEnd(Frame, frozen=True, kw_only=True, tag="auto_compaction_e
 
 
 class CompactionStart(Frame, frozen=True, tag="compaction_start"):
-    """pi"""
+    """Only in pi."""
 
     reason: Annotated[str, one_of("threshold", "overflow", "manual", "idle")]
 
 
 class CompactionEnd(Frame, frozen=True, kw_only=True, tag="compaction_end"):
-    """pi"""
+    """Only in pi."""
 
     reason: Annotated[str, one_of("threshold", "overflow", "manual", "idle")]
     result: CompactionResult | UnsetType = UNSET
@@ -208,8 +211,8 @@ class ExtensionError(Frame, frozen=True, tag="extension_error"):
 
 
 class ExtensionUIRequest(Frame, frozen=True, tag="extension_ui_request"):
-    """Dialogs (select, confirm, input, editor) are answered; the rest is only shown. Addition: a permission is a
-    `select` that names the call it is for, and the agent if it is a sub-agent's."""
+    """A dialog (select, confirm, input, editor) waits for an answer; other methods are only shown. Addition: a request
+    for permission is a `select` that names the call, and the agent if it is a sub-agent."""
 
     id: str
     method: Annotated[
@@ -247,8 +250,8 @@ class ExtensionUIRequest(Frame, frozen=True, tag="extension_ui_request"):
 
 
 class PromptResult(Frame, frozen=True, kw_only=True, tag="prompt_result"):
-    """18. One for each turn, right after its last `agent_end`. Addition: `reason`, `usage` (all agents) and `steps` are
-    the turn's, `owner` and `code` its failure's. Without an id the turn was the engine's own."""
+    """omp 18. One for each turn, right after its last `agent_end`. Additions: `reason`, `usage` (of all agents) and
+    `steps` of the turn, `owner` and `code` of its failure. Without an id the turn was started by the engine."""
 
     id: str | UnsetType = UNSET
     agent_invoked: bool
@@ -265,18 +268,18 @@ class SessionSettled(Frame, frozen=True, tag="session_settled"):
 
 
 class AgentSettled(Frame, frozen=True, tag="agent_settled"):
-    """pi"""
+    """Only in pi: what `session_settled` is in omp."""
 
 
 class Alive(Frame, frozen=True, tag="alive"):
-    """Addition: nothing new, but still at work."""
+    """Addition: the turn still runs. Written when nothing else was written for a while."""
 
     tool_call_id: str | UnsetType = UNSET
     tool_name: str | UnsetType = UNSET
 
 
 class QueueUpdate(Frame, frozen=True, tag="queue_update"):
-    """pi"""
+    """Only in pi."""
 
     steering: list[str]
     follow_up: list[str]
@@ -338,19 +341,19 @@ class HostUriCancel(Frame, frozen=True, tag="host_uri_cancel"):
 
 
 class SubagentLifecycle(Frame, frozen=True, tag="subagent_lifecycle"):
-    """payload: id, status (started, completed, failed); when it starts parentId?, toolCallId?, agent, task?,
-    background?; at its end summary?"""
+    """`payload` has id and status (started, completed, failed). At the start also agent, and maybe parentId,
+    toolCallId, task and background; at the end maybe summary."""
 
     payload: dict[str, Any]
 
 
 class SubagentProgress(Frame, frozen=True, tag="subagent_progress"):
-    """payload: id, text, usage, toolCount"""
+    """`payload` has id, text, usage and toolCount."""
 
     payload: dict[str, Any]
 
 
 class SubagentEvent(Frame, frozen=True, tag="subagent_event"):
-    """payload: id, event (a frame as the agent would have said it itself, slim)"""
+    """`payload` has id and event: a slim frame of the sub-agent."""
 
     payload: dict[str, Any]

@@ -1,7 +1,7 @@
-"""What the wire's frames are made of: content blocks, messages by their role, models, and the data of responses.
+"""The parts of frames: content blocks, messages by their role, models, and the data of responses.
 
-Python names stand for the wire's camelCase. What may be left out has a default and is left out; nothing is null unless
-its type says so. `timestamp` is milliseconds since 1970.
+Python names stand for the camelCase names of the wire. A field with a default may be left out, and is left out if it
+has that value. A field is null only if its type says so. `timestamp` is in milliseconds since 1970.
 """
 
 from typing import Annotated, Any, Literal
@@ -55,7 +55,7 @@ ReplyBlock = Text | Thinking | RedactedThinking | ToolCall
 
 
 class Cost(Part, frozen=True, omit_defaults=False):
-    """Dollars: of a message what it cost, of a model what a million tokens cost."""
+    """Dollars. In a message: what it cost. In a model: the price of a million tokens."""
 
     input: float = 0
     output: float = 0
@@ -77,7 +77,7 @@ class Usage(Part, frozen=True, omit_defaults=False):
 
 
 class ToolOutcome(Part, frozen=True):
-    """`result` and `partialResult`: what a tool has to say."""
+    """`result` and `partialResult` of a tool: its output, and details for the host."""
 
     content: list[ContentBlock]
     details: Any = UNSET
@@ -94,7 +94,7 @@ class UserMessage(Part, frozen=True, tag_field="role", tag="user"):
 
 
 class DeveloperMessage(Part, frozen=True, tag_field="role", tag="developer"):
-    """A reminder that nobody typed."""
+    """A message to the model that no person typed, such as a reminder."""
 
     content: str | list[ContentBlock]
     timestamp: int
@@ -102,7 +102,7 @@ class DeveloperMessage(Part, frozen=True, tag_field="role", tag="developer"):
 
 
 class AssistantMessage(Part, frozen=True, tag_field="role", tag="assistant"):
-    """Until its `message_end`, `stop_reason` and `usage` are placeholders."""
+    """Before `message_end`, `stop_reason` and `usage` are placeholders."""
 
     content: list[ReplyBlock]
     api: str
@@ -190,7 +190,7 @@ class Model(Part, frozen=True, omit_defaults=False):
 
 
 class State(Part, frozen=True):
-    """`get_state`. pi calls the last key `pendingMessageCount` and has no `interruptMode`."""
+    """The data of `get_state`. pi calls the last field `pendingMessageCount` and has no `interruptMode`."""
 
     model: Model | UnsetType = UNSET
     thinking_level: Level | UnsetType = UNSET
@@ -209,7 +209,7 @@ class State(Part, frozen=True):
 
 
 class CompactionResult(Part, frozen=True):
-    """`compact`, and `result` of `auto_compaction_end`."""
+    """The data of `compact`, and `result` of `auto_compaction_end`."""
 
     summary: str
     first_kept_entry_id: str
@@ -238,7 +238,7 @@ class Tokens(Part, frozen=True, omit_defaults=False):
 
 
 class Stats(Part, frozen=True, kw_only=True):
-    """`get_session_stats`."""
+    """The data of `get_session_stats`."""
 
     session_file: str | UnsetType = UNSET
     session_id: str

@@ -13,7 +13,7 @@ from polylect.wire.jsonl import TooLong, parse
 
 
 class Bad(msgspec.Struct, frozen=True):
-    """Not a command: no JSON, no object, no type, or a known type with fields that make no sense."""
+    """A line that is no command: no JSON, no object, no type, or a known type with unusable fields."""
 
     why: str
     kind: str = ""
@@ -26,7 +26,7 @@ class Unknown(msgspec.Struct, frozen=True):
 
 
 class Received(msgspec.Struct, frozen=True):
-    """The id is whatever the host sent: it is only ever echoed."""
+    """`id` is whatever the host sent. It is only echoed."""
 
     kind: str
     id: Any
@@ -54,7 +54,7 @@ def read(line: bytes | TooLong) -> Received | Unknown | Bad:
 
 
 def _without_nulls(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
-    """A null is what some hosts write for nothing at all. The id of a request may be anything, or missing."""
+    """Removes null fields, which some hosts write for no value. The id of a request may be of any type or missing."""
     present = {key: value for key, value in fields.items() if value is not None or key == "events"}
     if kind not in ANSWERS:
         present.pop("id", None)

@@ -9,7 +9,8 @@ from polylect.dialects.omp.frames import events as shapes
 from polylect.dialects.schema import by_name, defined_in
 
 VERSIONS = ("13", "18", "pi")
-"""The default first: omp 13, the documented protocol; omp 18; and pi, from which omp came."""
+"""The default is the first: omp 13, which is documented. omp 18 is later; pi is the project that omp was forked from.
+"""
 
 EVENTS = by_name(*defined_in(shapes, shapes.Frame))
 REQUESTS = by_name(*defined_in(requests, requests.Request))
