@@ -35,27 +35,21 @@ class Codec(Protocol[In, Out_contra]):
 
     def start(self) -> list[In]:
         """Begin the connection, before any bytes. Returns what the peer has said merely by connecting."""
-        ...
 
     def receive(self, data: bytes) -> list[In]:
         """Take bytes from the peer, cut anywhere. Returns what the lines that are complete now mean."""
-        ...
 
     def receive_eof(self) -> list[In]:
         """The peer has closed its end. Returns the last items, and the ends of all turns that cannot end any more."""
-        ...
 
     def send(self, item: Out_contra) -> list[In]:
         """Encode one item. Returns what follows from it on our own side, for example the refusal of a command."""
-        ...
 
     def data_to_send(self) -> bytes:
         """The bytes that have to go to the peer now, each only once. To be called after every call above."""
-        ...
 
     def note_sent(self, data: bytes) -> list[In]:
         """Note whole lines that our own end has sent by other means: a `ready` before the codec existed, a tape."""
-        ...
 
 
 class EngineSide(Codec[Command, Event], Protocol):
@@ -64,11 +58,9 @@ class EngineSide(Codec[Command, Event], Protocol):
     @property
     def exit_code(self) -> int:
         """The exit code of an engine whose host has closed its end; some wires tell by it how the last turn ended."""
-        ...
 
     def due(self) -> int | None:
         """Milliseconds until `data_to_send` has to be called again; None if nothing is held back."""
-        ...
 
 
 class HostSide(Codec[Event, Command], Protocol):
@@ -76,7 +68,6 @@ class HostSide(Codec[Event, Command], Protocol):
 
     def to_log(self) -> list[str]:
         """Lines for a log since the last call, for example about malformed events."""
-        ...
 
 
 class DialectPackage(Protocol):
@@ -104,31 +95,24 @@ class DialectStart(Protocol):
 
     def options(self, words: list[str], program: str, env: dict[str, str]) -> dict[str, object]:
         """The settings that the words of the command line ask for. Raises UsageError."""
-        ...
 
     def version(self, program: str) -> str:
         """The answer to `--version`, for a program that was started under this name."""
-        ...
 
     def prepare(self, options: dict[str, object]) -> None:
         """Called before the start, when neither help nor version was asked for. Raises UsageError."""
-        ...
 
     def codec_options(self, values: dict[str, object], env: dict[str, str], session: str) -> dict[str, object]:
         """The options for `Dialect.engine_side`, beside `max_line`."""
-        ...
 
     def new_id(self) -> str:
         """An id that was never used, for `Env.new_id`."""
-        ...
 
     def new_session_id(self) -> str:
         """The id of a new session, as this wire has them."""
-        ...
 
     def refusal(self, message: str, options: dict[str, object], session: str, *, ready: bool) -> bytes:
         """What the host is told where an engine cannot start, or, if it was `ready`, where it breaks down."""
-        ...
 
 
 class Dialect(Struct, frozen=True):

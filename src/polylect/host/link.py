@@ -39,7 +39,6 @@ class Link(Protocol):
     @property
     def pid(self) -> int:
         """The engine's process; our own if it is in ours."""
-        ...
 
     async def open(self, on_event: OnEvent, on_gone: OnGone) -> None:
         """Connects to the engine.
@@ -51,29 +50,23 @@ class Link(Protocol):
         Raises:
             EngineDied: The engine cannot be started.
         """
-        ...
 
     def send(self, command: Command) -> list[Event]:
         """Sends `command`. Returns the events that this end makes by itself, such as a refusal. Raises EngineDied."""
-        ...
 
     def can(self, word: str) -> bool:
         """Whether the wire can express `word`; see `host/supported_commands.py`. Raises LookupError for no word."""
-        ...
 
     async def wait_if_gone(self) -> None:
         """If the engine is gone, returns only after `on_gone` was called."""
-        ...
 
     async def drain(self) -> None: ...
 
     async def close(self) -> int:
         """Ends the engine in bounded time and returns its exit code."""
-        ...
 
     def death(self, what: str = "has ended") -> EngineDied:
         """Returns the error that says `what` happened to the engine, with the end of its stderr."""
-        ...
 
 
 def environment() -> Env:

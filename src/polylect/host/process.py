@@ -34,7 +34,6 @@ class Child(Protocol):
 
     def poll(self) -> int | None:
         """Minus a signal's number if that ended it."""
-        ...
 
     def wait(self) -> int: ...
 

@@ -42,7 +42,6 @@ class HookContext(Protocol):
         Args:
             event: The event; it gets the turn and the agent of this context.
         """
-        ...
 
     async def ask(self, question: Ask) -> Answer:
         """Asks the person and waits for the answer.
@@ -53,7 +52,6 @@ class HookContext(Protocol):
         Returns:
             The answer. Where nobody can be asked, it is a denial.
         """
-        ...
 
 
 class PreparedPrompt(Struct, frozen=True):
@@ -112,7 +110,6 @@ class Hooks(Protocol):
             context: The session, for hooks that belong to no turn.
             resumed: Whether the session has messages already.
         """
-        ...
 
     async def session_contexts(self) -> Sequence[str]:
         """Returns the texts that hooks add at the start of the session. The second call returns none."""
@@ -186,4 +183,3 @@ class Hooks(Protocol):
 
     async def close(self) -> None:
         """Calls the hooks for the end of the session. Takes a bounded time."""
-        ...

@@ -175,7 +175,6 @@ class Provider(Protocol):
 
     def info(self, model: str) -> ModelInfo:
         """Returns what is known of `model`."""
-        ...
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
         """Asks for a reply and yields its events.
@@ -190,11 +189,9 @@ class Provider(Protocol):
         Raises:
             ProviderError: The service failed.
         """
-        ...
 
     async def close(self) -> None:
         """Closes all connections."""
-        ...
 
 
 class Models(Protocol):
@@ -202,11 +199,9 @@ class Models(Protocol):
 
     def cards(self) -> Sequence[ModelCard]:
         """Returns the models that can be used now."""
-        ...
 
     def open(self, provider: str) -> Provider:
         """Returns the provider of this name. `provider`: the name. Raises LookupError."""
-        ...
 
 
 # Tools.
@@ -258,11 +253,9 @@ class Processes(Protocol):
         seconds that it may take; `on_output`: is called with each piece of its output; `on_start`: is called
         with its process id; `stdin`: its standard input, which nobody else can change.
         """
-        ...
 
     async def close(self) -> None:
         """Ends everything that still runs."""
-        ...
 
 
 class Child(Protocol):
@@ -272,15 +265,12 @@ class Child(Protocol):
 
     async def read(self) -> bytes:
         """What it has written; empty once it will write no more."""
-        ...
 
     async def write(self, data: bytes) -> None:
         """Writes `data` to its standard input."""
-        ...
 
     async def close(self) -> None:
         """End it and whatever it started."""
-        ...
 
 
 class Children(Protocol):
@@ -299,7 +289,6 @@ class Children(Protocol):
         `argv`: the command line; `cwd`: the folder to run it in; `env`: its whole environment;
         `on_error_output`: is called with each piece of its stderr.
         """
-        ...
 
 
 class FileState(Struct, frozen=True):
@@ -314,19 +303,15 @@ class Worker(Protocol):
 
     def hides(self, path: str, roots: Sequence[str]) -> bool:
         """Whether commands cannot read the real `path`, and none of the folders and files in `roots` opens it."""
-        ...
 
     def lets_change(self, path: str, roots: Sequence[str]) -> bool:
         """Whether commands that may write in the folders and files of `roots` can change the real `path`."""
-        ...
 
     async def detect_sandbox(self) -> None:
         """Find out how commands are confined, if that is not known yet. `hides` and `lets_change` depend on it."""
-        ...
 
     def reaches(self, path: str) -> bool:
         """Whether the worker can open and change the real `path` itself. Else it needs a descriptor of the file."""
-        ...
 
     async def request(
         self,
@@ -352,14 +337,12 @@ class Worker(Protocol):
             ToolError: It could not be done; the text is for the model.
             OSError: The error that the worker met.
         """
-        ...
 
     async def file_state(self, path: str) -> FileState | None:
         """Returns the regular file at the real path `path`, following no link; None if there is none.
 
         Raises ToolError or OSError.
         """
-        ...
 
     async def restore(self, path: str, state: FileState | None) -> None:
         """Restores a file to a state, following no link. Raises ToolError or OSError.
@@ -368,15 +351,12 @@ class Worker(Protocol):
             path: The real path.
             state: The state; None deletes the file.
         """
-        ...
 
     async def count_changes(self, old: bytes, new: bytes) -> tuple[int, int]:
         """Returns how many lines are added and removed between the contents `old` and `new`."""
-        ...
 
     async def close(self) -> None:
         """Ends the worker processes."""
-        ...
 
 
 class ToolContext(Protocol):
@@ -408,23 +388,18 @@ class ToolContext(Protocol):
 
     def progress(self, text: str) -> None:
         """Shows output while the call runs. The tool still has to return everything. `text`: the next piece."""
-        ...
 
     async def ask(self, question: Ask) -> Answer:
         """Asks the person a `question`, on behalf of this call. Where nobody can be asked, the answer is no."""
-        ...
 
     def reading_fault(self, path: str) -> str:
         """Returns why rules forbid the model to read the file at the absolute `path`; empty if none does."""
-        ...
 
     def plan(self, items: Sequence[PlanItem]) -> None:
         """Shows a plan in the place of the one before. `items`: the entries."""
-        ...
 
     def spill(self, text: str) -> str:
         """Stores `text`, which is too long for the model, in a file that the model may read, and returns its path."""
-        ...
 
 
 class Tool(Protocol):
@@ -443,25 +418,21 @@ class Tool(Protocol):
     @property
     def spec(self) -> ToolSpec:
         """The tool, as the model is told of it."""
-        ...
 
     def describe(self, args: dict[str, Any]) -> str:
         """Returns one line for people that says what a call with these `args` would do."""
-        ...
 
     def touches(self, args: dict[str, Any], workspace: str) -> tuple[str, ...]:
         """Returns the real paths that a call would read or write, symlinks resolved; empty where that cannot be known.
 
         `args`: the arguments of the call; `workspace`: the folder that relative paths are relative to.
         """
-        ...
 
     async def run(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
         """Does the call and returns its result. Raises ToolError for a fault that the model is told.
 
         `args`: the arguments of the call; `context`: what the tool may use.
         """
-        ...
 
 
 # Sessions.
@@ -475,37 +446,29 @@ class Store(Protocol):
     @property
     def entries(self) -> Sequence[Entry]:
         """What is in the log."""
-        ...
 
     @property
     def size(self) -> int:
         """Bytes of the log, or what they would be."""
-        ...
 
     def append(self, *bodies: Body) -> None:
         """Writes `bodies` to the operating system before it returns; they outlive a crash of this process."""
-        ...
 
     def sync(self) -> None:
         """Make everything appended so far outlive a power cut."""
-        ...
 
     def spill(self, text: str) -> str:
         """Stores a long `text` beside the log and returns its path."""
-        ...
 
     def fill(self, message: Message) -> Message:
         """Returns `message` with its images loaded."""
-        ...
 
     @property
     def file(self) -> str:
         """Where the log is, if it is kept."""
-        ...
 
     def close(self) -> None:
         """Closes the log, so that another process can write it."""
-        ...
 
 
 class Library(Protocol):
@@ -513,7 +476,6 @@ class Library(Protocol):
 
     def create(self, parent: str = "") -> Store:
         """Creates a session and returns its store. `parent`: the session that it comes from."""
-        ...
 
     def resume(self, target: str) -> Store:
         """Opens a stored session.
@@ -521,7 +483,6 @@ class Library(Protocol):
         Args:
             target: Its id, or the path of a session file; a file of another engine becomes a session of ours.
         """
-        ...
 
     def fork(self, store: Store, at: str = "") -> Store:
         """Copies a session and returns the store of the copy.
@@ -530,15 +491,12 @@ class Library(Protocol):
             store: The session to copy.
             at: The message before which the copy ends; empty for a copy of everything.
         """
-        ...
 
     def sessions(self, cwd: str = "") -> Sequence[SessionCard]:
         """Returns the stored sessions, those of the folder `cwd` if one is named."""
-        ...
 
     def export(self, store: Store, path: str) -> str:
         """Writes the session of `store` to the file `path`, in the format that its ending names. Returns the path."""
-        ...
 
 
 # Servers.
@@ -549,27 +507,21 @@ class Servers(Protocol):
 
     def add(self, server: Server) -> None:
         """Starts to connect to `server` and returns at once."""
-        ...
 
     def change(self, name: str, action: Literal["remove", "reconnect", "enable", "disable"]) -> None:
         """Changes the state of a server. `name`: its name; `action`: what to do with it. Raises LookupError."""
-        ...
 
     def status(self) -> Sequence[Any]:
         """Returns a `ServerCard` for each server."""
-        ...
 
     def starting(self) -> Mapping[str, float]:
         """Servers that have neither come up nor failed since they were added, and for how many seconds."""
-        ...
 
     async def wait_for_change(self, timeout: float) -> None:
         """Returns when a server has come up, failed or gone, at the latest after `timeout` seconds."""
-        ...
 
     def commands(self) -> Sequence[CommandCard]:
         """What servers offer as prompts, by the name to call them."""
-        ...
 
     async def expand(self, command: str, words: Sequence[str]) -> Sequence[Block]:
         """Returns what a prompt of a server stands for.
@@ -577,7 +529,6 @@ class Servers(Protocol):
         `command`: the name of the prompt, as in `commands`; `words`: its arguments. Raises LookupError,
         PolylectError.
         """
-        ...
 
     def receive(self, name: str, message: Any) -> bool:
         """Passes on a message that a server inside the host sent unasked.
@@ -588,8 +539,6 @@ class Servers(Protocol):
             name: The name of the server.
             message: The message.
         """
-        ...
 
     async def close(self) -> None:
         """Disconnects from all servers."""
-        ...
