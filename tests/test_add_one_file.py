@@ -251,22 +251,19 @@ class EngineSide:
 """,
     "host/__init__.py": "",
     "host/codec.py": """
-from polylect.dialects.host_base import Refusal, accepted, complete, refused
+from polylect.dialects.host_base import Refusal, accepted
+from polylect.dialects.host_codec import HostCodec
 from polylect.vocab.commands import Prompt
-from polylect.vocab.complete import Completer
 from polylect.vocab.events import Ready, TextDelta, TurnEnded, TurnStarted
 
 
-class HostSide:
-    def __init__(self, env, *, version="1", max_line=0):
-        self._rest, self._out, self._turn, self._completer = b"", b"", "", Completer(env.new_id)
+class HostSide(HostCodec):
+    def __init__(self, env, *, version="1", max_line):
+        super().__init__(env, max_line)
+        self._turn = ""
 
-    def start(self):
-        return []
-
-    def receive(self, data):
-        *lines, self._rest = (self._rest + data).split(b"\\n")
-        return complete(self._completer, [event for line in lines for event in self._read(line.decode())])
+    def _receive_line(self, line):
+        return self._complete(self._read(line.decode()))
 
     def _read(self, line):
         if line == "* ready":
@@ -275,24 +272,17 @@ class HostSide:
             return [TurnEnded(line[2:], turn=self._turn)]
         return [TextDelta(line, turn=self._turn)]
 
-    def receive_eof(self):
+    def _engine_gone(self):
         return []
 
-    def send(self, command):
+    def _handle(self, command):
         if not isinstance(command, Prompt):
-            return [refused(command, Refusal("a line is a prompt"))]
-        self._out += command.text.encode() + b"\\n"
+            raise Refusal("a line is a prompt")
+        self._out.append(command.text.encode() + b"\\n")
         self._turn = command.turn
-        return [*accepted(command), *complete(self._completer, [TurnStarted(turn=command.turn)])]
-
-    def data_to_send(self):
-        out, self._out = self._out, b""
-        return out
+        return [*accepted(command), TurnStarted(turn=command.turn)]
 
     def note_sent(self, data):
-        return []
-
-    def to_log(self):
         return []
 """,
 }

@@ -18,12 +18,13 @@ from polylect.dialects.claude.engine.engine_info import EngineInfo
 from polylect.dialects.claude.engine.line_writer import LineId, LineWriter, Output
 from polylect.dialects.claude.engine.prompts import Prompts
 from polylect.dialects.claude.versions import OUR_MODES, VERSIONS
+from polylect.dialects.line_codec import LineCodec
 from polylect.vocab.commands import Command, Configure, Hello, MalformedCommand, Quit, UnknownCommand
 from polylect.vocab.events import Ask, AskClosed, Event, HostCall, HostCallEnded, Reply
 from polylect.wire import jsonl
 
 
-class EngineSide:
+class EngineSide(LineCodec[Command]):
     """Options beside `version` and `max_line`:
 
     session, cwd, model, mode   values until the engine reports its own
@@ -66,8 +67,8 @@ class EngineSide:
         line_id: LineId | None = None,
         max_output: Callable[[str], int] | None = None,
     ) -> None:
+        super().__init__(env, max_line)
         self._out = LineWriter(env, version, session=session, output=output, line_id=line_id)
-        self._lines = jsonl.Splitter(max_line)
         self._prompts = Prompts(self._out, replay=replay)
         info = EngineInfo(cwd=cwd, model=model, mode=OUR_MODES.get(mode, mode), key_source=key_source)
         self._writer = EventWriter(
@@ -100,12 +101,8 @@ class EngineSide:
             return [Hello()]
         return [Hello(), *self._prompts.read({"message": {"role": "user", "content": self._prompt}})]
 
-    def receive(self, data: bytes) -> list[Command]:
-        return [command for line in self._lines.feed(data) for command in self._read_line(line)]
-
     def receive_eof(self) -> list[Command]:
-        commands = [command for line in self._lines.end() for command in self._read_line(line)]
-        return [*commands, *self._release_prompts()]
+        return [*super().receive_eof(), *self._release_prompts()]
 
     def send(self, event: Event) -> list[Command]:
         match event:
@@ -137,7 +134,7 @@ class EngineSide:
 
     # Lines of the host.
 
-    def _read_line(self, line: bytes | jsonl.TooLong) -> list[Command]:
+    def _receive_line(self, line: bytes | jsonl.TooLong) -> list[Command]:
         if isinstance(line, jsonl.TooLong):
             return self._malformed(line.start, f"the line is longer than {line.limit} bytes")
         try:

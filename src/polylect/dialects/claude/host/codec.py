@@ -6,7 +6,7 @@ program, because it merges prompts that wait into one turn (`PromptQueue`). A ba
 `MalformedEvent`. `polylect.host` creates it and drives it.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
@@ -15,17 +15,16 @@ from polylect.dialects.claude.frames.lenient import Object, inner, text
 from polylect.dialects.claude.host.commands import CommandWriter
 from polylect.dialects.claude.host.decode import BadFrame, EventReader
 from polylect.dialects.claude.versions import VERSIONS
-from polylect.dialects.host_base import ENGINE_GONE, Diagnostics, Refusal, complete, refused
-from polylect.dialects.prompt_queue import PromptQueue
+from polylect.dialects.host_base import ENGINE_GONE
+from polylect.dialects.host_codec import HostCodec
 from polylect.vocab import commands as c
 from polylect.vocab import events as e
-from polylect.vocab.complete import Completer
 from polylect.wire import jsonl
 
 _HOST_CALLS = {"hook_callback": "hook", "mcp_message": "mcp_message", "request_user_dialog": "dialog"}
 
 
-class HostSide:
+class HostSide(HostCodec):
     """Understands every version of the wire. Options beside `version` and `max_line`:
 
     hold         send one prompt at a time; False for engines that give each prompt a turn of its own
@@ -45,17 +44,12 @@ class HostSide:
         offers: Object | None = None,
         initialize: Object | None = None,
     ) -> None:
-        self._env = env
-        self._lines = jsonl.Splitter(max_line)
-        self._own_lines = jsonl.Splitter(max_line)
+        super().__init__(env, max_line, hold=hold)
         self._reader = EventReader(env.new_id, resumed=resumed)
-        self._completer = Completer(env.new_id)
-        self._queue = PromptQueue(hold=hold)
-        self._settled = True
         fields = {"forwardSubagentText": True, **(initialize or {})}
-        self._commands = CommandWriter(env.new_id, self._reader, self._queue, offers=offers or {}, fields=fields)
-        self._diagnostics = Diagnostics(env.now)
-        self.outcomes = self._diagnostics.outcomes
+        self._commands = CommandWriter(
+            self._out.append, env.new_id, self._reader, self._queue, offers=offers or {}, fields=fields
+        )
 
     # The interface of a codec.
 
@@ -63,27 +57,14 @@ class HostSide:
         self._commands.begin()
         return []
 
-    def receive(self, data: bytes) -> list[e.Event]:
-        return [event for line in self._lines.feed(data) for event in self._read_line(line)]
-
-    def receive_eof(self) -> list[e.Event]:
-        events = [event for line in self._lines.end() for event in self._read_line(line)]
+    def _engine_gone(self) -> list[e.Event]:
         turns = [*self._queue.running, *[prompt.turn for prompt in self._queue.drop()]]
         announced = [turn for turn in turns if turn not in self._commands.silent]
         gone = [e.TurnEnded("error", failure=ENGINE_GONE, turn=turn) for turn in announced]
-        return [*events, *self._complete([*self._reader.flush(), *gone]), *self._completer.close()]
+        return [*self._reader.flush(), *gone]
 
-    def send(self, command: c.Command) -> list[e.Event]:
-        try:
-            return self._complete(self._commands.write(command))
-        except Refusal as refusal:
-            return [refused(command, refusal)]
-
-    def data_to_send(self) -> bytes:
-        return self._commands.data_to_send()
-
-    def to_log(self) -> list[str]:
-        return self._diagnostics.to_log()
+    def _handle(self, command: c.Command) -> list[e.Event]:
+        return self._commands.write(command)
 
     def note_sent(self, data: bytes) -> list[e.Event]:
         events: list[e.Event] = []
@@ -96,7 +77,7 @@ class HostSide:
 
     # Lines of the engine.
 
-    def _read_line(self, line: bytes | jsonl.TooLong) -> list[e.Event]:
+    def _receive_line(self, line: bytes | jsonl.TooLong) -> list[e.Event]:
         if isinstance(line, jsonl.TooLong):
             return self._malformed(line.start, f"the line is longer than {line.limit} bytes")
         try:
@@ -107,9 +88,6 @@ class HostSide:
             return self._malformed(line, str(error))
         self.outcomes["unknown" if events is None else "known"] += 1
         return self._complete([e.UnknownEvent(kind, line)] if events is None else self._after(events))
-
-    def _malformed(self, line: bytes, why: str) -> list[e.Event]:
-        return self._completer.add(self._diagnostics.malformed(line, why))
 
     def _after(self, events: list[e.Event]) -> Iterator[e.Event]:
         """Adds the user message and `Settled`, hides silent turns, and sends the next prompt when a turn has ended."""
@@ -136,25 +114,11 @@ class HostSide:
                     yield event
 
     def _turn_started(self, event: e.TurnStarted) -> Iterator[e.Event]:
-        prompt, steer = self._queue.prompt(event.turn), event.turn in self._commands.steers
-        self._queue.began(event.turn)
         if event.turn in self._commands.silent:
+            self._queue.began(event.turn)
             return
-        self._settled = False
-        yield replace(event, cause="engine") if steer else event
-        if prompt:
-            yield e.UserMessage(prompt.text, "steer" if steer else "prompt", prompt.attachments, turn=event.turn)
+        yield from self._begin_turn(event, steer=event.turn in self._commands.steers)
         self._commands.release(self._queue.ready())  # a tape may begin after `initialize`
-
-    def _settle_if_idle(self) -> list[e.Event]:
-        """`Settled`, once, when nothing runs and nothing waits: most engines do not report it."""
-        if self._settled or self._queue.running or not self._completer.idle:
-            return []
-        self._settled = True
-        return [e.Settled()]
-
-    def _complete(self, events: Iterable[e.Event]) -> list[e.Event]:
-        return complete(self._completer, events)
 
     # The control protocol, from the engine.
 

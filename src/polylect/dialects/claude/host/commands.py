@@ -30,14 +30,21 @@ _ACKNOWLEDGED = {"jsonrpc": "2.0", "result": {}}
 
 class CommandWriter:
     def __init__(
-        self, new_id: Callable[[], str], reader: EventReader, queue: PromptQueue, *, offers: Object, fields: Object
+        self,
+        send: Callable[[bytes], None],
+        new_id: Callable[[], str],
+        reader: EventReader,
+        queue: PromptQueue,
+        *,
+        offers: Object,
+        fields: Object,
     ) -> None:
+        self._send = send
         self._new_id = new_id
         self._reader = reader
         self._queue = queue
         self._offers = offers
         self._fields = fields
-        self._out: list[bytes] = []
         self.requests = PendingRequests(new_id, self._write)
         self.asks = PendingAsks()
         self.host_calls: dict[str, str] = {}
@@ -55,12 +62,6 @@ class CommandWriter:
         if handler is None:
             raise Refusal(f"stream-json has no word for {type(command).__name__}")
         return handler(self, command)
-
-    def data_to_send(self) -> bytes:
-        """The bytes written since the last time."""
-        data = b"".join(self._out)
-        self._out.clear()
-        return data
 
     def begin(self) -> None:
         self.requests.send("", self.initialized, encode.initialize(self._offers, self._fields))
@@ -83,7 +84,7 @@ class CommandWriter:
         line = jsonl.dump(frame)
         if len(line) > jsonl.MAX_LINE:
             raise Refusal(f"a stream-json line holds at most {jsonl.MAX_LINE} bytes", "too_long")
-        self._out.append(line)
+        self._send(line)
 
     def release(self, prompts: list[c.Prompt]) -> None:
         for prompt in prompts:

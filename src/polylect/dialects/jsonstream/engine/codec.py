@@ -17,6 +17,7 @@ from polylect.dialects.jsonstream.frames import optional
 from polylect.dialects.jsonstream.frames import table as frames
 from polylect.dialects.jsonstream.frames.read import Bad, Unknown, read_command, read_event
 from polylect.dialects.jsonstream.versions import ERROR_CODES, OUR_MODES, SAYS_MCP_FAILED, VERSIONS
+from polylect.dialects.line_codec import LineCodec
 from polylect.vocab import commands as c
 from polylect.vocab import events as e
 from polylect.vocab.content import Failure, Usage
@@ -26,16 +27,14 @@ _NO_APPROVAL = "no approval waits for this resume_token"
 _READ = COMMANDS | undocumented_commands.COMMANDS
 
 
-class EngineSide:
+class EngineSide(LineCodec[c.Command]):
     """The engine's end of one connection. `version` is 0.1.0 or 0.2.0; `max_line` the longest line that is read."""
 
     exit_code = 0
 
     def __init__(self, env: Env, *, version: str = VERSIONS[0], max_line: int = jsonl.MAX_LINE) -> None:
-        self._env = env
+        super().__init__(env, max_line)
         self._version = version
-        self._lines = jsonl.Splitter(max_line)
-        self._own_lines = jsonl.Splitter(max_line)
         self._writer = EventWriter(version)
         self._text = self._writer.text
         self._commands: dict[str, c.Command] = {}
@@ -49,15 +48,6 @@ class EngineSide:
         return self._writer.lost
 
     # The interface of a codec.
-
-    def start(self) -> list[c.Command]:
-        return []
-
-    def receive(self, data: bytes) -> list[c.Command]:
-        return [command for line in self._lines.feed(data) for command in self._receive_line(line)]
-
-    def receive_eof(self) -> list[c.Command]:
-        return [command for line in self._lines.end() for command in self._receive_line(line)]
 
     def send(self, event: e.Event) -> list[c.Command]:
         if type(event) is e.TextDelta:

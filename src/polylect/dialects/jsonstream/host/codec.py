@@ -6,13 +6,14 @@ The four rules of a decoder in a host: generic JSON first; a line is known, unkn
 ignored; what an engine says it can do is never a reason to refuse what it does.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, Literal
 
 from msgspec.structs import replace
 
 from polylect.dialects.base import Env
-from polylect.dialects.host_base import ENGINE_GONE, Diagnostics, Refusal, accepted, complete, refused
+from polylect.dialects.host_base import ENGINE_GONE, Refusal, accepted
+from polylect.dialects.host_codec import HostCodec
 from polylect.dialects.jsonstream import asks as asks_format
 from polylect.dialects.jsonstream import undocumented_commands
 from polylect.dialects.jsonstream.commands import COMMANDS, configure_frames, message_frame, server_frame
@@ -21,17 +22,15 @@ from polylect.dialects.jsonstream.frames.read import Bad, Unknown, read_command,
 from polylect.dialects.jsonstream.host import undocumented_events
 from polylect.dialects.jsonstream.host.decode import EventReader
 from polylect.dialects.jsonstream.versions import MAX_FRAME, VERSIONS, WIRE_MODES
-from polylect.dialects.prompt_queue import PromptQueue
 from polylect.vocab import commands as c
 from polylect.vocab import events as e
-from polylect.vocab.complete import Completer
 from polylect.vocab.content import Failure
 from polylect.wire import jsonl
 
 _TOO_LONG = f"a json-stream line holds at most {MAX_FRAME} bytes; put the text into a file and attach its path"
 
 
-class HostSide:
+class HostSide(HostCodec):
     """The host's end of one conversation.
 
     `hold=False` sends prompts at once: polylect queues them, aionrs and wayland-core drop them. `modes` are those that
@@ -48,56 +47,30 @@ class HostSide:
         hold: bool = True,
         modes: Collection[str] = (),
     ) -> None:
-        self._env = env
+        super().__init__(env, max_line, hold=hold)
         self._version = version
         self._modes = {**{mode: mode for mode in modes}, **WIRE_MODES[version]}
-        self._lines = jsonl.Splitter(max_line)
-        self._own_lines = jsonl.Splitter(max_line)
-        self._out: list[bytes] = []
         self._reader = EventReader()
-        self._completer = Completer(env.new_id)
-        self._queue = PromptQueue(hold=hold)
-        self._settled = True
         self._steers: set[str] = set()
         """Turns that stand for a steer."""
         self._requests: dict[str, tuple[str, str]] = {}
         """Commands that the engine itself answers: their word and their ref, by the id they were sent with."""
-        self._diagnostics = Diagnostics(env.now)
-        self.outcomes = self._diagnostics.outcomes
 
     # The interface of a codec.
 
-    def start(self) -> list[e.Event]:
-        return []
-
-    def receive(self, data: bytes) -> list[e.Event]:
-        return [event for line in self._lines.feed(data) for event in self._receive_line(line)]
-
-    def receive_eof(self) -> list[e.Event]:
-        received = [event for line in self._lines.end() for event in self._receive_line(line)]
+    def _engine_gone(self) -> list[e.Event]:
         turns = [*self._queue.running, *[prompt.turn for prompt in self._queue.drop()]]
         gone = [e.TurnEnded("error", failure=ENGINE_GONE, turn=turn) for turn in turns]
         unanswered = [e.Reply(ref, failure=ENGINE_GONE) for _, ref in self._requests.values()]
-        return [*received, *self._complete([*self._reader.flush(), *unanswered, *gone]), *self._completer.close()]
+        return [*self._reader.flush(), *unanswered, *gone]
 
-    def send(self, command: c.Command) -> list[e.Event]:
+    def _handle(self, command: c.Command) -> list[e.Event]:
         handler = _HANDLERS.get(type(command))
-        try:
-            if handler is None:
-                raise Refusal(f"json-stream has no word for {type(command).__name__}")
-            follows = self._complete(handler(self, command))
-        except Refusal as refusal:
-            return [refused(command, refusal)]
+        if handler is None:
+            raise Refusal(f"json-stream has no word for {type(command).__name__}")
+        follows = handler(self, command)
         waits = command.ref in [ref for _, ref in self._requests.values()]
         return follows if waits else [*accepted(command), *follows]
-
-    def data_to_send(self) -> bytes:
-        data = b"".join(self._out)
-        self._out.clear()
-        return data
-
-    def to_log(self) -> list[str]:
-        return self._diagnostics.to_log()
 
     def note_sent(self, data: bytes) -> list[e.Event]:
         frames = [read_command(line, self._version) for line in self._own_lines.feed(data)]
@@ -111,7 +84,7 @@ class HostSide:
             case Unknown(kind, fields):
                 return self._complete(self._undocumented_event(kind, fields, raw))
             case Bad(why):
-                return self._complete([self._diagnostics.malformed(raw, why)])
+                return self._malformed(raw, why)
             case frame, fields:
                 self.outcomes["known"] += 1
                 return self._complete(self._follow(self._reader.read(frame, fields)))
@@ -121,7 +94,7 @@ class HostSide:
         try:
             events = undocumented_events.decode(kind, fields)
         except ValueError as error:
-            return [self._diagnostics.malformed(raw, str(error))]
+            return self._malformed(raw, str(error))
         self.outcomes["unknown" if events is None else "known"] += 1
         return [e.UnknownEvent(kind, raw)] if events is None else [self._answered(event) for event in events]
 
@@ -141,42 +114,22 @@ class HostSide:
                 case e.Failed(failure) if id := self._refused_request(failure):
                     yield e.Reply(self._requests.pop(id)[1], failure=failure)
                 case e.TurnStarted():
-                    yield from self._begin(event)
+                    yield from self._begin_turn(event, steer=event.turn in self._steers)
+                    yield from self._release(self._queue.ready())  # a tape may begin after `ready`
                 case e.TurnEnded():
                     yield event
                     self._steers.discard(event.turn)
                     yield from self._release(self._queue.ended(event.turn))
-                    yield from self._settle()
+                    yield from self._settle_if_idle()
                 case e.AgentEnded():
                     yield event
-                    yield from self._settle()
+                    yield from self._settle_if_idle()
                 case _:
                     yield event
 
     def _refused_request(self, failure: Failure) -> str:
         """An engine that does not know a command says so by its name, if it says anything."""
         return next((id for id, (word, _) in self._requests.items() if word in failure.message), "")
-
-    def _begin(self, event: e.TurnStarted) -> Iterator[e.Event]:
-        prompt, steer = self._queue.prompt(event.turn), event.turn in self._steers
-        self._queue.began(event.turn)
-        self._settled = False
-        yield replace(event, cause="engine") if steer else event
-        if prompt:
-            yield e.UserMessage(
-                prompt.text, "steer" if steer else "prompt", prompt.attachments, turn=event.turn, session=event.session
-            )
-        yield from self._release(self._queue.ready())  # a tape may begin after `ready`
-
-    def _settle(self) -> list[e.Event]:
-        """`Settled` when nothing runs and nothing waits, for which the wire has no frame."""
-        if self._settled or self._queue.running or not self._completer.idle:
-            return []
-        self._settled = True
-        return [e.Settled()]
-
-    def _complete(self, events: Iterable[e.Event]) -> list[e.Event]:
-        return complete(self._completer, events)
 
     # Frames of the host: written and noted here, or only noted because they were sent by other means.
 

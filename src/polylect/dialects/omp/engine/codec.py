@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import UNSET, Raw, Struct
 
 from polylect.dialects.base import Env
+from polylect.dialects.line_codec import LineCodec
 from polylect.dialects.omp.engine import dialogs
 from polylect.dialects.omp.engine.decode import (
     COMMANDS,
@@ -51,7 +52,7 @@ class _Request(Struct, frozen=True):
     after: frozenset[str] = frozenset()
 
 
-class EngineSide:
+class EngineSide(LineCodec[Command]):
     """The engine's end of one connection.
 
     `version` is 13, 18 or pi; `max_line` the longest line that is read. `slim` leaves `message` and `partial` out of
@@ -71,10 +72,8 @@ class EngineSide:
         api: str = "",
         model: str = "",
     ) -> None:
-        self._env = env
+        super().__init__(env, max_line)
         self._version = version
-        self._lines = jsonl.Splitter(max_line)
-        self._own_lines = jsonl.Splitter(max_line)
         self._writer = EventWriter(env, MessageAuthor(api, provider, model, version), slim=slim)
         self._requests: dict[str, _Request] = {}
         """By ref: two may have the same id, or none."""
@@ -93,15 +92,6 @@ class EngineSide:
         return self._writer.line_writer.lost
 
     # The interface of a codec.
-
-    def start(self) -> list[Command]:
-        return []
-
-    def receive(self, data: bytes) -> list[Command]:
-        return [command for line in self._lines.feed(data) for command in self._receive_line(line)]
-
-    def receive_eof(self) -> list[Command]:
-        return [command for line in self._lines.end() for command in self._receive_line(line)]
 
     def send(self, event: e.Event) -> list[Command]:
         if type(event) is e.TextDelta and not event.agent:  # the most frequent event by far

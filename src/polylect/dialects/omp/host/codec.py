@@ -13,7 +13,8 @@ import msgspec
 from msgspec.structs import replace
 
 from polylect.dialects.base import Env
-from polylect.dialects.host_base import ENGINE_GONE, Diagnostics, Refusal, accepted, refused
+from polylect.dialects.host_base import ENGINE_GONE, Refusal, accepted
+from polylect.dialects.host_codec import HostCodec
 from polylect.dialects.omp.frames import commands as requests
 from polylect.dialects.omp.frames import read as reading
 from polylect.dialects.omp.frames.table import VERSIONS
@@ -25,10 +26,8 @@ from polylect.dialects.omp.host.decode import EventReader
 from polylect.dialects.omp.host.dialogs import How
 from polylect.dialects.omp.host.fields import Fields
 from polylect.dialects.omp.host.replies import PendingCommand, Replies
-from polylect.dialects.prompt_queue import PromptQueue
 from polylect.vocab import commands as c
 from polylect.vocab import events as e
-from polylect.vocab.complete import Completer
 from polylect.wire import jsonl
 
 _UPDATE = b'{"type":"message_update"'
@@ -48,28 +47,20 @@ class _Update(msgspec.Struct):
 _quick = msgspec.json.Decoder(_Update)
 
 
-class HostSide:
+class HostSide(HostCodec):
     """The host's end of one connection. `version` is 13, 18 or pi; `max_line` the longest line that is read."""
 
     def __init__(self, env: Env, *, version: str = VERSIONS[0], max_line: int = jsonl.MAX_LINE) -> None:
-        self._env = env
+        super().__init__(env, max_line)
         self._version = version
-        self._out: list[bytes] = []
         self._reader = EventReader(env)
         self._tracker = self._reader.tracker
         self._replies = Replies(self._reader, version)
-        self._queue = PromptQueue()
         self._internal_requests = 0
         self._context: list[str] = []
         """Texts of `AddContext`, sent before the text of the next prompt."""
-        self._lines = jsonl.Splitter(max_line)
-        self._own_lines = jsonl.Splitter(max_line)
         self._chunks = Chunks(max_line)
-        self._completer = Completer(env.new_id)
-        self._settled = True
         self._ready = False
-        self._diagnostics = Diagnostics(env.now)
-        self.outcomes = self._diagnostics.outcomes
 
     # The interface of a codec.
 
@@ -80,38 +71,25 @@ class HostSide:
         return []
 
     def receive(self, data: bytes) -> list[e.Event]:
-        events = [event for line in self._lines.feed(data) for event in self._receive_line(line)]
+        events = super().receive(data)
         if self._reader.needs_state or (self._tracker.unsure and not self._replies.asks_state):
             self._ask_state()
         return events
 
-    def receive_eof(self) -> list[e.Event]:
-        received = [event for line in self._lines.end() for event in self._receive_line(line)]
-        gone = self._tracker.gone(ENGINE_GONE)
+    def _engine_gone(self) -> list[e.Event]:
         waiting = [e.TurnEnded("error", failure=ENGINE_GONE, turn=prompt.turn) for prompt in self._queue.drop()]
-        return [*received, *self._complete([*gone, *waiting]), *self._completer.close()]
+        return [*self._tracker.gone(ENGINE_GONE), *waiting]
 
-    def send(self, command: c.Command) -> list[e.Event]:
+    def _handle(self, command: c.Command) -> list[e.Event]:
         handler = _HANDLERS.get(type(command))
-        try:
-            if handler is None:
-                raise Refusal(f"omp has no word for {type(command).__name__}")
-            return self._complete(handler(self, command))
-        except Refusal as refusal:
-            return [refused(command, refusal)]
-
-    def data_to_send(self) -> bytes:
-        data = b"".join(self._out)
-        self._out.clear()
-        return data
+        if handler is None:
+            raise Refusal(f"omp has no word for {type(command).__name__}")
+        return handler(self, command)
 
     def note_sent(self, data: bytes) -> list[e.Event]:
         received = [reading.read(line) for line in self._own_lines.feed(data)]
         frames = [frame for frame in received if isinstance(frame, reading.Received)]
         return [event for frame in frames for event in self._complete(self._note_received(frame))]
-
-    def to_log(self) -> list[str]:
-        return self._diagnostics.to_log()
 
     # Lines of the engine.
 
@@ -162,9 +140,6 @@ class HostSide:
                 return self._reader.read(kind, frame)
             case _:
                 return [e.UnknownEvent(kind, line)]
-
-    def _malformed(self, line: bytes, why: str) -> list[e.Event]:
-        return self._completer.add(self._diagnostics.malformed(line, why))
 
     def _engine_ready(self, frame: Fields) -> list[e.Event]:
         self._reader.needs_state = True
@@ -231,9 +206,6 @@ class HostSide:
                     yield event
                 case _:
                     yield event
-
-    def _complete(self, events: Iterable[e.Event]) -> list[e.Event]:
-        return [complete for event in events for complete in self._completer.add(event)]
 
     # Frames.
 
