@@ -9,6 +9,7 @@ import sys
 
 TYPE_CHECKING = False  # typing itself would cost 5 ms
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
 
@@ -24,6 +25,18 @@ def load(shelf: str, name: str) -> "ModuleType":
             raise
         raise LookupError(f"polylect.{shelf} has no {name!r}") from None
     return sys.modules[full]
+
+
+def lazy_names(package: str) -> "Callable[[str], object]":
+    """A `__getattr__` for a package whose names are in its module `provider`: imported when one is asked for."""
+
+    def find(name: str) -> object:
+        if name not in sys.modules[package].__all__:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        __import__(f"{package}.provider")
+        return getattr(sys.modules[f"{package}.provider"], name)
+
+    return find
 
 
 def names(shelf: str, first: tuple[str, ...] = (), *, packages: bool = False) -> tuple[str, ...]:

@@ -9,16 +9,16 @@ server-sent events. The providers `anthropic`, `bedrock` and `vertex` use both.
 What cannot be decoded is the server's fault: `fault` is set, and nothing raises.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from io import StringIO
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from polylect.apis.arguments import ReplyCalls
 from polylect.apis.encoded_history import EncodedHistory
-from polylect.apis.faults import UNREADABLE, Tokens, cut_off, unreadable
+from polylect.apis.event_parser import EventParser
+from polylect.apis.faults import FAULTS, Tokens, cut_off
 from polylect.apis.history import normalize
 from polylect.vocab.content import Block, Document, Image, Message, Stop, Text, Thinking, ToolCall, ToolResult, Usage
 from polylect.vocab.errors import ProviderError
@@ -28,7 +28,6 @@ from polylect.vocab.ports import (
     ModelEvent,
     ModelInfo,
     ModelRequest,
-    ProviderFault,
     ReplyBegun,
     ReplyDone,
     TextChunk,
@@ -177,19 +176,6 @@ STOPS: dict[str, Stop] = {
     "refusal": "refused",
 }
 
-FAULTS: dict[str, tuple[ProviderFault, bool]] = {
-    "authentication_error": ("auth", False),
-    "permission_error": ("auth", False),
-    "billing_error": ("auth", False),
-    "rate_limit_error": ("rate_limit", True),
-    "overloaded_error": ("overloaded", True),
-    "api_error": ("server", True),
-    "timeout_error": ("timeout", True),
-    "request_too_large": ("overflow", False),
-    "not_found_error": ("bad_request", False),
-    "invalid_request_error": ("bad_request", False),
-}
-
 
 class _Delta(Struct):
     """All kinds of delta in one type: unknown kinds are ignored, and one type decodes faster than a union."""
@@ -240,44 +226,18 @@ class _Event(Struct):
     error: _Error | None = None
 
 
-_decode = msgspec.json.Decoder(_Event).decode
+class StreamParser(EventParser):
+    """Reads one reply; see `EventParser`."""
 
-
-class StreamParser:
-    """Reads one reply.
-
-    After each `feed`, `fault` is set if the reply is lost, and `done` is true if it is complete.
-    """
+    decode = staticmethod(msgspec.json.Decoder(_Event).decode)
 
     def __init__(self) -> None:
-        self.done = False
-        self.fault: ProviderError | None = None
+        super().__init__()
         self._block = _Block()
         self._text = StringIO()
         self._signature = ""
         self._usage = Usage()
         self._stop: Stop | None = None
-        self._calls = ReplyCalls()
-        self._called = False
-        self._request = ""
-        self._model = ""
-
-    def feed(self, payloads: Iterable[bytes]) -> list[ModelEvent]:
-        """The model events in the data of some server-sent events."""
-        events: list[ModelEvent] = []
-        for payload in payloads:
-            try:
-                event = _decode(payload)
-            except UNREADABLE as error:
-                self.fault = unreadable(error)
-                break
-            if event.type == "content_block_delta" and event.delta is not None:
-                self._delta(event.delta, events)
-            elif step := _STEPS.get(event.type):
-                step(self, event, events)
-            if self.done or self.fault:
-                break
-        return events
 
     def end(self) -> list[ModelEvent]:
         """The connection has closed. The reply is complete if a stop reason came, also without `message_stop`."""
@@ -290,7 +250,8 @@ class StreamParser:
             self.fault = cut_off()
         return events
 
-    def _delta(self, delta: _Delta, events: list[ModelEvent]) -> None:
+    def _delta(self, event: _Event, events: list[ModelEvent]) -> None:
+        delta = event.delta or _Delta()
         match delta.type:
             case "text_delta":
                 self._text.write(delta.text)
@@ -316,9 +277,9 @@ class StreamParser:
         self._text = StringIO()
         self._signature = block.signature
         if block.text:
-            self._delta(_Delta("text_delta", text=block.text), events)
+            self._delta(_Event(delta=_Delta("text_delta", text=block.text)), events)
         elif block.thinking:
-            self._delta(_Delta("thinking_delta", thinking=block.thinking), events)
+            self._delta(_Event(delta=_Delta("thinking_delta", thinking=block.thinking)), events)
 
     def _block_stop(self, event: _Event, events: list[ModelEvent]) -> None:
         block = self._whole_block()
@@ -375,7 +336,8 @@ def fault_of(error: _Error) -> ProviderError:
     return ProviderError(kind, f"the model's service failed: {error.message or error.type}", retryable=retryable)
 
 
-_STEPS: dict[str, Callable[[StreamParser, _Event, list[ModelEvent]], None]] = {
+StreamParser.steps = {
+    "content_block_delta": StreamParser._delta,
     "message_start": StreamParser._start,
     "content_block_start": StreamParser._block_start,
     "content_block_stop": StreamParser._block_stop,

@@ -14,9 +14,8 @@ from msgspec import Struct
 
 from polylect.apis.arguments import MOST_CALLS, ReplyCalls, is_unwieldy
 from polylect.apis.encoded_history import EncodedHistory
-from polylect.apis.faults import UNREADABLE, Tokens, cut_off, too_many_calls, unreadable
+from polylect.apis.faults import UNREADABLE, Tokens, cut_off, fault_of, too_many_calls, unreadable
 from polylect.apis.history import normalize
-from polylect.apis.openai_faults import fault_of
 from polylect.vocab.content import Block, Document, Image, Message, Stop, Text, Thinking, ToolCall, ToolResult, Usage
 from polylect.vocab.errors import ProviderError
 from polylect.vocab.ports import (

@@ -4,21 +4,19 @@ Nothing is stored with the vendor (`store: false`): encrypted reasoning comes wi
 request, as the signature of a `Thinking` block. The provider `openai` uses it for models that need it.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from io import StringIO
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from polylect.apis.arguments import ReplyCalls
 from polylect.apis.encoded_history import EncodedHistory
-from polylect.apis.faults import UNREADABLE, Tokens, cut_off, unreadable
+from polylect.apis.event_parser import EventParser
+from polylect.apis.faults import Tokens, cut_off, fault_of
 from polylect.apis.history import normalize
 from polylect.apis.openai_chat import document_text
-from polylect.apis.openai_faults import fault_of
 from polylect.vocab.content import Block, Document, Image, Message, Stop, Text, Thinking, ToolCall, ToolResult, Usage
-from polylect.vocab.errors import ProviderError
 from polylect.vocab.ports import (
     ArgsChunk,
     BlockDone,
@@ -175,42 +173,19 @@ class _Event(Struct):
     message: str | None = None
 
 
-_decode = msgspec.json.Decoder(_Event).decode
 Events = list[ModelEvent]
 
 
-class StreamParser:
-    """Reads one reply.
+class StreamParser(EventParser):
+    """Reads one reply; see `EventParser`."""
 
-    After each `feed`, `fault` is set if the reply is lost, and `done` is true if it is complete.
-    """
+    decode = staticmethod(msgspec.json.Decoder(_Event).decode)
 
     def __init__(self) -> None:
-        self.done = False
-        self.fault: ProviderError | None = None
+        super().__init__()
         self._texts: dict[int, StringIO] = {}
         self._items: dict[int, _Item] = {}
-        self._calls = ReplyCalls()
-        self._called = False
         self._refused = False
-        self._request = ""
-        self._model = ""
-
-    def feed(self, payloads: Iterable[bytes]) -> Events:
-        events: Events = []
-        for payload in payloads:
-            try:
-                event = _decode(payload)
-            except UNREADABLE as error:
-                if payload.strip() in (b"", b"[DONE]"):
-                    continue
-                self.fault = unreadable(error)
-                break
-            if step := _STEPS.get(event.type):
-                step(self, event, events)
-            if self.done or self.fault:
-                break
-        return events
 
     def end(self) -> Events:
         if not self.done and not self.fault:
@@ -301,7 +276,7 @@ def _usage(usage: _Usage) -> Usage:
     return Usage(max(0, usage.input_tokens - cached - written), usage.output_tokens, cached, written)
 
 
-_STEPS: dict[str, Callable[[StreamParser, _Event, Events], None]] = {
+StreamParser.steps = {
     "response.output_text.delta": StreamParser._text,
     "response.created": StreamParser._created,
     "response.output_item.added": StreamParser._added,

@@ -81,6 +81,18 @@ class ProviderDescription:
         return None if models.row(model) == Row() else (info.thinking, info.effort_levels, info.priced)
 
 
+class ClaudeDescription(ProviderDescription):
+    """A provider that serves the models of Anthropic."""
+
+    api = "anthropic_messages"
+
+    def lists(self, model: str) -> bool:
+        return model.startswith("claude")
+
+    def may_serve(self, model: str) -> bool:
+        return "anthropic." not in model and (model.startswith("claude") or model_offer(model) is None)
+
+
 def providers() -> tuple[str, ...]:
     """The names of all providers."""
     return tuple(name for name in plug.names("providers", _FIRST) if name not in _SUPPORT)

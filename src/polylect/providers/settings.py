@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from polylect.providers.check import label_fault
+from polylect.providers.check import first_set, label_fault
 from polylect.vocab.errors import ProviderError
 
 
@@ -32,7 +32,7 @@ class ProviderSettings(Struct, frozen=True):
 
     def find(self, *names: str) -> str:
         """The first of these environment variables that is set to something."""
-        return next((self.env[name] for name in names if self.env.get(name)), "")
+        return first_set(self.env, names)
 
 
 def host_label(provider: str, name: str, value: str) -> str:

@@ -73,15 +73,6 @@ class FileLibrary:
             raise
         return fork
 
-    def end_of(self, session: str) -> tuple[str, str]:
-        """Where a fork of it begins that takes all of it along. Whoever has it open may go on."""
-        path = folder.path_of(self._root, session)
-        session_log = log.read_path(os.path.join(path, "log.jsonl"))
-        if why := log.unusable(session_log):
-            raise SessionError(f"Session '{session}' cannot be forked: {why}")
-        before, _ = log.ancestry(path, session_log.first)
-        return fork_place(session, before + session_log.entries, "")
-
     def sessions(self, cwd: str = "") -> Sequence[SessionCard]:
         return [
             SessionCard(
@@ -156,6 +147,23 @@ def write_out(root: str, path: str, pieces: Iterable[bytes]) -> None:
     if not stat.S_ISREG(mode):  # a pipe would keep us waiting for good
         raise SessionError(f"{path}: what is there is no file that can be written anew")
     atomic_write.write(place, pieces, stat.S_IMODE(mode))
+
+
+def read_log(root: str, session: str) -> log.Log:
+    """The log of a session. Raises SessionError if there is none."""
+    try:
+        return log.read_path(os.path.join(folder.path_of(root, session), "log.jsonl"))
+    except FileNotFoundError:
+        raise SessionError(f"Session '{session}' not found in {root}. See polylect sessions") from None
+
+
+def stored_fork_place(root: str, session: str, at: str = "") -> tuple[str, str]:
+    """Where a session that is not open is forked; see `fork_place`."""
+    session_log = read_log(root, session)
+    if why := log.unusable(session_log):
+        raise SessionError(f"Session '{session}' cannot be forked: {why}")
+    before, _ = log.ancestry(folder.path_of(root, session), session_log.first)
+    return fork_place(session, before + session_log.entries, at)
 
 
 def fork_place(session: str, entries: Sequence[Entry], at: str) -> tuple[str, str]:

@@ -4,6 +4,7 @@ omp 13.19 and Claude Code 2.1.325, and shortened; `polylect sessions export` was
 import json
 from itertools import count
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -32,6 +33,10 @@ def recalled(taken: Imported) -> Replay:
 def conversation(*bodies: Body) -> Conversation:
     entries = [Entry(str(number), "", 1000 * number, body) for number, body in enumerate(bodies, 1)]
     return Conversation("s1", "/w", 1000, Replay(entries), lambda message: message)
+
+
+def exported(form: ModuleType, of: Conversation) -> bytes:
+    return b"".join(form.pieces(of))
 
 
 def user(*blocks: Text | Image | Document | str) -> Message:
@@ -147,7 +152,7 @@ def test_a_command_of_the_person_s_own_goes_to_omp_and_comes_back() -> None:
         ShellRan(ShellResult("sleep 9", cancelled=True)),
         *EVERYTHING[-1:],
     )
-    out = omp.export(conversation(*bodies)).splitlines()
+    out = exported(omp, conversation(*bodies)).splitlines()
     assert json.loads(out[2])["message"] == {
         "role": "bashExecution", "command": "ls", "output": "a.py\n", "exitCode": 2, "cancelled": False,
         "truncated": True, "timestamp": 2000,
@@ -156,7 +161,7 @@ def test_a_command_of_the_person_s_own_goes_to_omp_and_comes_back() -> None:
 
 
 def test_the_session_before_is_named_in_the_header() -> None:
-    out = omp.export(conversation(Configured({"parent": "/s/old.jsonl"}), MessageAdded(user("Hello"))))
+    out = exported(omp, conversation(Configured({"parent": "/s/old.jsonl"}), MessageAdded(user("Hello"))))
     assert json.loads(out.splitlines()[0])["parentSession"] == "/s/old.jsonl"
 
 
@@ -190,7 +195,7 @@ def test_pictures_that_omp_keeps_elsewhere_are_fetched_or_said_to_be_gone() -> N
 
 
 def test_everything_survives_the_way_to_omp_and_back() -> None:
-    there = omp.export(conversation(*EVERYTHING))
+    there = exported(omp, conversation(*EVERYTHING))
     back = recalled(omp.import_lines(there.split(b"\n")))
     here = conversation(*EVERYTHING).replay
     assert back.messages == [user("Be brief."), *here.messages]
@@ -199,7 +204,7 @@ def test_everything_survives_the_way_to_omp_and_back() -> None:
 
 
 def test_each_line_for_omp_names_the_one_before_it() -> None:
-    header, *entries = map(json.loads, omp.export(conversation(*EVERYTHING)).splitlines())
+    header, *entries = map(json.loads, exported(omp, conversation(*EVERYTHING)).splitlines())
     assert header == {
         "type": "session",
         "version": 3,
@@ -333,7 +338,7 @@ def test_rewound_branches_sub_agents_and_errors_of_the_service_are_left_out() ->
 
 
 def test_everything_survives_the_way_to_claude_code_and_back() -> None:
-    there = claude.export(conversation(*EVERYTHING))
+    there = exported(claude, conversation(*EVERYTHING))
     back = recalled(claude.import_lines(there.split(b"\n")))
     here = conversation(*EVERYTHING).replay
     assert back.messages == [user("Be brief."), *here.messages]
@@ -342,14 +347,17 @@ def test_everything_survives_the_way_to_claude_code_and_back() -> None:
 
 
 def test_a_session_is_told_with_the_same_ids_each_time_and_they_are_uuids() -> None:
-    assert claude.export(conversation(*EVERYTHING)) == claude.export(conversation(*EVERYTHING))
+    assert exported(claude, conversation(*EVERYTHING)) == exported(claude, conversation(*EVERYTHING))
     assert claude.session_id("s1") == claude.session_id("s1")
     assert claude.session_id("11111111-2222-4333-8444-555555555555") == "11111111-2222-4333-8444-555555555555"
 
 
 def test_a_call_that_was_never_answered_goes_out_answered() -> None:
     cut = conversation(*EVERYTHING[:4])
-    for back in (claude.import_lines(claude.export(cut).split(b"\n")), omp.import_lines(omp.export(cut).split(b"\n"))):
+    for back in (
+        claude.import_lines(exported(claude, cut).split(b"\n")),
+        omp.import_lines(exported(omp, cut).split(b"\n")),
+    ):
         last = recalled(back).messages[-1].content[-1]
         assert isinstance(last, ToolResult)
         assert last.output == CUT_OFF

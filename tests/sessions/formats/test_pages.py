@@ -14,7 +14,7 @@ from polylect.sessions.formats.conversation import WrongFormat, milliseconds
 from polylect.sessions.formats.markdown_html import prose
 from polylect.vocab.content import Document, Image, Message, Text, ToolCall, ToolResult
 from polylect.vocab.entries import MessageAdded
-from sessions.formats.test_exchange import CALLS, EVERYTHING, PNG, conversation, user
+from sessions.formats.test_exchange import CALLS, EVERYTHING, PNG, conversation, exported, user
 
 TABLE = ("table", "thead", "tbody", "tr", "th", "td")
 EDIT = ToolCall("c1", "Edit", {"file_path": "a.py", "old_string": "a = 1", "new_string": "a = 2"})
@@ -47,7 +47,7 @@ class Elements(HTMLParser):
 
 
 def test_markdown_tells_who_said_what_and_what_was_done() -> None:
-    page = markdown.export(conversation(*EVERYTHING)).decode()
+    page = exported(markdown, conversation(*EVERYTHING)).decode()
     assert page.startswith("# My name\n\n- Workspace: /w\n- Began: 1970-01-01 00:00 UTC\n- Messages: 7\n- Model: m\n")
     assert "- Used: 223 tokens in, 21 out" in page
     for part in (
@@ -62,8 +62,8 @@ def test_markdown_tells_who_said_what_and_what_was_done() -> None:
 def test_what_stands_in_a_fence_cannot_end_it() -> None:
     call = ToolCall("c1", "Bash", {"command": "echo ```` `x`"})
     result = ToolResult("c1", "Bash", "```\n# not a heading\n```")
-    page = markdown.export(
-        conversation(MessageAdded(Message("assistant", (call,))), MessageAdded(Message("tool", (result,))))
+    page = exported(
+        markdown, conversation(MessageAdded(Message("assistant", (call,))), MessageAdded(Message("tool", (result,))))
     ).decode()
     assert "````\n```\n# not a heading\n```\n````" in page
     assert "````` echo ```` `x` `````" in page
@@ -77,7 +77,7 @@ def test_a_page_is_whole_by_itself_with_calls_folded_and_diffs_in_colour() -> No
         ToolResult("toolu_2", "Bash", "", "denied"),
     )
     called, done = Message("assistant", (EDIT, *CALLS)), Message("tool", results)
-    page = html_page.export(conversation(*EVERYTHING[:3], MessageAdded(called), MessageAdded(done))).decode()
+    page = exported(html_page, conversation(*EVERYTHING[:3], MessageAdded(called), MessageAdded(done))).decode()
     elements = Elements(page)
     assert elements.open == []
     assert elements.found.count("details") == 3
@@ -101,8 +101,7 @@ def test_nothing_that_was_said_becomes_markup() -> None:
         Message("assistant", (call,), model=NASTY),
         Message("tool", (ToolResult(NASTY, NASTY, NASTY),)),
     )
-    exported = conversation(*map(MessageAdded, messages))
-    elements = Elements(html_page.export(exported).decode())
+    elements = Elements(exported(html_page, conversation(*map(MessageAdded, messages))).decode())
     assert "script" not in elements.found
     assert "img" not in elements.found
     assert elements.text.count(NASTY) >= 8
@@ -170,7 +169,7 @@ def test_long_text_takes_no_time(piece: str) -> None:
 
 
 def test_the_json_document_holds_everything() -> None:
-    document = json.loads(json_document.export(conversation(*EVERYTHING)))
+    document = json.loads(exported(json_document, conversation(*EVERYTHING)))
     assert (document["session"], document["workspace"], document["name"], document["contexts"]) == (
         "s1",
         "/w",
@@ -182,11 +181,11 @@ def test_the_json_document_holds_everything() -> None:
 
 
 def test_text_that_utf_8_cannot_say_is_no_reason_to_fail() -> None:
-    exported = conversation(
+    broken = conversation(
         MessageAdded(user("lone \ud800 surrogate")), MessageAdded(Message("assistant", (Text("\ud800"),)))
     )
-    for export in (markdown.export, html_page.export, omp.export, claude.export):
-        assert b"surrogate" in export(exported)
+    for form in (markdown, html_page, omp, claude):
+        assert b"surrogate" in exported(form, broken)
 
 
 KEYS = ["type", "id", "uuid", "message", "content", "parentId", "parentUuid", "role", "text", "tool_use_id", "input"]

@@ -5,23 +5,26 @@ no engine is started. A session that is in use by another process is never chang
 """
 
 import os
+import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
 
-from polylect.app.cli.sessions_export import export, read, show
 from polylect.app.cli.terminal import print_error, print_json, print_line, print_table
 from polylect.app.startup import config
-from polylect.app.startup.args import UsageError
+from polylect.app.startup.args import UsageError, parse
 from polylect.sessions import catalogue, folder, log, repair
+from polylect.sessions.blobs import Blobs
 from polylect.sessions.catalogue import SessionSummary
-from polylect.sessions.formats import detect
-from polylect.sessions.formats.conversation import WrongFormat, iso
-from polylect.sessions.library import fork_place
+from polylect.sessions.formats import claude, detect, html_page, json_document, markdown, omp
+from polylect.sessions.formats.conversation import Conversation, WrongFormat, iso
+from polylect.sessions.library import read_log, stored_fork_place, write_out
+from polylect.sessions.replay import Replay
 from polylect.sessions.store import FileStore
 from polylect.system.clock_and_ids import new_id
-from polylect.vocab.entries import Configured
+from polylect.vocab.entries import Configured, Opened
 from polylect.vocab.errors import SessionError
+from polylect.vocab.escape import escape_controls, escape_json
 
 USAGE = """\
 usage: polylect sessions [--here] [--json]        list them; --here: only those of this folder
@@ -32,6 +35,13 @@ usage: polylect sessions [--here] [--json]        list them; --here: only those 
        polylect sessions name ID WORDS...
        polylect sessions repair [ID]              mend what is damaged; without an ID, all of them
        polylect sessions delete ID..."""
+FORMATS: dict[str, Callable[[Conversation], Iterator[bytes]]] = {
+    "md": markdown.pieces,
+    "html": html_page.pieces,
+    "json": json_document.pieces,
+    "omp": omp.pieces,
+    "claude": claude.pieces,
+}
 
 
 def main(words: list[str]) -> int:
@@ -53,25 +63,6 @@ def main(words: list[str]) -> int:
     except OSError as error:
         print_error(f"{error.filename or root}: {error.strerror}")
     return 1
-
-
-def _parse_options(words: Sequence[str], *names: str) -> tuple[list[str], dict[str, str]]:
-    """Splits words into plain ones and options with their values. Raises UsageError."""
-    plain: list[str] = []
-    options: dict[str, str] = {}
-    rest = iter(words)
-    for word in rest:
-        name, equals, value = word.partition("=")
-        if name in names:
-            text = value if equals else next(rest, None)
-            if text is None:
-                raise UsageError
-            options[name] = text
-        elif word.startswith("--"):
-            raise UsageError
-        else:
-            plain.append(word)
-    return plain, options
 
 
 # One function for each subcommand: it gets the folder of all sessions and the words, and returns the exit code.
@@ -101,19 +92,67 @@ def _show(root: str, words: list[str]) -> int:
     plain = [word for word in words if word != "--points"]
     if len(plain) != 1:
         raise UsageError
-    return show(root, _resolve_id(root, plain[0]), points="--points" in words)
+    conversation, session_log = _read_conversation(root, _resolve_id(root, plain[0]))
+    if "--points" in words:
+        for point in conversation.replay.fork_points():
+            print_line(f"{point.entry}  {' '.join(point.text.split())[:100]}")
+        return 0
+    print(escape_controls(b"".join(markdown.pieces(conversation)).decode()), end="")
+    for fault in session_log.faults:
+        print_error(f"line {fault.line} of the log is {fault.kind} and not shown")
+    return 0
+
+
+def _read_conversation(root: str, session: str) -> tuple[Conversation, log.Log]:
+    """The conversation of a session, and its log. Raises SessionError if nothing in the log can be read.
+
+    Only reads: a session may be in use by an engine, damaged, or of a later version.
+    """
+    path, session_log = folder.path_of(root, session), read_log(root, session)
+    before, folders = log.ancestry(path, session_log.first)
+    entries = before + session_log.entries
+    if not entries:
+        raise SessionError(f"nothing in the log of session '{session}' can be read")
+    opened = session_log.entries[0].body
+    cwd = opened.cwd if isinstance(opened, Opened) else folder.workspace_of(path)
+    blobs = Blobs([os.path.join(place, "blobs") for place in (path, *folders)])
+    return Conversation(session, cwd, entries[0].at, Replay(entries), blobs.fill), session_log
 
 
 def _export(root: str, words: list[str]) -> int:
-    plain, options = _parse_options(words, "--to")
+    options, plain = parse(words, {"--to": ("text", "to")}, {})
     if len(plain) not in (1, 2):
         raise UsageError
-    return export(root, _resolve_id(root, plain[0]), options.get("--to", "md"), plain[1] if len(plain) > 1 else "-")
+    session, path = _resolve_id(root, plain[0]), plain[1] if len(plain) > 1 else "-"
+    form = str(options.get("to", "md"))
+    if form not in FORMATS:
+        raise SessionError(f"there is no format {form!r}; formats are {', '.join(FORMATS)}")
+    conversation, _ = _read_conversation(root, session)
+    if path == "-":
+        _print(b"".join(FORMATS[form](conversation)), as_json=form not in ("md", "html"))
+    else:
+        write_out(root, path, FORMATS[form](conversation))
+    if form == "claude":
+        place = re.sub(r"[^A-Za-z0-9]", "-", conversation.cwd)
+        id = claude.session_id(session)
+        print(f"Put it at ~/.claude/projects/{place}/{id}.jsonl, then: claude --resume {id}", file=sys.stderr)
+    elif form == "omp" and path != "-":
+        print(f"Go on with it: omp --resume {path}", file=sys.stderr)
+    return 0
+
+
+def _print(content: bytes, *, as_json: bool) -> None:
+    """Writes to stdout, unchanged for a file or a program, escaped for a terminal."""
+    if sys.stdout.isatty():
+        content = (escape_json if as_json else escape_controls)(content.decode()).encode()
+    sys.stdout.flush()
+    sys.stdout.buffer.write(content)
+    sys.stdout.flush()
 
 
 def _import(root: str, words: list[str]) -> int:
     """Makes a session of a conversation that another program has recorded."""
-    plain, options = _parse_options(words, "--as")
+    options, plain = parse(words, {"--as": ("text", "as")}, {})
     if len(plain) != 1:
         raise UsageError
     conversation = detect.read(plain[0])
@@ -122,7 +161,7 @@ def _import(root: str, words: list[str]) -> int:
         cwd = conversation.cwd or "(none)"
         conversation.notes.append(f"its folder {cwd} is not on this machine: it is now about this one")
         workspace = os.path.realpath(os.getcwd())
-    with _create(root, options.get("--as", ""), workspace) as store:
+    with _create(root, str(options.get("as", "")), workspace) as store:
         store.append_at(conversation.bodies)
         store.sync()
     for note in conversation.notes:
@@ -132,17 +171,13 @@ def _import(root: str, words: list[str]) -> int:
 
 
 def _fork(root: str, words: list[str]) -> int:
-    plain, options = _parse_options(words, "--at", "--as")
+    options, plain = parse(words, {"--at": ("text", "at"), "--as": ("text", "as")}, {})
     if len(plain) != 1:
         raise UsageError
     parent = _resolve_id(root, plain[0])
-    path, session_log = folder.path_of(root, parent), read(root, parent)
-    if why := log.unusable(session_log):
-        raise SessionError(f"Session '{parent}' cannot be forked: {why}")
-    before, _ = log.ancestry(path, session_log.first)
-    owner, entry = fork_place(parent, before + session_log.entries, options.get("--at", ""))
-    with _create(root, options.get("--as", ""), folder.workspace_of(path)) as store:
-        store.fork(owner, entry)
+    place = stored_fork_place(root, parent, str(options.get("at", "")))
+    with _create(root, str(options.get("as", "")), folder.workspace_of(folder.path_of(root, parent))) as store:
+        store.fork(*place)
     _print_new(store.session)
     return 0
 

@@ -9,7 +9,7 @@ from contextlib import closing
 
 from polylect.app.startup.start import Start, new_session, sessions_root
 from polylect.sessions import folder
-from polylect.sessions.library import FileLibrary
+from polylect.sessions.library import FileLibrary, stored_fork_place
 from polylect.sessions.session import Session
 from polylect.sessions.store import FileStore, MemoryStore
 from polylect.system.clock_and_ids import new_id
@@ -46,7 +46,7 @@ def _store(start: Start, library: FileLibrary, workspace: str) -> Store:
             return library.fork(store)
     store = FileStore(_folder(start, workspace), cwd=workspace, new_id=new_id)
     if parent := values.get("fork_from"):
-        store.fork(*library.end_of(str(parent)))
+        store.fork(*stored_fork_place(sessions_root(values, start.env), str(parent)))
     if line := values.get("resume_at"):
         from polylect.dialects.claude.start_lines import go_back  # of claude, whose codec has imported it already
 

@@ -4,7 +4,8 @@
 when it is asked for.
 """
 
-from polylect.providers.check import ProviderDescription, model_offer
+from polylect import plug
+from polylect.providers.check import ClaudeDescription
 
 TYPE_CHECKING = False  # typing itself would cost 5 ms
 if TYPE_CHECKING:
@@ -13,27 +14,13 @@ if TYPE_CHECKING:
 __all__ = ["PROVIDER", "Anthropic", "messages_url", "open_provider"]
 
 
-class Description(ProviderDescription):
+class Description(ClaudeDescription):
     name = "anthropic"
     key_variables = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
     address_variables = ("ANTHROPIC_BASE_URL",)
     credentials = (("ANTHROPIC_API_KEY",), ("ANTHROPIC_AUTH_TOKEN",))
     default_model = "claude-sonnet-5"
-    api = "anthropic_messages"
-
-    def lists(self, model: str) -> bool:
-        return model.startswith("claude")
-
-    def may_serve(self, model: str) -> bool:
-        return "anthropic." not in model and (model.startswith("claude") or model_offer(model) is None)
 
 
 PROVIDER = Description()
-
-
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from polylect.providers.anthropic import provider
-
-    return getattr(provider, name)
+__getattr__ = plug.lazy_names(__name__)

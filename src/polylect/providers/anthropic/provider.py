@@ -11,27 +11,25 @@ import msgspec
 
 from polylect.apis.anthropic_messages import StreamParser, encode_message, request_body
 from polylect.apis.encoded_history import EncodedHistories
-from polylect.providers.http.client import Client
 from polylect.providers.http.error_kinds import Service
-from polylect.providers.http.exchange import Question, converse
+from polylect.providers.http.exchange import HttpProvider, Question, converse
 from polylect.providers.http.retry import Retries
-from polylect.providers.models import Catalogue
 from polylect.providers.settings import ProviderSettings
-from polylect.vocab.ports import ModelEvent, ModelInfo, ModelRequest, Provider
+from polylect.vocab.ports import ModelEvent, ModelRequest, Provider
 from polylect.wire import sse
 
 BASE_URL = "https://api.anthropic.com"
 _encode = msgspec.json.Encoder().encode
 
 
-class Anthropic:
+class Anthropic(HttpProvider):
     name = "anthropic"
 
     def __init__(self, settings: ProviderSettings) -> None:
+        super().__init__(settings, messages_url(settings.base_url or settings.find("ANTHROPIC_BASE_URL") or BASE_URL))
         key = settings.api_key or settings.find("ANTHROPIC_API_KEY")
         token = "" if key else settings.find("ANTHROPIC_AUTH_TOKEN")
         self._service = Service(self.name, "ANTHROPIC_API_KEY (or --api-key)", (key, token))
-        self._url = messages_url(settings.base_url or settings.find("ANTHROPIC_BASE_URL") or BASE_URL)
         self._headers = {
             "content-type": "application/json",
             "accept": "text/event-stream",
@@ -39,26 +37,15 @@ class Anthropic:
             **({"x-api-key": key} if key else {}),
             **({"authorization": f"Bearer {token}"} if token else {}),
         }
-        self._client = Client.of(settings)
-        self._models = Catalogue.of(settings)
         self._encoded_histories = EncodedHistories(encode_message)
-
-    def info(self, model: str) -> ModelInfo:
-        return self._models.info(model)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
         encoded = self._encoded_histories.pop(request.messages)
         body = _encode(request_body(request, self.info(request.model), encoded=encoded))
         question = Question(
-            request.model, self._url, self._headers, body, partial(self._encoded_histories.store, encoded)
+            request.model, self._base, self._headers, body, partial(self._encoded_histories.store, encoded)
         )
         return converse(self._client, self._service, question, sse.Parser(), StreamParser(), self._models.with_cost)
-
-    def warm(self) -> None:
-        self._client.warm(self._url)
-
-    async def close(self) -> None:
-        self._client.close()
 
 
 def messages_url(base: str) -> str:

@@ -6,7 +6,8 @@ when it is asked for.
 
 import os
 
-from polylect.providers.check import OR_SCRIPTED, ProviderDescription, in_home, model_offer
+from polylect import plug
+from polylect.providers.check import OR_SCRIPTED, ClaudeDescription, in_home, model_offer
 
 TYPE_CHECKING = False  # typing itself would cost 5 ms
 if TYPE_CHECKING:
@@ -17,15 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["PROVIDER", "Bedrock", "open_provider"]
 
 
-class Description(ProviderDescription):
+class Description(ClaudeDescription):
     name = "bedrock"
     key_variables = ("AWS_BEARER_TOKEN_BEDROCK",)
     region_variables = ("AWS_REGION", "AWS_DEFAULT_REGION")
     credentials = (("AWS_BEARER_TOKEN_BEDROCK",), ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"))
-    api = "anthropic_messages"
-
-    def lists(self, model: str) -> bool:
-        return model.startswith("claude")
 
     def may_serve(self, model: str) -> bool:
         return "anthropic." in model or model.startswith("claude") or model_offer(model) is None
@@ -43,11 +40,4 @@ class Description(ProviderDescription):
 
 
 PROVIDER = Description()
-
-
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from polylect.providers.bedrock import provider
-
-    return getattr(provider, name)
+__getattr__ = plug.lazy_names(__name__)

@@ -17,14 +17,12 @@ from polylect.apis.anthropic_messages import StreamParser, encode_message, reque
 from polylect.apis.bedrock_stream import Frames
 from polylect.apis.encoded_history import EncodedHistories, EncodedHistory
 from polylect.providers.auth.sigv4 import Keys, signed
-from polylect.providers.http.client import Client
 from polylect.providers.http.error_kinds import Service
-from polylect.providers.http.exchange import Question, converse
+from polylect.providers.http.exchange import HttpProvider, Question, converse
 from polylect.providers.http.retry import Retries
-from polylect.providers.models import Catalogue
 from polylect.providers.settings import ProviderSettings, host_label
 from polylect.vocab.errors import ProviderError
-from polylect.vocab.ports import ModelEvent, ModelInfo, ModelRequest, Provider
+from polylect.vocab.ports import ModelEvent, ModelRequest, Provider
 from polylect.wire.http1 import quoted
 
 REGION = "us-east-1"
@@ -32,22 +30,16 @@ _HELP = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, and check 
 _encode = msgspec.json.Encoder().encode
 
 
-class Bedrock:
+class Bedrock(HttpProvider):
     name = "bedrock"
 
     def __init__(self, settings: ProviderSettings) -> None:
-        self._settings = settings
         self._profile = _profile(settings)
         region = settings.region or settings.find("AWS_REGION", "AWS_DEFAULT_REGION") or self._profile.get("region", "")
         self._region = host_label("bedrock", "region", region or REGION)
         base = settings.base_url or f"https://bedrock-runtime.{self._region}.amazonaws.com"
-        self._base = base.rstrip("/")
-        self._client = Client.of(settings)
-        self._models = Catalogue.of(settings)
+        super().__init__(settings, base.rstrip("/"))
         self._encoded_histories = EncodedHistories(encode_message)
-
-    def info(self, model: str) -> ModelInfo:
-        return self._models.info(model)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
         url = f"{self._base}/model/{quoted(request.model)}/invoke-with-response-stream"
@@ -58,12 +50,6 @@ class Bedrock:
         service = Service(self.name, _HELP, secrets)
         question = Question(request.model, url, headers, body, partial(self._encoded_histories.store, encoded))
         return converse(self._client, service, question, Frames(), StreamParser(), self._models.with_cost)
-
-    def warm(self) -> None:
-        self._client.warm(self._base)
-
-    async def close(self) -> None:
-        self._client.close()
 
     def _body(self, request: ModelRequest, encoded: EncodedHistory) -> dict[str, Any]:
         caching = bool(self._settings.extra.get("prompt_caching", True))

@@ -11,23 +11,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from polylect.apis.faults import FAULTS
 from polylect.vocab.errors import ProviderError
 from polylect.vocab.ports import ProviderFault
-
-_BY_STATUS: dict[int, tuple[ProviderFault, bool]] = {
-    400: ("bad_request", False),
-    401: ("auth", False),
-    402: ("auth", False),
-    403: ("auth", False),
-    404: ("bad_request", False),
-    408: ("timeout", True),
-    409: ("server", True),
-    413: ("overflow", False),
-    422: ("bad_request", False),
-    429: ("rate_limit", True),
-    503: ("overloaded", True),
-    529: ("overloaded", True),
-}
 
 _OVERFLOW = (
     "prompt is too long",
@@ -78,7 +64,7 @@ def refusal(service: Service, model: str, status: int, headers: Mapping[str, str
     """A status that is not 200, as the error it is."""
     message = message_in(body)
     low = body.decode("utf-8", "replace").lower()
-    kind, retryable = _BY_STATUS.get(status, ("server", True) if status >= 500 else ("bad_request", False))
+    kind, retryable = FAULTS.get(str(status), ("server", True) if status >= 500 else ("bad_request", False))
     if kind in ("bad_request", "server") and any(phrase in low for phrase in _OVERFLOW):
         kind, retryable = "overflow", False
     if any(phrase in low for phrase in _SPENT) and status in (400, 402, 403, 429):

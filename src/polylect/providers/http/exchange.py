@@ -13,8 +13,10 @@ from msgspec import Struct
 from polylect.apis.faults import unreadable
 from polylect.providers.http.client import Answer, Client
 from polylect.providers.http.error_kinds import Service, message_in, not_a_model, refusal
+from polylect.providers.models import Catalogue
+from polylect.providers.settings import ProviderSettings
 from polylect.vocab.errors import ProviderError
-from polylect.vocab.ports import ModelEvent, ReplyBegun, ReplyDone
+from polylect.vocab.ports import ModelEvent, ModelInfo, ReplyBegun, ReplyDone
 
 _ERROR_BODY = 64 * 1024
 MAX_REPLY = 64 * 1024 * 1024
@@ -45,6 +47,28 @@ class Parser(Protocol):
 
     def feed(self, payloads: Iterable[bytes]) -> list[ModelEvent]: ...
     def end(self) -> list[ModelEvent]: ...
+
+
+class HttpProvider:
+    """What the providers of all services have in common. They add address, headers, body and parser."""
+
+    name: str
+
+    def __init__(self, settings: ProviderSettings, base: str) -> None:
+        """`base`: the address that requests go to; what the first one needs is prepared by `warm`."""
+        self._settings = settings
+        self._base = base
+        self._client = Client.of(settings)
+        self._models = Catalogue.of(settings)
+
+    def info(self, model: str) -> ModelInfo:
+        return self._models.info(model)
+
+    def warm(self) -> None:
+        self._client.warm(self._base)
+
+    async def close(self) -> None:
+        self._client.close()
 
 
 async def converse(

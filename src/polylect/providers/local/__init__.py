@@ -6,6 +6,7 @@ when it is asked for.
 
 import os
 
+from polylect import plug
 from polylect.providers.check import ProviderDescription
 
 TYPE_CHECKING = False  # typing itself would cost 5 ms
@@ -36,11 +37,4 @@ class Description(ProviderDescription):
 
 
 PROVIDER = Description()
-
-
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from polylect.providers.local import provider
-
-    return getattr(provider, name)
+__getattr__ = plug.lazy_names(__name__)

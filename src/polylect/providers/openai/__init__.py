@@ -4,6 +4,7 @@
 when it is asked for.
 """
 
+from polylect import plug
 from polylect.providers.check import ProviderDescription
 
 TYPE_CHECKING = False  # typing itself would cost 5 ms
@@ -37,11 +38,4 @@ class Description(ProviderDescription):
 
 
 PROVIDER = Description()
-
-
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from polylect.providers.openai import provider
-
-    return getattr(provider, name)
+__getattr__ = plug.lazy_names(__name__)

@@ -14,26 +14,24 @@ from msgspec.structs import replace
 from polylect.apis import openai_chat, openai_responses
 from polylect.apis.encoded_history import EncodedHistories
 from polylect.apis.openai_chat import MaxTokensField
-from polylect.providers.http.client import Client
 from polylect.providers.http.error_kinds import Service
-from polylect.providers.http.exchange import Parser, Question, converse
+from polylect.providers.http.exchange import HttpProvider, Parser, Question, converse
 from polylect.providers.http.retry import Retries
-from polylect.providers.models import Catalogue
 from polylect.providers.settings import ProviderSettings
-from polylect.vocab.ports import ModelEvent, ModelInfo, ModelRequest, Provider, ReplyDone
+from polylect.vocab.ports import ModelEvent, ModelRequest, Provider, ReplyDone
 from polylect.wire import sse
 
 BASE_URL = "https://api.openai.com/v1"
 _encode = msgspec.json.Encoder().encode
 
 
-class OpenAI:
+class OpenAI(HttpProvider):
     name = "openai"
 
     def __init__(self, settings: ProviderSettings) -> None:
+        super().__init__(settings, base_url(settings.base_url or settings.find("OPENAI_BASE_URL") or BASE_URL))
         key = settings.api_key or settings.find("OPENAI_API_KEY")
         self._service = Service(self.name, "OPENAI_API_KEY (or --api-key)", (key,))
-        self._base = base_url(settings.base_url or settings.find("OPENAI_BASE_URL") or BASE_URL)
         self._headers = {
             "content-type": "application/json",
             "accept": "text/event-stream",
@@ -43,15 +41,8 @@ class OpenAI:
         self._own = self._base.startswith("https://api.openai.com/")
         self._api = settings.extra.get("api", "")
         self._seen_ids: set[str] = set()
-        self._client = Client.of(settings)
-        self._models = Catalogue.of(settings)
-        self._chats, self._responses = (
-            EncodedHistories(openai_chat.encode_message),
-            EncodedHistories(openai_responses.encode_message),
-        )
-
-    def info(self, model: str) -> ModelInfo:
-        return self._models.info(model)
+        self._chats = EncodedHistories(openai_chat.encode_message)
+        self._responses = EncodedHistories(openai_responses.encode_message)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
         return (self._respond if self._speaks_responses(request.model) else self._complete)(request)
@@ -69,7 +60,7 @@ class OpenAI:
         body = openai_chat.request_body(request, max_tokens_field=field, encoded=encoded)
         keep = partial(self._chats.store, encoded)
         question = Question(request.model, f"{self._base}/chat/completions", self._headers, _encode(body), keep)
-        return self._ask(question, openai_chat.StreamParser(_new_call_id))
+        return self._ask(question, openai_chat.StreamParser(lambda: f"call_{os.urandom(8).hex()}"))
 
     def _ask(self, question: Question, parser: Parser) -> AsyncGenerator[Sequence[ModelEvent], None]:
         return converse(self._client, self._service, question, sse.Parser(), parser, self._with_cost)
@@ -84,12 +75,6 @@ class OpenAI:
     def _speaks_responses(self, model: str) -> bool:
         """As configured (`api = "responses"`); else chat, but for models that OpenAI itself serves no other way."""
         return (self._api or (self._models.row(model).api if self._own else "chat")) == "responses"
-
-    def warm(self) -> None:
-        self._client.warm(self._base)
-
-    async def close(self) -> None:
-        self._client.close()
 
 
 def base_url(base: str) -> str:
@@ -106,10 +91,6 @@ def _account(settings: ProviderSettings) -> Mapping[str, str]:
         "openai-project": settings.project or settings.find("OPENAI_PROJECT", "OPENAI_PROJECT_ID"),
     }
     return {name: value for name, value in headers.items() if value}
-
-
-def _new_call_id() -> str:
-    return f"call_{os.urandom(8).hex()}"
 
 
 def open_provider(settings: ProviderSettings) -> Provider:

@@ -6,7 +6,8 @@ when it is asked for.
 
 import os
 
-from polylect.providers.check import OR_SCRIPTED, ProviderDescription, first_set, in_home, model_offer
+from polylect import plug
+from polylect.providers.check import OR_SCRIPTED, ClaudeDescription, first_set, in_home
 
 TYPE_CHECKING = False  # typing itself would cost 5 ms
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["PROVIDER", "Vertex", "open_provider"]
 
 
-class Description(ProviderDescription):
+class Description(ClaudeDescription):
     name = "vertex"
     key_variables = ("VERTEX_ACCESS_TOKEN",)
     region_variables = ("VERTEX_REGION", "CLOUD_ML_REGION")
@@ -25,13 +26,6 @@ class Description(ProviderDescription):
         ("VERTEX_PROJECT_ID", "VERTEX_ACCESS_TOKEN"),
         ("VERTEX_PROJECT_ID", "GOOGLE_APPLICATION_CREDENTIALS"),
     )
-    api = "anthropic_messages"
-
-    def lists(self, model: str) -> bool:
-        return model.startswith("claude")
-
-    def may_serve(self, model: str) -> bool:
-        return "anthropic." not in model and (model.startswith("claude") or model_offer(model) is None)
 
     def missing_credentials(self, env: "Mapping[str, str]", project: str, profile: str) -> str | None:
         named = env.get("GOOGLE_APPLICATION_CREDENTIALS")
@@ -49,11 +43,4 @@ class Description(ProviderDescription):
 
 
 PROVIDER = Description()
-
-
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from polylect.providers.vertex import provider
-
-    return getattr(provider, name)
+__getattr__ = plug.lazy_names(__name__)

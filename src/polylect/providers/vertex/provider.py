@@ -14,14 +14,12 @@ import msgspec
 from polylect.apis.anthropic_messages import StreamParser, encode_message, request_body
 from polylect.apis.encoded_history import EncodedHistories, EncodedHistory
 from polylect.providers.auth.google_token import Tokens, read_credentials
-from polylect.providers.http.client import Client
 from polylect.providers.http.error_kinds import Service
-from polylect.providers.http.exchange import Question, converse
+from polylect.providers.http.exchange import HttpProvider, Question, converse
 from polylect.providers.http.retry import Retries
-from polylect.providers.models import Catalogue
 from polylect.providers.settings import ProviderSettings, host_label
 from polylect.vocab.errors import ProviderError
-from polylect.vocab.ports import ModelEvent, ModelInfo, ModelRequest, Provider
+from polylect.vocab.ports import ModelEvent, ModelRequest, Provider
 from polylect.wire import sse
 from polylect.wire.http1 import quoted
 
@@ -30,24 +28,19 @@ _HELP = "GOOGLE_APPLICATION_CREDENTIALS, VERTEX_PROJECT_ID and VERTEX_REGION to 
 _encode = msgspec.json.Encoder().encode
 
 
-class Vertex:
+class Vertex(HttpProvider):
     name = "vertex"
 
     def __init__(self, settings: ProviderSettings) -> None:
-        self._settings = settings
         region = settings.region or settings.find("VERTEX_REGION", "CLOUD_ML_REGION") or REGION
         self._region = host_label("vertex", "region", region)
         host = "" if self._region == "global" else f"{self._region}-"
-        self._base = (settings.base_url or f"https://{host}aiplatform.googleapis.com").rstrip("/").removesuffix("/v1")
-        self._client = Client.of(settings)
-        self._models = Catalogue.of(settings)
+        base = settings.base_url or f"https://{host}aiplatform.googleapis.com"
+        super().__init__(settings, base.rstrip("/").removesuffix("/v1"))
         self._encoded_histories = EncodedHistories(encode_message)
         self._token = settings.api_key or settings.find("VERTEX_ACCESS_TOKEN")
         self._project = settings.project or settings.find("VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT")
         self._tokens: Tokens | None = None
-
-    def info(self, model: str) -> ModelInfo:
-        return self._models.info(model)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
         token = self._token or await self._login().token()
@@ -64,12 +57,6 @@ class Vertex:
         async with aclosing(replies):
             async for events in replies:
                 yield events
-
-    def warm(self) -> None:
-        self._client.warm(self._base)
-
-    async def close(self) -> None:
-        self._client.close()
 
     def _login(self) -> Tokens:
         if self._tokens is None:

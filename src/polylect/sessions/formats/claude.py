@@ -224,7 +224,7 @@ def session_id(session: str) -> str:
         return str(uuid5(_IDS, session))
 
 
-def export(conversation: Conversation) -> bytes:
+def pieces(conversation: Conversation) -> Iterator[bytes]:
     exporter = _Exporter(conversation)
     for context in conversation.replay.contexts:
         exporter.line(conversation.at, "user", message=_user([_part(Text(context))]), isMeta=True)
@@ -234,7 +234,7 @@ def export(conversation: Conversation) -> bytes:
         else:
             exporter.message(at, step)
     exporter.title(conversation.name)
-    return b"".join(map(jsonl.dump, exporter.lines))
+    yield from map(jsonl.dump, exporter.lines)
 
 
 class _Exporter:

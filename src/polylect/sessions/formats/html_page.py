@@ -54,10 +54,6 @@ img { max-width: 100%; max-height: 30rem; border-radius: 6px; display: block; ma
 """
 
 
-def export(conversation: Conversation) -> bytes:
-    return b"".join(pieces(conversation))
-
-
 def pieces(conversation: Conversation) -> Iterator[bytes]:
     """A message at a time: a thread that makes a long page lets others have their say."""
     title = escape(heading(conversation))

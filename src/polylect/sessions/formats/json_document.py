@@ -10,10 +10,6 @@ from polylect.vocab.entries import Compacted
 
 
 def pieces(conversation: Conversation) -> Iterator[bytes]:
-    yield export(conversation)
-
-
-def export(conversation: Conversation) -> bytes:
     steps: list[dict[str, Any]] = []
     for at, step in conversation.steps():
         kind = {"compacted": step} if isinstance(step, Compacted) else {"message": step}
@@ -27,4 +23,4 @@ def export(conversation: Conversation) -> bytes:
         "contexts": conversation.replay.contexts,
         "steps": steps,
     }
-    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+    yield msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"

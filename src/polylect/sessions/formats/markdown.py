@@ -11,10 +11,6 @@ from polylect.vocab.entries import Compacted
 _WHO = {"user": "## You", "assistant": "## Agent", "tool": ""}
 
 
-def export(conversation: Conversation) -> bytes:
-    return b"".join(pieces(conversation))
-
-
 def pieces(conversation: Conversation) -> Iterator[bytes]:
     """A message at a time, as the page is made."""
     for number, part in enumerate(_parts(conversation)):

@@ -13,7 +13,10 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
+from polylect.dialects.omp.engine.messages import bash_execution, reply_block, tool_result, usage_object
+from polylect.dialects.omp.frames import messages as m
 from polylect.dialects.omp.stop_reasons import OUR_STOPS, WIRE_STOPS
 from polylect.sessions.formats.conversation import Conversation, Imported, Importer, WrongFormat, iso, milliseconds
 from polylect.vocab.answers import ShellResult
@@ -220,10 +223,6 @@ def _shell(message: _Message) -> ShellResult:
 # Exporting.
 
 
-def export(conversation: Conversation) -> bytes:
-    return b"".join(pieces(conversation))
-
-
 def pieces(conversation: Conversation) -> Iterator[bytes]:
     lines: list[Json] = [
         {"type": "session", "version": VERSION, "id": conversation.session, "timestamp": iso(conversation.at)}
@@ -249,74 +248,42 @@ def _bodies(conversation: Conversation, first: list[str], lines: list[Json]) -> 
             yield at, {"type": "compaction", **summary}
         else:
             first.append(f"{len(lines):08x}")
-            yield from ((at, {"type": "message", "message": {**body, "timestamp": at}}) for body in _messages(step))
+            yield from ((at, {"type": "message", "message": message}) for message in _messages(step, at))
 
 
-def _messages(message: Message | ShellRan) -> Iterator[Json]:
+def _messages(message: Message | ShellRan, at: int) -> Iterator[m.Message]:
     if isinstance(message, ShellRan):
-        yield _command(message.result)
+        yield bash_execution(replace(message.result, path=""), at)
         return
     match message.role:
         case "user":
-            yield {"role": "user", "content": list(map(_block, message.content)), "attribution": "user"}
+            yield m.UserMessage(list(map(_block, message.content)), at, "user")
         case "assistant":
-            yield _reply(message)
+            yield _reply(message, at)
         case "tool":
-            yield from (_result(block) for block in message.content if isinstance(block, ToolResult))
+            yield from (tool_result(block, at) for block in message.content if isinstance(block, ToolResult))
 
 
-def _command(result: ShellResult) -> Json:
-    message = {"role": "bashExecution", "command": result.command, "output": result.output}
-    code = {} if result.code is None else {"exitCode": result.code}
-    return {**message, **code, "cancelled": result.cancelled, "truncated": result.truncated}
-
-
-def _reply(message: Message) -> Json:
+def _reply(message: Message, at: int) -> m.AssistantMessage:
     calls = any(isinstance(block, ToolCall) for block in message.content)
-    stop = "toolUse" if calls else WIRE_STOPS[message.stop or "end"]  # what is cut off is dropped there, with its calls
-    return {
-        "role": "assistant",
-        "content": list(map(_block, message.content)),
-        "api": _APIS.get(message.provider, "openai-completions"),
-        "provider": message.provider or "unknown",
-        "model": message.model or "unknown",
-        "usage": _usage(message.usage or Usage()),
-        "stopReason": stop,
-    }
+    return m.AssistantMessage(
+        content=[block for block in map(reply_block, message.content) if block],
+        api=_APIS.get(message.provider, "openai-completions"),
+        provider=message.provider or "unknown",
+        model=message.model or "unknown",
+        usage=usage_object(message.usage or Usage()),
+        stop_reason="toolUse" if calls else WIRE_STOPS[message.stop or "end"],  # what is cut off is dropped there
+        timestamp=at,
+    )
 
 
-def _usage(usage: Usage) -> Json:
-    cost = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": usage.cost or 0}
-    buckets = {"input": usage.input, "output": usage.output}
-    return {
-        **buckets,
-        "cacheRead": usage.cache_read,
-        "cacheWrite": usage.cache_write,
-        "totalTokens": usage.tokens,
-        "cost": cost,
-    }
-
-
-def _result(result: ToolResult) -> Json:
-    content = [{"type": "text", "text": result.output}, *map(_block, result.images)]
-    named = {"role": "toolResult", "toolCallId": result.call, "toolName": result.name}
-    return {**named, "content": content, "isError": result.outcome != "ok"}
-
-
-def _block(block: Block) -> Json:
+def _block(block: Block) -> m.ContentBlock:
     match block:
         case Text(text):
-            return {"type": "text", "text": text}
-        case Thinking(text, signature, redacted):
-            if redacted:
-                return {"type": "redactedThinking", "data": redacted}
-            signed = {"thinkingSignature": signature} if signature else {}
-            return {"type": "thinking", "thinking": text, **signed}
-        case ToolCall(call, name, args):
-            return {"type": "toolCall", "id": call, "name": name, "arguments": args}
+            return m.Text(text)
         case Image(media_type, data):
-            return {"type": "image", "data": data, "mimeType": media_type}
+            return m.Image(data, media_type)
         case Document(name, _, text):
-            return {"type": "text", "text": f"[{name}]\n{text}" if text else f"[{name}]"}
-        case ToolResult():
-            raise AssertionError("results have messages of their own")
+            return m.Text(f"[{name}]\n{text}" if text else f"[{name}]")
+        case _:
+            raise AssertionError("thinking and calls are of replies, and results have messages of their own")
