@@ -21,6 +21,7 @@ from attacks.tries import tries
 from e2e.service import VENDORS, Service
 from engine_process import Engine, Place, message
 from machine import within
+from polylect.engine.turn.calls import MOST_CALLS
 from polylect.vocab.content import Block, Text, ToolCall
 
 END = 2.0
@@ -87,7 +88,9 @@ def test_thousands_of_calls_in_one_reply(place: Place, calls: str) -> None:
     engine = place.started("--force", script=asks_for(calls, batch=1000) + DONE)
     listener = prompted(engine)
     lines = listener.until("stream_end")
-    assert len(results(lines)) >= 300
+    frames = results(lines)
+    assert len(frames) >= 300
+    assert sum(frame["status"] == "success" for frame in frames) <= MOST_CALLS
     listener.check()
 
 

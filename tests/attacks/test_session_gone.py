@@ -1,5 +1,6 @@
-"""The folder of a session is deleted right after `ready`: the first prompt has its end all the same."""
+"""The folder of a session is deleted right after `ready`, or its disk is full: each prompt has its end all the same."""
 
+import resource
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,3 +40,16 @@ def test_the_folder_of_a_session_that_goes_on(place: Place) -> None:
     assert frames[-1]["type"] == "stream_end"
     if code:  # else the log was open by then, and goes on without a name
         assert frames[0]["type"] == "error"
+
+
+def test_a_log_for_which_there_is_no_room(place: Place) -> None:
+    """The person can make room, so it is not called a fault of the engine."""
+    engine = place.started("--session-id", "abc", script=SCRIPT)
+    engine.send(message("go"))
+    engine.until("stream_end")
+    size = (place.sessions / "abc" / "log.jsonl").stat().st_size
+    resource.prlimit(engine.pid, resource.RLIMIT_FSIZE, (size, size))
+    engine.send(message("go on", "m2"))
+    error, end = engine.until("stream_end")
+    assert (error["error"]["code"], end["msg_id"]) == ("config_error", "m2")
+    assert engine.finish()[1] == 0

@@ -218,6 +218,12 @@ def test_p5_keys_reach_the_service_and_nobody_else(place: Place, wire: Wire, fla
     assert not [name for name, value in env.items() if value in told]
 
 
+def test_a_short_key_is_not_taken_out_of_other_words(place: Place) -> None:
+    with serving(refused(404, "check the mock")) as server:
+        flags = ("--provider", "openai", "--base-url", server.url, "--model", "m", "--api-key", "k")
+        assert "check the mock" in fault(ask(place.started(*flags), "m1"))
+
+
 AS_OTHERS = """
 import ctypes, os, sys
 for capability in (19, 21, 38):

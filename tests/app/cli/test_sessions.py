@@ -82,6 +82,17 @@ def test_a_session_is_shown_and_exported_also_while_it_is_in_use(place: Place) -
         assert sessions(place, "export", "one", "--to", form).startswith(start)
 
 
+def test_a_page_shows_tables_quotes_and_links(place: Place) -> None:
+    prose = "| col a |\n|---|\n| 1 |\n\n> a quote\n\n[link](https://example.org/)"
+    engine = place.started("--session-id", "one", script=f"[[reply]]\ntext = {json.dumps(prose)}\n")
+    engine.send(message("hello"))
+    assert engine.finish()[1] == 0
+    page = sessions(place, "export", "one", "--to", "html")
+    assert "<th>col a</th>" in page
+    assert "<blockquote><p>a quote</p></blockquote>" in page
+    assert '<a href="https://example.org/"' in page
+
+
 def test_an_export_never_takes_the_place_of_what_belongs_to_a_session(place: Place) -> None:
     say(place, "hello")
     path = place.sessions / "one" / "log.jsonl"
@@ -166,6 +177,8 @@ def test_a_fork_goes_its_own_way_and_what_it_needs_cannot_be_deleted(place: Plac
     assert say(place, "on", flags=("--resume", "one")) == ["Turn 3: on"]
     assert "again" not in sessions(place, "show", "two")
     assert "(forked from one)" in sessions(place)
+    forks = {row["session"]: (row["messages"], row["words"]) for row in json.loads(sessions(place, "--json"))}
+    assert forks == {"one": (6, "hello"), "two": (4, "hello")}
     assert "holds the beginning of two" in refused(place, "delete", "one")
     assert "'nowhere' is not a message" in refused(place, "fork", "one", "--at", "nowhere")
     sessions(place, "delete", "one", "two")

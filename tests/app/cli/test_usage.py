@@ -50,6 +50,11 @@ def test_the_nearest_word_is_offered(place: Place, words: list[str], told: str) 
     assert told in ended.errors
 
 
+def test_a_setting_of_the_wrong_kind_is_told_in_plain_words(place: Place) -> None:
+    place.configure('[default]\nmax_turns = "ten"\n')
+    assert "default.max_turns takes a whole number, not 'ten'\n" in place.run("--json-stream").errors
+
+
 def test_help_lists_every_approval_mode(place: Place) -> None:
     assert "--approval-mode default|auto_edit|force|plan|dont_ask" in place.run("--help").out.decode()
 
