@@ -15,7 +15,7 @@ from polylect.vocab import commands, content, events
 
 PAGE = (Path(__file__).parents[1] / "docs" / "vocabulary.md").read_text("utf-8")
 WIRES = ("aionrs", "wayland", "omp", "claude", "acp")
-MEMBERS = {word.__name__ for union in (commands.Command, events.Event) for word in get_args(union)}
+MEMBERS = {word.__name__ for base in (commands.Command, events.Event) for word in base.__subclasses__()}
 WORDS: dict[str, type[Struct]] = {
     name: word
     for module in (content, commands, events)

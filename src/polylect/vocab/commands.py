@@ -13,8 +13,8 @@ from msgspec import Struct
 from polylect.vocab.content import Attachment, Rule, Server
 
 
-class _Command(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="do"):
-    """The fields that every command has.
+class Command(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="do"):
+    """Any command, and the fields that every command has.
 
     Attributes:
         ref: An id; a command that has one gets exactly one `Reply` with the same.
@@ -25,7 +25,7 @@ class _Command(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field=
     session: str = ""
 
 
-class Hello(_Command, frozen=True, tag="hello"):
+class Hello(Command, frozen=True, tag="hello"):
     """The host introduces itself and offers what it can do.
 
     An engine that gets it reports its `tools`, `agents`, `skills`, `commands` and `cwd` as settings.
@@ -43,7 +43,7 @@ class Hello(_Command, frozen=True, tag="hello"):
     offers: dict[str, Any] = {}
 
 
-class Authenticate(_Command, frozen=True, tag="authenticate"):
+class Authenticate(Command, frozen=True, tag="authenticate"):
     """Logs in, or out.
 
     Attributes:
@@ -53,7 +53,7 @@ class Authenticate(_Command, frozen=True, tag="authenticate"):
     method: str = ""
 
 
-class OpenSession(_Command, frozen=True, tag="open_session"):
+class OpenSession(Command, frozen=True, tag="open_session"):
     """Goes on in another session. The answer is a `SessionOpened`.
 
     Attributes:
@@ -75,7 +75,7 @@ class OpenSession(_Command, frozen=True, tag="open_session"):
     servers: tuple[Server, ...] = ()
 
 
-class CloseSession(_Command, frozen=True, tag="close_session"):
+class CloseSession(Command, frozen=True, tag="close_session"):
     """Cancels what runs in a session and closes it.
 
     Attributes:
@@ -87,7 +87,7 @@ class CloseSession(_Command, frozen=True, tag="close_session"):
     delete: bool = False
 
 
-class Prompt(_Command, frozen=True, tag="prompt"):
+class Prompt(Command, frozen=True, tag="prompt"):
     """Begins a turn, or queues one while another runs.
 
     Attributes:
@@ -107,7 +107,7 @@ class Prompt(_Command, frozen=True, tag="prompt"):
     verbatim: bool = False
 
 
-class Steer(_Command, frozen=True, tag="steer"):
+class Steer(Command, frozen=True, tag="steer"):
     """Adds a message to the running turn.
 
     Attributes:
@@ -123,7 +123,7 @@ class Steer(_Command, frozen=True, tag="steer"):
     idle: Literal["refuse", "keep"] = "refuse"
 
 
-class Cancel(_Command, frozen=True, tag="cancel"):
+class Cancel(Command, frozen=True, tag="cancel"):
     """Stops something that runs. Does nothing if it does not run.
 
     Attributes:
@@ -137,7 +137,7 @@ class Cancel(_Command, frozen=True, tag="cancel"):
     queued: Literal["keep", "drop"] = "drop"
 
 
-class Answer(_Command, frozen=True, tag="answer"):
+class Answer(Command, frozen=True, tag="answer"):
     """Answers an ask. Everything but `allow` is a no.
 
     Attributes:
@@ -159,7 +159,7 @@ class Answer(_Command, frozen=True, tag="answer"):
     interrupt: bool = False
 
 
-class HostReply(_Command, frozen=True, tag="host_reply"):
+class HostReply(Command, frozen=True, tag="host_reply"):
     """The host's answer to a `HostCall`.
 
     Attributes:
@@ -175,7 +175,7 @@ class HostReply(_Command, frozen=True, tag="host_reply"):
     partial: bool = False
 
 
-class HostSays(_Command, frozen=True, tag="host_says"):
+class HostSays(Command, frozen=True, tag="host_says"):
     """A message of the host that the engine did not ask for, such as a server inside the host whose tools have changed.
 
     Attributes:
@@ -187,7 +187,7 @@ class HostSays(_Command, frozen=True, tag="host_says"):
     params: Any = None
 
 
-class Configure(_Command, frozen=True, tag="configure"):
+class Configure(Command, frozen=True, tag="configure"):
     """Changes settings for what follows. Others stay as they are.
 
     Attributes:
@@ -197,7 +197,7 @@ class Configure(_Command, frozen=True, tag="configure"):
     settings: dict[str, Any]
 
 
-class AddContext(_Command, frozen=True, tag="add_context"):
+class AddContext(Command, frozen=True, tag="add_context"):
     """Adds text to the conversation without a turn: rules, a persona, a summary of what came before.
 
     Attributes:
@@ -207,7 +207,7 @@ class AddContext(_Command, frozen=True, tag="add_context"):
     text: str
 
 
-class AddServer(_Command, frozen=True, tag="add_server"):
+class AddServer(Command, frozen=True, tag="add_server"):
     """Starts an MCP server. A `ServerChanged` says when it is up, or why not.
 
     Attributes:
@@ -217,7 +217,7 @@ class AddServer(_Command, frozen=True, tag="add_server"):
     server: Server
 
 
-class ChangeServer(_Command, frozen=True, tag="change_server"):
+class ChangeServer(Command, frozen=True, tag="change_server"):
     """Changes the state of an MCP server.
 
     Attributes:
@@ -229,7 +229,7 @@ class ChangeServer(_Command, frozen=True, tag="change_server"):
     action: Literal["remove", "reconnect", "enable", "disable"]
 
 
-class Grant(_Command, frozen=True, tag="grant"):
+class Grant(Command, frozen=True, tag="grant"):
     """Gives a standing permission or a larger budget, or takes a permission back.
 
     Attributes:
@@ -249,7 +249,7 @@ class Grant(_Command, frozen=True, tag="grant"):
     until_ms: int = 0
 
 
-class Compact(_Command, frozen=True, tag="compact"):
+class Compact(Command, frozen=True, tag="compact"):
     """Replaces the beginning of the conversation by a summary.
 
     Attributes:
@@ -261,7 +261,7 @@ class Compact(_Command, frozen=True, tag="compact"):
     busy: Literal["refuse", "interrupt"] = "refuse"
 
 
-class RunShell(_Command, frozen=True, tag="run_shell"):
+class RunShell(Command, frozen=True, tag="run_shell"):
     """Runs a shell command of the user's, outside any turn. The model sees its output with the next prompt.
 
     Attributes:
@@ -271,7 +271,7 @@ class RunShell(_Command, frozen=True, tag="run_shell"):
     command: str
 
 
-class Rewind(_Command, frozen=True, tag="rewind"):
+class Rewind(Command, frozen=True, tag="rewind"):
     """Restores files to their content before a message.
 
     Attributes:
@@ -283,7 +283,7 @@ class Rewind(_Command, frozen=True, tag="rewind"):
     dry_run: bool = False
 
 
-class Query(_Command, frozen=True, tag="query"):
+class Query(Command, frozen=True, tag="query"):
     """Asks for something and changes nothing. `vocab/answers.py` lists the answers.
 
     Attributes:
@@ -295,7 +295,7 @@ class Query(_Command, frozen=True, tag="query"):
     args: dict[str, Any] = {}
 
 
-class Quit(_Command, frozen=True, tag="quit"):
+class Quit(Command, frozen=True, tag="quit"):
     """Ends the engine.
 
     Attributes:
@@ -305,7 +305,7 @@ class Quit(_Command, frozen=True, tag="quit"):
     reason: str = ""
 
 
-class UnknownCommand(_Command, frozen=True, tag="unknown"):
+class UnknownCommand(Command, frozen=True, tag="unknown"):
     """A well-formed frame that is no command of this dialect. Whoever handles commands answers it.
 
     Attributes:
@@ -317,7 +317,7 @@ class UnknownCommand(_Command, frozen=True, tag="unknown"):
     raw: bytes = b""
 
 
-class MalformedCommand(_Command, frozen=True, tag="malformed"):
+class MalformedCommand(Command, frozen=True, tag="malformed"):
     """A line that is no frame. The codec has answered it already; this is for the log.
 
     Attributes:
@@ -327,29 +327,3 @@ class MalformedCommand(_Command, frozen=True, tag="malformed"):
 
     line: bytes
     why: str
-
-
-Command = (
-    Hello
-    | Authenticate
-    | OpenSession
-    | CloseSession
-    | Prompt
-    | Steer
-    | Cancel
-    | Answer
-    | HostReply
-    | HostSays
-    | Configure
-    | AddContext
-    | AddServer
-    | ChangeServer
-    | Grant
-    | Compact
-    | RunShell
-    | Rewind
-    | Query
-    | Quit
-    | UnknownCommand
-    | MalformedCommand
-)

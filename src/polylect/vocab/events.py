@@ -29,8 +29,8 @@ from polylect.vocab.content import (
 )
 
 
-class _Event(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="is"):
-    """The fields that every event has.
+class Event(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="is"):
+    """Any event, and the fields that every event has.
 
     Attributes:
         turn: The turn that it belongs to; empty for none.
@@ -46,7 +46,7 @@ class _Event(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="i
 # The connection and its settings.
 
 
-class Ready(_Event, frozen=True, tag="ready"):
+class Ready(Event, frozen=True, tag="ready"):
     """The engine can get commands. Comes once; the session may follow as a setting.
 
     `version`: the version of the engine; `model`: the model in use; `mode`: the approval mode; `abilities`: what
@@ -59,14 +59,14 @@ class Ready(_Event, frozen=True, tag="ready"):
     abilities: Abilities = Abilities()
 
 
-class SettingChanged(_Event, frozen=True, tag="setting_changed"):
+class SettingChanged(Event, frozen=True, tag="setting_changed"):
     """The setting `key` has the new `value`: session, model, mode, thinking, effort, name, title, commands ..."""
 
     key: str
     value: Any
 
 
-class Reply(_Event, frozen=True, tag="reply"):
+class Reply(Event, frozen=True, tag="reply"):
     """The one answer to a command.
 
     Attributes:
@@ -80,7 +80,7 @@ class Reply(_Event, frozen=True, tag="reply"):
     failure: Failure | None = None
 
 
-class ServerChanged(_Event, frozen=True, tag="server_changed"):
+class ServerChanged(Event, frozen=True, tag="server_changed"):
     """An MCP server came up, failed or was removed.
 
     `name`: its name; `status`: its state; `tools`: the tools that it has; `reason`: why it failed.
@@ -92,7 +92,7 @@ class ServerChanged(_Event, frozen=True, tag="server_changed"):
     reason: str = ""
 
 
-class QueueChanged(_Event, frozen=True, tag="queue_changed"):
+class QueueChanged(Event, frozen=True, tag="queue_changed"):
     """What waits has changed.
 
     `prompts`: the turns of the prompts that wait; `soon`: the texts that join the running turn after the calls
@@ -104,20 +104,20 @@ class QueueChanged(_Event, frozen=True, tag="queue_changed"):
     last: tuple[str, ...] = ()
 
 
-class Settled(_Event, frozen=True, tag="settled"):
+class Settled(Event, frozen=True, tag="settled"):
     """Nothing runs and nothing waits."""
 
 
 # A turn.
 
 
-class TurnStarted(_Event, frozen=True, tag="turn_started"):
+class TurnStarted(Event, frozen=True, tag="turn_started"):
     """A turn begins. Its `cause` is `engine` if no prompt began it."""
 
     cause: Literal["prompt", "engine"] = "prompt"
 
 
-class UserMessage(_Event, frozen=True, tag="user_message"):
+class UserMessage(Event, frozen=True, tag="user_message"):
     """A message of the user entered the conversation.
 
     `text`: the message; `origin`: where it comes from; `attachments`: what goes with it.
@@ -128,23 +128,23 @@ class UserMessage(_Event, frozen=True, tag="user_message"):
     attachments: tuple[Attachment, ...] = ()
 
 
-class StepStarted(_Event, frozen=True, tag="step_started"):
+class StepStarted(Event, frozen=True, tag="step_started"):
     """A step begins: the model is asked."""
 
 
-class TextDelta(_Event, frozen=True, tag="text_delta", gc=False):
+class TextDelta(Event, frozen=True, tag="text_delta", gc=False):
     """`text` is the next piece of the model's text."""
 
     text: str
 
 
-class ThinkingDelta(_Event, frozen=True, tag="thinking_delta", gc=False):
+class ThinkingDelta(Event, frozen=True, tag="thinking_delta", gc=False):
     """`text` is the next piece of the model's reasoning."""
 
     text: str
 
 
-class ArgsDelta(_Event, frozen=True, tag="args_delta", gc=False):
+class ArgsDelta(Event, frozen=True, tag="args_delta", gc=False):
     """`text` is the next piece of the JSON arguments of `call`, of the tool `name`, which has not been made yet."""
 
     call: str
@@ -152,13 +152,13 @@ class ArgsDelta(_Event, frozen=True, tag="args_delta", gc=False):
     text: str
 
 
-class BlockEnded(_Event, frozen=True, tag="block_ended"):
+class BlockEnded(Event, frozen=True, tag="block_ended"):
     """A `block` of the reply is complete. It equals its deltas, which came before."""
 
     block: Block
 
 
-class ReplyEnded(_Event, frozen=True, tag="reply_ended"):
+class ReplyEnded(Event, frozen=True, tag="reply_ended"):
     """The model has stopped writing. Calls may still run.
 
     `stop`: why it stopped; `usage`: what the reply took; `model`: the model that wrote it; `request`: the vendor's
@@ -172,11 +172,11 @@ class ReplyEnded(_Event, frozen=True, tag="reply_ended"):
     error: str = ""
 
 
-class StepEnded(_Event, frozen=True, tag="step_ended"):
+class StepEnded(Event, frozen=True, tag="step_ended"):
     """A step ends: the reply and all its calls are finished."""
 
 
-class TurnEnded(_Event, frozen=True, tag="turn_ended"):
+class TurnEnded(Event, frozen=True, tag="turn_ended"):
     """The last event of a turn. Every accepted prompt gets exactly one.
 
     `reason`: why it ended; `usage`: what the turn took, all agents together; `steps`: how many steps it had;
@@ -192,7 +192,7 @@ class TurnEnded(_Event, frozen=True, tag="turn_ended"):
 # Calls and asks. A call has four marks: called, asked, started, finished.
 
 
-class ToolCalled(_Event, frozen=True, tag="tool_called"):
+class ToolCalled(Event, frozen=True, tag="tool_called"):
     """The model made a call.
 
     `call`: the id of the call; `name`: the name of the tool; `args`: the arguments; `category`: what the tool may
@@ -206,7 +206,7 @@ class ToolCalled(_Event, frozen=True, tag="tool_called"):
     description: str = ""
 
 
-class Ask(_Event, frozen=True, tag="ask"):
+class Ask(Event, frozen=True, tag="ask"):
     """A question to a person.
 
     Attributes:
@@ -238,7 +238,7 @@ class Ask(_Event, frozen=True, tag="ask"):
     timeout_ms: int = 0
 
 
-class AskClosed(_Event, frozen=True, tag="ask_closed"):
+class AskClosed(Event, frozen=True, tag="ask_closed"):
     """The question `ask` needs no answer any more. Exactly one for each, before the next event of its call.
 
     `how` says how it was closed (`unsaid`: the engine did not say), `reason` why it was denied.
@@ -249,7 +249,7 @@ class AskClosed(_Event, frozen=True, tag="ask_closed"):
     reason: str = ""
 
 
-class ToolStarted(_Event, frozen=True, tag="tool_started"):
+class ToolStarted(Event, frozen=True, tag="tool_started"):
     """The `call` of the tool `name` begins to run, in the process `pid`, if that is known."""
 
     call: str
@@ -257,7 +257,7 @@ class ToolStarted(_Event, frozen=True, tag="tool_started"):
     pid: int = 0
 
 
-class ToolOutput(_Event, frozen=True, tag="tool_output"):
+class ToolOutput(Event, frozen=True, tag="tool_output"):
     """The running `call` printed `text`; with `replace`, in the place of all its output before."""
 
     call: str
@@ -265,7 +265,7 @@ class ToolOutput(_Event, frozen=True, tag="tool_output"):
     replace: bool = False
 
 
-class ToolFinished(_Event, frozen=True, tag="tool_finished"):
+class ToolFinished(Event, frozen=True, tag="tool_finished"):
     """A call has ended.
 
     Attributes:
@@ -289,7 +289,7 @@ class ToolFinished(_Event, frozen=True, tag="tool_finished"):
     images: tuple[Image, ...] = ()
 
 
-class ToolCrashed(_Event, frozen=True, tag="tool_crashed"):
+class ToolCrashed(Event, frozen=True, tag="tool_crashed"):
     """The tool `name` raised `error`, which is a bug of the tool. The `ToolFinished` of its `call` still comes."""
 
     call: str
@@ -297,7 +297,7 @@ class ToolCrashed(_Event, frozen=True, tag="tool_crashed"):
     error: str
 
 
-class HostCall(_Event, frozen=True, tag="host_call"):
+class HostCall(Event, frozen=True, tag="host_call"):
     """Work that only the host can do, as it offered in `Hello`. The host answers with `HostReply`.
 
     `call`: an id of this call; `method`: `hook` (callback, input, call), `mcp_message` (server_name, message),
@@ -309,13 +309,13 @@ class HostCall(_Event, frozen=True, tag="host_call"):
     params: Any = None
 
 
-class HostCallEnded(_Event, frozen=True, tag="host_call_ended"):
+class HostCallEnded(Event, frozen=True, tag="host_call_ended"):
     """The engine no longer waits for the `HostCall` with the id `call`."""
 
     call: str
 
 
-class Display(_Event, frozen=True, tag="display"):
+class Display(Event, frozen=True, tag="display"):
     """The host should show something (`method`: a notification, a widget ...) with `params`, without an answer."""
 
     method: str
@@ -325,7 +325,7 @@ class Display(_Event, frozen=True, tag="display"):
 # Agents.
 
 
-class AgentStarted(_Event, frozen=True, tag="agent_started"):
+class AgentStarted(Event, frozen=True, tag="agent_started"):
     """The agent that the event names begins.
 
     `parent`: the id of the agent that started it; `call`: the call that started it; `name`: the kind of agent;
@@ -339,7 +339,7 @@ class AgentStarted(_Event, frozen=True, tag="agent_started"):
     background: bool = False
 
 
-class AgentProgress(_Event, frozen=True, tag="agent_progress"):
+class AgentProgress(Event, frozen=True, tag="agent_progress"):
     """What an agent has done so far.
 
     `text`: what it does now; `usage`: what it took so far; `calls`: how many calls it made.
@@ -350,7 +350,7 @@ class AgentProgress(_Event, frozen=True, tag="agent_progress"):
     calls: int = 0
 
 
-class AgentEnded(_Event, frozen=True, tag="agent_ended"):
+class AgentEnded(Event, frozen=True, tag="agent_ended"):
     """An agent has ended.
 
     Attributes:
@@ -367,7 +367,7 @@ class AgentEnded(_Event, frozen=True, tag="agent_ended"):
 # What happens around a turn.
 
 
-class RetryStarted(_Event, frozen=True, tag="retry_started"):
+class RetryStarted(Event, frozen=True, tag="retry_started"):
     """A request failed and is repeated.
 
     `attempt`: the number of the attempt; `most`: how many attempts there may be; `delay_ms`: milliseconds until it
@@ -380,7 +380,7 @@ class RetryStarted(_Event, frozen=True, tag="retry_started"):
     error: str = ""
 
 
-class RetryEnded(_Event, frozen=True, tag="retry_ended"):
+class RetryEnded(Event, frozen=True, tag="retry_ended"):
     """The repeated request was answered (`ok`), or given up after `attempt` because of `error`."""
 
     ok: bool
@@ -388,13 +388,13 @@ class RetryEnded(_Event, frozen=True, tag="retry_ended"):
     error: str = ""
 
 
-class CompactionStarted(_Event, frozen=True, tag="compaction_started"):
+class CompactionStarted(Event, frozen=True, tag="compaction_started"):
     """The beginning of the conversation is being replaced by a summary, for this `reason`."""
 
     reason: Literal["threshold", "overflow", "manual", "idle"] = "threshold"
 
 
-class CompactionEnded(_Event, frozen=True, tag="compaction_ended"):
+class CompactionEnded(Event, frozen=True, tag="compaction_ended"):
     """A compaction has ended.
 
     `ok`: whether it succeeded; `summary`: the summary; `before`: tokens before; `after`: tokens after;
@@ -414,7 +414,7 @@ class CompactionEnded(_Event, frozen=True, tag="compaction_ended"):
         return self.first_kept
 
 
-class CircuitChanged(_Event, frozen=True, tag="circuit_changed"):
+class CircuitChanged(Event, frozen=True, tag="circuit_changed"):
     """A model service that keeps failing is no longer asked, or is asked again.
 
     Attributes:
@@ -430,19 +430,19 @@ class CircuitChanged(_Event, frozen=True, tag="circuit_changed"):
     error: str = ""
 
 
-class RulesMatched(_Event, frozen=True, tag="rules_matched"):
+class RulesMatched(Event, frozen=True, tag="rules_matched"):
     """The model's text matched these `rules`. It is reminded of them and asked again."""
 
     rules: tuple[StreamRule, ...]
 
 
-class StructuredAnswer(_Event, frozen=True, tag="structured_answer"):
+class StructuredAnswer(Event, frozen=True, tag="structured_answer"):
     """The answer of a turn whose answer has a JSON Schema is `value`. At most one for each turn, before its end."""
 
     value: Any
 
 
-class StepTraced(_Event, frozen=True, tag="step_traced"):
+class StepTraced(Event, frozen=True, tag="step_traced"):
     """What one model request took, after its step ended; only where traces are on. Times are in nanoseconds since 1970.
 
     Attributes:
@@ -468,7 +468,7 @@ class StepTraced(_Event, frozen=True, tag="step_traced"):
     error: str = ""
 
 
-class ExtensionRejected(_Event, frozen=True, tag="extension_rejected"):
+class ExtensionRejected(Event, frozen=True, tag="extension_rejected"):
     """An extension, or a part of it, is not used.
 
     Attributes:
@@ -484,7 +484,7 @@ class ExtensionRejected(_Event, frozen=True, tag="extension_rejected"):
     message: str
 
 
-class ExtensionFailed(_Event, frozen=True, tag="extension_failed"):
+class ExtensionFailed(Event, frozen=True, tag="extension_failed"):
     """A hook or a command of an extension raised, or took too long.
 
     `extension`: its path; `moment`: the hook, or the command; `error`: what went wrong.
@@ -495,7 +495,7 @@ class ExtensionFailed(_Event, frozen=True, tag="extension_failed"):
     error: str
 
 
-class ExtensionEvent(_Event, frozen=True, tag="extension_event"):
+class ExtensionEvent(Event, frozen=True, tag="extension_event"):
     """An event of an extension's own, for hosts that know it.
 
     `extension`: the name of the extension; `kind`: the type of the event; `payload`: the content.
@@ -506,21 +506,21 @@ class ExtensionEvent(_Event, frozen=True, tag="extension_event"):
     payload: Any = None
 
 
-class ContextUsed(_Event, frozen=True, tag="context_used"):
+class ContextUsed(Event, frozen=True, tag="context_used"):
     """Of `size` tokens in the model's window, `used` are in use. A size of 0 is not known."""
 
     used: int
     size: int = 0
 
 
-class CostChanged(_Event, frozen=True, tag="cost_changed"):
+class CostChanged(Event, frozen=True, tag="cost_changed"):
     """The cost of the session so far is `total`; `rows` has one row for each model request."""
 
     total: Usage
     rows: tuple[dict[str, Any], ...] = ()
 
 
-class BudgetExceeded(_Event, frozen=True, tag="budget_exceeded"):
+class BudgetExceeded(Event, frozen=True, tag="budget_exceeded"):
     """A limit was passed; the turn ends.
 
     Attributes:
@@ -534,59 +534,48 @@ class BudgetExceeded(_Event, frozen=True, tag="budget_exceeded"):
     limit: str
 
 
-class PlanChanged(_Event, frozen=True, tag="plan_changed"):
+class PlanChanged(Event, frozen=True, tag="plan_changed"):
     """The plan of the agent has these `items`, in the place of those before."""
 
     items: tuple[PlanItem, ...]
 
 
-class Alive(_Event, frozen=True, tag="alive"):
+class Alive(Event, frozen=True, tag="alive"):
     """Nothing new, but the turn still runs; if `call` is not empty, on that call of the tool `name`."""
 
     call: str = ""
     name: str = ""
 
 
-class Notice(_Event, frozen=True, tag="notice"):
+class Notice(Event, frozen=True, tag="notice"):
     """`text` is a sentence of the engine for the person; `level` says how important it is."""
 
     text: str
     level: Literal["info", "warning"] = "info"
 
 
-class Failed(_Event, frozen=True, tag="failed"):
+class Failed(Event, frozen=True, tag="failed"):
     """Something went wrong, as `failure` says, and nothing ended by it."""
 
     failure: Failure
 
 
-class Extra(_Event, frozen=True, tag="extra"):
+class Extra(Event, frozen=True, tag="extra"):
     """An event of a `kind` that only one family of engines has, with its `data`: plugins, browsers, rate limits ..."""
 
     kind: str
     data: dict[str, Any] = {}
 
 
-class UnknownEvent(_Event, frozen=True, tag="unknown"):
+class UnknownEvent(Event, frozen=True, tag="unknown"):
     """A well-formed frame (`raw`) of a `kind` that this side does not know. It can be passed on or dropped."""
 
     kind: str
     raw: bytes = b""
 
 
-class MalformedEvent(_Event, frozen=True, tag="malformed"):
+class MalformedEvent(Event, frozen=True, tag="malformed"):
     """`line`, or its beginning, is no frame; `why` says what is wrong with it."""
 
     line: bytes
     why: str
-
-
-Event = (
-    Ready | SettingChanged | Reply | ServerChanged | QueueChanged | Settled | TurnStarted | UserMessage
-    | StepStarted | TextDelta | ThinkingDelta | ArgsDelta | BlockEnded | ReplyEnded | StepEnded | TurnEnded
-    | ToolCalled | Ask | AskClosed | ToolStarted | ToolOutput | ToolFinished | ToolCrashed | HostCall
-    | HostCallEnded | Display | AgentStarted | AgentProgress | AgentEnded | RetryStarted | RetryEnded
-    | CompactionStarted | CompactionEnded | CircuitChanged | RulesMatched | StructuredAnswer | StepTraced
-    | ExtensionRejected | ExtensionFailed | ExtensionEvent | ContextUsed | CostChanged | BudgetExceeded
-    | PlanChanged | Alive | Notice | Failed | Extra | UnknownEvent | MalformedEvent
-)  # fmt: skip

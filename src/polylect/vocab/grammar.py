@@ -62,7 +62,7 @@ class Grammar:
         """
         kind = type(event)
         if kind is self._delta_kind and (event.turn, event.agent) == self._delta_source:
-            self._append_delta(event.text)  # type: ignore[union-attr]  # a delta, by far the most frequent, and it matters
+            self._append_delta(event.text)  # type: ignore[attr-defined]  # a delta, by far the most frequent, and it matters
             return None
         if kind in ANYTIME:
             return None
