@@ -10,7 +10,7 @@ import polylect
 from dialects.pair import env
 from polylect import plug
 from polylect.dialects.jsonstream.dialect import DIALECT
-from polylect.dialects.jsonstream.ready import ready_line
+from polylect.dialects.jsonstream.ready import capabilities, ready_line
 from polylect.vocab.commands import Configure
 from polylect.vocab.content import Abilities
 from polylect.vocab.events import Ready, SettingChanged
@@ -32,7 +32,9 @@ def test_the_early_line_is_what_the_engine_side_would_have_written(
     engine = DIALECT.engine_side(env(), version=version)
     abilities = Abilities(thinking=thinking, effort_levels=effort_levels, mcp=mcp)
     engine.send(Ready(session=session, mode=mode, abilities=abilities))
-    early = ready_line(version, session, thinking=thinking, effort_levels=effort_levels, mode=mode, mcp=mcp)
+    early = ready_line(
+        version, session, capabilities(version, thinking=thinking, effort_levels=effort_levels, mode=mode, mcp=mcp)
+    )
     assert early == engine.data_to_send()
 
 
@@ -45,7 +47,7 @@ def test_awkward_session_ids_are_written_alike(session: str) -> None:
 
 def test_a_ready_that_was_overheard_is_not_said_again() -> None:
     engine = DIALECT.engine_side(env())
-    engine.note_sent(ready_line("0.2.0", "s", thinking=True, mode="auto_edit", mcp=True))
+    engine.note_sent(ready_line("0.2.0", "s", capabilities("0.2.0", thinking=True, mode="auto_edit", mcp=True)))
     engine.send(Ready(session="s"))
     assert engine.data_to_send() == b""
     engine.send(SettingChanged("mode", "force"))

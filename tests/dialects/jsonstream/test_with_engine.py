@@ -8,7 +8,7 @@ from typing import Any
 
 from polylect.app.embed import ENV, Wire, open_engine
 from polylect.dialects.jsonstream.engine.codec import EngineSide
-from polylect.dialects.jsonstream.ready import ready_line
+from polylect.dialects.jsonstream.ready import capabilities, ready_line
 from polylect.engine.turn.budget import Budget
 from polylect.providers.scripted import Scripted
 from polylect.vocab.content import Abilities
@@ -47,7 +47,7 @@ def talk(
 
     async def run() -> None:
         codec = EngineSide(ENV, version=version)
-        codec.note_sent(ready_line(version, "s", thinking=True, extras=flags))
+        codec.note_sent(ready_line(version, "s", capabilities(version, thinking=True, extras=flags)))
         wire = Wire(codec, said.append)
         offered = Abilities(extras=FLAGS)
         async with open_engine(wire.say, provider, workspace=str(place), offered=offered, **more) as engine:

@@ -158,18 +158,19 @@ def _ready_frame(values: config.Values, session: str) -> bytes:
     if wire := dialect_start(values):
         ready: bytes = wire.READY
         return ready
-    from polylect.dialects.jsonstream.ready import ready_line  # other wires do without
+    from polylect.dialects.jsonstream import ready as first_line  # other wires do without
 
     thinking, levels, priced = _model_facts(values) or (False, (), False)
-    return ready_line(
-        str(values["protocol"]),
-        session,
+    version = str(values["protocol"])
+    offered = first_line.capabilities(
+        version,
         thinking=thinking,
         effort_levels=levels,
         mode=str(values["mode"]),
         mcp=bool(values.get("mcp_servers")),
         extras={**capabilities(values), "cost_attribution": priced},
     )
+    return first_line.ready_line(version, session, offered)
 
 
 def capabilities(values: config.Values) -> dict[str, object]:

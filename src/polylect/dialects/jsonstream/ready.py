@@ -12,33 +12,15 @@ from polylect.dialects.jsonstream.versions import ALL_CAPABILITIES, FLAGS, READY
 USUAL_MODES = tuple(WIRE_MODES["0.2.0"])
 
 
-def ready_line(
-    version: str,
-    session: str,
-    *,
-    approval: bool = True,
-    thinking: bool = False,
-    effort_levels: tuple[str, ...] = (),
-    modes: tuple[str, ...] = USUAL_MODES,
-    mode: str = "default",
-    mcp: bool = False,
-    extras: dict[str, object] | None = None,
-) -> bytes:
-    """The line `ready`. `extras` are the flags that are on. A codec that did not write it is told by `note_sent`."""
-    offered = capabilities(
-        version,
-        approval=approval,
-        thinking=thinking,
-        effort_levels=effort_levels,
-        modes=modes,
-        mode=mode,
-        mcp=mcp,
-        extras=extras,
-    )
+def ready_line(version: str, session: str, offered: dict[str, object] | None = None) -> bytes:
+    """The line `ready`. A codec that did not write it is told by `note_sent`.
+
+    offered   the `capabilities` of the engine; without them, those of an engine with nothing special
+    """
     frame: dict[str, object] = {"type": "ready", "version": version}
     if session:
         frame["session_id"] = session
-    line = _render({**frame, "capabilities": offered}).encode("utf-8", "replace")
+    line = _render({**frame, "capabilities": offered or capabilities(version)}).encode("utf-8", "replace")
     return line.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029") + b"\n"
 
 
@@ -55,7 +37,8 @@ def capabilities(
     extras: dict[str, object] | None = None,
     complete: bool = False,
 ) -> dict[str, object]:
-    """What the engine offers, in the order of the wire. `complete` is for `config_changed`, which tells more.
+    """What the engine offers, in the order of the wire. `extras` are the flags that are on. `complete` is for
+    `config_changed`, which tells more.
 
     A mode beyond the usual ones is offered while it is the current one: what is chosen is always among the choices.
     """

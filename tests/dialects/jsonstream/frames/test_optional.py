@@ -10,7 +10,7 @@ from polylect.dialects.jsonstream import asks as asks_format
 from polylect.dialects.jsonstream.dialect import DIALECT
 from polylect.dialects.jsonstream.engine.codec import EngineSide
 from polylect.dialects.jsonstream.engine.output_lines import OutputLines
-from polylect.dialects.jsonstream.ready import ready_line
+from polylect.dialects.jsonstream.ready import capabilities, ready_line
 from polylect.dialects.jsonstream.versions import FAMILIES, FLAGS
 from polylect.vocab.commands import Answer, MalformedCommand, Prompt
 from polylect.vocab.content import Abilities, CallRecord, Failure, Usage
@@ -83,21 +83,24 @@ def test_each_flag_alone_is_told_under_its_name_after_the_seven(flag: str) -> No
     side = EngineSide(env())
     side.send(Ready(session="s", abilities=Abilities(extras={flag: value})))
     expected = BASELINE + f',"{flag}":{json.dumps(value)}}}}}\n'.encode()
-    assert side.data_to_send() == ready_line("0.2.0", "s", extras={flag: value}) == expected
+    assert side.data_to_send() == ready_line("0.2.0", "s", capabilities("0.2.0", extras={flag: value})) == expected
 
 
 def test_flags_are_told_in_the_order_of_the_wire_and_strange_ones_not_at_all() -> None:
     extras: dict[str, object] = {"telepathy": True, "plugins": True, "streaming_tools": True}
-    assert ready_line("0.2.0", "s", extras=extras) == BASELINE + b',"streaming_tools":true,"plugins":true}}\n'
+    assert (
+        ready_line("0.2.0", "s", capabilities("0.2.0", extras=extras))
+        == BASELINE + b',"streaming_tools":true,"plugins":true}}\n'
+    )
 
 
 def test_a_flag_of_another_type_that_an_engine_behind_us_told_is_on_or_left_out() -> None:
     extras: dict[str, object] = {"plugins": "many", "user_model_backend": True}
-    assert ready_line("0.2.0", "s", extras=extras) == BASELINE + b',"plugins":true}}\n'
+    assert ready_line("0.2.0", "s", capabilities("0.2.0", extras=extras)) == BASELINE + b',"plugins":true}}\n'
 
 
 def test_0_1_0_has_no_flags() -> None:
-    assert ready_line("0.1.0", "s", extras={"plugins": True}) == ready_line("0.1.0", "s")
+    assert ready_line("0.1.0", "s", capabilities("0.1.0", extras={"plugins": True})) == ready_line("0.1.0", "s")
 
 
 def test_a_change_of_settings_tells_the_flags_again_and_one_that_went_off_is_gone() -> None:
@@ -108,7 +111,7 @@ def test_a_change_of_settings_tells_the_flags_again_and_one_that_went_off_is_gon
 
 def test_flags_of_an_early_ready_count() -> None:
     side = EngineSide(env())
-    side.note_sent(ready_line("0.2.0", "s", extras={"streaming_tools": True}))
+    side.note_sent(ready_line("0.2.0", "s", capabilities("0.2.0", extras={"streaming_tools": True})))
     say(side, TurnStarted(turn="m"), ToolStarted("c", "Bash", turn="m"))
     assert len(say(side, ToolOutput("c", "x\n", turn="m"))) == 1
 

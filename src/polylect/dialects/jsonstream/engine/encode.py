@@ -7,7 +7,7 @@ an `error` during a turn would end it for hosts of 0.2.0. Events without a frame
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
 import msgspec
 
@@ -43,18 +43,6 @@ _encode = msgspec.json.Encoder().encode
 
 def _tool(call: e.ToolCalled) -> shapes.Tool:
     return shapes.Tool(call.name, call.category, call.args, call.description)
-
-
-class _Offer(TypedDict):
-    """What `ready` and `config_changed` both say."""
-
-    approval: bool
-    thinking: bool
-    effort_levels: tuple[str, ...]
-    modes: tuple[str, ...]
-    mode: str
-    mcp: bool
-    extras: dict[str, Any]
 
 
 class EventWriter:
@@ -188,7 +176,7 @@ class EventWriter:
             return
         self.note_abilities(event.abilities, event.mode)
         self._ready, self._session = True, event.session
-        self._out.append(ready_line(self._version, event.session, **self._offer()))
+        self._out.append(ready_line(self._version, event.session, self._capabilities()))
 
     def _setting_changed(self, event: e.SettingChanged) -> None:
         match event.key, event.value:
@@ -203,7 +191,7 @@ class EventWriter:
             case _:
                 self.lost["SettingChanged"] += 1
                 return
-        offered = capabilities(self._version, **self._offer(), model=self._model, complete=True)
+        offered = self._capabilities(complete=True)
         if self._version == "0.1.0":
             self.write_frame(shapes.OldConfigChanged(msgspec.convert(offered, shapes.OldCapabilities)))
         else:
@@ -477,17 +465,20 @@ class EventWriter:
         """Nothing carries the msg_id of a turn that has ended: hosts would take it for a new beginning."""
         return event.turn if event.turn in self._turns else ""
 
-    def _offer(self) -> _Offer:
+    def _capabilities(self, *, complete: bool = False) -> dict[str, object]:
         abilities = self._abilities
-        return {
-            "approval": abilities.approval,
-            "thinking": abilities.thinking,
-            "effort_levels": abilities.effort_levels,
-            "modes": abilities.modes,
-            "mode": self._mode,
-            "mcp": abilities.mcp,
-            "extras": abilities.extras,
-        }
+        return capabilities(
+            self._version,
+            approval=abilities.approval,
+            thinking=abilities.thinking,
+            effort_levels=abilities.effort_levels,
+            modes=abilities.modes,
+            mode=self._mode,
+            mcp=abilities.mcp,
+            model=self._model if complete else "",
+            extras=abilities.extras,
+            complete=complete,
+        )
 
 
 def _quote(text: str) -> bytes:
