@@ -11,22 +11,42 @@ import os
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import wraps
-from typing import Any, Literal, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from polylect.host import agent as anyone
 from polylect.host import asks, connecting, sessions
-from polylect.host.limits import Limits
-from polylect.host.server_starts import BOUND as SERVER_BOUND
 from polylect.host.turn import Result, Turn
 from polylect.vocab import answers
-from polylect.vocab.commands import Command
-from polylect.vocab.content import Attachment, Server
 from polylect.vocab.events import Event, Ready
 
 Value = TypeVar("Value")
 Arguments = ParamSpec("Arguments")
 _WHEN = "there is no engine outside of the block: use `with connect(...) as agent`"
 _WHERE = "a policy or tool is called where the agent lives and cannot wait for it: make it `async`, with the async API"
+
+
+def _as(model: Callable[Arguments, object]) -> Callable[[Callable[..., Value]], Callable[Arguments, Value]]:
+    """The same arguments, for those who check types and for editors."""
+    return wraps(model, ())
+
+
+def _like(
+    model: Callable[Concatenate[anyone.Agent, Arguments], object],
+) -> Callable[[Callable[..., Value]], Callable[Concatenate["SyncAgent", Arguments], Value]]:
+    """The same arguments as a method of the agent."""
+    return wraps(model, ())
+
+
+def _waiting(
+    method: Callable[Concatenate[anyone.Agent, Arguments], Coroutine[Any, Any, Value]],
+) -> Callable[Concatenate["SyncAgent", Arguments], Value]:
+    """A method of the agent, as one that waits until it is done."""
+
+    @wraps(method)
+    def wait(self: "SyncAgent", /, *args: Arguments.args, **options: Arguments.kwargs) -> Value:
+        return self.wait(method(self._agent, *args, **options))
+
+    return wait
 
 
 class SyncTurn:
@@ -107,73 +127,33 @@ class SyncAgent:
     def can(self, *words: str) -> bool:
         return self._agent.can(*words)
 
-    def prompt(
-        self,
-        text: str,
-        *,
-        files: Sequence[str | os.PathLike[str]] = (),
-        attachments: Sequence[Attachment] = (),
-        limits: Limits | None = None,
-        busy: Literal["queue", "refuse", "interrupt"] = "queue",
-    ) -> SyncTurn:
-        turn = self._agent.prompt(text, files=files, attachments=attachments, limits=limits, busy=busy)
-        return SyncTurn(self, turn)
+    @_like(anyone.Agent.prompt)
+    def prompt(self, *text: Any, **options: Any) -> SyncTurn:
+        """As `Agent.prompt`."""
+        return SyncTurn(self, self._agent.prompt(*text, **options))
 
-    def ask(
-        self,
-        text: str,
-        *,
-        schema: Any = None,
-        files: Sequence[str | os.PathLike[str]] = (),
-        attachments: Sequence[Attachment] = (),
-        limits: Limits | None = None,
-    ) -> Result:
-        return self.wait(self._agent.ask(text, schema=schema, files=files, attachments=attachments, limits=limits))
-
-    def events(self) -> Iterator[Event]:
-        return self.read(self.wait(_events(self._agent)))
-
-    def steer(self, text: str, *, last: bool = False) -> None:
-        self.wait(self._agent.steer(text, last=last))
-
-    def follow_up(self, text: str) -> None:
-        self.steer(text, last=True)
-
-    def cancel(self, *, queued: Literal["keep", "drop"] = "drop") -> None:
-        self.wait(self._agent.cancel(queued=queued))
+    ask = _waiting(anyone.Agent.ask)
+    steer = _waiting(anyone.Agent.steer)
+    follow_up = _waiting(anyone.Agent.follow_up)
+    cancel = _waiting(anyone.Agent.cancel)
+    add_context = _waiting(anyone.Agent.add_context)
+    add_server = _waiting(anyone.Agent.add_server)
+    compact = _waiting(anyone.Agent.compact)
+    shell = _waiting(anyone.Agent.shell)
+    new_session = _waiting(anyone.Agent.new_session)
+    resume = _waiting(anyone.Agent.resume)
+    fork = _waiting(anyone.Agent.fork)
+    send = _waiting(anyone.Agent.send)
+    state = _waiting(anyone.Agent.state)
 
     def configure(self, **settings: Any) -> Any:
         return self.wait(self._agent.configure(**settings))
 
-    def add_context(self, text: str) -> None:
-        self.wait(self._agent.add_context(text))
-
-    def add_server(self, server: Server, *, within: float = SERVER_BOUND) -> None:
-        self.wait(self._agent.add_server(server, within=within))
-
-    def compact(self, instructions: str = "") -> None:
-        self.wait(self._agent.compact(instructions))
-
-    def shell(self, command: str) -> answers.ShellResult:
-        return self.wait(self._agent.shell(command))
-
-    def new_session(self) -> answers.SessionOpened:
-        return self.wait(self._agent.new_session())
-
-    def resume(self, session: str) -> answers.SessionOpened:
-        return self.wait(self._agent.resume(session))
-
-    def fork(self, at: str = "") -> answers.SessionOpened:
-        return self.wait(self._agent.fork(at))
-
-    def send(self, command: Command) -> Any:
-        return self.wait(self._agent.send(command))
-
-    def state(self) -> answers.State:
-        return self.wait(self._agent.state())
-
     def query(self, what: str, **args: Any) -> Any:
         return self.wait(self._agent.query(what, **args))
+
+    def events(self) -> Iterator[Event]:
+        return self.read(self.wait(_events(self._agent)))
 
     def wait(self, work: Coroutine[Any, Any, Value]) -> Value:
         """Do anything of the asynchronous API and wait for it; Ctrl-C ends the waiting, and what was waited for."""
@@ -206,11 +186,6 @@ class SyncAgent:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
-
-
-def _as(model: Callable[Arguments, object]) -> Callable[[Callable[..., Value]], Callable[Arguments, Value]]:
-    """The same arguments, for those who check types and for editors."""
-    return wraps(model, ())
 
 
 @_as(connecting.connect)
