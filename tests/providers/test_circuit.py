@@ -10,7 +10,8 @@ import pytest
 from polylect.providers.circuit import Breaker, Chain, Fallback
 from polylect.vocab.content import Message, Text
 from polylect.vocab.errors import ProviderError
-from polylect.vocab.ports import Circuit, ModelEvent, ModelRequest, ReplyDone, TextChunk
+from polylect.vocab.events import CircuitChanged
+from polylect.vocab.ports import ModelEvent, ModelRequest, ReplyDone, TextChunk
 from providers.loopback import CUT, STALL, Loopback, Step, reply, run
 from providers.wires import WIRES
 
@@ -20,9 +21,9 @@ WELL = WIRES["anthropic"].answer()
 OTHER = WIRES["chat"].answer()
 DOWN = reply(b"{}", status=503, kind="application/json")
 FAULT = "anthropic: the service is overloaded (503)"
-OPENED = Circuit(PRIMARY, "open", error=FAULT)
-SKIPPED = Circuit(PRIMARY, "open", "openai:second", f"{PRIMARY} keeps failing and is skipped for now")
-ENGAGED = Circuit(PRIMARY, "open", "openai:second")
+OPENED = CircuitChanged(PRIMARY, "open", error=FAULT)
+SKIPPED = CircuitChanged(PRIMARY, "open", "openai:second", f"{PRIMARY} keeps failing and is skipped for now")
+ENGAGED = CircuitChanged(PRIMARY, "open", "openai:second")
 
 
 class Stage:
@@ -50,7 +51,7 @@ class Stage:
         """What was said, with one word for a whole reply."""
         async with aclosing(self.chain.stream(REQUEST)) as batches:
             events = [event async for batch in batches for event in batch]
-        return [event for event in events if isinstance(event, Circuit | ReplyDone)]
+        return [event for event in events if isinstance(event, CircuitChanged | ReplyDone)]
 
     async def circuits(self) -> list[ModelEvent]:
         *circuits, done = await self.ask()
@@ -69,11 +70,11 @@ def test_a_circuit_opens_is_tried_again_and_closes() -> None:
         assert await stage.circuits() == [SKIPPED, ENGAGED]
         assert len(stage.primary.requests) == 2
         stage.now = 30.0
-        assert await stage.circuits() == [Circuit(PRIMARY, "half_open"), OPENED, ENGAGED]
+        assert await stage.circuits() == [CircuitChanged(PRIMARY, "half_open"), OPENED, ENGAGED]
         stage.now = 59.0
         assert await stage.circuits() == [SKIPPED, ENGAGED]
         stage.now = 60.0
-        assert await stage.circuits() == [Circuit(PRIMARY, "half_open"), Circuit(PRIMARY, "closed")]
+        assert await stage.circuits() == [CircuitChanged(PRIMARY, "half_open"), CircuitChanged(PRIMARY, "closed")]
         assert await stage.circuits() == []
         assert (len(stage.primary.requests), len(stage.fallback.requests)) == (5, 4)
 
@@ -82,7 +83,7 @@ def test_a_circuit_opens_is_tried_again_and_closes() -> None:
 
 def test_below_the_threshold_a_fallback_answers_and_the_primary_stays_first() -> None:
     async def main(stage: Stage) -> None:
-        once = Circuit(PRIMARY, "closed", "openai:second", FAULT)
+        once = CircuitChanged(PRIMARY, "closed", "openai:second", FAULT)
         assert await stage.circuits() == [once]
         assert await stage.circuits() == []
         assert await stage.circuits() == [once]
@@ -124,7 +125,7 @@ def test_with_all_of_them_down_the_last_fault_is_raised() -> None:
 def test_a_second_fallback_answers_where_the_first_fails() -> None:
     async def main(stage: Stage) -> None:
         told = "openai:second failed as well: openai: the service is overloaded (503)"
-        assert await stage.circuits() == [OPENED, Circuit(PRIMARY, "open", "openai:third", told)]
+        assert await stage.circuits() == [OPENED, CircuitChanged(PRIMARY, "open", "openai:third", told)]
 
     play(Stage([DOWN, OTHER], [DOWN], third=True), main)
 
@@ -141,7 +142,7 @@ def test_a_try_that_is_cancelled_decides_nothing() -> None:
         with pytest.raises(asyncio.CancelledError):
             await trying
         await stage.primary.hung_up.wait()
-        assert await stage.circuits() == [Circuit(PRIMARY, "half_open"), Circuit(PRIMARY, "closed")]
+        assert await stage.circuits() == [CircuitChanged(PRIMARY, "half_open"), CircuitChanged(PRIMARY, "closed")]
 
     play(Stage([DOWN, [STALL], WELL], [OTHER]), main)
 

@@ -1,21 +1,21 @@
 """Stops asking a service that keeps failing, and asks others in its place.
 
 It wraps a provider and its fallbacks as one provider. After some failures in a row the service is not asked for a while
-(open), then tried once (half open), and used again when that works (closed). Each change is an event, `Circuit`. A
+(open), then tried once (half open), and used again when that works (closed). Each change is a `CircuitChanged` event. A
 reply that has begun is never repeated elsewhere.
 """
 
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from polylect.vocab.content import CircuitState
 from polylect.vocab.errors import ProviderError
+from polylect.vocab.events import CircuitChanged
 from polylect.vocab.ports import (
-    Circuit,
     ModelEvent,
     ModelInfo,
     ModelRequest,
@@ -28,7 +28,6 @@ from polylect.vocab.ports import (
 _ITS_FAULT = ("rate_limit", "overloaded", "server", "network", "timeout", "protocol")
 """What another service may do better. A wrong key or a bad request is for a person to mend, not to work around."""
 
-State = Literal["closed", "open", "half_open"]
 Batches = AsyncGenerator[Sequence[ModelEvent], None]
 
 
@@ -36,7 +35,7 @@ class Breaker:
     """Whether a service is asked. `threshold` failures in a row open it; `recovery` seconds later one request tries."""
 
     def __init__(self, threshold: int, recovery: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self.state: State = "closed"
+        self.state: CircuitState = "closed"
         self._threshold = max(1, threshold)
         self._recovery = recovery
         self._clock = clock
@@ -113,7 +112,7 @@ class Chain:
                 error = str(fault)
         else:
             skipped = f"{primary} keeps failing and is skipped for now"
-            yield [Circuit(primary, "open", self._fallbacks[0].name, skipped)]
+            yield [CircuitChanged(primary, "open", self._fallbacks[0].name, skipped)]
         async with aclosing(self._fall_back(primary, request, error)) as batches:
             async for batch in batches:
                 yield batch
@@ -125,20 +124,20 @@ class Chain:
     async def _ask(self, primary: str, request: ModelRequest) -> Batches:
         """It is well again only with a whole reply: a service that breaks off every time never is."""
         if self._breaker.state == "half_open":
-            yield [Circuit(primary, "half_open")]
+            yield [CircuitChanged(primary, "half_open")]
         shown = False
         try:
             async with aclosing(self._primary.stream(request)) as batches:
                 async for batch in batches:
                     shown = shown or not isinstance(batch[-1], Retrying | ReplyBegun)
                     if isinstance(batch[-1], ReplyDone) and self._breaker.succeeded():
-                        yield [Circuit(primary, "closed")]
+                        yield [CircuitChanged(primary, "closed")]
                     yield batch
         except ProviderError as error:
             if error.kind not in _ITS_FAULT:
                 raise
             if self._breaker.failed():
-                yield [Circuit(primary, "open", error=str(error))]
+                yield [CircuitChanged(primary, "open", error=str(error))]
             if shown:
                 raise
             raise _Unanswered(str(error)) from None
@@ -146,7 +145,7 @@ class Chain:
             self._breaker.undecided()
 
     async def _fall_back(self, primary: str, request: ModelRequest, error: str) -> Batches:
-        state: State = "closed" if self._breaker.state == "closed" else "open"
+        state: CircuitState = "closed" if self._breaker.state == "closed" else "open"
         error_text = error if state == "closed" else ""  # one that opened it was told then
         for number, fallback in enumerate(self._fallbacks, 1):
             shown = False
@@ -158,7 +157,7 @@ class Chain:
                     async for batch in batches:
                         if not shown and not isinstance(batch[-1], Retrying | ReplyBegun):
                             shown = True
-                            yield [Circuit(primary, state, fallback.name, error_text)]
+                            yield [CircuitChanged(primary, state, fallback.name, error_text)]
                         yield batch
                 return
             except ProviderError as fault:

@@ -29,6 +29,10 @@ Stop = Literal["end", "calls", "length", "refused", "cancelled", "error"]
 
 Reason = Literal["end", "cancelled", "length", "refused", "limit", "error"]
 """Why a turn ended."""
+Owner = Literal["host", "user", "provider", "tool", "engine"]
+"""Who can do something about a failure."""
+CircuitState = Literal["closed", "open", "half_open"]
+"""Of a model service that failed: it works again; it is not asked; it is tried again."""
 
 
 class Text(Struct, frozen=True, tag="text"):
@@ -226,7 +230,7 @@ class Failure(Struct, frozen=True, omit_defaults=True):
 
     code: str
     message: str
-    owner: Literal["host", "user", "provider", "tool", "engine"]
+    owner: Owner
     retryable: bool = False
 
 

@@ -16,6 +16,7 @@ from polylect.vocab.content import (
     Block,
     CallRecord,
     Category,
+    CircuitState,
     Failure,
     Form,
     Image,
@@ -425,7 +426,7 @@ class CircuitChanged(Event, frozen=True, tag="circuit_changed"):
     """
 
     primary: str
-    state: Literal["closed", "open", "half_open"]
+    state: CircuitState
     fallback: str = ""
     error: str = ""
 

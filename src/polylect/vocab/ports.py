@@ -14,7 +14,7 @@ from polylect.vocab.answers import CommandCard, ModelCard, SessionCard
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Block, Category, Form, Image, Message, Origin, PlanItem, Server, Stop, Usage
 from polylect.vocab.entries import Body, Entry
-from polylect.vocab.events import Ask
+from polylect.vocab.events import Ask, CircuitChanged
 
 # Models.
 
@@ -149,23 +149,7 @@ class Retrying(Struct, frozen=True):
     error: str
 
 
-class Circuit(Struct, frozen=True):
-    """A service that keeps failing is no longer asked, or is asked again.
-
-    Attributes:
-        primary: The service.
-        state: `open`: not asked; `half_open`: tried again; `closed`: it works again.
-        fallback: The service that is asked in its place; empty for none.
-        error: Why it failed.
-    """
-
-    primary: str
-    state: Literal["closed", "open", "half_open"]
-    fallback: str = ""
-    error: str = ""
-
-
-ModelEvent = ReplyBegun | TextChunk | ThinkingChunk | ArgsChunk | BlockDone | ReplyDone | Retrying | Circuit
+ModelEvent = ReplyBegun | TextChunk | ThinkingChunk | ArgsChunk | BlockDone | ReplyDone | Retrying | CircuitChanged
 
 
 class Provider(Protocol):

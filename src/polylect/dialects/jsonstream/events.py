@@ -3,7 +3,7 @@
 Functions whose name ends in `_of` read frames for the host's end; the others make frames for the engine's end.
 """
 
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -12,11 +12,8 @@ from polylect.dialects.jsonstream.frames import optional
 from polylect.dialects.jsonstream.frames.table import EXTRAS
 from polylect.dialects.jsonstream.versions import ALL_CAPABILITIES, ERROR_CODES, OUR_MODES
 from polylect.vocab import events as e
-from polylect.vocab.content import Abilities, CallRecord, Failure, Form, Image, Outcome, Usage
+from polylect.vocab.content import Abilities, CallRecord, CircuitState, Failure, Form, Image, Outcome, Owner, Usage
 from polylect.wire import jsonl
-
-CircuitState = Literal["closed", "open", "half_open"]
-Owner = Literal["host", "user", "provider", "tool", "engine"]
 
 _OWNERS: dict[str, Owner] = {
     "protocol_error": "host",

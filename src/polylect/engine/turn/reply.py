@@ -23,7 +23,6 @@ from polylect.vocab.events import (
 from polylect.vocab.ports import (
     ArgsChunk,
     BlockDone,
-    Circuit,
     ModelEvent,
     ReplyBegun,
     ReplyDone,
@@ -97,7 +96,7 @@ class StreamedReply:
             self._open.write(event.text)
             self._emit(TextDelta(event.text))
             return
-        if self._attempt and not isinstance(event, Retrying | Circuit | ReplyBegun):
+        if self._attempt and not isinstance(event, Retrying | CircuitChanged | ReplyBegun):
             self._retried(ok=True)
         match event:
             case TextChunk(text):
@@ -114,8 +113,8 @@ class StreamedReply:
             case Retrying(attempt, most, delay_ms, error):
                 self._attempt, self._failed_usage, self.usage = attempt, self.total_usage, Usage()
                 self._emit(RetryStarted(attempt, most, delay_ms, error))
-            case Circuit(primary, state, fallback, error):
-                self._emit(CircuitChanged(primary, state, fallback, error))
+            case CircuitChanged():
+                self._emit(event)
             case ReplyBegun(usage, request, model):
                 self.usage, self.request, self.model = usage, request, model
             case ReplyDone(stop, usage, request, model):

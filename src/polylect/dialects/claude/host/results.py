@@ -4,17 +4,15 @@
 """
 
 import json
-from typing import Any, Literal
+from typing import Any, get_args
 
 from polylect.dialects.claude.frames.lenient import Object, amount, inner, text, whole, words
 from polylect.dialects.claude.stop_reasons import OUR_STOPS
-from polylect.vocab.content import Failure, Reason, Usage
+from polylect.vocab.content import Failure, Owner, Reason, Usage
 from polylect.vocab.events import CostChanged
 
-Owner = Literal["host", "user", "provider", "tool", "engine"]
-
 _LIMITS = ("error_max_turns", "error_max_budget_usd")
-_OWNERS: dict[str, Owner] = {name: name for name in ("host", "user", "provider", "tool", "engine")}
+_OWNERS: dict[str, Owner] = {name: name for name in get_args(Owner)}
 _BUSY = (408, 409, 429, 500, 502, 503, 504, 529)
 """HTTP statuses after which a retry may succeed."""
 

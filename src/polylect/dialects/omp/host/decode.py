@@ -5,7 +5,7 @@ are read by `replies`. Raises ValueError for a field that makes no sense, which 
 """
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from polylect.dialects.base import Env
 from polylect.dialects.omp.host import answers as host_answers
@@ -17,14 +17,11 @@ from polylect.dialects.omp.host.subagents import Agents
 from polylect.dialects.omp.host.turn_tracker import TurnTracker
 from polylect.dialects.omp.stop_reasons import OUR_REASONS, OUR_STOPS
 from polylect.vocab import events as e
-from polylect.vocab.content import Failure, PlanItem, StreamRule
+from polylect.vocab.content import Failure, Owner, PlanItem, StreamRule
 
-Owner = Literal["host", "user", "provider", "tool", "engine"]
 Cause = Literal["threshold", "overflow", "manual", "idle"]
 
-_OWNERS: dict[str, Owner] = {
-    "host": "host", "user": "user", "provider": "provider", "tool": "tool", "engine": "engine",
-}  # fmt: skip
+_OWNERS: dict[str, Owner] = {name: name for name in get_args(Owner)}
 _CAUSES: dict[str, Cause] = {"overflow": "overflow", "manual": "manual", "idle": "idle"}
 _STATUSES: dict[str, Literal["in_progress", "completed"]] = {"in_progress": "in_progress", "completed": "completed"}
 _BEGINNINGS = ("turn_start", "message_update", "tool_execution_start")
