@@ -77,10 +77,10 @@ def test_a_script_that_cannot_be_read_names_the_place(place: Place) -> None:
 
 
 def test_a_flag_without_meaning_is_accepted_and_noted(place: Place) -> None:
-    done = place.run("--json-stream", "--toon", "--profile", "fast", given=HELLO)
+    done = place.run("--json-stream", "--toon", "--agent", "fast", given=HELLO)
     assert done.code == 0
     assert "--toon has no meaning here" in done.errors
-    assert "--profile has no meaning here" in done.errors
+    assert "--agent has no meaning here" in done.errors
 
 
 @pytest.mark.parametrize("form", [["--session-id", "one"], ["--session-id=one"]])

@@ -177,7 +177,7 @@ def byte_by_byte(vendor: Vendor) -> list[list[Step]]:
     return [reply(*(bytes([byte]) for byte in b"".join(vendor.frames(HELLO))), kind=vendor.kind)]
 
 
-LONG = "long line " * 105_000
+LONG = "long line " * 102_000
 RETRIED = [("info", "retrying"), *GREETED]
 ANYWHERE = {
     "429 with retry-after": Trial(then_well(refused(429, retry_after="0.01")), [("info", "(429)"), *GREETED]),

@@ -58,7 +58,7 @@ STATEMENTS: Statements = {
     ),
     "the order of events is kept when sub-agents speak at the same time": (
         CODEC + "test_conversations.py::TestConversation",
-        CODEC + "frames/test_families.py::test_a_whole_family_arrives_lane_by_lane",
+        CODEC + "frames/test_optional.py::test_a_whole_family_arrives_lane_by_lane",
     ),
     # Relay sinks.
     "what the engine says can go elsewhere than to stdout": (EXAMPLES,),
@@ -97,8 +97,8 @@ STATEMENTS: Statements = {
     ),
     "tool_deny rejects, with a reason": (DESKTOP + "19_every_request_is_closed",),
     "approval_resume resumes a suspended turn, where hitl_suspend is on": (
-        CODEC + "frames/test_families.py::test_a_running_call_that_needs_a_yes_suspends_the_turn",
-        CODEC + "frames/test_families.py::test_a_suspended_turn_is_resumed_from_the_other_end",
+        CODEC + "frames/test_optional.py::test_a_running_call_that_needs_a_yes_suspends_the_turn",
+        CODEC + "frames/test_optional.py::test_a_suspended_turn_is_resumed_from_the_other_end",
     ),
     "set_mode knows default, auto_edit and force": ("test_the_three_modes",),
     "set_config leaves alone what it does not name": (

@@ -16,7 +16,7 @@ from polylect.vocab.events import Ready
 from seeds.walk import Statements, Untested, lost
 
 CONTRACT = "dialects/jsonstream/test_contract.py::test_"
-FAMILY = "dialects/jsonstream/frames/test_families.py::test_"
+FAMILY = "dialects/jsonstream/frames/test_optional.py::test_"
 ENGINE = "dialects/jsonstream/engine/test_codec.py::test_"
 GOLDEN = "dialects/jsonstream/test_golden.py::test_a_conversation_is_understood_and_can_be_said_again"
 

@@ -102,7 +102,10 @@ ENGINES: dict[str, EngineSpec] = {
             name="polylect",
             program="polylect",
             dialect="jsonstream",
-            start=("--json-stream", "--cost-updates", "step"),
+            start=(
+                *("--json-stream", "--cost-updates", "step", "--announce-calls"),
+                *("--allow-host-path-grants", "--allow-host-budget-grants"),
+            ),
             flags={**_OURS, "mode": ("--approval-mode", "{}")},
             modes=_OWN_MODES,
             listing=_LISTING,

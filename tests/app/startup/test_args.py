@@ -39,7 +39,7 @@ def test_every_word_for_force_is_known(word: str) -> None:
 
 
 def test_flags_of_other_engines_are_listed_to_be_noted() -> None:
-    assert parse(["--toon", "--profile", "p"])[0] == {"ignored": ["--toon", "--profile"]}
+    assert parse(["--toon", "--log-dir", "p"])[0] == {"ignored": ["--toon", "--log-dir"]}
 
 
 @pytest.mark.parametrize(

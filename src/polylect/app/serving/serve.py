@@ -30,7 +30,7 @@ from polylect.sessions.library import FileLibrary
 from polylect.sessions.session import Session
 from polylect.system.clock_and_ids import new_id, now_ms
 from polylect.system.threads import run_in_thread
-from polylect.vocab.commands import Cancel, Command, Prompt, Quit
+from polylect.vocab.commands import Cancel, Command, Configure, Prompt, Quit
 from polylect.vocab.content import Failure
 from polylect.vocab.errors import PolylectError
 from polylect.vocab.escape import escape_controls
@@ -93,6 +93,8 @@ class _Conversation:
             reading.cancel()
             return await self._report_start_error(str(error))
         self._begin()
+        if self._start.values.get("force") and (seconds := self._start.values.get("force_seconds")):
+            asyncio.get_running_loop().call_later(float(str(seconds)), self._end_force)
         asyncio.get_running_loop().call_later(_WARM_UP_DELAY, self._warm_up)
         unread = asyncio.create_task(self._host_stalled(reading))
         await asyncio.wait([reading, ended, unread], return_when=asyncio.FIRST_COMPLETED)
@@ -242,6 +244,10 @@ class _Conversation:
         while self._inbox:
             self._handle(self._inbox.popleft())
 
+    def _end_force(self) -> None:
+        """The time that the launcher gave for working without questions is over."""
+        self._handle(Configure({"mode": "default"}))
+
     def _on_host_gone(self) -> None:
         _log.info("the host has closed its end: stopping")
         self._end.set()
@@ -272,7 +278,14 @@ def _codec(start: Start) -> EngineSide:
     else:
         from polylect.dialects.jsonstream.engine import codec as engine_side  # other wires do without: 4 ms
 
-        codec = engine_side.EngineSide(env, version=str(values["protocol"]), max_line=max_line)
+        codec = engine_side.EngineSide(
+            env,
+            version=str(values["protocol"]),
+            max_line=max_line,
+            path_grants=bool(values.get("path_grants")),
+            budget_grants=bool(values.get("budget_grants")),
+            announce_calls=bool(values.get("assistant") or values.get("announce_calls")),
+        )
     codec.note_sent(start.ready_frame)
     return codec
 

@@ -28,6 +28,7 @@ FLAGS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("--auto-approve", "--force", "--yolo", "--dangerous"), ("switch", "force")),
     "--dangerously-skip-permissions": ("switch", "force"),
     "--dangerously-skip-permissions-and-sandbox": ("switch", "force"),
+    "--dangerous-ttl-secs": ("seconds", "force_seconds"),
     "--approval-mode": ("text", "approval_mode"),
     "--approval-timeout": ("seconds", "approval_timeout"),
     "--trust-workspace": ("switch", "trust_workspace"),
@@ -51,13 +52,23 @@ FLAGS: dict[str, tuple[str, str]] = {
     "--list-sessions": ("switch", "list_sessions"),
     "--version": ("switch", "version"),
     "--help": ("switch", "help"),
+    # What hosts of wayland-core and aionrs pass.
+    "--assistant": ("text", "assistant"),
+    "--profile": ("text", "host_profile"),
+    "--project-dir": ("text", "workspace"),
+    "--api-key-file": ("text", "api_key_file"),
+    "--allow-host-path-grants": ("switch", "path_grants"),
+    "--allow-host-budget-grants": ("switch", "budget_grants"),
+    "--announce-calls": ("switch", "announce_calls"),
+    "--build-info": ("switch", "version"),
+    # The same, without an effect here: their launchers pass them at every start.
+    **dict.fromkeys(("--runtime-engine-mode", "--runtime-workspace-kind"), ("text", "unused")),
+    **dict.fromkeys(("--no-tui", "--no-color", "--untrust-workspace"), ("switch", "unused")),
     # Flags of the engines we stand in for that have no meaning here: accepted, with a note on stderr.
-    **dict.fromkeys(("--profile", "--agent", "--assistant", "--project-dir", "--log-dir"), ("text", "ignored")),
+    **dict.fromkeys(("--agent", "--log-dir"), ("text", "ignored")),
     **dict.fromkeys(("--max-tool-call-malformed-turns", "--max-tool-call-failure-turns"), ("text", "ignored")),
-    **dict.fromkeys(("--login", "--logout", "--toon", "--no-color", "--no-memory"), ("switch", "ignored")),
-    **dict.fromkeys(("--search", "--online-evolution"), ("switch", "ignored")),
-    **dict.fromkeys(("--allow-host-workspace-grants", "--allow-host-path-grants"), ("switch", "ignored")),
-    **dict.fromkeys(("--allow-host-budget-grants",), ("switch", "ignored")),
+    **dict.fromkeys(("--login", "--logout", "--toon", "--no-memory"), ("switch", "ignored")),
+    **dict.fromkeys(("--search", "--online-evolution", "--allow-host-workspace-grants"), ("switch", "ignored")),
 }
 SHORT = {
     "-p": "--provider",

@@ -170,7 +170,13 @@ def _ready_frame(values: config.Values, session: str) -> bytes:
         mcp=bool(values.get("mcp_servers")),
         extras={**capabilities(values), "cost_attribution": priced},
     )
-    return first_line.ready_line(version, session, offered)
+    persistence = _persistence(session) if values.get("assistant") else ""
+    return first_line.ready_line(version, session, offered, persistence=persistence)
+
+
+def _persistence(session: str) -> str:
+    """In wayland-core's words: sessions are kept, but a turn that was cut off is not replayed."""
+    return "journaled_without_replay" if session else "disabled_by_operator"
 
 
 def capabilities(values: config.Values) -> dict[str, object]:
@@ -195,7 +201,11 @@ def resolve_settings(options: config.Values, env: dict[str, str], notes: list[st
         raise CannotStart("the current folder has been deleted; name another one with --workspace") from None
     if not os.path.isdir(workspace):
         raise CannotStart(f"--workspace {workspace}: there is no such folder")
+    if path := options.get("api_key_file"):
+        options = {**options, "api_key": _key_in(str(path))}
     settings = config.gather(options, env, workspace, notes)
+    if options.get("assistant") or options.get("host_profile"):
+        _add_connectors(settings, env, notes)
     if not settings["provider"]:
         reason = no_provider(str(settings.get("model") or ""), has_key=bool(settings.get("api_key")))
         raise CannotStart(reason, code=CONFIGURATION)
@@ -225,6 +235,22 @@ def resolve_settings(options: config.Values, env: dict[str, str], notes: list[st
     _check_schema(values)
     values["chain"] = list(_fallbacks(settings, env)) if values.get("chain_enabled") else []
     return values
+
+
+def _key_in(path: str) -> str:
+    try:
+        return config.read_bounded(path).decode().strip()
+    except (OSError, ValueError) as error:
+        raise CannotStart(f"--api-key-file {path}: {getattr(error, 'strerror', '') or error}", code=2) from None
+
+
+def _add_connectors(settings: config.Values, env: dict[str, str], notes: list[str]) -> None:
+    """Adds the servers of Wayland Desktop; those of our own settings are stronger."""
+    from polylect.app.startup.wayland_home import connectors  # only for that host
+
+    own = settings.get("mcp_servers")
+    if servers := connectors(env, str(settings.get("host_profile") or ""), notes):
+        settings["mcp_servers"] = {**servers, **(own if isinstance(own, dict) else {})}
 
 
 def _mode(values: config.Values) -> str:

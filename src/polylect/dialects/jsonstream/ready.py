@@ -12,14 +12,17 @@ from polylect.dialects.jsonstream.versions import ALL_CAPABILITIES, FLAGS, READY
 USUAL_MODES = tuple(WIRE_MODES["0.2.0"])
 
 
-def ready_line(version: str, session: str, offered: dict[str, object] | None = None) -> bytes:
+def ready_line(version: str, session: str, offered: dict[str, object] | None = None, *, persistence: str = "") -> bytes:
     """The line `ready`. A codec that did not write it is told by `note_sent`.
 
     offered   the `capabilities` of the engine; without them, those of an engine with nothing special
+    persistence   tells today's Wayland Desktop whether the session is kept
     """
     frame: dict[str, object] = {"type": "ready", "version": version}
     if session:
         frame["session_id"] = session
+    if persistence:
+        frame["session_persistence"] = persistence
     line = _render({**frame, "capabilities": offered or capabilities(version)}).encode("utf-8", "replace")
     return line.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029") + b"\n"
 

@@ -16,13 +16,14 @@ from polylect.vocab.commands import ChangeServer, Command, Grant, HostReply
 from polylect.vocab.content import Failure, Rule
 
 RequestId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$")]
+Tokens = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Dollars = Annotated[float, Meta(ge=0)]
 _LIFECYCLE = 1
 
 
 class ContinueWithBudget(Frame, frozen=True, forbid_unknown_fields=True, tag="continue_with_budget"):
     request_id: RequestId
-    additional_tokens: Count = 0
+    additional_tokens: Tokens = 0
     additional_cost_usd: Dollars = 0.0
 
 
@@ -72,6 +73,10 @@ class McpRemovalResult(Frame, frozen=True, tag="mcp_removal_result"):
     name: str
     outcome: str
     removed_tools: list[str]
+
+
+def budget_refused(frame: ContinueWithBudget, reason: str) -> BudgetGrantResult:
+    return BudgetGrantResult(frame.request_id, frame.additional_tokens, frame.additional_cost_usd, "refused", reason)
 
 
 def answer_to(command: Command, failure: Failure | None, tools: list[str]) -> Frame | None:

@@ -9,13 +9,14 @@ from collections import Counter
 
 from polylect.dialects.base import Env
 from polylect.dialects.jsonstream import asks as asks_format
-from polylect.dialects.jsonstream import events, undocumented_commands
+from polylect.dialects.jsonstream import desktop, events, undocumented_commands
 from polylect.dialects.jsonstream.commands import COMMANDS
 from polylect.dialects.jsonstream.engine.encode import EventWriter
 from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames import optional
 from polylect.dialects.jsonstream.frames import table as frames
 from polylect.dialects.jsonstream.frames.read import Bad, Unknown, read_command, read_event
+from polylect.dialects.jsonstream.undocumented_commands import ContinueWithBudget, GrantPath
 from polylect.dialects.jsonstream.versions import ERROR_CODES, OUR_MODES, SAYS_MCP_FAILED, VERSIONS
 from polylect.dialects.line_codec import LineCodec
 from polylect.vocab import commands as c
@@ -28,14 +29,28 @@ _READ = COMMANDS | undocumented_commands.COMMANDS
 
 
 class EngineSide(LineCodec[c.Command]):
-    """The engine's end of one connection. `version` is 0.1.0 or 0.2.0; `max_line` the longest line that is read."""
+    """The engine's end of one connection. `version` is 0.1.0 or 0.2.0; `max_line` the longest line that is read.
+
+    `path_grants` and `budget_grants`: whether the host may widen what the engine reaches and spends; the launcher says.
+    `announce_calls`: whether calls without a question are shown with their arguments, to a host that knows that frame.
+    """
 
     exit_code = 0
 
-    def __init__(self, env: Env, *, version: str = VERSIONS[0], max_line: int = jsonl.MAX_LINE) -> None:
+    def __init__(
+        self,
+        env: Env,
+        *,
+        version: str = VERSIONS[0],
+        max_line: int = jsonl.MAX_LINE,
+        path_grants: bool = True,
+        budget_grants: bool = True,
+        announce_calls: bool = False,
+    ) -> None:
         super().__init__(env, max_line)
         self._version = version
-        self._writer = EventWriter(version)
+        self._writer = EventWriter(version, announce_calls=announce_calls and version != "0.1.0")
+        self._grants = {GrantPath: path_grants, ContinueWithBudget: budget_grants}
         self._text = self._writer.text
         self._commands: dict[str, c.Command] = {}
         """Commands that wait for their reply, by ref."""
@@ -98,6 +113,9 @@ class EngineSide(LineCodec[c.Command]):
     def _receive_line(self, line: bytes | jsonl.TooLong) -> list[c.Command]:
         raw = line.start if isinstance(line, jsonl.TooLong) else line
         match read_command(line, self._version):
+            case Unknown(kind, fields) if self._version != "0.1.0" and (refusal := desktop.refusal_of(kind, fields)):
+                self._writer.write_frame(refusal)
+                return []
             case Unknown(kind):
                 self._write_error(_unknown(kind, self._version))
                 return [c.UnknownCommand(kind, raw)]
@@ -116,6 +134,9 @@ class EngineSide(LineCodec[c.Command]):
         match frame:
             case shapes.Ping():
                 self._writer.write_frame(shapes.Pong())
+                return []
+            case GrantPath() | ContinueWithBudget() if not self._grants[type(frame)]:
+                self._writer.write_frame(_not_authorized(frame))
                 return []
             case shapes.ToolApprove() | shapes.ToolDeny():
                 command: c.Command = self._answer(frame)
@@ -189,6 +210,12 @@ class EngineSide(LineCodec[c.Command]):
     def _answer_to(self, command: c.Command, failure: Failure | None) -> shapes.Frame | None:
         tools = self._writer.tools.pop(command.name, []) if isinstance(command, c.ChangeServer) else []
         return undocumented_commands.answer_to(command, failure, tools)
+
+
+def _not_authorized(frame: GrantPath | ContinueWithBudget) -> shapes.Frame:
+    if isinstance(frame, GrantPath):
+        return desktop.path_grant_refused(frame.grant_id, frame.root)
+    return undocumented_commands.budget_refused(frame, "host_not_authorized")
 
 
 def _unknown_ask(kind: str, why: str) -> shapes.Fault:

@@ -14,6 +14,7 @@ import msgspec
 from polylect.dialects import line_limit
 from polylect.dialects.jsonstream import asks as asks_format
 from polylect.dialects.jsonstream import events
+from polylect.dialects.jsonstream.desktop import CallAnnounced
 from polylect.dialects.jsonstream.engine.output_lines import OutputLines
 from polylect.dialects.jsonstream.engine.subagents import SubagentWriter
 from polylect.dialects.jsonstream.frames import base as shapes
@@ -48,7 +49,7 @@ def _tool(call: e.ToolCalled) -> shapes.Tool:
 class EventWriter:
     """Writes the events of one connection, or of one sub-agent. `abilities` are those of the engine, if known."""
 
-    def __init__(self, version: str, abilities: Abilities | None = None) -> None:
+    def __init__(self, version: str, abilities: Abilities | None = None, *, announce_calls: bool = False) -> None:
         self.lost: Counter[str] = Counter()
         """How many events the wire had no frame for, by the name of the event."""
         self.asks: dict[str, e.Ask] = {}
@@ -56,6 +57,7 @@ class EventWriter:
         self.suspended: dict[str, e.Ask | None] = {}
         """Asks that are answered by `approval_resume`, by its token; None once that has come."""
         self._version = version
+        self._announce_calls = announce_calls
         self._out: list[bytes] = []
         self._turns: dict[str, bytes] = {}
         """Turns that were accepted and have not ended, each with the end of its text frames."""
@@ -309,6 +311,9 @@ class EventWriter:
             self._write_running(event)
 
     def _write_running(self, event: e.ToolStarted) -> None:
+        called = self._called.get(event.call)
+        if self._announce_calls and called and not event.agent and event.call not in self._requested:
+            self.write_frame(CallAnnounced(self._turn(event), event.call, _tool(called)))
         self.write_frame(shapes.ToolRunning(self._turn(event), event.call, event.name))
 
     def _tool_output(self, event: e.ToolOutput) -> None:
