@@ -256,3 +256,43 @@ def test_whether_anything_runs_is_told_openly_or_to_an_sdk_alone() -> None:
         for name in ("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "CLAUDE_CODE_SDK_READS_SESSION_STATE", "NEITHER")
     }
     assert list(told.values()) == [True, "hidden", False]
+
+
+def test_some_flags_take_all_words_up_to_the_next_flag(tmp_path: Path) -> None:
+    words = ("-p", "hi", "--allowedTools", "Read", "Grep", "--add-dir", "/", str(tmp_path), "--verbose")
+    options = claude_start.options(list(words), "claude", {})
+    assert (options["prompt"], options["allow"]) == ("hi", ["Read", "Grep"])
+    assert options["folders"] == ["/", str(tmp_path)]
+    with pytest.raises(UsageError, match="--add-dir needs a value"):
+        claude("--add-dir", "--verbose")
+
+
+VARIABLES = {
+    "MAX_THINKING_TOKENS": ("2000", {"thinking": "enabled", "thinking_budget": 2000}),
+    "CLAUDE_CODE_MAX_OUTPUT_TOKENS": ("900", {"max_tokens": 900}),
+    "CLAUDE_CODE_MAX_RETRIES": ("0", {"max_retries": 0}),
+    "CLAUDE_CODE_EFFORT_LEVEL": ("high", {"effort": "high"}),
+    "API_TIMEOUT_MS": ("1500", {"stream_timeout": 1.5}),
+    "MCP_TIMEOUT": ("2500", {"mcp_wait": 2.5}),
+    "DISABLE_PROMPT_CACHING": ("1", {"prompt_caching": False}),
+    "DISABLE_AUTO_COMPACT": ("true", {"auto_compaction": False}),
+    "CLAUDE_CODE_USE_BEDROCK": ("1", {"provider": "bedrock"}),
+}
+
+
+@pytest.mark.parametrize("name", VARIABLES)
+def test_variables_that_people_set_for_claude_count(name: str) -> None:
+    value, settings = VARIABLES[name]
+    usual, changed = claude(), claude(**{name: value})
+    assert {key: changed[key] for key in changed if usual.get(key) != changed[key]} == settings
+    assert claude(**{name: "nonsense"}) == usual
+
+
+def test_a_flag_is_stronger_than_a_variable() -> None:
+    options = claude("--thinking", "disabled", MAX_THINKING_TOKENS="2000")
+    assert options["thinking"] == "disabled"
+    assert "thinking_budget" not in options
+
+
+def test_a_variable_says_which_model_a_family_is() -> None:
+    assert claude("--model", "sonnet", ANTHROPIC_DEFAULT_SONNET_MODEL="my-sonnet")["model"] == "my-sonnet"

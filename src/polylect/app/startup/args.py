@@ -1,7 +1,8 @@
 """Parses command line flags by a table, without argparse: this runs before `ready`, and argparse costs 6 ms.
 
-A row of the table is the flag, the kind of its value and the name of the option that it sets. `FLAGS` has our own
-flags, `dialects/*/start.py` those of the programs that we stand in for, `cli/run_flags.py` those of `polylect run`.
+A row of the table is the flag, the kind of its value and the name of the option that it sets. A flag of the kind
+`words` takes all words up to the next flag. `FLAGS` has our own flags, `dialects/*/start.py` those of the programs that
+we stand in for, `cli/run_flags.py` those of `polylect run`.
 """
 
 FLAGS: dict[str, tuple[str, str]] = {
@@ -126,19 +127,16 @@ def parse(
         if flag not in flags:
             raise UsageError(_unknown_flag(flag, flags, usage))
         kind, name = flags[flag]
-        if kind == "switch":
-            if equals:
-                raise UsageError(f"{flag} takes no value")
-            options[name] = True
-        elif kind == "optional" and not equals and (index == len(words) or words[index].startswith("-")):
-            options[name] = True
-        else:
-            if not equals:
-                if index == len(words):
-                    raise UsageError(f"{flag} needs a value")
-                value = words[index]
-                index += 1
+        if kind == "switch" and equals:
+            raise UsageError(f"{flag} takes no value")
+        if equals:
             _set_option(options, flag, kind, name, value)
+        elif count := _word_count(flag, kind, words[index:]):
+            for word in words[index : index + count]:
+                _set_option(options, flag, kind, name, word)
+            index += count
+        else:
+            options[name] = True
         if name == "ignored":
             ignored.append(flag)
     if ignored:
@@ -146,8 +144,22 @@ def parse(
     return options, rest
 
 
+def _word_count(flag: str, kind: str, words: list[str]) -> int:
+    """How many of the words after a flag belong to it. Raises UsageError if it needs one and there is none."""
+    if kind == "switch":
+        return 0
+    if kind in ("optional", "words"):
+        others = [number for number, word in enumerate(words) if word.startswith("-")]
+        count = min([*others, len(words)] if kind == "words" else [*others, len(words), 1])
+    else:
+        count = min(len(words), 1)
+    if not count and kind != "optional":
+        raise UsageError(f"{flag} needs a value")
+    return count
+
+
 def _set_option(options: Options, flag: str, kind: str, name: str, value: str) -> None:
-    if kind == "list":
+    if kind in ("list", "words"):
         values = options.get(name)
         options[name] = [*values, value] if isinstance(values, list) else [value]
     else:

@@ -7,6 +7,8 @@ import os
 
 from polylect import __version__
 from polylect.app.startup.args import Flags, Options, UsageError, common, parse
+from polylect.dialects.claude.start_environment import family_model, is_on
+from polylect.dialects.claude.start_environment import settings as environment_settings
 from polylect.dialects.claude.versions import OUR_MODES
 
 READY = b""
@@ -46,14 +48,14 @@ _FLAGS: Flags = {
     "--dangerously-skip-permissions": ("switch", "force"),
     "--permission-prompt-tool": ("text", "prompt_tool"),
     "--permission-prompts": ("text", "prompts"),
-    "--tools": ("list", "tools"),
-    "--allowedTools": ("list", "allowed"),
-    "--allowed-tools": ("list", "allowed"),
-    "--disallowedTools": ("list", "disallowed"),
-    "--disallowed-tools": ("list", "disallowed"),
-    "--add-dir": ("list", "folders"),
+    "--tools": ("words", "tools"),
+    "--allowedTools": ("words", "allowed"),
+    "--allowed-tools": ("words", "allowed"),
+    "--disallowedTools": ("words", "disallowed"),
+    "--disallowed-tools": ("words", "disallowed"),
+    "--add-dir": ("words", "folders"),
     "--settings": ("text", "their_settings"),
-    "--mcp-config": ("list", "mcp_config"),
+    "--mcp-config": ("words", "mcp_config"),
     # The session.
     "--session-id": ("text", "session_id"),
     "--resume": ("optional", "resume"),
@@ -100,6 +102,7 @@ def options(words: list[str], program: str, env: dict[str, str]) -> Options:
     """The settings that these words ask for. Raises UsageError, whose text says what would be right."""
     options, rest = parse(words, _FLAGS, _SHORT)
     options.pop("needless", None)
+    from_flags = dict(options)
     _choose_form(options, rest)
     _choose_model(options, env)
     _choose_prompt(options)
@@ -111,15 +114,24 @@ def options(words: list[str], program: str, env: dict[str, str]) -> Options:
     if servers := _servers(options.pop("mcp_config", [])):
         options["mcp_servers"] = servers
     if "their_settings" in options:
-        _take_settings(options, _object("--settings", str(options.pop("their_settings"))))
+        _take_settings(options, _object("--settings", str(options.pop("their_settings"))), env)
     _check_limits(options)
     return {
+        **_from_environment(env, from_flags),
         **options,
         "long_tool_names": True,
         "one_agent": True,
         "budget_anew": "budget:max_cost_usd" in options,  # hosts compare it with total_cost_usd
-        "checkpoints": _is_on(env, "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"),
+        "checkpoints": is_on(env, "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"),
     }
+
+
+def _from_environment(env: dict[str, str], flags: Options) -> Options:
+    """The settings of variables; --thinking and --max-thinking-tokens replace all that one says about thinking."""
+    options = environment_settings(env)
+    if "thinking" in flags or "max_thinking_tokens" in flags:
+        options = {name: value for name, value in options.items() if not name.startswith("thinking")}
+    return options
 
 
 def _choose_form(options: Options, rest: list[str]) -> None:
@@ -166,11 +178,11 @@ def _choose_model(options: Options, env: dict[str, str]) -> None:
     if options.get("model") in ("", "default"):
         del options["model"]
     if "model" in options:
-        options["model"] = _full(str(options["model"]))
+        options["model"] = _full(str(options["model"]), env)
     if usual := env.get("ANTHROPIC_MODEL"):
-        options["usual_model"] = _full(usual)
+        options["usual_model"] = _full(usual, env)
     if fallback := options.pop("fallback_model", ""):
-        options |= {"chain_enabled": True, "fallbacks": [f"anthropic:{_full(str(fallback))}"]}
+        options |= {"chain_enabled": True, "fallbacks": [f"anthropic:{_full(str(fallback), env)}"]}
     tokens, thinking = options.pop("max_thinking_tokens", None), options.pop("thinking", None)
     if thinking not in (None, "adaptive", "enabled", "disabled"):
         raise UsageError(f"--thinking {thinking}: choose adaptive, enabled or disabled")
@@ -193,10 +205,10 @@ def _check_limits(options: Options) -> None:
             raise UsageError(f"--agents: {error}") from None
 
 
-def _full(model: str) -> str:
+def _full(model: str, env: dict[str, str]) -> str:
     """Families go by one word, and a large window is the only one there is."""
     name = model.removesuffix("[1m]")
-    return _FAMILIES.get(name, name)
+    return family_model(name, env) or _FAMILIES.get(name, name) if name in _FAMILIES else name
 
 
 def _choose_prompt(options: Options) -> None:
@@ -334,7 +346,7 @@ def _servers(places: object) -> dict[str, object]:
     return servers
 
 
-def _take_settings(options: Options, settings: dict[str, object]) -> None:
+def _take_settings(options: Options, settings: dict[str, object], env: dict[str, str]) -> None:
     """Lists join those of flags; of the rest, flags count first. What is not in force is said."""
     from polylect.dialects.claude.start_settings import read  # only where a host has some
 
@@ -344,7 +356,7 @@ def _take_settings(options: Options, settings: dict[str, object]) -> None:
     if mode == "auto":
         settings_read["approval_mode"] = "default"
     if "model" in settings_read:
-        settings_read["model"] = _full(str(settings_read["model"]))
+        settings_read["model"] = _full(str(settings_read["model"]), env)
     if left:
         settings_read["ignored"] = [f"--settings: {name}" for name in left]
     for name, value in settings_read.items():
@@ -352,17 +364,13 @@ def _take_settings(options: Options, settings: dict[str, object]) -> None:
         options[name] = [*before, *value] if isinstance(before, list) and isinstance(value, list) else before or value
 
 
-def _is_on(env: dict[str, str], name: str) -> bool:
-    return env.get(name, "").lower() in ("1", "true", "yes")
-
-
 def codec_options(values: Options, env: dict[str, str], session: str) -> Options:
     """What its wire has to know of the start; see dialects/claude/engine/codec.py."""
     switches = ("partial", "replay", "forward_agents", "prompts", "hook_events")
-    state_events = _is_on(env, "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS")
+    state_events = is_on(env, "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS")
     from polylect.dialects.claude.start_lines import line_id  # the engine, which is there by now
 
-    hidden: object = "hidden" if _is_on(env, "CLAUDE_CODE_SDK_READS_SESSION_STATE") else False
+    hidden: object = "hidden" if is_on(env, "CLAUDE_CODE_SDK_READS_SESSION_STATE") else False
     return {
         **{name: bool(values.get(name)) for name in switches},
         "session": session,

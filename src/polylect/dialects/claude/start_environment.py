@@ -1,0 +1,51 @@
+"""The environment variables by which people configure claude, as our settings.
+
+`start.py` calls it. A flag is stronger than a variable. A value that makes no sense is passed over, as claude does.
+Variables about keys and addresses are read by the providers themselves.
+"""
+
+from polylect.app.startup.args import Options
+
+_FAMILY = "ANTHROPIC_DEFAULT_{}_MODEL"
+_EFFORTS = ("low", "medium", "high", "xhigh", "max")
+
+
+def settings(env: dict[str, str]) -> Options:
+    """The settings that variables ask for."""
+    options: Options = {}
+    thinking = _count(env, "MAX_THINKING_TOKENS")
+    if thinking is not None:
+        options |= {"thinking": "enabled", "thinking_budget": thinking} if thinking else {"thinking": "disabled"}
+    if tokens := _count(env, "CLAUDE_CODE_MAX_OUTPUT_TOKENS"):
+        options["max_tokens"] = tokens
+    if (retries := _count(env, "CLAUDE_CODE_MAX_RETRIES")) is not None:
+        options["max_retries"] = retries
+    if (effort := env.get("CLAUDE_CODE_EFFORT_LEVEL", "")) in _EFFORTS:
+        options["effort"] = effort
+    if milliseconds := _count(env, "API_TIMEOUT_MS"):
+        options["stream_timeout"] = milliseconds / 1000
+    if milliseconds := _count(env, "MCP_TIMEOUT"):
+        options["mcp_wait"] = milliseconds / 1000
+    if is_on(env, "DISABLE_PROMPT_CACHING"):
+        options["prompt_caching"] = False
+    if is_on(env, "DISABLE_COMPACT") or is_on(env, "DISABLE_AUTO_COMPACT"):
+        options["auto_compaction"] = False
+    for name in ("bedrock", "vertex"):
+        if is_on(env, f"CLAUDE_CODE_USE_{name.upper()}"):
+            options["provider"] = name
+    return options
+
+
+def family_model(family: str, env: dict[str, str]) -> str:
+    """What a short name such as `sonnet` stands for, if a variable says so."""
+    return env.get(_FAMILY.format(family.upper()), "")
+
+
+def is_on(env: dict[str, str], name: str) -> bool:
+    return env.get(name, "").lower() in ("1", "true", "yes", "on")
+
+
+def _count(env: dict[str, str], name: str) -> int | None:
+    """A whole number that is not negative; None for anything else."""
+    value = env.get(name, "")
+    return int(value) if value.isascii() and value.isdigit() and len(value) < 10 else None
