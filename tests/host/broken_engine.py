@@ -25,6 +25,8 @@ def greet(dialect: str) -> None:
 def take(dialect: str, frame: dict[str, object]) -> bool:
     """Answers what belongs to the greeting. True for a prompt, whose turn has begun then."""
     match dialect, frame.get("type"):
+        case _ if sys.argv[2] == "drops prompts" and frame.get("type") in ("message", "prompt", "user"):
+            return False
         case "jsonstream", "message":
             say(type="stream_start", msg_id=frame["msg_id"])
         case "omp", "get_state":

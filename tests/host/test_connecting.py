@@ -10,7 +10,7 @@ import pytest
 
 from engine_process import PATIENCE
 from polylect.host import Limits, connect
-from polylect.host.process import _descendants
+from polylect.host.process import _below, _processes
 
 BROKEN = str(Path(__file__).parent / "broken_engine.py")
 
@@ -69,7 +69,7 @@ def test_paths_may_be_paths(tmp_path: Path) -> None:
 @pytest.mark.parametrize("steps", [0, 1, 2, 4, 8])
 def test_an_engine_that_is_given_up_while_it_starts_is_ended_p1(tmp_path: Path, steps: int) -> None:
     words = [sys.executable, BROKEN, "jsonstream", "never says ready"]
-    before = _descendants(os.getpid())
+    before = _below([os.getpid()], _processes())
 
     async def main() -> None:
         entering = asyncio.ensure_future(connect(words, dialect="jsonstream", cwd=tmp_path).__aenter__())
@@ -82,7 +82,7 @@ def test_an_engine_that_is_given_up_while_it_starts_is_ended_p1(tmp_path: Path, 
             await asyncio.wait([entering])
 
     asyncio.run(main())
-    assert [pid for pid in _descendants(os.getpid()) if pid not in before and _runs(pid)] == []
+    assert [pid for pid in _below([os.getpid()], _processes()) if pid not in before and _runs(pid)] == []
 
 
 def _runs(pid: int) -> bool:

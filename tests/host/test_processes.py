@@ -8,7 +8,8 @@ import pytest
 
 from engine_process import eventually
 from machine import PATIENCE, within
-from polylect.host import Agent, EngineDied, connect
+from peers.programs import path_with
+from polylect.host import Agent, EngineDied, ToolStarted, allow_all, connect
 
 READY = '{"type":"ready","version":"0.2.0","session_id":"s","capabilities":{}}'
 
@@ -46,6 +47,26 @@ def test_what_an_engine_started_and_sent_away_ends_with_it_p1(tmp_path: Path) ->
     async def talk() -> None:
         async with child(code, tmp_path):
             pass
+
+    asyncio.run(asyncio.wait_for(talk(), PATIENCE))
+    eventually(lambda: _gone(int(mark.read_text())))
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="processes are found under /proc")
+@pytest.mark.parametrize("command", ["setsid sleep 600 & echo $! > pid; wait", "sleep 600 & echo $! > pid; wait"])
+def test_what_runs_when_an_engine_is_told_to_stop_ends_with_it(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """aionrs kills the shell of its command, and what that had started belongs to nobody then."""
+    monkeypatch.setenv("PATH", path_with("aionrs", tmp_path / "bin"))
+    mark = tmp_path / "pid"
+
+    async def talk() -> None:
+        async with connect("aionrs", cwd=tmp_path, approve=allow_all) as agent:
+            async for event in agent.prompt(f"run {command}"):
+                if isinstance(event, ToolStarted):
+                    await asyncio.to_thread(eventually, lambda: mark.exists() and mark.read_text().strip())
+                    break
 
     asyncio.run(asyncio.wait_for(talk(), PATIENCE))
     eventually(lambda: _gone(int(mark.read_text())))

@@ -12,7 +12,7 @@ import pytest
 from engine_process import Place
 from polylect.app.embed import InProcess
 from polylect.host import Agent, Ask, EngineDied, Limits, Refused, Result, TimedOut, Turn, TurnEnded, connect
-from polylect.host.process import _descendants
+from polylect.host.process import _below, _processes
 from polylect.providers.scripted import Scripted
 
 PATIENCE = 20.0
@@ -289,7 +289,7 @@ def test_all_who_need_a_dead_engine_wait_for_the_same_new_one(tmp_path: Path, ca
 @pytest.mark.parametrize("steps", [1, 3, 30])
 def test_closing_while_an_engine_is_started_again_leaves_none(tmp_path: Path, steps: int) -> None:
     place = Place(tmp_path)
-    before = _descendants(os.getpid())
+    before = _below([os.getpid()], _processes())
 
     async def talk() -> None:
         told: dict[str, Any] = {"cwd": str(place.workspace), "env": place.env, "provider": "scripted"}
@@ -305,7 +305,7 @@ def test_closing_while_an_engine_is_started_again_leaves_none(tmp_path: Path, st
                 await reading
 
     bounded(talk())
-    assert _descendants(os.getpid()) == before
+    assert _below([os.getpid()], _processes()) == before
 
 
 def test_everything_can_be_had_at_once() -> None:

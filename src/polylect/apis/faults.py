@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from msgspec import Meta, MsgspecError
 
 from polylect.apis.arguments import MOST_CALLS
-from polylect.vocab.errors import ProviderError
+from polylect.vocab.errors import FAULTS_BY_STATUS, ProviderError
 from polylect.vocab.ports import ProviderFault
 
 UNREADABLE = (MsgspecError, RecursionError)
@@ -19,18 +19,7 @@ Tokens = Annotated[int, Meta(ge=0, le=10**12)]
 
 
 FAULTS: dict[str, tuple[ProviderFault, bool]] = {
-    "400": ("bad_request", False),
-    "401": ("auth", False),
-    "402": ("auth", False),
-    "403": ("auth", False),
-    "404": ("bad_request", False),
-    "408": ("timeout", True),
-    "409": ("server", True),
-    "413": ("overflow", False),
-    "422": ("bad_request", False),
-    "429": ("rate_limit", True),
-    "503": ("overloaded", True),
-    "529": ("overloaded", True),
+    **{str(status): fault for status, fault in FAULTS_BY_STATUS.items()},
     # Both vendors.
     "authentication_error": ("auth", False),
     "overloaded_error": ("overloaded", True),

@@ -11,8 +11,8 @@ Codecs are pure: the same calls with the same `Env` give the same results. They 
 What `send` returns follows on our own side from the item; the caller queues it and never handles it in place.
 """
 
-from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -63,8 +63,21 @@ class EngineSide(Codec[Command, Event], Protocol):
         """Milliseconds until `data_to_send` has to be called again; None if nothing is held back."""
 
 
+Successor = Literal["", "resume", "new"]
+"""How the conversation goes on in another engine: resumed there, or told to a new session. Empty: it does not."""
+
+
 class HostSide(Codec[Event, Command], Protocol):
     """The host's end: receives events, sends commands."""
+
+    @property
+    def successor(self) -> Successor:
+        """Not empty once this engine is of no more use, because it ends by a `stop` or has given its session up. The
+        caller then ends it and goes on in another one; prompts that were not answered go there."""
+
+    @property
+    def memory(self) -> Mapping[str, Any]:
+        """Options for the host side that speaks with the next engine of the same conversation."""
 
     def to_log(self) -> list[str]:
         """Lines for a log since the last call, for example about malformed events."""

@@ -6,11 +6,12 @@ command that the wire cannot carry raises `Refusal`, which becomes its reply, so
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from msgspec.structs import replace
 
-from polylect.dialects.base import Env
+from polylect.dialects.base import Env, Successor
 from polylect.dialects.host_base import Refusal
 from polylect.dialects.line_codec import LineCodec
 from polylect.dialects.prompt_queue import PromptQueue
@@ -36,6 +37,11 @@ class HostCodec(LineCodec[e.Event]):
         self._settled = True
         self._rate_limit = RateLimit(env.now)
         self._log: list[str] = []
+        self.successor: Successor = ""
+
+    @property
+    def memory(self) -> Mapping[str, Any]:
+        return {}
 
     def receive_eof(self) -> list[e.Event]:
         received = super().receive_eof()
@@ -64,7 +70,7 @@ class HostCodec(LineCodec[e.Event]):
         """Write a command. Returns what follows from it. Raises Refusal."""
         raise NotImplementedError
 
-    def _engine_gone(self) -> list[e.Event]:
+    def _engine_gone(self) -> Iterable[e.Event]:
         """The ends of what the engine, now gone, has left open."""
         raise NotImplementedError
 

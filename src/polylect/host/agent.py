@@ -3,7 +3,7 @@
 `connect` makes it. Its methods send commands and wait for their replies; events of the engine come in by `_receive`,
 which updates settings, costs and open asks, and passes each event to its turn and to the readers of `events()`. Every
 command with a reply ends: with the reply, or with `EngineDied`. The engine itself is behind
-`host/engine_supervisor.py`.
+`host/supervision/engine_supervisor.py`.
 """
 
 import asyncio
@@ -21,14 +21,16 @@ from polylect.host.asks import Policy, bind, decide, deny_all
 from polylect.host.attachments import as_attachments
 from polylect.host.background_tasks import BackgroundTasks
 from polylect.host.backlog import Backlog
-from polylect.host.engine_supervisor import EngineSupervisor
-from polylect.host.errors import EngineDied, Refused, Unsupported
+from polylect.host.errors import EngineDied, HostError, Refused, Unsupported
 from polylect.host.host_tools import HostTool, HostTools, tool
 from polylect.host.limits import Limits, SessionCost, checked
 from polylect.host.link import Link
 from polylect.host.server_starts import BOUND as SERVER_BOUND
 from polylect.host.server_starts import ServerStarts
 from polylect.host.structured_output import ask_for_value
+from polylect.host.supervision.answer_watch import AnswerWatch
+from polylect.host.supervision.engine_supervisor import EngineSupervisor, MakeLink
+from polylect.host.supervision.transcript import Transcript
 from polylect.host.supported_commands import UNSUPPORTED, check
 from polylect.host.turn import OpenTurns, Result, Turn
 from polylect.system.clock_and_ids import new_id
@@ -42,6 +44,7 @@ from polylect.vocab.events import (
     Event,
     HostCall,
     HostCallEnded,
+    Notice,
     Ready,
     Reply,
     ServerChanged,
@@ -52,6 +55,11 @@ from polylect.vocab.events import (
 Value = TypeVar("Value")
 _OF_THE_MOMENT = (commands.Answer, commands.Cancel, commands.HostReply)
 """Commands that only the running engine can use: no engine is restarted for them."""
+_NO_ANSWER = (
+    "said nothing about a prompt within {:g} s and was ended (update it, connect with the dialect and version that it "
+    "speaks, or raise ready_within)"
+)
+_NEW_SESSION = "the engine cannot go on with its session, so the conversation goes on in a new one, {}; it was told {}"
 
 
 class Agent:
@@ -59,7 +67,7 @@ class Agent:
 
     def __init__(
         self,
-        make_link: Callable[[str], Link],
+        make_link: MakeLink,
         *,
         approve: Policy | None = None,
         tools: Sequence[HostTool | Callable[..., Any]] = (),
@@ -70,6 +78,7 @@ class Agent:
         restarts: int = 0,
         resumed: bool = False,
         session: str = "",
+        can_resume: bool = True,
     ) -> None:
         if approve is not None and not callable(approve):
             raise TypeError(f"approve is a function that takes an Ask, not {approve!r}")
@@ -77,14 +86,21 @@ class Agent:
             make_link,
             on_event=self._receive,
             on_gone=self._engine_gone,
+            on_retired=self._engine_retired,
             handshake=self._handshake,
             ready_within=ready_within,
             restarts=restarts,
+            can_resume=can_resume,
         )
+        self._answer_watch = AnswerWatch(
+            ready_within, lambda: self._supervisor.abandon(_NO_ANSWER.format(ready_within))
+        )
+        self._transcript = Transcript()
         self._approve = approve
         self._tools = HostTools([each if isinstance(each, HostTool) else tool(each) for each in tools])
         self._servers = servers
-        self._first_settings = dict(settings or {})
+        self._settings_to_send = dict(settings or {})
+        """What every engine of this agent is told once it is ready: as in `connect`, and as it was changed since."""
         self._limits = checked(limits)
         self.turns = OpenTurns()
         """Its turns that have not ended, in order."""
@@ -310,15 +326,35 @@ class Agent:
         """
         check(command)
         if isinstance(command, _OF_THE_MOMENT):
-            return await self._send(await self._supervisor.current_link(), command)
-        return await self._send(await self._supervisor.ensure_link(self.session if self._has_prompt else ""), command)
+            return await self._send_now(command)
+        link = await self._supervisor.ensure_link(self.session if self._has_prompt else "")
+        data = await self._send(link, command)
+        match command:
+            case commands.Configure(settings):
+                self._settings_to_send |= settings
+            case commands.AddContext(text):
+                self._transcript.add(text)
+        return data
+
+    async def _send_now(self, command: Command) -> Any:
+        try:
+            link = await self._supervisor.current_link()
+        except EngineDied:
+            if self._supervisor.retired and isinstance(command, commands.Cancel):
+                return None  # nothing runs: the engine has ended, and the next one has not begun
+            raise
+        return await self._send(link, command)
 
     async def _send(self, link: Link, command: Command) -> Any:
         command = replace(command, ref=command.ref or new_id())
         answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._replies[command.ref] = answer
         try:
-            for event in link.send(command):
+            follows = link.send(command)
+            if isinstance(command, commands.Prompt):
+                self.turns.note_sent(command)
+                self._answer_watch.wait_for(self.turns.running)
+            for event in follows:
                 self._receive(event)
             await link.drain()
             reply = await answer
@@ -335,6 +371,7 @@ class Agent:
     async def close(self) -> int:
         """Bounded: the engine has a few seconds to end by itself. Returns its exit code."""
         self._background.cancel_all()
+        self._answer_watch.cancel()
         return await self._supervisor.close(commands.Cancel() if self.turns.busy else None)
 
     # For turns and asks.
@@ -389,8 +426,20 @@ class Agent:
             await self._send(link, commands.Hello("polylect", offers=offers))
         for server in self._servers:
             await self._send(link, check(commands.AddServer(server)))
-        if self._first_settings:
-            await self._send(link, check(commands.Configure(self._first_settings)))
+        if self._settings_to_send:
+            await self._send(link, check(commands.Configure(self._settings_to_send)))
+        if self._supervisor.in_new_session:
+            await self._hand_over(link, session)
+
+    async def _hand_over(self, link: Link, session: str) -> None:
+        """Tells a new session what was said in the one before."""
+        history = self._transcript.text
+        if history:
+            await self._send(link, commands.AddContext(history))
+        self.session_cost.begin_session()
+        told = "what was said before" if history else "nothing, because this program has not heard what was said before"
+        self._deliver(SettingChanged("session", session))
+        self._deliver(Notice(_NEW_SESSION.format(session, told), "warning"))
 
     async def _prompt(self, turn: Turn, prompt: commands.Prompt) -> None:
         try:
@@ -415,6 +464,19 @@ class Agent:
 
     def _engine_gone(self, death: EngineDied) -> None:
         """Fails everything that waits for the engine."""
+        self._fail_commands(death)
+        self.turns.fail(death)
+        for listener in list(self._listeners):
+            listener.end()
+
+    def _engine_retired(self, death: EngineDied) -> None:
+        """Another engine goes on: prompts that were not answered are sent to that one."""
+        self._fail_commands(death)
+        if self.turns.sent:
+            self._background.start(self._send_again)
+
+    def _fail_commands(self, death: EngineDied) -> None:
+        self._answer_watch.cancel()
         for waiting in self._replies.values():
             if not waiting.done():
                 waiting.set_exception(death)
@@ -422,9 +484,14 @@ class Agent:
         self._replies.clear()
         self._server_starts.fail(death)
         self._asks.clear()
-        self.turns.fail(death)
-        for listener in list(self._listeners):
-            listener.end()
+
+    async def _send_again(self) -> None:
+        for prompt in self.turns.sent:
+            try:
+                await self.send(prompt)
+            except HostError as error:
+                failure = Failure("engine_gone", str(error), "engine")
+                self._deliver(TurnEnded("error", failure=failure, turn=prompt.turn))
 
     def _receive(self, event: Event) -> None:
         match event:
@@ -464,6 +531,8 @@ class Agent:
         return ask
 
     def _deliver(self, event: Event) -> None:
+        self._answer_watch.receive(event.turn)
+        self._transcript.receive(event)
         if (turn := self.turns.get(event.turn)) is not None:
             turn.receive(event)
         elif not event.turn:
@@ -472,6 +541,7 @@ class Agent:
         if isinstance(event, TurnEnded):
             self.session_cost.add(event.usage)
             self.turns.leave(event.turn)
+            self._answer_watch.wait_for(self.turns.running)
         for listener in list(self._listeners):
             listener.put(event)
 

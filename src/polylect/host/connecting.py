@@ -17,6 +17,7 @@ from polylect.host.host_tools import HostTool
 from polylect.host.limits import Limits, checked
 from polylect.host.link import Link, ProcessLink, Tap
 from polylect.host.process import Spawn, spawn
+from polylect.host.supervision.engine_supervisor import MakeLink
 from polylect.system.search_paths import absolute_only
 from polylect.vocab.content import Server
 
@@ -75,7 +76,7 @@ def connect(
     how: dict[str, Any] = {**about, "ready_within": ready_within, "restarts": restarts}
     if callable(engine):
         make = engine
-        return Agent(lambda session: make(), **how)
+        return Agent(lambda session, memory: make(), **how)
     if not engine or not isinstance(engine, Sequence):
         raise TypeError(f"an engine is a name, a command line or a function that makes a link, not {engine!r}")
     around: dict[str, Any] = {"cwd": os.fspath(cwd), "tap": tap, "spawn": spawn}
@@ -89,7 +90,7 @@ def connect(
         around |= {"env": absolute_only(environment), **({"version": version} if version else {})}
         words = [os.fspath(word) for word in engine]
         wire, argv = _dialect(dialect, version), [_program(words[0]), *words[1:], *flags]
-        return Agent(lambda session: ProcessLink(argv, wire, **around), **how)
+        return Agent(lambda session, memory: ProcessLink(argv, wire, **around, **memory), **how, can_resume=False)
     one = engine_registry.engine_spec(engine)
     wishes = engine_registry.absolute_paths(wishes)
     if wishes.get("mode") and "mode" not in one.flags:  # then it is told once it listens
@@ -116,8 +117,8 @@ def _to_known(
     version: str,
     environment: Mapping[str, str],
     around: dict[str, Any],
-) -> Callable[[str], Link]:
-    """How to reach an engine we know, in the session of this name or in its first."""
+) -> MakeLink:
+    """How to reach an engine we know: in the session of this name, in its first, or in a new one."""
     wire = _dialect(dialect or one.dialect, version)
     options: dict[str, Any] = {**around, "name": one.name, "install": one.install, **one.options}
     if wire_version := version or one.version:
@@ -125,9 +126,9 @@ def _to_known(
     variables = engine_registry.variables(one, environment, str(wishes.pop("base_url", "")) if one.base_url else "")
     engine_registry.command(one, wishes, args)  # what it cannot be told is said now, not when it starts
 
-    def link(session: str) -> Link:
-        going_on = {**wishes, "resume": session, "session": ""} if session else wishes
-        more = one.resumed if going_on.get("resume") else {}
+    def link(session: str | None, memory: Mapping[str, Any]) -> Link:
+        going_on = wishes if session == "" else {**wishes, "resume": session, "session": ""}
+        more = {**(one.resumed if going_on.get("resume") else {}), **memory}
         return ProcessLink(engine_registry.command(one, going_on, args), wire, env=variables, **options, **more)
 
     return link

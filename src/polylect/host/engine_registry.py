@@ -172,6 +172,7 @@ ENGINES: dict[str, EngineSpec] = {
             flags={name: flag for name, flag in _OURS.items() if name not in _ONLY_OURS},
             modes=_THEIR_MODES,
             places=("~/.cargo/bin", "~/.local/bin"),
+            resumed={"resumed": True},
         ),
         EngineSpec(
             name="wayland-core",

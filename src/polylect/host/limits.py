@@ -48,11 +48,19 @@ class SessionCost:
 
     def __init__(self, *, resumed: bool) -> None:
         self.total: float | None = None if resumed else 0.0
+        self._before: float | None = 0.0
+        """What the sessions before had cost that this one goes on for."""
         self._reported = False
 
     def set_total(self, total: Usage) -> None:
         """Sets what the engine reports for the session so far, which is `total`."""
-        self.total, self._reported = total.cost, True
+        self._reported = True
+        known = self._before is not None and total.cost is not None
+        self.total = round((self._before or 0) + (total.cost or 0), 9) if known else None
+
+    def begin_session(self) -> None:
+        """The conversation goes on in a new session, whose cost the engine reports from zero."""
+        self._before = self.total
 
     def add(self, turn: Usage) -> None:
         """Adds the usage of a `turn` that has ended, unless the engine reports the session."""

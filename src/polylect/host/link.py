@@ -11,12 +11,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
-from polylect.dialects.base import Dialect, Env, HostSide
+from polylect.dialects.base import Dialect, Env, HostSide, Successor
 from polylect.host.errors import EngineDied
 from polylect.host.process import EngineProcess, Spawn, spawn
 from polylect.host.supported_commands import supports
 from polylect.system.clock_and_ids import new_id, now_ms
-from polylect.vocab.commands import Command
+from polylect.vocab.commands import Cancel, Command
 from polylect.vocab.events import Event, StepStarted, TextDelta, ThinkingDelta, TurnEnded
 
 Tap = Callable[[Literal["in", "out"], bytes], None]
@@ -57,15 +57,26 @@ class Link(Protocol):
     def can(self, word: str) -> bool:
         """Whether the wire can express `word`; see `host/supported_commands.py`. Raises LookupError for no word."""
 
+    @property
+    def successor(self) -> Successor:
+        """Not empty once the engine ends because it is of no more use: how the conversation goes on in another one."""
+
+    @property
+    def memory(self) -> Mapping[str, Any]:
+        """What the link to the next engine of the same conversation has to know."""
+
     async def wait_if_gone(self) -> None:
-        """If the engine is gone, returns only after `on_gone` was called."""
+        """If the engine is gone, or ends, returns only after `on_gone` was called."""
+
+    def abandon(self, what: str) -> None:
+        """Ends the engine without waiting for it, because of `what` it did; `death` says so then."""
 
     async def drain(self) -> None: ...
 
     async def close(self) -> int:
         """Ends the engine in bounded time and returns its exit code."""
 
-    def death(self, what: str = "has ended") -> EngineDied:
+    def death(self, what: str = "") -> EngineDied:
         """Returns the error that says `what` happened to the engine, with the end of its stderr."""
 
 
@@ -105,6 +116,17 @@ class ProcessLink:
         self._process: EngineProcess | None = None
         self._text = 0
         """Characters that the engine has said in this step."""
+        self._what = "has ended"
+        """What happened to the engine, for people."""
+        self._closing: asyncio.Future[int] | None = None
+
+    @property
+    def successor(self) -> Successor:
+        return self._codec.successor
+
+    @property
+    def memory(self) -> Mapping[str, Any]:
+        return self._codec.memory
 
     @property
     def pid(self) -> int:
@@ -127,16 +149,23 @@ class ProcessLink:
     def send(self, command: Command) -> list[Event]:
         if self._process is None or self._reading.done():
             raise self.death()
+        if isinstance(command, Cancel):
+            self._process.note_family()  # an engine that is told to stop may leave what it has started
         events = self._codec.send(command)
         self._flush()
+        self._retire()
         return events
 
     def can(self, word: str) -> bool:
         return word not in self._weak and supports(self._make, word)
 
     async def wait_if_gone(self) -> None:
-        if self._process and self._process.gone:
+        if self._process and (self._process.gone or self._closing):
             await asyncio.wait([self._reading])
+
+    def abandon(self, what: str) -> None:
+        self._what = what
+        self._end()
 
     async def drain(self) -> None:
         if self._process:
@@ -145,7 +174,7 @@ class ProcessLink:
     async def close(self) -> int:
         if self._process is None:
             return 0
-        code = await self._process.close()
+        code = await (self._closing or self._process.close())
         await asyncio.wait([self._reading], timeout=_LAST_EVENTS)
         self._reading.cancel()
         return code
@@ -156,6 +185,7 @@ class ProcessLink:
                 self._tap("out", data)
                 self._deliver(self._codec.receive(data), on_event)
                 self._flush()
+                self._retire()
                 if self._text > _MOST_TEXT:
                     process.kill()
                     break
@@ -182,8 +212,17 @@ class ProcessLink:
             self._tap("in", data)
             self._process.write(data)
 
-    def death(self, what: str = "has ended") -> EngineDied:
-        process = self._process
+    def _retire(self) -> None:
+        """Ends an engine that is of no more use."""
+        if self._codec.successor:
+            self._end()
+
+    def _end(self) -> None:
+        if self._process and self._closing is None:
+            self._closing = asyncio.ensure_future(self._process.close())
+
+    def death(self, what: str = "") -> EngineDied:
+        process, what = self._process, what or self._what
         if self._text > _MOST_TEXT:
             what = f"said more than {_MOST_TEXT} characters in one step and was ended,"
         code, words = (process.code, process.last_words) if process else (None, "")

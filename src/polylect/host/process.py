@@ -12,7 +12,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import IO, Protocol
+from typing import IO, NamedTuple, Protocol
 
 from polylect.system.repository import project
 from polylect.system.search_paths import program_on
@@ -71,6 +71,8 @@ class EngineProcess:
         self._child, self._stdin, self._stdout, self._stderr = child, stdin, stdout, stderr
         self._words = bytearray()
         self._bytes_read = 0
+        self._family: dict[int, int] = {}
+        """Processes that were seen below it, with the time at which each started."""
         self._listening = asyncio.create_task(self._listen())
         self._exiting = asyncio.create_task(_exit_of(child))
         self._watching = asyncio.create_task(self._watch())
@@ -126,18 +128,18 @@ class EngineProcess:
 
     async def close(self) -> int:
         """End it politely, then less so. Whatever it started goes with it. Returns its exit code."""
+        self.note_family()
         self._stdin.close()
-        family = _descendants(self._child.pid)
         try:
             for step in (None, signal.SIGTERM, signal.SIGKILL):
                 if step is not None:
                     self._signal(step)
                 if (await asyncio.wait([self._exiting], timeout=_GRACE))[0]:
                     break
-            self._kill(family)
+            self._kill()
             await asyncio.wait([self._listening], timeout=_GRACE)
         except BaseException:  # nobody wants to wait for it
-            self._kill(family)
+            self._kill()
             self._child.wait()
             raise
         finally:
@@ -148,14 +150,25 @@ class EngineProcess:
         code = self._child.poll()
         return -signal.SIGKILL if code is None else code
 
+    def note_family(self) -> None:
+        """Notes what runs below the engine, before the engine is told to stop: what it then leaves behind belongs to
+        no one, and is found no more."""
+        processes = _processes()
+        self._family |= {pid: processes[pid].started for pid in _below([self._child.pid], processes)}
+
     def kill(self) -> None:
         """End it and what it started at once."""
-        self._kill(_descendants(self._child.pid))
+        self.note_family()
+        self._kill()
 
-    def _kill(self, family: Sequence[int]) -> None:
-        """What there still is of it in its own session, and what had gone away from there."""
+    def _kill(self) -> None:
+        """What there still is of it: its process group, its session, and what was seen below it, in any session."""
         self._signal(signal.SIGKILL)
-        for pid in family:
+        processes = _processes()
+        seen = [pid for pid, started in self._family.items() if pid in processes and processes[pid].started == started]
+        sessions = {self._child.pid, *[pid for pid in self._family if pid == processes.get(pid, _GONE).session]}
+        left = [pid for pid, process in processes.items() if process.session in sessions]
+        for pid in {*seen, *left, *_below([*seen, *left], processes)}:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
 
@@ -237,15 +250,35 @@ async def _exit_of(child: Child) -> int:
         os.close(watch)
 
 
-def _descendants(pid: int) -> list[int]:
-    """All processes below this one, where the system shows them."""
-    parents: dict[int, list[int]] = {}
+class _Process(NamedTuple):
+    """A process as /proc shows it. `started` tells it from a later one with the same number."""
+
+    parent: int
+    session: int
+    started: int
+
+
+_GONE = _Process(0, 0, 0)
+
+
+def _processes() -> dict[int, _Process]:
+    """All processes, where the system shows them."""
+    found: dict[int, _Process] = {}
     for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
         with suppress(OSError, ValueError, IndexError):
-            with open(f"/proc/{int(name)}/stat", "rb") as file:
-                parent = int(file.read().rpartition(b")")[2].split()[1])
-            parents.setdefault(parent, []).append(int(name))
-    pids = [pid]
-    for one in pids:
-        pids += parents.get(one, [])
-    return pids[1:]
+            pid = int(name)
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+            found[pid] = _Process(int(fields[1]), int(fields[3]), int(fields[19]))
+    return found
+
+
+def _below(pids: Sequence[int], processes: Mapping[int, _Process]) -> list[int]:
+    """All processes below these."""
+    children: dict[int, list[int]] = {}
+    for pid, process in processes.items():
+        children.setdefault(process.parent, []).append(pid)
+    family = list(pids)
+    for pid in family:
+        family += children.get(pid, [])
+    return family[len(pids) :]

@@ -331,7 +331,8 @@ class OpenTurns:
     """The turns that were begun and have not ended, in order: the first one runs. It keeps no turn alive."""
 
     def __init__(self) -> None:
-        self._order: dict[str, None] = {}
+        self._order: dict[str, Prompt | None] = {}
+        """Their prompts; None for those that were not sent yet."""
         self._turns: WeakValueDictionary[str, Turn] = WeakValueDictionary()
 
     def __iter__(self) -> Iterator[Turn]:
@@ -352,6 +353,22 @@ class OpenTurns:
         self._turns[turn.id] = turn
         self._order[turn.id] = None
         self._start_first()
+
+    @property
+    def sent(self) -> list[Prompt]:
+        """The prompts that were sent and whose turns have not ended."""
+        return [prompt for prompt in self._order.values() if prompt]
+
+    @property
+    def running(self) -> str:
+        """The id of the first turn if its prompt was sent, else nothing."""
+        first = next(iter(self._order.values()), None)
+        return first.turn if first else ""
+
+    def note_sent(self, prompt: Prompt) -> None:
+        """The `prompt` of a turn was sent."""
+        if prompt.turn in self._order:
+            self._order[prompt.turn] = prompt
 
     def leave(self, id: str) -> None:
         """Removes the turn with this `id`, because it has ended."""

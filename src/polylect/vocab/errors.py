@@ -49,6 +49,27 @@ class ProviderError(PolylectError):
         self.retry_after = retry_after
 
 
+FAULTS_BY_STATUS: "dict[int, tuple[ProviderFault, bool]]" = {
+    400: ("bad_request", False),
+    401: ("auth", False),
+    402: ("auth", False),
+    403: ("auth", False),
+    404: ("bad_request", False),
+    408: ("timeout", True),
+    409: ("server", True),
+    413: ("overflow", False),
+    422: ("bad_request", False),
+    429: ("rate_limit", True),
+    503: ("overloaded", True),
+    529: ("overloaded", True),
+}
+
+
+def fault_of_status(status: int) -> "tuple[ProviderFault, bool]":
+    """The kind of fault that an HTTP `status` of a model's service reports, and whether trying again can help."""
+    return FAULTS_BY_STATUS.get(status, ("server", True) if status >= 500 else ("bad_request", False))
+
+
 class ToolError(PolylectError):
     """A tool could not do it. The text is for the model."""
 

@@ -149,7 +149,7 @@ def test_a_prompt_result_tells_how_it_ended() -> None:
     talk = prompted("18")
     error = {"message": "no credit", "httpStatus": 402, "retryable": False}
     frame = {"type": "prompt_result", "id": "t1", "status": "error", "error": error, "sessionSettled": False}
-    failure = Failure("http_402", "no credit", "provider")
+    failure = Failure("auth", "no credit", "provider")
     assert talk.hear(START, end(), frame, only=TurnEnded) == [TurnEnded("error", failure=failure, **T)]
 
 

@@ -6,11 +6,13 @@ by `embed.py` for engines of other programs, and by `polylect run`, which saves 
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
+from typing import Any
 
 from polylect import __version__
+from polylect.dialects.base import Successor
 from polylect.engine.engine import Engine
 from polylect.host.errors import EngineDied
 from polylect.host.supported_commands import sample_of
@@ -35,6 +37,9 @@ class InProcessLink:
         self._exit: Callable[[], Awaitable[object]] = always_writable
         self._on_gone: Callable[[EngineDied], None] = lambda death: None
         self.pid = os.getpid()
+        self.successor: Successor = ""
+        self.memory: Mapping[str, Any] = {}
+        self._what = "has ended"
 
     async def open(self, on_event: EventSink, on_gone: Callable[[EngineDied], None]) -> None:
         self._on_gone = on_gone
@@ -56,6 +61,10 @@ class InProcessLink:
     async def wait_if_gone(self) -> None:
         """Does nothing: the engine ends only with this process."""
 
+    def abandon(self, what: str) -> None:
+        self._what = what
+        self._closing = asyncio.ensure_future(self.close())
+
     async def drain(self) -> None:
         await asyncio.sleep(0)
 
@@ -64,5 +73,5 @@ class InProcessLink:
         self._on_gone(self.death())
         return 0
 
-    def death(self, what: str = "has ended") -> EngineDied:
-        return EngineDied(f"the engine in this process {what}", 0)
+    def death(self, what: str = "") -> EngineDied:
+        return EngineDied(f"the engine in this process {what or self._what}", 0)

@@ -157,11 +157,13 @@ def resume_frame(answer: Answer, ask: Ask) -> shapes.ApprovalResume:
     return shapes.ApprovalResume(ask.ask, answer.verdict == "allow", answer.args)
 
 
-def answer_frame(answer: Answer, ask: Ask) -> shapes.ToolApprove | shapes.ToolDeny:
+def answer_frame(answer: Answer, ask: Ask, *, only_words: bool = False) -> shapes.ToolApprove | shapes.ToolDeny:
+    """`only_words`: the engine cannot read a scope that is an object, and would go on waiting."""
     if answer.verdict != "allow":
         return shapes.ToolDeny(ask.ask, answer.reason or ("" if answer.verdict == "deny" else "cancelled"))
     if ask.kind == "permission":
-        return shapes.ToolApprove(ask.ask, scope_of(answer.always, ask))
+        scope = scope_of(answer.always, ask)
+        return shapes.ToolApprove(ask.ask, "once" if only_words and isinstance(scope, shapes.Standing) else scope)
     return shapes.ToolApprove(ask.ask, "once", YES.label if ask.kind == "confirm" else _answer_text(answer.value, ask))
 
 

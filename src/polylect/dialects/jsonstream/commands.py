@@ -84,12 +84,15 @@ COMMANDS: dict[type[shapes.Frame], Callable[[Any, str], Command]] = {
 # As the host writes them. Each raises Refusal.
 
 
-def message_frame(prompt: Prompt, version: str) -> shapes.Frame:
+def message_frame(prompt: Prompt, version: str, context: str = "") -> shapes.Frame:
+    """The frame of a prompt. `context` is text for an engine that has no other place for it."""
+    text = f"{context}\n\n{prompt.text}" if context else prompt.text
     files = [_path(attachment) for attachment in prompt.attachments]
     if not prompt.query:
         raise Refusal("json-stream has no word for a prompt that only adds to the context")
-    shape = shapes.OldMessage if version == "0.1.0" else shapes.Message
-    return shape(prompt.turn, prompt.text, files)
+    if version == "0.1.0":
+        return shapes.OldMessage(prompt.turn, text, text, files)
+    return shapes.Message(prompt.turn, text, files)
 
 
 def _path(attachment: Attachment) -> str:

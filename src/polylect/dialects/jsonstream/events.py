@@ -11,6 +11,7 @@ from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames import optional
 from polylect.dialects.jsonstream.frames.table import EXTRAS
 from polylect.dialects.jsonstream.versions import ALL_CAPABILITIES, ERROR_CODES, OUR_MODES
+from polylect.dialects.provider_failures import provider_failure
 from polylect.vocab import events as e
 from polylect.vocab.content import Abilities, CallRecord, CircuitState, Failure, Form, Image, Outcome, Owner, Usage
 from polylect.wire import jsonl
@@ -39,6 +40,9 @@ def fault(failure: Failure) -> shapes.Fault:
 
 
 def failure_of(fault: shapes.Fault) -> Failure:
+    """aionrs and wayland-core report failures of the model's service as `engine_error`, never retryable."""
+    if fault.code not in _OWNERS and (failure := provider_failure(fault.message)):
+        return failure
     return Failure(fault.code, fault.message, _OWNERS.get(fault.code, "engine"), fault.retryable)
 
 
@@ -50,6 +54,14 @@ def usage_of(usage: shapes.Usage | None) -> Usage:
     if usage is None:
         return Usage()
     return Usage(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
+
+
+def usage_since(total: Usage, before: Usage) -> Usage:
+    """What a turn took, from two totals of the session whose input includes what was read from the cache and written
+    to it. A total that is smaller than the one before is that of another session."""
+    before = before if total.input >= before.input else Usage()
+    read, written = total.cache_read - before.cache_read, total.cache_write - before.cache_write
+    return Usage(total.input - before.input - read - written, total.output - before.output, read, written)
 
 
 def turn_usage(frame: shapes.StreamEnd, fields: dict[str, Any]) -> Usage:

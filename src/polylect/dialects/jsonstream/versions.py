@@ -11,7 +11,7 @@ MAX_FRAME = 8 * 1024 * 1024
 """The longest line in bytes that either end writes. Deployed readers drop longer lines, or end the engine for one."""
 
 TEXT_KEY = {"0.1.0": "input", "0.2.0": "content"}
-"""What `message` calls its text. Both are read in both versions; this one is written."""
+"""What `message` calls its text. Both are read in both versions; our host side writes both for 0.1.0."""
 
 WIRE_MODES = {
     "0.1.0": {"default": "default", "auto_edit": "auto_edit", "force": "yolo"},

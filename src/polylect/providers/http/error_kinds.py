@@ -11,8 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from polylect.apis.faults import FAULTS
-from polylect.vocab.errors import ProviderError
+from polylect.vocab.errors import ProviderError, fault_of_status
 from polylect.vocab.ports import ProviderFault
 
 _OVERFLOW = (
@@ -64,7 +63,7 @@ def refusal(service: Service, model: str, status: int, headers: Mapping[str, str
     """A status that is not 200, as the error it is."""
     message = message_in(body)
     low = body.decode("utf-8", "replace").lower()
-    kind, retryable = FAULTS.get(str(status), ("server", True) if status >= 500 else ("bad_request", False))
+    kind, retryable = fault_of_status(status)
     if kind in ("bad_request", "server") and any(phrase in low for phrase in _OVERFLOW):
         kind, retryable = "overflow", False
     if any(phrase in low for phrase in _SPENT) and status in (400, 402, 403, 429):

@@ -195,7 +195,7 @@ def test_the_engines_own_words_about_a_failure_are_no_reply_of_the_model() -> No
     heard = turn(failed, is_error=True, result="API Error: 529", api_error_status=529, terminal_reason="api_error")
     assert not only(heard, e.BlockEnded)
     assert only(heard, e.ReplyEnded)[0].error == "API Error: 529"
-    assert only(heard, e.TurnEnded)[0].failure == Failure("api_error", "API Error: 529", "provider", retryable=True)
+    assert only(heard, e.TurnEnded)[0].failure == Failure("overloaded", "API Error: 529", "provider", retryable=True)
 
 
 # Results of calls.

@@ -214,11 +214,11 @@ def test_a_prompt_waits_for_ready_and_for_the_turn_before_it() -> None:
     side = HostSide(env(), version="0.1.0")
     assert say(side, Prompt("a", "one", ref="1"), Prompt("b", "two", ref="2")) == ([Reply("1"), Reply("2")], [])
     assert hear(side, READY, only=(TurnStarted,)) == []
-    assert jsonl.parse(side.data_to_send()) == {"type": "message", "msg_id": "a", "input": "one"}
+    assert jsonl.parse(side.data_to_send()) == {"type": "message", "msg_id": "a", "input": "one", "content": "one"}
     assert hear(side, '{"type":"stream_start","msg_id":"a"}') == [TurnStarted(turn="a"), UserMessage("one", turn="a")]
     assert side.data_to_send() == b""
     hear(side, '{"type":"stream_end","msg_id":"a"}')
-    assert jsonl.parse(side.data_to_send()) == {"type": "message", "msg_id": "b", "input": "two"}
+    assert jsonl.parse(side.data_to_send()) == {"type": "message", "msg_id": "b", "input": "two", "content": "two"}
 
 
 def test_without_holding_a_prompt_goes_out_at_once() -> None:

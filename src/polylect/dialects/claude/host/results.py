@@ -9,12 +9,11 @@ from typing import Any, get_args
 from polylect.dialects.claude.frames.lenient import Object, amount, inner, text, whole, words
 from polylect.dialects.claude.stop_reasons import OUR_STOPS
 from polylect.vocab.content import Failure, Owner, Reason, Usage
+from polylect.vocab.errors import fault_of_status
 from polylect.vocab.events import CostChanged
 
 _LIMITS = ("error_max_turns", "error_max_budget_usd")
 _OWNERS: dict[str, Owner] = {name: name for name in get_args(Owner)}
-_BUSY = (408, 409, 429, 500, 502, 503, 504, 529)
-"""HTTP statuses after which a retry may succeed."""
 
 
 def ending(frame: Object, *, stopped: bool) -> tuple[Reason, Failure | None]:
@@ -49,7 +48,12 @@ def _failure(frame: Object, owner: Owner) -> Failure:
     codes = (text(frame, key) for key in ("api_error", "api_error_type", "terminal_reason", "subtype"))
     code = next((code for code in codes if code and code != "success"), "error").removeprefix("error_")
     message = failure_text(frame.get("result")) or "; ".join(words(frame, "errors")) or "the engine did not say why"
-    return _own_failure(frame) or Failure(code, message, owner, whole(frame, "api_error_status") in _BUSY)
+    if own := _own_failure(frame):
+        return own
+    if not (status := whole(frame, "api_error_status")):
+        return Failure(code, message, owner)
+    kind, retryable = fault_of_status(status)
+    return Failure(kind if code == "api_error" else code, message, owner, retryable)
 
 
 def failure_text(value: Any) -> str:

@@ -210,8 +210,11 @@ class Pong(Frame, frozen=True, tag="pong"):
 
 
 class OldMessage(Frame, frozen=True, tag="message"):
+    """The text as `input`; our host side writes it as `content` too, as aionrs calls it since 0.1.11."""
+
     msg_id: Id
     input: str
+    content: str | UnsetType = UNSET
     files: list[str] = []
 
 

@@ -6,7 +6,7 @@ The four rules of a decoder in a host: generic JSON first; a line is known, unkn
 ignored; what an engine says it can do is never a reason to refuse what it does.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Literal
 
 from msgspec.structs import replace
@@ -24,7 +24,7 @@ from polylect.dialects.jsonstream.host.decode import EventReader
 from polylect.dialects.jsonstream.versions import MAX_FRAME, VERSIONS, WIRE_MODES
 from polylect.vocab import commands as c
 from polylect.vocab import events as e
-from polylect.vocab.content import Failure
+from polylect.vocab.content import Failure, Rule, Usage
 from polylect.wire import jsonl
 
 _TOO_LONG = f"a json-stream line holds at most {MAX_FRAME} bytes; put the text into a file and attach its path"
@@ -33,9 +33,13 @@ _TOO_LONG = f"a json-stream line holds at most {MAX_FRAME} bytes; put the text i
 class HostSide(HostCodec):
     """The host's end of one conversation.
 
-    `hold=False` sends prompts at once: polylect queues them, aionrs and wayland-core drop them. `modes` are those that
-    this engine takes beyond default, auto_edit and force: polylect has plan and dont_ask, the others would refuse them
-    after `configure` has already returned.
+    Options beside `max_line`:
+
+    version      what the wire is taken for until `ready` shows which one it is (`habits.py`)
+    hold         send one prompt at a time: polylect queues prompts, aionrs and wayland-core drop them
+    modes        modes of this engine beyond default, auto_edit and force: polylect has plan and dont_ask
+    resumed      the session has a past, so the engine's totals begin with what was used before
+    approved, used_before   the `memory` of the host side that spoke with the engine before this one
     """
 
     def __init__(
@@ -46,23 +50,47 @@ class HostSide(HostCodec):
         max_line: int = jsonl.MAX_LINE,
         hold: bool = True,
         modes: Collection[str] = (),
+        resumed: bool = False,
+        approved: Collection[str] = (),
+        used_before: Usage | None = None,
     ) -> None:
         super().__init__(env, max_line, hold=hold)
-        self._version = version
-        self._modes = {**{mode: mode for mode in modes}, **WIRE_MODES[version]}
-        self._reader = EventReader()
+        self._more_modes = {mode: mode for mode in modes}
+        unknown = resumed and used_before is None
+        self._reader = EventReader(version=version, used_before=None if unknown else used_before or Usage())
+        self._approved = set(approved)
+        """Categories that were allowed for good, for engines that forget it."""
+        self._context = ""
+        """Text for the model that goes with the next prompt, to an engine that has no other place for it."""
         self._steers: set[str] = set()
         """Turns that stand for a steer."""
         self._requests: dict[str, tuple[str, str]] = {}
         """Commands that the engine itself answers: their word and their ref, by the id they were sent with."""
 
+    @property
+    def memory(self) -> dict[str, Any]:
+        used = Usage() if self.successor == "new" else self._reader.used_before
+        return {"approved": frozenset(self._approved), "used_before": used}
+
+    @property
+    def _version(self) -> str:
+        return self._reader.habits.version
+
     # The interface of a codec.
 
-    def _engine_gone(self) -> list[e.Event]:
-        turns = [*self._queue.running, *[prompt.turn for prompt in self._queue.drop()]]
-        gone = [e.TurnEnded("error", failure=ENGINE_GONE, turn=turn) for turn in turns]
-        unanswered = [e.Reply(ref, failure=ENGINE_GONE) for _, ref in self._requests.values()]
-        return [*self._reader.flush(), *unanswered, *gone]
+    def _engine_gone(self) -> Iterator[e.Event]:
+        """A turn that the host stopped was cancelled, also if the engine ends by that. Where another engine goes on
+        (`successor`), the prompts that wait are for that one."""
+        running = self._queue.running
+        stopped = [e.TurnEnded("cancelled", turn=turn) for turn in running if turn in self._reader.stopped]
+        waiting = [] if self.successor else [prompt.turn for prompt in self._queue.drop()]
+        broken = [] if self.successor else [turn for turn in running if turn not in self._reader.stopped]
+        yield from self._reader.flush()
+        for _, ref in self._requests.values():
+            yield e.Reply(ref, failure=ENGINE_GONE)
+        yield from self._follow(stopped)
+        for turn in (*broken, *waiting):
+            yield e.TurnEnded("error", failure=ENGINE_GONE, turn=turn)
 
     def _handle(self, command: c.Command) -> list[e.Event]:
         handler = _HANDLERS.get(type(command))
@@ -104,7 +132,7 @@ class HostSide(HostCodec):
             return event
         return replace(event, ref=self._requests.pop(event.ref)[1])
 
-    def _follow(self, events: list[e.Event]) -> Iterator[e.Event]:
+    def _follow(self, events: Iterable[e.Event]) -> Iterator[e.Event]:
         """Pass events on; add the `UserMessage` of a prompt, and send the prompts whose time has come."""
         for event in events:
             match event:
@@ -113,6 +141,8 @@ class HostSide(HostCodec):
                     yield from self._release(self._queue.ready())
                 case e.Failed(failure) if id := self._refused_request(failure):
                     yield e.Reply(self._requests.pop(id)[1], failure=failure)
+                case e.Ask() if self._is_approved(event):
+                    self._write(shapes.ToolApprove(event.ask))
                 case e.TurnStarted():
                     yield from self._begin_turn(event, steer=event.turn in self._steers)
                     yield from self._release(self._queue.ready())  # a tape may begin after `ready`
@@ -126,6 +156,10 @@ class HostSide(HostCodec):
                     yield from self._settle_if_idle()
                 case _:
                     yield event
+
+    def _is_approved(self, ask: e.Ask) -> bool:
+        """Whether a call like this was allowed for good, which this engine has forgotten."""
+        return ask.kind == "permission" and ask.ask in self._reader.asks and ask.category in self._approved
 
     def _refused_request(self, failure: Failure) -> str:
         """An engine that does not know a command says so by its name, if it says anything."""
@@ -162,13 +196,18 @@ class HostSide(HostCodec):
         return [_closed(ask, "allowed" if ask.kind == "permission" else "answered")]
 
     def _release(self, prompts: list[c.Prompt]) -> list[e.Event]:
-        return [event for prompt in prompts for event in self._write(message_frame(prompt, self._version))]
+        sent = () if self.successor else prompts
+        return [event for prompt in sent for event in self._write(self._message(prompt))]
+
+    def _message(self, prompt: c.Prompt) -> shapes.Frame:
+        context, self._context = self._context, ""
+        return message_frame(prompt, self._version, context)
 
     # Commands.
 
     def _prompt(self, command: c.Prompt) -> list[e.Event]:
         prompt = self._queue.admit(command, self._env.new_id)
-        _line(message_frame(prompt, self._version))  # refused now, not when its time has come
+        _line(message_frame(prompt, self._version, self._context))  # refused now, not when its time has come
         stopped = self._stop() if prompt.busy == "interrupt" else []
         return [*stopped, *self._release(self._queue.add(prompt))]
 
@@ -196,7 +235,11 @@ class HostSide(HostCodec):
         return [e.TurnEnded("cancelled", turn=prompt.turn) for prompt in dropped]
 
     def _stop(self) -> list[e.Event]:
-        return self._write(shapes.Stop()) if self._queue.running else []
+        if not self._queue.running or self.successor:
+            return []
+        if self._reader.habits.stop_ends_it:
+            self.successor = "new" if self._reader.calls_without_result else "resume"
+        return self._write(shapes.Stop())
 
     def _answer(self, command: c.Answer) -> list[e.Event]:
         if suspended := self._reader.suspended.get(command.ask):
@@ -204,16 +247,28 @@ class HostSide(HostCodec):
         elif ask := self._reader.asks.get(command.ask):
             if command.args not in (None, ask.args):
                 raise Refusal("json-stream has no word for allowing a call with other arguments")
-            follows = self._write(asks_format.answer_frame(command, ask))
+            follows = self._write(asks_format.answer_frame(command, ask, only_words=self._reader.habits.only_words))
+            self._remember(command, ask)
         else:
             raise Refusal(f"no ask {command.ask!r} waits for an answer", "unknown_ask")
         return [*follows, *self._stop()] if command.interrupt and command.verdict != "allow" else follows
 
+    def _remember(self, command: c.Answer, ask: e.Ask) -> None:
+        match command:
+            case c.Answer(verdict="allow", always=Rule("category", category, effect="allow", tool="")) if (
+                self._reader.habits.forgets_approvals and category in ("", ask.category)
+            ):
+                self._approved.add(ask.category)
+
     def _configure(self, command: c.Configure) -> list[e.Event]:
-        return [event for frame in configure_frames(command.settings, self._modes) for event in self._write(frame)]
+        modes = {**self._more_modes, **WIRE_MODES[self._version]}
+        return [event for frame in configure_frames(command.settings, modes) for event in self._write(frame)]
 
     def _add_context(self, command: c.AddContext) -> list[e.Event]:
-        return self._write(shapes.InitHistory(command.text))
+        if not self._reader.habits.loses_context:
+            return self._write(shapes.InitHistory(command.text))
+        self._context = f"{self._context}\n\n{command.text}".strip()
+        return []
 
     def _add_server(self, command: c.AddServer) -> list[e.Event]:
         return self._write(server_frame(command.server))

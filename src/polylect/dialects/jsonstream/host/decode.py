@@ -6,6 +6,7 @@ back, because only the next frame shows whether they belong to the end of the tu
 for inner frames.
 """
 
+import re
 from collections.abc import Callable
 from typing import Any, Literal, get_args
 
@@ -17,10 +18,11 @@ from polylect.dialects.jsonstream import events
 from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames import optional
 from polylect.dialects.jsonstream.frames.table import EXTRAS
+from polylect.dialects.jsonstream.host.habits import Habits, habits_of
 from polylect.dialects.jsonstream.host.subagents import SubagentReader
-from polylect.dialects.jsonstream.versions import FINISH_REASONS, OUR_MODES
+from polylect.dialects.jsonstream.versions import FINISH_REASONS, OUR_MODES, VERSIONS
 from polylect.vocab import events as e
-from polylect.vocab.content import Abilities, Failure, Reason
+from polylect.vocab.content import Abilities, Failure, Reason, Usage
 
 _FINISHED = FINISH_REASONS["0.2.0"]
 _REASONS: dict[str, Reason] = {_FINISHED[name]: name for name in get_args(Reason) if _FINISHED[name] != "stop"}
@@ -28,6 +30,10 @@ _REASONS: dict[str, Reason] = {_FINISHED[name]: name for name in get_args(Reason
 _BETWEEN = (shapes.StreamEnd, shapes.Pong, optional.SessionCost, optional.TraceEvent)
 """What may stand between an error and the end of the turn that failed by it."""
 _READY_EXTRAS = ("session_persistence", "contract", "execution_policy")
+_CALL_ECHO = re.compile(r"Tool call: \S+")
+_RESULT_ECHO = re.compile(r"\[(.+?) (?:success|error)\](?: |$)")
+_SERVER_REFUSED = re.compile(r"AddMcpServer '(.+?)'(?: failed)?: (.+)", re.DOTALL)
+_NO_TOOLS = "it has no tools: the engine says the same of a server that could not be started"
 
 
 def _denied_tool(frame: dict[str, Any]) -> shapes.Tool | None:
@@ -39,9 +45,23 @@ def _denied_tool(frame: dict[str, Any]) -> shapes.Tool | None:
 
 
 class EventReader:
-    """Reads the frames of one engine, or of one sub-agent if it has a `parent`, and keeps what later ones refer to."""
+    """Reads the frames of one engine, or of one sub-agent if it has a `parent`, and keeps what later ones refer to.
 
-    def __init__(self, parent: "EventReader | None" = None) -> None:
+    `version` is what the wire is taken for until `ready` shows it. `used_before` is what the session had used before
+    this engine; None if nobody knows.
+    """
+
+    def __init__(
+        self,
+        parent: "EventReader | None" = None,
+        *,
+        version: str = VERSIONS[0],
+        used_before: Usage | None = Usage(),  # noqa: B008  (frozen)
+    ) -> None:
+        self.habits: Habits = parent.habits if parent else Habits(version)
+        self.used_before = used_before
+        self.calls_without_result = 0
+        """Of the turn that runs: while there are any, aionrs has stored a history that no model takes."""
         self.asks: dict[str, e.Ask] = parent.asks if parent else {}
         """Asks that nobody has answered, by id. Those of sub-agents are answered like all others."""
         self.suspended: dict[str, e.Ask] = {}
@@ -95,6 +115,7 @@ class EventReader:
     # The connection and its settings.
 
     def _ready(self, frame: shapes.Ready, fields: dict[str, Any]) -> list[e.Event]:
+        self.habits = habits_of(fields, self.habits.version)
         self._abilities, self._mode = self._offered(frame, fields)
         extras = self._abilities.extras | {key: fields[key] for key in _READY_EXTRAS if key in fields}
         abilities, session = replace(self._abilities, extras=extras), frame.session_id or ""
@@ -118,6 +139,8 @@ class EventReader:
         return events.abilities_of(fields.get("capabilities", {})), OUR_MODES.get(mode, mode)
 
     def _mcp_ready(self, frame: shapes.McpReady, fields: dict[str, Any]) -> list[e.Event]:
+        if not frame.tools and self.habits.empty_is_failed:
+            return [e.ServerChanged(frame.name, "failed", reason=_NO_TOOLS)]
         return [e.ServerChanged(frame.name, "ready", tuple(frame.tools))]
 
     def _mcp_failed(self, frame: shapes.McpFailed, fields: dict[str, Any]) -> list[e.Event]:
@@ -147,7 +170,7 @@ class EventReader:
 
     def _stream_end(self, frame: shapes.StreamEnd, fields: dict[str, Any]) -> list[e.Event]:
         turn, finish = frame.msg_id, frame.finish_reason
-        failure, usage = self._cause(turn, finish), events.turn_usage(frame, fields)
+        failure, usage = self._cause(turn, finish), self._usage(frame, fields)
         reason = _REASONS.get(finish) or ("error" if failure and not finish else self._quiet_end(turn))
         if reason == "error" and failure is None:
             failure = Failure("error", "the engine did not say why the turn failed", "engine")
@@ -155,8 +178,17 @@ class EventReader:
         before = self.flush()
         self._talking = False
         self._calling.clear()
+        self.calls_without_result = 0
         self._forget(turn)
         return [*broken, *before, e.TurnEnded(reason, usage, failure=failure, turn=turn)]
+
+    def _usage(self, frame: shapes.StreamEnd, fields: dict[str, Any]) -> Usage:
+        """What the turn took. A turn that failed, and a slash command, report zeros, which are no totals."""
+        usage = events.turn_usage(frame, fields)
+        if not self.habits.totals_usage or not usage.tokens:
+            return usage
+        before, self.used_before = self.used_before, usage
+        return Usage() if before is None else events.usage_since(usage, before)
 
     def _broken_reply(self, turn: str, failure: Failure | None) -> list[e.Event]:
         """If it is the model's service that failed, it was asked, though it may have said nothing."""
@@ -286,13 +318,26 @@ class EventReader:
 
     def _error(self, frame: shapes.Error, fields: dict[str, Any]) -> list[e.Event]:
         failure, turn = events.failure_of(frame.error), frame.msg_id or ""
+        if refused := _SERVER_REFUSED.fullmatch(failure.message):
+            return [e.ServerChanged(refused[1], "failed", reason=refused[2])]
         if not self.turns and not turn:
             return [e.Failed(failure)]
         self._failure = (turn, failure)
         return []
 
     def _info(self, frame: shapes.Info, fields: dict[str, Any]) -> list[e.Event]:
-        return [e.Notice(frame.message, turn=frame.msg_id)]
+        return [] if self._is_echo(frame.message) else [e.Notice(frame.message, turn=frame.msg_id)]
+
+    def _is_echo(self, message: str) -> bool:
+        """aionrs and wayland-core repeat each call and each result, which have frames of their own, as an `info`."""
+        if self._begun and _CALL_ECHO.fullmatch(message):
+            self.calls_without_result += 1
+            return True
+        result = _RESULT_ECHO.match(message)
+        if result is None or result[1] not in self._names.values():
+            return False
+        self.calls_without_result = max(0, self.calls_without_result - 1)
+        return True
 
     def _budget_exceeded(self, frame: optional.BudgetExceeded, fields: dict[str, Any]) -> list[e.Event]:
         return [e.BudgetExceeded(frame.reason, frame.observed, frame.limit)]

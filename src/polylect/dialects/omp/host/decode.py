@@ -16,8 +16,10 @@ from polylect.dialects.omp.host.messages import usage_of
 from polylect.dialects.omp.host.subagents import Agents
 from polylect.dialects.omp.host.turn_tracker import TurnTracker
 from polylect.dialects.omp.stop_reasons import OUR_REASONS, OUR_STOPS
+from polylect.dialects.provider_failures import provider_failure
 from polylect.vocab import events as e
 from polylect.vocab.content import Failure, Owner, PlanItem, StreamRule
+from polylect.vocab.errors import fault_of_status
 
 Cause = Literal["threshold", "overflow", "manual", "idle"]
 
@@ -91,7 +93,7 @@ class EventReader:
         match OUR_STOPS.get(text(last, "stopReason")):
             case "error":
                 message = text(last, "errorMessage") or "the model's service failed"
-                return e.TurnEnded("error", failure=Failure("provider_error", message, "provider"))
+                return e.TurnEnded("error", failure=provider_failure(message, certain=True))
             case "cancelled":
                 return e.TurnEnded("cancelled")
             case "length":
@@ -256,9 +258,10 @@ class EventReader:
 
 def _failure(error: Fields) -> Failure:
     owner = _OWNERS.get(text(error, "owner"), "provider")
-    code, status = text(error, "code"), amount(error, "httpStatus")
-    named = code or (f"http_{status:g}" if status else "provider_error")
-    return Failure(named, text(error, "message"), owner, flag(error, "retryable"))
+    code, status = text(error, "code"), int(amount(error, "httpStatus"))
+    kind, passing = fault_of_status(status) if status else ("provider_error", False)
+    retryable = flag(error, "retryable") if "retryable" in error else passing
+    return Failure(code or kind, text(error, "message"), owner, retryable)
 
 
 def _rule(row: Fields) -> StreamRule:
