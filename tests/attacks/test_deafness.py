@@ -212,6 +212,7 @@ HOSTILE = {
     "Bash with 20 000 nested substitutions": call("Bash", command="$(" * 20_000),
     "Bash with 100 000 quotes": call("Bash", command="'\"" * 50_000),
     "Bash that prints 20 MB": call("Bash", command="head -c 20000000 /dev/zero | tr '\\0' 'a'"),
+    "16 Bash that print short lines without end": call("Bash", 16, command="yes '' >&2 & yes ''"),
     "BashOutput by a pattern that backtracks": call("BashOutput", bash_id="bash_1", filter="(a+)+$"),
     "Glob **?**?": call("Glob", pattern="**?" * 12),
     "Glob *a*a*a": call("Glob", pattern="*a*a*a*a*a*b[c]"),

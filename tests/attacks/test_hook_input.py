@@ -102,6 +102,21 @@ def test_ten_megabytes_reach_a_hook_whole(tmp_path: Path, mode: str) -> None:
     assert json.loads((place.workspace / "told.json").read_text())["prompt"] == "x" * 10_000_000
 
 
+@pytest.mark.parametrize("mode", ["auto", "off"])
+@pytest.mark.parametrize(
+    "hook", ["kill -9 $$", "sh -c 'kill -9 $$'; exit $?", f": {'x' * 200_000}"], ids=lambda hook: hook[:8]
+)
+def test_a_call_whose_guard_was_killed_or_could_not_be_started_is_not_run(tmp_path: Path, hook: str, mode: str) -> None:
+    """A command can use up all memory or processes. 200 000 bytes are more than one argument of a program may have."""
+    with HookedPlace(tmp_path) as place:
+        place.hook("PreToolUse", hook, mode)
+        engine = place.started("--force", script=step(1, call("Write", file_path="made", content="x")) + ANSWER)
+        engine.send(message("go"))
+        frames = engine.until("stream_end")
+    assert [frame["type"] for frame in frames if frame["type"].startswith("tool_")] == ["tool_cancelled"]
+    assert not (place.workspace / "made").exists()
+
+
 def test_a_hook_that_does_not_read_keeps_nobody_waiting(tmp_path: Path) -> None:
     with HookedPlace(tmp_path) as place:
         place.hook("UserPromptSubmit", "echo seen > seen")

@@ -280,3 +280,18 @@ def test_an_engine_that_goes_back_deletes_nothing_through_a_link(tmp_path: Path)
         answer = engine.until("control_response")[-1]["response"]
     assert {path.name: path.read_text() for path in victim.iterdir()} == {"precious": "of somebody else"}
     assert "leads elsewhere now" in str(answer)
+
+
+@pytest.mark.parametrize("tool", ["Read", "Write", "Grep", "Glob"])
+def test_a_question_names_what_a_link_leads_to(tmp_path: Path, tool: str) -> None:
+    with Place(tmp_path) as place:
+        secret = tmp_path / "elsewhere" / "secret.txt"
+        secret.parent.mkdir()
+        secret.write_text("secret\n")
+        (place.workspace / "notes").symlink_to(secret.parent)
+        where = {"path": "notes", "pattern": "*"} if tool in ("Grep", "Glob") else {"file_path": "notes/secret.txt"}
+        content = {"content": "x"} if tool == "Write" else {}
+        engine = place.started(script=step(1, scripted_call(tool, **where, **content)) + '[[reply]]\ntext = "done"\n')
+        engine.send(message("go"))
+        asked = engine.until("tool_request")[-1]["tool"]["description"]
+        assert str(secret.parent) in asked

@@ -1,4 +1,7 @@
-"""The folder of a session is deleted right after `ready`, or its disk is full: each prompt has its end all the same."""
+"""The folder of a session is deleted right after `ready`, has links in it, or its disk is full.
+
+Each prompt has its end all the same, and nothing elsewhere is changed.
+"""
 
 import resource
 import shutil
@@ -53,3 +56,24 @@ def test_a_log_for_which_there_is_no_room(place: Place) -> None:
     error, end = engine.until("stream_end")
     assert (error["error"]["code"], end["msg_id"]) == ("config_error", "m2")
     assert engine.finish()[1] == 0
+
+
+@pytest.mark.parametrize("name", ["lock", "spill", "blobs"])
+def test_links_in_the_folder_of_a_session_lead_nowhere(place: Place, tmp_path: Path, name: str) -> None:
+    engine = place.started("--session-id", "abc", script=SCRIPT)
+    engine.send(message("go"))
+    engine.finish()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    precious = elsewhere / "precious"
+    precious.write_text("precious")
+    link = place.sessions / "abc" / name
+    link.unlink(missing_ok=True)
+    link.symlink_to(precious if name == "lock" else elsewhere)
+    for words in (
+        ("sessions", "repair", "abc"),
+        ("sessions", "name", "abc", "x"),
+        ("--json-stream", "--resume", "abc"),
+    ):
+        assert "Traceback" not in place.run(*words).errors
+    assert precious.read_text() == "precious"

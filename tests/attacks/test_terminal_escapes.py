@@ -58,6 +58,17 @@ def test_sessions_and_what_was_said_in_them(place: Place) -> None:
     assert place.run("sessions", "export", "s1", "--to", "json").out.decode().count("evil") > 0
 
 
+def test_a_session_of_a_hostile_folder_that_goes_on_elsewhere(place: Place, tmp_path: Path) -> None:
+    message = {"type": "message", "msg_id": "m1", "content": "hi"}
+    argv = ("--json-stream", "--session-id", "s1", *place.script(SCRIPT))
+    assert place.run(*argv, given=json.dumps(message).encode() + b"\n").code == 0
+    for moved in (place.sessions / "s1" / "workspace", place.sessions / "s1" / "log.jsonl"):
+        moved.write_text(moved.read_text().replace("/work", f"/{EVIL}" if moved.name == "workspace" else "/elsewhere"))
+        done = place.run("sessions", "name", "s1", "title")
+        assert "was about" in done.errors
+        clean(done.errors)
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -74,7 +74,7 @@ def test_exit_status_2_denies_with_what_is_on_stderr(tmp_path: Path) -> None:
 
 def test_another_exit_status_is_reported_and_decides_nothing(tmp_path: Path) -> None:
     talk = hooked(tmp_path, "PreToolUse", "echo oops >&2; exit 1")
-    command, error = "echo oops >&2; exit 1", "RuntimeError: exit status 1: oops"
+    command, error = "echo oops >&2; exit 1", "HookFailed: exit status 1: oops"
     assert talk.of(ExtensionFailed) == [ExtensionFailed(command, "PreToolUse", error, turn="t1")]
     assert talk.of(ToolFinished)[0].outcome == "ok"
 

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from polylect.extensions.api import Polylect
 from polylect.extensions.discovery import Extend, Source, from_file, installed_extensions
 from polylect.extensions.hook_runner import ExtensionFault, HookRunner
-from polylect.extensions.registry import Call, Command, Hook, Moment, Registry
+from polylect.extensions.registry import Call, Command, Hook, HookFailed, Moment, Registry
 from polylect.extensions.shell_hooks import ShellHooks, Wrap
 from polylect.extensions.stream_rules import watcher
 from polylect.extensions.tool import ExtensionTool
@@ -235,7 +235,7 @@ class Extensions(Hooks):
             return _hook_result(hook, returned)
         except ExtensionFault as fault:
             self._report_failure(context, hook.path, hook.name, str(fault))
-            guards = hook.guard and hook.moment == "before_tool"
+            guards = hook.moment == "before_tool" and not isinstance(fault.__cause__, HookFailed)
             return HookResult("deny", f"the extension {hook.path} failed: {fault}") if guards else HookResult()
 
     async def _run_command(self, command: Command, context: HookContext, words: str) -> str:

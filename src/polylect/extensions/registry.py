@@ -25,6 +25,13 @@ class Call(Struct, frozen=True):
     agent: str = ""
 
 
+class HookFailed(Exception):
+    """A command that is a hook ended with an exit status that decides nothing.
+
+    After every other failure of a `before_tool` hook the call is denied, because the hook may be a guard.
+    """
+
+
 class Hook(Struct, frozen=True):
     """A function to call at a moment. With `tools`, only for tools whose whole name matches."""
 
@@ -34,8 +41,6 @@ class Hook(Struct, frozen=True):
     path: str
     name: str
     """The name of the moment where this hook was defined."""
-    guard: bool = True
-    """Whether the call is denied if this hook fails."""
     tools: re.Pattern[str] | None = None
     slots: asyncio.Semaphore | None = None
     """Limits how many run at once. The time in which it waits for a slot is not part of `timeout`."""

@@ -4,7 +4,8 @@
     exit status 2      no, for the reason on stderr
     any other          the hook failed, which is reported and decides nothing
 
-A `PreToolUse` hook guards a call. So if it times out, is killed or prints broken JSON, the call is denied.
+A `PreToolUse` hook guards a call. So if it cannot be started, times out, is killed or prints broken JSON, the call is
+denied.
 `extensions.py` calls these hooks like those of Python extensions; `vocab/hook_format.py` has the fields of the JSON.
 """
 
@@ -14,7 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from polylect.extensions.registry import Call, Hook, Moment, matcher
+from polylect.extensions.registry import Call, Hook, HookFailed, Moment, matcher
 from polylect.vocab import hook_format
 from polylect.vocab.hooks import HookContext, HookResult
 from polylect.vocab.ports import Processes, ToolReturn
@@ -59,7 +60,7 @@ class ShellHooks:
             return await self._run(event, command, fields, current, timeout)
 
         tools = matcher(str(row.get("matcher", "")))
-        return Hook(MOMENTS[event], act, timeout + 5, command, event, guard=False, tools=tools, slots=self._slots)
+        return Hook(MOMENTS[event], act, timeout + 5, command, event, tools=tools, slots=self._slots)
 
     def _event_fields(self, event: str, arguments: Sequence[Any]) -> dict[str, Any]:
         match event, *arguments:
@@ -94,18 +95,23 @@ class ShellHooks:
             stdin=msgspec.json.encode(fields),
         )
         errors = output["err"].decode(errors="replace").strip()
-        if event == "PreToolUse" and (end.timed_out or end.code < 0):
-            how = f"did not end within {timeout:g} s" if end.timed_out else f"was ended by signal {-end.code}"
+        if event == "PreToolUse" and (end.timed_out or _signal(end.code)):
+            how = f"did not end within {timeout:g} s" if end.timed_out else f"was ended by signal {_signal(end.code)}"
             return HookResult("deny", f"the hook {command!r} {how}, so the call is not run")
         if end.timed_out:
             raise TimeoutError(f"no end after {timeout:g} s")
         if end.code == 2:
             return HookResult("deny", errors or f"{command} says no")
         if end.code:
-            raise RuntimeError(f"exit status {end.code}{': ' if errors else ''}{errors}")
+            raise HookFailed(f"exit status {end.code}{': ' if errors else ''}{errors}")
         if event == "PreToolUse" and _is_broken_json(bytes(output["out"])):
             return HookResult("deny", f"the hook {command!r} printed JSON that cannot be read, so the call is not run")
         return parse_output(event, bytes(output["out"]))
+
+
+def _signal(code: int) -> int:
+    """The signal that ended a hook, or 0. Shells and bubblewrap report their child's as 128 and its number."""
+    return -code if code < 0 else code - 128 if 128 < code <= 192 else 0
 
 
 def _is_broken_json(out: bytes) -> bool:

@@ -162,7 +162,8 @@ def _size(path: str) -> int:
 
 
 def _names(folder: str) -> list[str]:
+    """What is in a folder of ours; nothing if it is a link, because what that leads to is not."""
     try:
-        return os.listdir(folder)
+        return [] if os.path.islink(folder) else os.listdir(folder)
     except FileNotFoundError:
         return []

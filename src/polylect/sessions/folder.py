@@ -229,7 +229,7 @@ def _lock(path: str) -> Folder | None:
     if os.path.islink(path):
         raise FolderError(f"the session folder {path} is a link; sessions are kept where they are")
     try:
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -59,7 +59,7 @@ class Spills:
 
     def _names(self) -> list[str]:
         try:
-            return os.listdir(self._folder)
+            return [] if os.path.islink(self._folder) else os.listdir(self._folder)  # not ours, where a link leads
         except FileNotFoundError:
             return []
 

@@ -19,6 +19,7 @@ from polylect.system.clock_and_ids import now_ms
 from polylect.vocab.content import Message
 from polylect.vocab.entries import Body, Configured, Entry, MessageAdded, Opened, TurnClosed
 from polylect.vocab.errors import SessionError, StorageError
+from polylect.vocab.escape import escape_controls
 from polylect.vocab.ports import Store
 from polylect.vocab.text_size import text_size
 from polylect.wire import jsonl
@@ -69,7 +70,8 @@ class FileStore:
             self._spills.sweep(session_log.entries)
         match session_log.first:
             case Entry(body=Opened(cwd=cwd)) if cwd != self._cwd:
-                _log.warning("session %s was about %s and goes on in %s", self.session, cwd, self._cwd)
+                cwds = escape_controls(cwd), escape_controls(self._cwd)  # `polylect sessions` prints it as it is
+                _log.warning("session %s was about %s and goes on in %s", self.session, *cwds)
 
     def _mend(self, session_log: log.Log) -> None:
         """Remove an incomplete last line; it was never acknowledged. If only its newline is missing, add that."""

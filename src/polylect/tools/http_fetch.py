@@ -31,6 +31,8 @@ TIMEOUT = 30.0
 _lookups = Semaphore(MOST_LOOKUPS)
 _REDIRECTS = (301, 302, 303, 307, 308)
 _PORTS = {"http": 80, "https": 443}
+_CLOUD_SERVICES = ("168.63.129.16", "192.0.0.192")
+"""Addresses at which machines of Azure and Oracle find their cloud's own services, though they look public."""
 _SAFE = "/%:@!$&'()*+,;=~-._?"
 
 
@@ -159,7 +161,7 @@ def is_public(address: str) -> bool:
 
     parsed = ip_address(address.partition("%")[0])
     if isinstance(parsed, IPv4Address):
-        return parsed.is_global and not parsed.is_multicast
+        return parsed.is_global and not parsed.is_multicast and address not in _CLOUD_SERVICES
     if parsed in IPv6Network("64:ff9b::/96"):
         return is_public(str(IPv4Address(int(parsed) & 0xFFFFFFFF)))
     inner = parsed.ipv4_mapped or parsed.sixtofour

@@ -146,3 +146,14 @@ def test_T7_a_large_file_that_is_not_text_is_named_too(tmp_path: Path) -> None:
     (tmp_path / "big.bin").write_bytes(bytes(MOST_TEXT + 1))
     talk = converse(tmp_path, Played([ReplyDone("end")]), [Prompt("t1", "", (File("big.bin"),))])
     assert talk.messages[0].content == (Text(f"[Attached file: {tmp_path}/big.bin, {MOST_TEXT + 1} bytes, not text]"),)
+
+
+@pytest.mark.parametrize(
+    ("count", "why"), [(33, "have more than 33554432 bytes in all"), (1001, "1001 files are attached")]
+)
+def test_T7_files_that_are_too_many_or_too_large_together_are_refused(count: int, why: str, tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_bytes(b"a" * MOST_TEXT)
+    talk = converse(tmp_path, Played(), [Prompt("t1", "Look", (File("one.txt"),) * count, ref="r1")])
+    failure = talk.of(Reply)[0].failure
+    assert failure is not None
+    assert (failure.code, why in failure.message, talk.store.entries) == ("bad_attachment", True, [])

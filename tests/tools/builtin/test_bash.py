@@ -10,7 +10,7 @@ import pytest
 
 from doubles_tools import FolderContext, use
 from machine import PATIENCE, slowness, within
-from polylect.tools.builtin.bash import MOST, PROGRESS_MOST
+from polylect.tools.builtin.bash import MOST, PROGRESS_LINES, PROGRESS_MOST
 from polylect.tools.process import output_spool
 from polylect.tools.standard import standard_tools
 
@@ -76,8 +76,15 @@ def test_long_output_is_cut_in_the_middle_and_kept_whole_beside(context: FolderC
     left_out = whole.stat().st_size - (MOST - len("failed\n")) // 2 * 2
     assert f"\n\n... [truncated {left_out} bytes; all of it is in {whole}] ...\n\n" in result.output
     *lines, note, _ = "".join(context.shown).split("\n")
-    assert PROGRESS_MOST - 10 < len("\n".join(lines)) <= PROGRESS_MOST
-    assert lines == ["BEGIN", *map(str, range(1, len(lines)))], "whole lines only"
+    assert lines == ["BEGIN", *map(str, range(1, PROGRESS_LINES))]
+    assert note == "(more than can be shown while it runs)"
+
+
+def test_long_lines_are_shown_while_it_runs_up_to_a_size(context: FolderContext) -> None:
+    assert use(context, "Bash", command="seq -f '%0100.0f' 1000").ok
+    *lines, note, _ = "".join(context.shown).split("\n")
+    assert PROGRESS_MOST - 101 < len("\n".join(lines)) <= PROGRESS_MOST
+    assert lines == [f"{number:0100}" for number in range(1, len(lines) + 1)], "whole lines only"
     assert note == "(more than can be shown while it runs)"
 
 

@@ -220,6 +220,7 @@ def test_a_redirect_from_outside_to_inside_is_refused(context: FolderContext, mo
         "127.0.0.1", "localhost", "0.0.0.0", "2130706433", "0x7f.1", "[::1]", "[::ffff:127.0.0.1]", "[::]", "10.1.2.3",
         "169.254.169.254", "192.168.0.1", "172.16.0.1", "100.64.0.1", "[fe80::1]", "[fd00::1]", "[64:ff9b::7f00:1]",
         "[2002:7f00:1::]", "[fec0::1]", "224.0.0.1", "255.255.255.255", "[ff02::1]", "127.0.0.1.",
+        "168.63.129.16", "192.0.0.192",
     ],
 )  # fmt: skip
 def test_places_that_only_this_machine_can_reach_are_refused(host: str) -> None:

@@ -16,6 +16,9 @@ from polylect.vocab.content import Attachment, Block, Document, File, Image, Lin
 
 MOST_TEXT = 1024 * 1024
 MOST_IMAGE = 5 * 1024 * 1024
+MOST_IN_ALL = 32 * 1024 * 1024
+"""Bytes of all files of a prompt. They are read at once, and the engine answers nothing meanwhile."""
+MOST_FILES = 1000
 _IMAGE_NAMES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 
 
@@ -28,11 +31,17 @@ def blocks(text: str, attachments: Sequence[Attachment], workspace: str, fault: 
 
     `fault` returns why a resolved path must not be read, or nothing. Raises AttachmentError.
     """
+    if len(attachments) > MOST_FILES:
+        raise AttachmentError(f"{len(attachments)} files are attached; at most {MOST_FILES} can be")
     content: list[Block] = [Text(text)] if text else []
+    left = MOST_IN_ALL
     for attachment in attachments:
         match attachment:
             case File(path):
-                content.append(_read(path, workspace, fault))
+                content.append(block := _read(path, workspace, fault))
+                left -= len(block.data) if isinstance(block, Image) else len(block.text)
+                if left < 0:
+                    raise AttachmentError(f"the attached files up to {path} have more than {MOST_IN_ALL} bytes in all")
             case Link(uri, name):
                 content.append(Text(f"[Attached: {name or uri} ({uri})]"))
             case Image():
@@ -42,7 +51,7 @@ def blocks(text: str, attachments: Sequence[Attachment], workspace: str, fault: 
     return tuple(content)
 
 
-def _read(path: str, workspace: str, fault: Fault) -> Block:
+def _read(path: str, workspace: str, fault: Fault) -> Text | Image | Document:
     full = os.path.join(workspace, os.path.expanduser(path))
     data, size = _content(path, full, fault)
     if media_type := _image_type(path, data):

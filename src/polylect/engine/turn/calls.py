@@ -250,7 +250,7 @@ class Calls:
         if judged.decision == "allow" and approval_reason:
             judged = Verdict("deny" if self._agent.mode == "dont_ask" else "ask", approval_reason)
         if judged.decision == "ask":
-            answer = await self._ask(call, tool, judged.why)
+            answer = await self._ask(call, tool, proposed, judged.why)
             if answer.verdict != "allow":
                 self._deny(call, answer.reason or "Denied")
                 if answer.interrupt:
@@ -320,7 +320,7 @@ class Calls:
         """Answer a call that makes no sense with an error, without asking anybody."""
         self._finish(call, ToolReturn(why, ok=False), "error")
 
-    async def _ask(self, call: ToolCall, tool: Tool, why: str) -> Answer:
+    async def _ask(self, call: ToolCall, tool: Tool, proposed: ProposedCall, why: str) -> Answer:
         agent = self._agent
         ask = Ask(
             f"ask-{agent.new_id()}",
@@ -328,7 +328,7 @@ class Calls:
             name=call.name,
             args=call.args,
             category=tool.category,
-            title=_described(tool, call.args),
+            title=self._title(tool, proposed),
             reason=why,
             timeout_ms=int(self._ask_timeout * 1000),
         )
@@ -340,6 +340,14 @@ class Calls:
         if answer.always is not None and answer.always.effect == answer.verdict:
             agent.rules.add(_in_full(answer.always, tool))
         return answer
+
+    def _title(self, tool: Tool, proposed: ProposedCall) -> str:
+        """What a person is asked. Some wires have no reason beside it, so it names what a link leads to."""
+        title, workspace = _described(tool, proposed.args), self._agent.settings.workspace
+        critical = (*proposed.hidden, *proposed.outside, *proposed.guarded)
+        return title + "".join(
+            f" ({path})" for path in critical[:1] if path not in title and os.path.relpath(path, workspace) not in title
+        )
 
     async def _ask_host(self, ask: Ask) -> Answer:
         agent = self._agent

@@ -34,6 +34,8 @@ MOST_TIMEOUT = 600_000
 MOST = 50_000
 """Bytes of output that the model is shown."""
 PROGRESS_MOST = 50_000
+PROGRESS_LINES = 500
+"""json-stream has a frame for each line, and sixteen calls of `yes` would keep the engine busy with them for long."""
 PROGRESS_PAUSE = 0.05
 
 
@@ -103,7 +105,9 @@ def _outcome(end: Exit, timeout: int) -> str:
 
 
 class Progress:
-    """Shows output to the host while it arrives: whole lines, 20 times a second at most, up to PROGRESS_MOST bytes."""
+    """Shows output to the host while it arrives: whole lines, 20 times a second at most, up to PROGRESS_MOST
+    bytes and PROGRESS_LINES lines.
+    """
 
     def __init__(self, context: ToolContext) -> None:
         self._context = context
@@ -111,21 +115,30 @@ class Progress:
         self._partial = {"out": "", "err": ""}
         self._ready = ""
         self._left = PROGRESS_MOST
+        self._lines_left = PROGRESS_LINES
         self._cut = False
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, stream: str, data: bytes) -> None:
-        if len(data) > self._left:
-            data, self._cut = data[: self._left], True
-        if not data:
+        shown = self._fitting(data)
+        self._left -= len(shown)
+        self._lines_left -= shown.count(b"\n")
+        if len(shown) < len(data):
+            self._left, self._cut = 0, True
+        if not shown:
             return
-        self._left -= len(data)
-        text = self._partial[stream] + self._decoders[stream].decode(data)
+        text = self._partial[stream] + self._decoders[stream].decode(shown)
         lines, newline, self._partial[stream] = text.rpartition("\n")
         self._ready += lines + newline
         if self._ready and not self._timer:
             self._show()
             self._timer = asyncio.get_running_loop().call_later(PROGRESS_PAUSE, self._tick)
+
+    def _fitting(self, data: bytes) -> bytes:
+        """As much of the data as may still be shown."""
+        data = data[: self._left]
+        lines = data.split(b"\n", self._lines_left)
+        return data if len(lines) <= self._lines_left else data[: len(data) - len(lines[-1])]
 
     def end(self) -> None:
         if self._timer:
