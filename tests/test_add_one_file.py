@@ -178,7 +178,6 @@ import os
 
 from polylect.app.startup.args import common, parse
 
-READY = b"* ready\\n"
 EXIT_CODES = ()
 _FLAGS = {**common(), "--plain": ("switch", "plain"), "--provider": ("text", "provider")}
 
@@ -194,6 +193,10 @@ def version(program):
 
 def prepare(options):
     pass
+
+
+def ready(values):
+    return b"* ready\\n"
 
 
 def codec_options(values, env, session):

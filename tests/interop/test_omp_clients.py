@@ -351,6 +351,21 @@ def test_a_tool_of_the_host_runs_in_the_host(begin: Begin, service: Service) -> 
 
 
 @pytest.mark.parametrize("peer", ["omp 18.3"], indirect=True)
+def test_a_host_waits_for_its_own_prompt_behind_a_filter_and_long_frames_come_whole(
+    begin: Begin, service: Service
+) -> None:
+    host, question, answer = begin(), "y" * 100_000, "x" * 1_000_000
+    host.call("waitForSettled", 5000)
+    assert host.call("setEventFilter", ["agent_end"]) == ["agent_end"]
+    service.give(VENDOR.says(Text(answer), width=100_000))
+    [end] = host.call("promptAndWait", question)
+    assert texts(end["messages"]) == [("user", question), ("assistant", answer)]
+    host.call("waitForSettled", 5000)
+    assert host.call("setEventFilter", None) is None
+    assert texts(host.call("getMessages")) == [("user", question), ("assistant", answer)]
+
+
+@pytest.mark.parametrize("peer", ["omp 18.3"], indirect=True)
 def test_what_there_is_no_such_thing_of_is_refused_at_once(begin: Begin) -> None:
     host = begin()
     for method, *args in (("handoff",), ("setFastMode", True), ("getLoginProviders",)):

@@ -31,7 +31,7 @@ STATEMENTS: Statements = {
     "an id is optional and echoed": (EDGES + "an_id_is_echoed_whatever_it_is",),
     "RpcClient matches answers by it": (EDGES + "two_commands_with_the_same_id_or_none_are_answered_each",),
     "an unknown command is answered without an id": (
-        EDGES + "an_unknown_command_is_answered_by_its_name_without_its_id_but_in_18",
+        EDGES + "an_unknown_command_is_answered_by_its_name_and_13_leaves_out_its_id",
     ),
     "parse and handler exceptions are `parse` without an id": (
         EDGES + "a_line_that_is_no_command_is_a_parse_error_without_an_id_and_reading_goes_on",

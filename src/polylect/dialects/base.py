@@ -101,8 +101,6 @@ class DialectStart(Protocol):
     `app/startup/args.py` have them.
     """
 
-    READY: bytes
-    """What the host hears merely for having started us, before anything is imported."""
     EXIT_CODES: tuple[int, ...]
     """The exit codes of a failed start that hosts of this wire know; any other becomes 1."""
 
@@ -114,6 +112,10 @@ class DialectStart(Protocol):
 
     def prepare(self, options: dict[str, object]) -> None:
         """Called before the start, when neither help nor version was asked for. Raises UsageError."""
+
+    def ready(self, values: dict[str, object]) -> bytes:
+        """What the host hears merely for having started us, before anything is imported."""
+        ...
 
     def codec_options(self, values: dict[str, object], env: dict[str, str], session: str) -> dict[str, object]:
         """The options for `Dialect.engine_side`, beside `max_line`."""

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from polylect.vocab.content import Message, Usage
+from polylect.vocab.content import Message, PlanItem, Usage
 
 QueueMode = Literal["all", "one-at-a-time"]
 """How many messages that wait are taken at a time."""
@@ -88,6 +88,10 @@ class State(Struct, frozen=True, omit_defaults=True):
         auto_compaction: Whether a full window is compacted by itself.
         auto_retry: Whether failed requests are repeated.
         settings: Other settings, by name.
+        settled: Whether nothing runs and no prompt waits, as `Settled` reports it.
+        background: Whether sub-agents work in the background.
+        context: Tokens in the model's window; None if not known.
+        plan: The model's list of steps.
     """
 
     session: str = ""
@@ -108,6 +112,10 @@ class State(Struct, frozen=True, omit_defaults=True):
     auto_compaction: bool = True
     auto_retry: bool = True
     settings: dict[str, Any] = {}
+    settled: bool = False
+    background: bool = False
+    context: int | None = None
+    plan: tuple[PlanItem, ...] = ()
 
 
 class Stats(Struct, frozen=True, omit_defaults=True):

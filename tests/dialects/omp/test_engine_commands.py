@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from dialects.omp.engine_talk import EngineTalk, Frame, kinds
 from polylect.dialects.omp.frames.table import REQUESTS
+from polylect.dialects.omp.host.chunks import Chunks
 from polylect.vocab.answers import (
     AgentCard,
     CommandCard,
@@ -34,8 +36,20 @@ from polylect.vocab.commands import (
     RunShell,
     Steer,
 )
-from polylect.vocab.content import Failure, Image, Message, Text, ToolCall, ToolResult, Usage
-from polylect.vocab.events import HostCall, HostCallEnded, Reply, TurnEnded, TurnStarted
+from polylect.vocab.content import Failure, Image, Message, PlanItem, Text, ToolCall, ToolResult, Usage
+from polylect.vocab.events import (
+    BlockEnded,
+    Display,
+    HostCall,
+    HostCallEnded,
+    Notice,
+    Reply,
+    Settled,
+    StepStarted,
+    TextDelta,
+    TurnEnded,
+    TurnStarted,
+)
 
 R = {"ref": "new-1"}
 GIF = {"type": "image", "data": "R0lG", "mimeType": "image/gif"}
@@ -187,6 +201,17 @@ def test_what_a_state_does_not_have_is_left_out_and_pi_counts_by_another_name() 
     assert {"queuedMessageCount", "interruptMode"}.isdisjoint(pi)
 
 
+def test_18_tells_whether_all_is_settled_and_what_fills_the_window() -> None:
+    state = State("s", card=CARD, settled=True, context=250, plan=(PlanItem("Look", "completed"),))
+    found = EngineTalk("18").ask({"type": "get_state"}, state)[0]["data"]
+    assert {key: found[key] for key in list(found)[-7:]} == {
+        "fastModeEnabled": False, "fastModeActive": False, "tokensPerSecond": None, "hasPendingAsyncWork": False,
+        "isSettled": True, "todoPhases": [{"name": "Plan", "tasks": [{"content": "Look", "status": "completed"}]}],
+        "contextUsage": {"tokens": 250, "contextWindow": 1000, "percent": 25.0},
+    }  # fmt: skip
+    assert "contextUsage" not in EngineTalk("18").ask({"type": "get_state"}, State("s"))[0]["data"]
+
+
 def test_stats_are_counted_and_summed() -> None:
     stats = Stats("s", 1, 2, 3, 4, Usage(1, 2, 3, 4, 0.5), "/s.jsonl")
     assert EngineTalk().ask({"type": "get_session_stats"}, stats)[0]["data"] == {
@@ -214,11 +239,24 @@ def test_messages_come_page_by_page_and_a_stale_cursor_is_refused() -> None:
     talk = EngineTalk("18")
     ask: Frame = {"type": "get_messages_page", "limit": 4}
     first = talk.ask(ask, ITEMS)[0]["data"]
-    assert (len(first["messages"]), first["nextCursor"], first["totalMessages"]) == (4, "4", 6)
-    last = talk.ask({**ask, "cursor": "4"}, ITEMS)[0]["data"]
+    assert (len(first["messages"]), first["nextCursor"], first["totalMessages"]) == (4, "4.6.e5", 6)
+    last = talk.ask({**ask, "cursor": "4.6.e5"}, ITEMS)[0]["data"]
     assert (len(last["messages"]), "nextCursor" in last) == (2, False)
-    refused = talk.ask({**ask, "cursor": "99"}, ITEMS)[0]
-    assert (refused["success"], refused["code"]) == (False, "stale_cursor")
+    for cursor, items in (("99.6.e5", ITEMS), ("4", ITEMS), ("4.6.e5", ITEMS[:-1])):
+        refused = talk.ask({**ask, "cursor": cursor}, items)[0]
+        assert (refused["success"], refused["code"]) == (False, "stale_cursor")
+
+
+def test_a_page_fits_into_a_line_unless_one_message_does_not() -> None:
+    long = tuple(Item("e", 5, Message("user", (Text("x" * 300_000),))) for _ in range(4))
+    talk, counts, cursor = EngineTalk("18"), [], {}
+    while "cursor" not in cursor or cursor["cursor"]:
+        page = talk.ask({"type": "get_messages_page", **cursor}, long)[0]["data"]
+        counts.append(len(page["messages"]))
+        cursor = {"cursor": page.get("nextCursor", "")}
+    assert counts == [2, 2]
+    huge = (Item("e", 5, Message("user", (Text("x" * 900_000),))), *long)
+    assert len(talk.ask({"type": "get_messages_page"}, huge)[0]["data"]["messages"]) == 1
 
 
 def test_entries_are_a_chain_and_can_be_asked_for_since_one() -> None:
@@ -344,22 +382,62 @@ def test_bash_is_answered_when_it_has_ended_and_others_do_not_wait_for_it() -> N
 # What concerns the codec alone.
 
 
-def test_only_protocol_version_1_is_spoken() -> None:
+def test_protocol_2_cuts_long_frames_into_chunks_that_our_host_joins() -> None:
     talk = EngineTalk("18")
-    assert talk.hear({"id": "n", "type": "negotiate_protocol", "protocolVersion": 2})[0]["success"] is False
-    assert talk.hear({"id": "n", "type": "negotiate_protocol", "protocolVersion": 1})[0]["data"] == {
-        "protocolVersion": 1
-    }
-    assert talk.told == []
+    refused = talk.hear({"id": "n", "type": "negotiate_protocol", "protocolVersion": 3})[0]
+    assert refused["error"] == "Unsupported RPC protocol version: 3"
+    long = tuple(Item("e", 5, Message("user", (Text(letter * 600_000),))) for letter in "abc")
+    ask: Frame = {"id": "m", "type": "get_messages"}
+    assert "left out" in str(talk.ask(ask, long)), "protocol 1 knows no longer line"
+    for version in (1, 2):
+        answer = talk.hear({"id": "n", "type": "negotiate_protocol", "protocolVersion": version})
+        assert answer[0]["data"] == {"protocolVersion": version}
+    talk.hear(ask)
+    talk.side.send(Reply(talk.told[0].ref, long))
+    lines = talk.side.data_to_send().splitlines(keepends=True)
+    parts = [msgspec.json.decode(line) for line in lines]
+    size = parts[0]["byteLength"]
+    assert [(part["type"], part["chunkId"], part["index"], part["count"], part["byteLength"]) for part in parts] == [
+        ("rpc_chunk", "rpc-1", index, 7, size) for index in range(7)
+    ]
+    assert size > 1_800_000
+    assert max(map(len, lines)) < 1024 * 1024
+    chunks = Chunks(size)
+    *none, whole = [chunks.add(part) for part in parts]
+    assert (none, whole and len(whole)) == ([None] * 6, size)
+    assert [len(message["content"][0]["text"]) for message in msgspec.json.decode(whole)["data"]["messages"]] == [
+        600_000
+    ] * 3
+    assert kinds(talk.ask({"type": "get_state"}, State("s"))) == ["response get_state"], "short ones are whole"
 
 
 def test_an_event_filter_lets_only_these_through_and_null_lets_all_through() -> None:
     talk = EngineTalk("18")
     assert talk.hear({"type": "set_event_filter", "events": ["agent_end"]})[0]["data"] == {"events": ["agent_end"]}
-    assert kinds(talk.say(TurnStarted(turn="t"), TurnEnded("end", turn="t"))) == ["agent_end"]
+    ended = talk.say(TurnStarted(turn="t"), TurnEnded("end", turn="t"), Settled())
+    assert kinds(ended) == ["agent_end", "prompt_result", "session_settled"], "somebody may wait for the last two"
+    shown = talk.say(Display("notify", {"message": "hi"}), Notice("hm"))
+    assert kinds(shown) == ["extension_ui_request"]
     assert kinds(talk.hear({"type": "get_state"}) + talk.say(Reply(talk.told[0].ref))) == ["response get_state"]
     talk.hear({"type": "set_event_filter", "events": None})
     assert kinds(talk.say(TurnStarted(turn="u"))) == ["agent_start"]
+
+
+def test_updates_can_do_without_the_message_so_far() -> None:
+    talk = EngineTalk("18")
+    (answer,) = talk.hear({"type": "set_event_filter", "events": None, "messageUpdates": "delta"})
+    assert answer["data"] == {"events": None, "messageUpdates": "delta"}
+    call = ToolCall("c", "Read", {"a": 1})
+    frames = talk.say(
+        TurnStarted(turn="t"), StepStarted(turn="t"), TextDelta("Hi", turn="t"), BlockEnded(call, turn="t")
+    )
+    updates = [frame for frame in frames if frame["type"] == "message_update"]
+    assert [frame["message"] for frame in updates] == [{"role": "assistant"}] * 5
+    assert updates[1]["assistantMessageEvent"] == {"type": "text_delta", "contentIndex": 0, "delta": "Hi"}
+    assert updates[3]["assistantMessageEvent"] == {
+        "type": "toolcall_start", "contentIndex": 1, "id": "c", "toolName": "Read",
+    }  # fmt: skip
+    assert {frame["messageId"] for frame in frames if "message" in frame} == {"msg-1"}
 
 
 def test_a_level_that_does_not_exist_is_refused() -> None:

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from doubles import Echo, Hang, Played, Run, Talk, run
 from polylect import __version__
 from polylect.sessions.replay import shell_message
@@ -61,8 +63,10 @@ def user(text: str) -> Message:
 
 
 def test_the_state_names_everything_that_is_set(tmp_path: Path) -> None:
-    assert asked(tmp_path, Played(reply("Hi")), "state", "Hello") == State(
-        session="s1", model="m", mode="default", messages=2, provider="played", card=Listed().cards()[0]
+    state = asked(tmp_path, Played(reply("Hi")), "state", "Hello")
+    assert state.context > 0
+    assert replace(state, context=None) == State(
+        session="s1", model="m", mode="default", messages=2, provider="played", card=Listed().cards()[0], settled=True
     )
 
 
@@ -83,7 +87,7 @@ def test_the_state_is_told_while_a_turn_runs_and_messages_wait(tmp_path: Path) -
         await talk.until(ToolStarted)
         talk.send(Prompt("t2", "More"), Steer("and this"), Steer("then that", when="last"))
         state = await talk.answer(Query("state", ref="q"))
-        assert (state.busy, state.compacting, state.queued) == (True, False, 3)
+        assert (state.busy, state.compacting, state.queued, state.settled) == (True, False, 3, False)
         assert await talk.answer(Query("queue", ref="q")) == Queue(("t2",), ("and this",), ("then that",))
 
     async def cut_short(talk: Talk) -> None:

@@ -156,7 +156,7 @@ def _serve(start: Start) -> int:
 def _ready_frame(values: config.Values, session: str) -> bytes:
     """The bytes that a host gets before it has sent anything."""
     if wire := dialect_start(values):
-        ready: bytes = wire.READY
+        ready: bytes = wire.ready(values)
         return ready
     from polylect.dialects.jsonstream import ready as first_line  # other wires do without
 

@@ -11,8 +11,6 @@ from polylect.dialects.claude.start_environment import family_model, is_on
 from polylect.dialects.claude.start_environment import settings as environment_settings
 from polylect.dialects.claude.versions import OUR_MODES
 
-READY = b""
-"""This engine speaks only when it is spoken to."""
 EXIT_CODES = ()
 """This program ends with 1, whatever was wrong."""
 VERSION = "2.1.325"
@@ -362,6 +360,11 @@ def _take_settings(options: Options, settings: dict[str, object], env: dict[str,
     for name, value in settings_read.items():
         before = options.get(name)
         options[name] = [*before, *value] if isinstance(before, list) and isinstance(value, list) else before or value
+
+
+def ready(values: Options) -> bytes:
+    """Nothing: `system/init` comes with the first prompt."""
+    return b""
 
 
 def codec_options(values: Options, env: dict[str, str], session: str) -> Options:

@@ -7,7 +7,7 @@ import os
 
 from polylect import __version__
 from polylect.app.startup.args import Flags, Options, UsageError, common, parse
-from polylect.dialects.omp.ready import READY as READY
+from polylect.dialects.omp.ready import READY
 from polylect.sessions import folder
 
 EXIT_CODES = (78,)
@@ -135,6 +135,10 @@ def _choose_extensions(options: Options) -> None:
             *(ignored if isinstance(ignored, list) else []),
             *(f"--extension {path}" for path in others),
         ]
+
+
+def ready(values: Options) -> bytes:
+    return READY[str(values["omp_version"])]
 
 
 def codec_options(values: Options, env: dict[str, str], session: str) -> Options:

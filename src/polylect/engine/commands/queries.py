@@ -80,6 +80,10 @@ def _state(context: CommandContext, args: Args) -> State:
         interrupt_mode=settings.interrupt_mode,
         auto_compaction=settings.auto_compaction,
         auto_retry=settings.auto_retry,
+        settled=context.turns.is_settled,
+        background=context.running_agents.busy,
+        context=context.agent.compactor.used(),
+        plan=tuple(context.agent.todos),
     )
 
 

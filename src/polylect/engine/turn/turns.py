@@ -163,6 +163,11 @@ class TurnQueue:
         self._settled.clear()
         self._settled_emitted = False
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing runs or waits, here and beside the turns: what `Settled` tells the host."""
+        return self._settled.is_set() and not self._at_work()
+
     async def settled(self) -> None:
         """Returns once nothing runs and nothing waits."""
         await self._settled.wait()

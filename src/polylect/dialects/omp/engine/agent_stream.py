@@ -13,7 +13,7 @@ from collections.abc import Callable
 from msgspec import UNSET
 
 from polylect.dialects.omp.engine.line_writer import LineWriter
-from polylect.dialects.omp.engine.message_stream import MessageStream
+from polylect.dialects.omp.engine.message_stream import MessageStream, Updates
 from polylect.dialects.omp.engine.messages import MessageAuthor, prompt_content
 from polylect.dialects.omp.engine.tool_executions import Executions
 from polylect.dialects.omp.frames import events as shapes
@@ -35,14 +35,15 @@ class AgentStream:
         author: Callable[[], MessageAuthor],
         now: Callable[[], int],
         *,
-        slim: bool,
+        updates: Updates,
         runs: bool = True,
     ) -> None:
         self.executions = Executions(line_writer, now)
         self.line_writer = line_writer
         self._author = author
         self._now = now
-        self._slim = slim
+        self.updates = updates
+        """How much updates of the next reply repeat."""
         self._runs = runs
         self._running = False
         self._messages: list[m.Message] = []
@@ -108,7 +109,11 @@ class AgentStream:
 
     def _end_run(self, *, last: bool) -> None:
         if self._running and self._runs:
-            self.line_writer.write(shapes.AgentEnd(self._messages, UNSET if last else False), large=True)
+            version = self._author().version
+            yielded, again = (last if version == "18" else UNSET), (not last if version == "pi" else UNSET)
+            self.line_writer.write(
+                shapes.AgentEnd(self._messages, UNSET if last else False, yielded, again), large=True
+            )
         self._running = False
 
     # Steps.
@@ -138,8 +143,7 @@ class AgentStream:
 
     def _write_waiting(self) -> None:
         for message in self._waiting:
-            self.line_writer.write(shapes.MessageStart(message))
-            self.line_writer.write(shapes.MessageEnd(message))
+            self.line_writer.write_message(message)
         self._messages += self._waiting
         self._waiting = []
 
@@ -174,7 +178,7 @@ class AgentStream:
     def _reply(self) -> MessageStream:
         if self._open_message is None:
             self.step_started()
-            self._open_message = MessageStream(self.line_writer, self._author(), self._now, slim=self._slim)
+            self._open_message = MessageStream(self.line_writer, self._author(), self._now, self.updates)
         return self._open_message
 
     # Calls.

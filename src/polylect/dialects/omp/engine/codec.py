@@ -172,13 +172,14 @@ class EngineSide(LineCodec[Command]):
     def _answer_locally(self, received: Received) -> None:
         """Answer a command that concerns only this end of the connection."""
         match received.frame:
-            case r.NegotiateProtocol(version) if version != 1:
-                self._refuse(received.kind, received.id, "this engine speaks protocol version 1 only")
-            case r.NegotiateProtocol():
-                self._succeed(received.kind, received.id, {"protocolVersion": 1})
-            case r.SetEventFilter(events):
-                self._writer.line_writer.subscribed = None if events is None else frozenset(events)
-                self._succeed(received.kind, received.id, {"events": events})
+            case r.NegotiateProtocol(version) if version not in (1, 2):
+                self._refuse(received.kind, received.id, f"Unsupported RPC protocol version: {version}")
+            case r.NegotiateProtocol(version):
+                self._succeed(received.kind, received.id, {"protocolVersion": version})
+                if version == 2:  # its answer was not cut yet
+                    self._writer.line_writer.use_chunks()
+            case r.SetEventFilter():
+                self._succeed(received.kind, received.id, self._writer.filter_events(received.frame))
             case r.SetSubagentSubscription(level) if level not in LEVELS:
                 self._refuse(received.kind, received.id, f"level is one of {', '.join(LEVELS)}")
             case r.SetSubagentSubscription(level):

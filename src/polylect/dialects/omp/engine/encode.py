@@ -8,7 +8,7 @@ so that nothing is dropped in silence. Called by `codec.EngineSide.send`.
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from polylect.dialects.base import Env
 from polylect.dialects.omp.engine.agent_stream import AgentStream
@@ -19,6 +19,7 @@ from polylect.dialects.omp.engine.replies import command
 from polylect.dialects.omp.engine.subagents import Agents
 from polylect.dialects.omp.frames import events as shapes
 from polylect.dialects.omp.frames import messages as m
+from polylect.dialects.omp.frames.commands import SetEventFilter
 from polylect.dialects.omp.ready import READY
 from polylect.dialects.omp.stop_reasons import STATUSES
 from polylect.vocab import events as e
@@ -38,14 +39,17 @@ class EventWriter:
 
     def __init__(self, env: Env, author: MessageAuthor, *, slim: bool) -> None:
         self.line_writer = LineWriter(LIMITS[author.version])
+        self.line_writer.numbers_messages = author.version == "18"
         self.author = author
         self.ui = HostUI(self.line_writer, env, author.version)
         self.compact_requested = False
         """Whether a command asked for the compaction: then omp writes its response and no events."""
         self._ready = False
+        self._filter: list[str] | None = None
+        """The events that the host wants, in its words."""
         self._turns: dict[str, str] = {}
         """Turns that have begun, and why."""
-        self.main = AgentStream(self.line_writer, self._current_author, env.now, slim=slim)
+        self.main = AgentStream(self.line_writer, self._current_author, env.now, updates="slim" if slim else "full")
         self.agents = Agents(self.line_writer, self._current_author, env.now, _write_agent_event)
         self._compaction = e.CompactionStarted()
         self._reminders = 0
@@ -80,6 +84,16 @@ class EventWriter:
         else:
             self.line_writer.lost[kind.__name__] += 1
 
+    def filter_events(self, request: SetEventFilter) -> dict[str, Any]:
+        """Leave out what the host does not want to hear. Returns the data of the response."""
+        if not isinstance(events := request.events, UnsetType):
+            self._filter = events
+            self.line_writer.subscribed = None if events is None else frozenset(events)
+        if isinstance(updates := request.message_updates, UnsetType):
+            return {"events": self._filter}
+        self.main.updates = "delta" if updates == "delta" else "full"
+        return {"events": self._filter, "messageUpdates": self.main.updates}
+
     def note_ready(self) -> None:
         """`ready` was written by the start-up code."""
         self._ready = True
@@ -91,7 +105,7 @@ class EventWriter:
             self._model(event.model)
         if not self._ready:
             self._ready = True
-            self.line_writer.write_line("ready", READY)
+            self.line_writer.write_line("ready", READY[self.version])
 
     def _model(self, name: str) -> None:
         who = self.author

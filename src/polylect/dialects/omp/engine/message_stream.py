@@ -4,10 +4,11 @@ An update repeats the message twice (`message` and `partial`). Deltas of one blo
 together when the throttle allows, at the latest with the end of the block. The first delta of a block is written at
 once. All repetitions of one reply share a `ByteQuota`, whatever caused them. An update that it does not allow has its
 own event (the delta, the call) and a `message` without content. A message that is larger than the quota is therefore
-repeated by `message_end` alone. `slim` leaves both copies out. Used by `agent_stream`.
+repeated by `message_end` alone. `Updates` says whether both copies are left out. Used by `agent_stream`.
 """
 
 from collections.abc import Callable
+from typing import Literal
 
 from polylect.dialects import line_limit
 from polylect.dialects.omp.engine.line_writer import ByteQuota, LineWriter, Throttle
@@ -20,15 +21,21 @@ from polylect.vocab.text_size import text_size
 from polylect.wire import jsonl
 
 _UPDATE = "message_update"
+_ROLE = b'"message":{"role":"assistant"}'
+Updates = Literal["full", "delta", "slim"]
+"""What updates repeat of the message so far: all of it, its role (`messageUpdates` of omp), nothing (`--slim`)."""
 
 
 class MessageStream:
     """One reply of the model. Making it writes `message_start`; `finish` writes `message_end`."""
 
-    def __init__(self, line_writer: LineWriter, author: MessageAuthor, now: Callable[[], int], *, slim: bool) -> None:
+    def __init__(
+        self, line_writer: LineWriter, author: MessageAuthor, now: Callable[[], int], updates: Updates
+    ) -> None:
         self._line_writer = line_writer
         self._author = author
-        self._slim = slim
+        self._slim = updates != "full"
+        self._tail = (b"," + _ROLE if updates == "delta" else b"") + b"}\n"
         self._at = now()
         self._throttle = Throttle(now)
         self._quota = ByteQuota(now)
@@ -46,7 +53,10 @@ class MessageStream:
         """Bytes that the message takes with its ended blocks, at least."""
         self._open_size = 0
         """Characters that the open block adds to it."""
-        line_writer.write(MessageStart(self._message()))
+        self._id = line_writer.next_message_id()
+        named = b'"messageId":"' + self._id.encode() + b'",' if isinstance(self._id, str) else b""
+        self._head = b'{"type":"message_update",' + named + b'"assistantMessageEvent":'
+        line_writer.write(MessageStart(self._message(), self._id))
 
     # While it grows.
 
@@ -102,7 +112,7 @@ class MessageStream:
         message = self._author.with_model(event.model).message(
             self._blocks, self._at, stop=event.stop, usage=event.usage, error=event.error, request=event.request
         )
-        self._line_writer.write(MessageEnd(message), large=True)
+        self._line_writer.write(MessageEnd(message, self._id), large=True)
         return message
 
     # Blocks.
@@ -111,7 +121,8 @@ class MessageStream:
         self._close()
         self._kind, self._call, self._sent = kind, (call, name), []
         self._throttle.restart()
-        self._update(f"{kind}_start", {})
+        names_call = kind == "toolcall" and (self._slim or self._author.version == "pi")
+        self._update(f"{kind}_start", {"id": call, "toolName": name} if names_call else {})
 
     def _end(self, kind: str, text: str, block: m.ReplyBlock) -> None:
         if kind != self._kind:
@@ -170,9 +181,9 @@ class MessageStream:
         where = len(self._blocks) if index < 0 else index
         frame, most = {"type": kind, "contentIndex": where, **fields}, self._line_writer.limit // 2
         event = line_limit.line(frame, most, large=kind.endswith("_end"))
-        head = b'{"type":"message_update","assistantMessageEvent":' + event[:-2]
+        head = self._head + event[:-2]
         if self._slim:
-            return self._line_writer.write_line(_UPDATE, head + b"}}\n")
+            return self._line_writer.write_line(_UPDATE, head + b"}" + self._tail)
         if not self._quota.allows(2 * (self._ended_size + self._open_size)):
             return self._line_writer.write_line(_UPDATE, head + b'},"message":' + self._empty + b"}\n")
         message = jsonl.dump(self._message())[:-1]

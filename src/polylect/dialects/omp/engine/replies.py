@@ -29,8 +29,8 @@ from polylect.vocab.answers import (
 )
 from polylect.wire import jsonl
 
-_PAGE, _MOST = 100, 256
-"""How many messages a page has unless told, and at most."""
+_PAGE, _MOST, _LONGEST_PAGE = 100, 256, 768 * 1024
+"""How many messages a page has unless told, and at most; and its bytes, unless a single message has more."""
 
 
 class BadRequest(ValueError):
@@ -78,7 +78,24 @@ def state(context: ReplyContext, data: State) -> m.State:
         message_count=data.messages,
         queued_message_count=UNSET if pi else data.queued,
         pending_message_count=data.queued if pi else UNSET,
+        **(_newer_state(data, card) if context.version == "18" else {}),
     )
+
+
+def _newer_state(data: State, card: ModelCard | None) -> dict[str, Any]:
+    """What omp 18 adds. There is no fast mode here, and nobody measures the speed of a reply."""
+    window = card.window if card else 0
+    percent = 100 * data.context / window if window and data.context is not None else None
+    tasks = [{"content": item.text, "status": item.status} for item in data.plan]
+    return {
+        "fast_mode_enabled": False,
+        "fast_mode_active": False,
+        "tokens_per_second": None,
+        "has_pending_async_work": data.background,
+        "is_settled": data.settled,
+        "todo_phases": [{"name": "Plan", "tasks": tasks}] if tasks else [],
+        "context_usage": {"tokens": data.context, "contextWindow": window, "percent": percent} if window else UNSET,
+    }
 
 
 def stats(context: ReplyContext, data: Stats) -> m.Stats:
@@ -142,15 +159,22 @@ def messages(context: ReplyContext, data: Sequence[Item]) -> dict[str, Any]:
 
 
 def messages_page(context: ReplyContext, data: Sequence[Item]) -> dict[str, Any]:
-    """A cursor is the number of messages that came before."""
+    """A cursor has the number of messages that came before, and what the conversation was then."""
     frame: r.GetMessagesPage = context.frame
     all_messages = conversation(data, context.author)
-    cursor, size = frame.cursor or "0", min(frame.limit or _PAGE, _MOST)
-    start = int(cursor) if cursor.isascii() and cursor.isdigit() else -1
-    if not 0 <= start <= len(all_messages) or size < 1:
+    now = f"{len(all_messages)}.{data[-1].id if data else ''}"
+    first, _, then = (frame.cursor or f"0.{now}").partition(".")
+    start, size = int(first) if first.isascii() and first.isdigit() else -1, min(frame.limit or _PAGE, _MOST)
+    if not 0 <= start <= len(all_messages) or size < 1 or then != now:
         raise BadRequest("this cursor names no page of these messages", "stale_cursor")
-    more = {"nextCursor": str(start + size)} if start + size < len(all_messages) else {}
-    return {"messages": all_messages[start : start + size], **more, "totalMessages": len(all_messages)}
+    end, room = start, _LONGEST_PAGE
+    for message in all_messages[start : start + size]:
+        room -= len(jsonl.dump(message))
+        if room < 0 and end > start:
+            break
+        end += 1
+    more = {"nextCursor": f"{end}.{now}"} if end < len(all_messages) else {}
+    return {"messages": all_messages[start:end], **more, "totalMessages": len(all_messages)}
 
 
 def entries(context: ReplyContext, data: Sequence[Item]) -> dict[str, Any]:

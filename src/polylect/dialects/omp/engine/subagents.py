@@ -85,7 +85,7 @@ class Agents:
         if agent not in self._streams:
             line_writer = LineWriter(self._line_writer.limit - _ROOM - len(jsonl.dump(agent)))
             line_writer.lost = self._line_writer.lost
-            self._streams[agent] = AgentStream(line_writer, self._author, self._now, slim=True, runs=False)
+            self._streams[agent] = AgentStream(line_writer, self._author, self._now, updates="slim", runs=False)
         return self._streams[agent]
 
     def _forward(self, agent: str) -> None:

@@ -13,8 +13,6 @@ from polylect.dialects.omp.engine.line_writer import LineWriter, Throttle
 from polylect.dialects.omp.engine.messages import text_and_images
 from polylect.dialects.omp.frames import messages as m
 from polylect.dialects.omp.frames.events import (
-    MessageEnd,
-    MessageStart,
     ToolExecutionEnd,
     ToolExecutionStart,
     ToolExecutionUpdate,
@@ -96,8 +94,7 @@ class Executions:
             )
         )
         message = m.ToolResultMessage(event.call, event.name, content, failed, self._now(), details)
-        self._line_writer.write(MessageStart(message))
-        self._line_writer.write(MessageEnd(message))
+        self._line_writer.write_message(message)
         return message
 
     def _update(self, running: _Execution) -> None:

@@ -249,7 +249,10 @@ class OpenSession(Request, frozen=True, tag="open_session"):
 
 
 class SetEventFilter(Request, frozen=True, tag="set_event_filter"):
-    events: list[str] | None
+    """`messageUpdates` (after 18.3.4): `delta` leaves the message so far out of updates, but for its role."""
+
+    events: list[str] | UnsetType | None = UNSET
+    message_updates: Annotated[str, one_of("full", "delta")] | UnsetType = UNSET
 
 
 # Answers.

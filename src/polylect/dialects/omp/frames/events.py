@@ -48,16 +48,29 @@ class Response(Frame, frozen=True, kw_only=True, tag="response"):
     code: str | UnsetType = UNSET
 
 
+class RpcChunk(Frame, frozen=True, tag="rpc_chunk"):
+    """18, protocol 2: a part of a frame that is longer than a line. `data` is base64 of at most 256 KiB."""
+
+    chunk_id: str
+    index: int
+    count: int
+    byte_length: int
+    data: str
+
+
 class AgentStart(Frame, frozen=True, tag="agent_start"):
     pass
 
 
 class AgentEnd(Frame, frozen=True, tag="agent_end"):
     """The end of a run, with all its messages. `isTerminal` (omp 18) is false if the turn continues with another run.
-    We write it only then; the end of a turn is `prompt_result`."""
+    We write it only then; the end of a turn is `prompt_result`. `yielded` (omp 18) is the opposite, and `willRetry`
+    (pi) says that another run follows."""
 
     messages: list[Message]
     is_terminal: bool | UnsetType = UNSET
+    yielded: bool | UnsetType = UNSET
+    will_retry: bool | UnsetType = UNSET
 
 
 class TurnStart(Frame, frozen=True, tag="turn_start"):
@@ -70,12 +83,16 @@ class TurnEnd(Frame, frozen=True, tag="turn_end"):
 
 
 class MessageStart(Frame, frozen=True, tag="message_start"):
+    """`messageId` (18) is the same in the start, the updates and the end of one message."""
+
     message: Message
+    message_id: str | UnsetType = UNSET
 
 
 class AssistantMessageEvent(Struct, frozen=True, omit_defaults=True, kw_only=True, rename="camel"):
     """One step of a message that is being written. A delta has `delta`; the end of a text or of thinking has `content`;
-    the end of a call has `tool_call`."""
+    the end of a call has `tool_call`. The start of a call has `id` and `toolName` in pi, and where the frame has no
+    message."""
 
     type: Annotated[
         str,
@@ -88,19 +105,23 @@ class AssistantMessageEvent(Struct, frozen=True, omit_defaults=True, kw_only=Tru
     delta: str | UnsetType = UNSET
     content: str | UnsetType = UNSET
     tool_call: ToolCall | UnsetType = UNSET
+    id: str | UnsetType = UNSET
+    tool_name: str | UnsetType = UNSET
     partial: AssistantMessage | UnsetType = UNSET
 
 
 class MessageUpdate(Frame, frozen=True, tag="message_update"):
-    """Slim frames have neither `message` nor `partial`. When the byte quota of a reply is used up, `message` has no
-    content."""
+    """Slim frames have neither `message` nor `partial`. With `messageUpdates: "delta"`, `message` has only its role.
+    When the byte quota of a reply is used up, `message` has no content."""
 
     assistant_message_event: AssistantMessageEvent
     message: AssistantMessage | UnsetType = UNSET
+    message_id: str | UnsetType = UNSET
 
 
 class MessageEnd(Frame, frozen=True, tag="message_end"):
     message: Message
+    message_id: str | UnsetType = UNSET
 
 
 class ToolExecutionStart(Frame, frozen=True, tag="tool_execution_start"):

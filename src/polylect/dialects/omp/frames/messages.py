@@ -190,7 +190,8 @@ class Model(Part, frozen=True, omit_defaults=False):
 
 
 class State(Part, frozen=True):
-    """The data of `get_state`. pi calls the last field `pendingMessageCount` and has no `interruptMode`."""
+    """The data of `get_state`. pi has `pendingMessageCount` instead of `queuedMessageCount`, and no `interruptMode`.
+    The fields after them are of omp 18."""
 
     model: Model | UnsetType = UNSET
     thinking_level: Level | UnsetType = UNSET
@@ -206,6 +207,13 @@ class State(Part, frozen=True):
     message_count: int | UnsetType = UNSET
     queued_message_count: int | UnsetType = UNSET
     pending_message_count: int | UnsetType = UNSET
+    fast_mode_enabled: bool | UnsetType = UNSET
+    fast_mode_active: bool | UnsetType = UNSET
+    tokens_per_second: float | UnsetType | None = UNSET
+    has_pending_async_work: bool | UnsetType = UNSET
+    is_settled: bool | UnsetType = UNSET
+    todo_phases: list[dict[str, Any]] | UnsetType = UNSET
+    context_usage: dict[str, Any] | UnsetType = UNSET
 
 
 class CompactionResult(Part, frozen=True):

@@ -4,7 +4,7 @@ What an engine leaves out is empty. A field of the wrong type raises ValueError,
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
@@ -25,14 +25,15 @@ from polylect.vocab.answers import (
     State,
     Stats,
 )
-from polylect.vocab.content import Usage
+from polylect.vocab.content import PlanItem, Usage
 
+_STATUSES: dict[str, Literal["in_progress", "completed"]] = {"in_progress": "in_progress", "completed": "completed"}
 Read = Callable[[Fields], Any]
 """Makes an answer of a response's data, or raises ValueError."""
 
 
 def state(data: Fields) -> State:
-    model = table(data, "model")
+    model, used = table(data, "model"), table(data, "contextUsage")
     return State(
         session=text(data, "sessionId"),
         model=text(model, "id"),
@@ -49,7 +50,15 @@ def state(data: Fields) -> State:
         follow_up_mode="all" if data.get("followUpMode") == "all" else "one-at-a-time",
         interrupt_mode="wait" if data.get("interruptMode") == "wait" else "immediate",
         auto_compaction=data.get("autoCompactionEnabled") is not False,
+        settled=flag(data, "isSettled"),
+        background=flag(data, "hasPendingAsyncWork"),
+        context=number(used, "tokens") if isinstance(used.get("tokens"), int) else None,
+        plan=tuple(plan_item(task) for phase in rows(data, "todoPhases") for task in rows(phase, "tasks")),
     )
+
+
+def plan_item(task: Fields) -> PlanItem:
+    return PlanItem(text(task, "content"), _STATUSES.get(text(task, "status"), "pending"), id=text(task, "id"))
 
 
 def card(model: Fields) -> ModelCard:

@@ -18,14 +18,13 @@ from polylect.dialects.omp.host.turn_tracker import TurnTracker
 from polylect.dialects.omp.stop_reasons import OUR_REASONS, OUR_STOPS
 from polylect.dialects.provider_failures import provider_failure
 from polylect.vocab import events as e
-from polylect.vocab.content import Failure, Owner, PlanItem, StreamRule
+from polylect.vocab.content import Failure, Owner, StreamRule
 from polylect.vocab.errors import fault_of_status
 
 Cause = Literal["threshold", "overflow", "manual", "idle"]
 
 _OWNERS: dict[str, Owner] = {name: name for name in get_args(Owner)}
 _CAUSES: dict[str, Cause] = {"overflow": "overflow", "manual": "manual", "idle": "idle"}
-_STATUSES: dict[str, Literal["in_progress", "completed"]] = {"in_progress": "in_progress", "completed": "completed"}
 _BEGINNINGS = ("turn_start", "message_update", "tool_execution_start")
 """Frames that show that a run is under way, to a host that connected after its start."""
 _SETTINGS = {"session": "sessionId", "thinking": "thinkingLevel", "name": "sessionName"}
@@ -152,7 +151,7 @@ class EventReader:
         )
 
     def _todo_reminder(self, frame: Fields) -> list[e.Event]:
-        return [e.PlanChanged(tuple(map(_plan_item, rows(frame, "todos"))))]
+        return [e.PlanChanged(tuple(map(host_answers.plan_item, rows(frame, "todos"))))]
 
     def _todo_clear(self, frame: Fields) -> list[e.Event]:
         return [e.PlanChanged(())]
@@ -266,10 +265,6 @@ def _failure(error: Fields) -> Failure:
 
 def _rule(row: Fields) -> StreamRule:
     return StreamRule(text(row, "name"), text(row, "condition"), text(row, "content"), text(row, "path"))
-
-
-def _plan_item(todo: Fields) -> PlanItem:
-    return PlanItem(text(todo, "content"), _STATUSES.get(text(todo, "status"), "pending"), id=text(todo, "id"))
 
 
 _AGENTS = ("subagent_lifecycle", "subagent_progress", "subagent_event")
