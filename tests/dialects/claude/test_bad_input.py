@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conversations import called, step, text
-from dialects.claude.engine_talk import Talk, user
+from dialects.claude.engine_driver import EngineDriver, user
 from polylect.dialects.claude.versions import MAX_FRAME
 from polylect.vocab.commands import Configure, MalformedCommand, Quit, UnknownCommand
 from polylect.vocab.content import Image
@@ -34,42 +34,42 @@ BAD = [
 @pytest.mark.parametrize("line", BAD)
 def test_a_bad_line_is_answered_with_a_notice_and_skipped(line: bytes) -> None:
     """I2."""
-    talk = Talk()
-    [command] = talk.hear(line)
+    driver = EngineDriver()
+    [command] = driver.receive(line)
     assert isinstance(command, MalformedCommand)
-    [notice] = talk.frames
+    [notice] = driver.frames
     assert (notice["subtype"], notice["level"]) == ("informational", "warning")
-    assert talk.codec.exit_code == 0
-    assert talk.prompt()
+    assert driver.codec.exit_code == 0
+    assert driver.prompt()
 
 
 @pytest.mark.parametrize("kind", ["approve", "deny", "abort", "tool_result", "weather"])
 def test_a_type_that_nobody_knows_is_told_and_skipped(kind: str) -> None:
-    talk = Talk()
-    [command] = talk.hear({"type": kind})
+    driver = EngineDriver()
+    [command] = driver.receive({"type": kind})
     assert isinstance(command, UnknownCommand)
-    assert talk.names == ["system/informational"]
+    assert driver.names == ["system/informational"]
 
 
 def test_signs_of_life_are_taken_in_silence() -> None:
-    talk = Talk()
-    assert talk.hear({"type": "keep_alive"}) == []
-    [configure] = talk.hear({"type": "update_environment_variables", "variables": {"A": "1"}})
+    driver = EngineDriver()
+    assert driver.receive({"type": "keep_alive"}) == []
+    [configure] = driver.receive({"type": "update_environment_variables", "variables": {"A": "1"}})
     assert configure == Configure({"environment": {"A": "1"}})
-    assert talk.names == []
+    assert driver.names == []
 
 
 def test_strict_input_ends_the_conversation() -> None:
-    talk = Talk(strict=True)
-    assert [type(command) for command in talk.hear(b"what?")] == [MalformedCommand, Quit]
-    assert talk.codec.exit_code == 1
+    driver = EngineDriver(strict=True)
+    assert [type(command) for command in driver.receive(b"what?")] == [MalformedCommand, Quit]
+    assert driver.codec.exit_code == 1
 
 
 def test_a_line_beyond_all_bounds_is_skipped() -> None:
-    talk = Talk(max_line=100)
-    [command] = talk.hear(user("x" * 200))
+    driver = EngineDriver(max_line=100)
+    [command] = driver.receive(user("x" * 200))
     assert isinstance(command, MalformedCommand)
-    assert talk.names == ["system/informational"]
+    assert driver.names == ["system/informational"]
 
 
 JSON = st.recursive(
@@ -89,12 +89,12 @@ SUBTYPES = ("initialize", "interrupt", "mcp_set_servers", "set_model", "rewind_f
 )
 @settings(max_examples=150, deadline=None)
 def test_no_frame_is_ever_a_fault_of_ours(kind: str, fields: dict, subtype: str, inner: dict) -> None:  # type: ignore[type-arg]
-    talk = Talk()
-    talk.hear({"type": kind, **fields})
-    talk.request(subtype, **inner)
-    talk.say(Ask("a1", call="c1", name="Bash"))
-    talk.respond("a1", fields.get("response"))
-    assert all(isinstance(frame, dict) for frame in talk.frames)
+    driver = EngineDriver()
+    driver.receive({"type": kind, **fields})
+    driver.request(subtype, **inner)
+    driver.send(Ask("a1", call="c1", name="Bash"))
+    driver.respond("a1", fields.get("response"))
+    assert all(isinstance(frame, dict) for frame in driver.frames)
 
 
 # Lines that are not too long.
@@ -102,22 +102,22 @@ def test_no_frame_is_ever_a_fault_of_ours(kind: str, fields: dict, subtype: str,
 
 def test_no_line_is_longer_than_a_python_host_can_read() -> None:
     long = "\x00é" * (MAX_FRAME // 2)
-    talk = Talk(partial=True)
-    turn = talk.prompt()
+    driver = EngineDriver(partial=True)
+    turn = driver.prompt()
     image = Image("image/png", "A" * (2 * MAX_FRAME))
     finished = (
         ToolFinished("c1", "Bash", long, metadata={"path": "/spill/1.txt"}, turn=turn),
         ToolFinished("c2", "Read", "see", images=(image,), turn=turn),
     )
     calls = [*called("c1", "Bash", {"command": long}, turn=turn), *called("c2", "Read", {}, turn=turn)]
-    talk.say(TurnStarted(turn=turn), *step(text(long, turn=turn), calls, turn=turn, then=finished))
-    talk.say(Notice(long), TurnEnded("end", turn=turn))
-    data = talk.codec.data_to_send()
+    driver.send(TurnStarted(turn=turn), *step(text(long, turn=turn), calls, turn=turn, then=finished))
+    driver.send(Notice(long), TurnEnded("end", turn=turn))
+    data = driver.codec.data_to_send()
     lines = data.splitlines()
     assert max(map(len, lines)) < MAX_FRAME
     frames = [json.loads(line) for line in lines]
-    said = [frame["message"]["content"][0] for frame in frames if frame["type"] == "assistant"]
-    assert "".join(block["text"] for block in said if block["type"] == "text") == long
+    blocks = [frame["message"]["content"][0] for frame in frames if frame["type"] == "assistant"]
+    assert "".join(block["text"] for block in blocks if block["type"] == "text") == long
     one, two = [frame["message"]["content"][0]["content"] for frame in frames if frame["type"] == "user"]
     assert "the whole is in /spill/1.txt" in one
     assert "image/png: too large" in two

@@ -4,7 +4,7 @@ from typing import Literal
 
 import pytest
 
-from dialects.claude.engine_talk import Talk, user
+from dialects.claude.engine_driver import EngineDriver, user
 from polylect.vocab.commands import Cancel, Prompt
 from polylect.vocab.content import Text
 from polylect.vocab.events import (
@@ -24,39 +24,39 @@ from polylect.vocab.events import (
 )
 
 
-def begun(**options: bool) -> tuple[Talk, str]:
-    talk = Talk(**options)
-    turn = talk.prompt()
-    talk.say(TurnStarted(turn=turn), StepStarted(turn=turn))
-    assert talk.names == ["system/init"]
-    return talk, turn
+def begun(**options: bool) -> tuple[EngineDriver, str]:
+    driver = EngineDriver(**options)
+    turn = driver.prompt()
+    driver.send(TurnStarted(turn=turn), StepStarted(turn=turn))
+    assert driver.names == ["system/init"]
+    return driver, turn
 
 
 def test_a_block_does_not_wait_for_the_next_one_to_begin() -> None:
-    talk, turn = begun()
-    talk.say(TextDelta("One.", turn=turn), BlockEnded(Text("One."), turn=turn))
-    assert (talk.names, talk.codec.due()) == ([], 20)
-    talk.clock.now += 20
-    assert (talk.names, talk.codec.due()) == (["assistant text"], None)
-    talk.say(ReplyEnded("cancelled", turn=turn))
-    assert talk.names == [], "what has been said stays as it is"
+    driver, turn = begun()
+    driver.send(TextDelta("One.", turn=turn), BlockEnded(Text("One."), turn=turn))
+    assert (driver.names, driver.codec.due()) == ([], 20)
+    driver.clock.now += 20
+    assert (driver.names, driver.codec.due()) == (["assistant text"], None)
+    driver.send(ReplyEnded("cancelled", turn=turn))
+    assert driver.names == [], "what has been said stays as it is"
 
 
 def test_a_prompt_without_an_id_is_said_again_under_the_name_of_its_turn() -> None:
     """That is what files are set back by."""
-    talk, turn = begun(replay=True)
-    talk.say(UserMessage("go", turn=turn))
-    [frame] = talk.frames
+    driver, turn = begun(replay=True)
+    driver.send(UserMessage("go", turn=turn))
+    [frame] = driver.frames
     assert (frame["isReplay"], frame["uuid"]) == (True, turn)
 
 
 def test_a_host_that_has_denied_a_call_hears_its_own_words() -> None:
-    talk, turn = begun()
-    talk.say(ToolCalled("c1", "Bash", {}, turn=turn), Ask("a1", call="c1", name="Bash", turn=turn))
-    talk.say(ToolFinished("c1", "Bash", "Tool denied: not today", "denied", reason="not today", turn=turn))
-    told = talk.frames[-1]
-    assert told["message"]["content"][0]["content"] == "not today"
-    assert told["tool_result_meta"] == [
+    driver, turn = begun()
+    driver.send(ToolCalled("c1", "Bash", {}, turn=turn), Ask("a1", call="c1", name="Bash", turn=turn))
+    driver.send(ToolFinished("c1", "Bash", "Tool denied: not today", "denied", reason="not today", turn=turn))
+    frame = driver.frames[-1]
+    assert frame["message"]["content"][0]["content"] == "not today"
+    assert frame["tool_result_meta"] == [
         {
             "id": "c1",
             "permission_decision": {"decision": "reject", "source": "user_reject"},
@@ -70,53 +70,53 @@ def test_a_host_that_has_denied_a_call_hears_its_own_words() -> None:
 
 @pytest.mark.parametrize("name", ["mcp__sums__add", "Agent"])
 def test_what_servers_and_agents_return_are_blocks(name: str) -> None:
-    talk, turn = begun()
-    talk.say(ToolCalled("c1", name, {}, turn=turn), ToolFinished("c1", name, "5", "ok", turn=turn))
-    assert talk.frames[-1]["message"]["content"][0]["content"] == [{"type": "text", "text": "5"}]
+    driver, turn = begun()
+    driver.send(ToolCalled("c1", name, {}, turn=turn), ToolFinished("c1", name, "5", "ok", turn=turn))
+    assert driver.frames[-1]["message"]["content"][0]["content"] == [{"type": "text", "text": "5"}]
 
 
 def test_an_agent_is_of_the_kind_that_was_asked_for_and_stopped_if_the_host_says_so() -> None:
-    talk, turn = begun()
-    talk.say(ToolCalled("k1", "Agent", {"subagent_type": "parrot"}, turn=turn))
-    talk.say(AgentStarted(call="k1", name="repeat", task="Say it again", agent="k1", turn=turn))
-    started = talk.frames[-1]
+    driver, turn = begun()
+    driver.send(ToolCalled("k1", "Agent", {"subagent_type": "parrot"}, turn=turn))
+    driver.send(AgentStarted(call="k1", name="repeat", task="Say it again", agent="k1", turn=turn))
+    started = driver.frames[-1]
     assert (started["subagent_type"], started["description"]) == ("parrot", "repeat")
-    [command] = talk.request("stop_task", task_id="k1")
+    [command] = driver.request("stop_task", task_id="k1")
     assert isinstance(command, Cancel)
-    talk.say(AgentEnded(False, "cancelled", agent="k1", turn=turn))
-    updated, notified = talk.frames
+    driver.send(AgentEnded(False, "cancelled", agent="k1", turn=turn))
+    updated, notified = driver.frames
     assert (updated["patch"]["status"], notified["status"]) == ("killed", "stopped")
 
 
 def test_an_agent_ends_with_the_turn_that_was_interrupted() -> None:
-    talk, turn = begun()
-    talk.say(AgentStarted(call="k1", name="repeat", agent="k1", turn=turn))
-    talk.request("interrupt")
-    talk.say(AgentEnded(False, "cancelled", agent="k1", turn=turn))
-    assert talk.frames[-1]["status"] == "stopped"
+    driver, turn = begun()
+    driver.send(AgentStarted(call="k1", name="repeat", agent="k1", turn=turn))
+    driver.request("interrupt")
+    driver.send(AgentEnded(False, "cancelled", agent="k1", turn=turn))
+    assert driver.frames[-1]["status"] == "stopped"
 
 
 def test_a_prompt_waits_for_the_answer_to_the_greeting_that_it_followed() -> None:
     """Its servers may still be coming up."""
-    talk = Talk()
-    hello, *others = talk.request("initialize", sdkMcpServers=["sums"])
-    assert talk.hear(user()) == []
-    assert talk.say(*(Reply(command.ref) for command in others)) == []
-    [prompt] = talk.say(Reply(hello.ref))
+    driver = EngineDriver()
+    hello, *others = driver.request("initialize", sdkMcpServers=["sums"])
+    assert driver.receive(user()) == []
+    assert driver.send(*(Reply(command.ref) for command in others)) == []
+    [prompt] = driver.send(Reply(hello.ref))
     assert isinstance(prompt, Prompt)
-    assert talk.names == ["control_response"]
+    assert driver.names == ["control_response"]
 
 
 def test_where_no_more_will_be_said_a_prompt_does_not_wait() -> None:
-    talk = Talk()
-    talk.request("initialize")
-    talk.hear(user())
-    assert [type(command) for command in talk.codec.receive_eof()] == [Prompt]
+    driver = EngineDriver()
+    driver.request("initialize")
+    driver.receive(user())
+    assert [type(command) for command in driver.codec.receive_eof()] == [Prompt]
 
 
 @pytest.mark.parametrize(("reason", "state"), [("end", "completed"), ("cancelled", "cancelled")])
 def test_a_prompt_whose_turn_was_interrupted_is_cancelled(reason: Literal["end", "cancelled"], state: str) -> None:
-    talk = Talk()
-    turn = talk.prompt(uuid="u1")
-    talk.say(TurnStarted(turn=turn), TurnEnded(reason, turn=turn))
-    assert talk.names[-1] == f"lifecycle {state}"
+    driver = EngineDriver()
+    turn = driver.prompt(uuid="u1")
+    driver.send(TurnStarted(turn=turn), TurnEnded(reason, turn=turn))
+    assert driver.names[-1] == f"lifecycle {state}"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dialects.claude.engine_talk import Talk
+from dialects.claude.engine_driver import EngineDriver
 from polylect.vocab import answers
 from polylect.vocab.commands import (
     AddContext,
@@ -103,40 +103,40 @@ def strip(commands: list[Command]) -> list[dict[str, Any]]:
 def test_a_request_leads_to_commands_and_gets_one_answer(
     subtype: str, fields: dict[str, Any], commands: list[Command], data: Any, payload: Any
 ) -> None:
-    talk = Talk()
-    told = talk.request(subtype, **fields)
-    assert strip(told) == strip(commands)
-    assert talk.frames == []
-    talk.say(*(Reply(command.ref, data) for command in told))
+    driver = EngineDriver()
+    received = driver.request(subtype, **fields)
+    assert strip(received) == strip(commands)
+    assert driver.frames == []
+    driver.send(*(Reply(command.ref, data) for command in received))
     success = {"subtype": "success", "request_id": "r"} | ({} if payload is None else {"response": payload})
-    assert talk.frames == [{"type": "control_response", "response": success}]
+    assert driver.frames == [{"type": "control_response", "response": success}]
 
 
-def refusal(talk: Talk) -> tuple[str, str]:
-    [frame] = talk.frames
+def refusal(driver: EngineDriver) -> tuple[str, str]:
+    [frame] = driver.frames
     assert frame["response"]["subtype"] == "error"
     return frame["response"]["error"], frame["response"].get("error_code", "")
 
 
 def test_what_the_engine_refuses_is_refused() -> None:
-    talk = Talk()
-    [command] = talk.request("mcp_reconnect", serverName="x")
-    talk.say(Reply(command.ref, failure=Failure("mcp", "there is no MCP server 'x'", "host")))
-    assert refusal(talk) == ("there is no MCP server 'x'", "mcp")
-    [command] = talk.request("side_question", question="why?")
-    talk.say(Reply(command.ref, failure=Failure("unsupported", "cannot", "host")))
-    assert refusal(talk) == ("cannot", "unsupported_request")
+    driver = EngineDriver()
+    [command] = driver.request("mcp_reconnect", serverName="x")
+    driver.send(Reply(command.ref, failure=Failure("mcp", "there is no MCP server 'x'", "host")))
+    assert refusal(driver) == ("there is no MCP server 'x'", "mcp")
+    [command] = driver.request("side_question", question="why?")
+    driver.send(Reply(command.ref, failure=Failure("unsupported", "cannot", "host")))
+    assert refusal(driver) == ("cannot", "unsupported_request")
 
 
 def test_what_nobody_knows_is_answered_as_such() -> None:
-    talk = Talk()
-    [unknown] = talk.request("dance")
+    driver = EngineDriver()
+    [unknown] = driver.request("dance")
     assert isinstance(unknown, UnknownCommand)
     assert unknown.kind == "control_request/dance"
-    assert refusal(talk) == ("Unsupported control request subtype: dance", "unsupported_request")
-    [malformed] = talk.request("mcp_toggle", serverName="x")
+    assert refusal(driver) == ("Unsupported control request subtype: dance", "unsupported_request")
+    [malformed] = driver.request("mcp_toggle", serverName="x")
     assert isinstance(malformed, MalformedCommand)
-    assert refusal(talk)[1] == "invalid_request"
+    assert refusal(driver)[1] == "invalid_request"
 
 
 @pytest.mark.parametrize(
@@ -154,97 +154,97 @@ def test_what_nobody_knows_is_answered_as_such() -> None:
     ],
 )
 def test_settings_that_would_not_hold_are_refused_by_name_and_none_is_taken(settings: Any, named: str) -> None:
-    talk = Talk()
-    [malformed] = talk.request("apply_flag_settings", settings=settings)
+    driver = EngineDriver()
+    [malformed] = driver.request("apply_flag_settings", settings=settings)
     assert isinstance(malformed, MalformedCommand)
-    assert named in refusal(talk)[0]
+    assert named in refusal(driver)[0]
 
 
 @pytest.mark.parametrize("request_", [None, 5, [], {}, {"subtype": 5}, {"subtype": None}])
 def test_a_request_that_names_itself_and_asks_for_nothing_is_answered(request_: Any) -> None:
-    talk = Talk()
-    [malformed] = talk.hear({"type": "control_request", "request_id": "r", "request": request_})
+    driver = EngineDriver()
+    [malformed] = driver.receive({"type": "control_request", "request_id": "r", "request": request_})
     assert isinstance(malformed, MalformedCommand)
-    assert refusal(talk) == ("control_request: expected a request with a subtype", "invalid_request")
+    assert refusal(driver) == ("control_request: expected a request with a subtype", "invalid_request")
 
 
 def test_a_task_that_is_over_can_be_stopped() -> None:
-    talk = Talk()
-    [command] = talk.request("stop_task", task_id="k")
-    talk.say(Reply(command.ref, failure=Failure("unknown_agent", "no agent", "host")))
-    assert talk.frames[0]["response"]["response"] == {}
+    driver = EngineDriver()
+    [command] = driver.request("stop_task", task_id="k")
+    driver.send(Reply(command.ref, failure=Failure("unknown_agent", "no agent", "host")))
+    assert driver.frames[0]["response"]["response"] == {}
 
 
 def test_files_that_cannot_be_put_back_are_an_error_but_for_a_trial() -> None:
-    talk = Talk()
+    driver = EngineDriver()
     failure = Failure("unsupported", "there are no checkpoints", "host")
-    [command] = talk.request("rewind_files", user_message_id="u", dry_run=True)
-    talk.say(Reply(command.ref, failure=failure))
-    told = talk.frames[0]["response"]["response"]
-    assert told == {"canRewind": False, "error": "there are no checkpoints"}
-    [command] = talk.request("rewind_files", user_message_id="u")
-    talk.say(Reply(command.ref, failure=failure))
-    assert refusal(talk)[0] == "there are no checkpoints"
+    [command] = driver.request("rewind_files", user_message_id="u", dry_run=True)
+    driver.send(Reply(command.ref, failure=failure))
+    payload = driver.frames[0]["response"]["response"]
+    assert payload == {"canRewind": False, "error": "there are no checkpoints"}
+    [command] = driver.request("rewind_files", user_message_id="u")
+    driver.send(Reply(command.ref, failure=failure))
+    assert refusal(driver)[0] == "there are no checkpoints"
 
 
 def test_a_prompt_that_waits_can_be_taken_back() -> None:
-    talk = Talk()
-    first = talk.prompt()
-    talk.say(TurnStarted(turn=first))
-    talk.say(QueueChanged((talk.prompt(uuid="u-2"),)))
-    [command] = talk.request("cancel_async_message", message_uuid="u-2")
-    talk.say(Reply(command.ref))
-    assert talk.frames[-1]["response"]["response"] == {"cancelled": True}
+    driver = EngineDriver()
+    first = driver.prompt()
+    driver.send(TurnStarted(turn=first))
+    driver.send(QueueChanged((driver.prompt(uuid="u-2"),)))
+    [command] = driver.request("cancel_async_message", message_uuid="u-2")
+    driver.send(Reply(command.ref))
+    assert driver.frames[-1]["response"]["response"] == {"cancelled": True}
 
 
 def test_a_new_mode_is_told_after_the_answer() -> None:
-    talk = Talk()
-    [command] = talk.request("set_permission_mode", mode="bypassPermissions")
+    driver = EngineDriver()
+    [command] = driver.request("set_permission_mode", mode="bypassPermissions")
     assert strip([command]) == strip([Configure({"mode": "force"})])
-    talk.say(SettingChanged("mode", "force"), Reply(command.ref))
-    answer, status = talk.frames
+    driver.send(SettingChanged("mode", "force"), Reply(command.ref))
+    answer, status = driver.frames
     assert answer["response"]["response"] == {"mode": "bypassPermissions"}
     assert (status["subtype"], status["status"], status["permissionMode"]) == ("status", None, "bypassPermissions")
-    talk.say(SettingChanged("mode", "default"))
-    assert talk.frames[0]["permissionMode"] == "default"
+    driver.send(SettingChanged("mode", "default"))
+    assert driver.frames[0]["permissionMode"] == "default"
 
 
 def test_a_mode_that_does_not_exist_is_refused() -> None:
-    talk = Talk()
-    talk.request("set_permission_mode", mode="dance")
-    assert refusal(talk)[1] == "invalid_mode"
+    driver = EngineDriver()
+    driver.request("set_permission_mode", mode="dance")
+    assert refusal(driver)[1] == "invalid_mode"
 
 
 def test_servers_are_set_by_the_difference_to_those_set_before() -> None:
-    talk = Talk()
+    driver = EngineDriver()
     team, calc = Server("team", "http", url="http://127.0.0.1/"), Server("calc", "host")
-    told = talk.request("mcp_set_servers", servers=SERVERS)
-    assert strip(told) == strip([AddServer(team), AddServer(calc)])
-    talk.say(Reply(told[0].ref), Reply(told[1].ref, failure=Failure("mcp", "no", "host")))
-    assert talk.frames[0]["response"]["response"] == {"added": ["team"], "removed": [], "errors": {"calc": "no"}}
-    told = talk.request("mcp_set_servers", servers={})
-    assert strip(told) == strip([ChangeServer("team", "remove")])
-    talk.say(Reply(told[0].ref))
-    assert talk.frames[0]["response"]["response"] == {"added": [], "removed": ["team"], "errors": {}}
-    assert talk.request("mcp_set_servers", servers={}) == []
-    assert talk.frames[0]["response"]["subtype"] == "success"
-    talk.request("mcp_set_servers", servers={"x": {"type": "carrier pigeon"}})
-    assert refusal(talk)[1] == "invalid_request"
+    received = driver.request("mcp_set_servers", servers=SERVERS)
+    assert strip(received) == strip([AddServer(team), AddServer(calc)])
+    driver.send(Reply(received[0].ref), Reply(received[1].ref, failure=Failure("mcp", "no", "host")))
+    assert driver.frames[0]["response"]["response"] == {"added": ["team"], "removed": [], "errors": {"calc": "no"}}
+    received = driver.request("mcp_set_servers", servers={})
+    assert strip(received) == strip([ChangeServer("team", "remove")])
+    driver.send(Reply(received[0].ref))
+    assert driver.frames[0]["response"]["response"] == {"added": [], "removed": ["team"], "errors": {}}
+    assert driver.request("mcp_set_servers", servers={}) == []
+    assert driver.frames[0]["response"]["subtype"] == "success"
+    driver.request("mcp_set_servers", servers={"x": {"type": "carrier pigeon"}})
+    assert refusal(driver)[1] == "invalid_request"
 
 
 def test_the_end_is_answered_before_it_comes() -> None:
-    talk = Talk()
-    told = talk.request("end_session", reason="done")
-    assert told == [Quit("done")]
-    assert talk.frames[0]["response"] == {"subtype": "success", "request_id": "r"}
+    driver = EngineDriver()
+    received = driver.request("end_session", reason="done")
+    assert received == [Quit("done")]
+    assert driver.frames[0]["response"] == {"subtype": "success", "request_id": "r"}
 
 
 # The greeting.
 
 
 def test_initialize_is_one_answer_to_many_commands() -> None:
-    talk = Talk(pid=7)
-    told = talk.request(
+    driver = EngineDriver(pid=7)
+    received = driver.request(
         "initialize",
         hooks={"PreToolUse": [{"matcher": "Bash", "hookCallbackIds": ["h1"], "timeout": 5}]},
         agents={"scout": {"prompt": "look"}},
@@ -256,7 +256,7 @@ def test_initialize_is_one_answer_to_many_commands() -> None:
         somethingNew=True,
     )
     offers = {"hooks": {"PreToolUse": [{"matcher": "Bash", "ids": ["h1"], "timeout": 5}]}, "servers": ["calc"]}
-    assert strip(told) == strip(
+    assert strip(received) == strip(
         [
             Hello(offers=offers),
             Configure({"agents": {"scout": {"prompt": "look"}}}),
@@ -269,11 +269,11 @@ def test_initialize_is_one_answer_to_many_commands() -> None:
             Query("models"),
         ]
     )
-    talk.say(SettingChanged("agents", ["scout", "other"]), *(Reply(command.ref) for command in told[:-3]))
-    talk.say(Reply(told[-3].ref, (answers.CommandCard("scout", "Looks around"),)))
-    assert talk.frames == []
-    talk.say(Reply(told[-2].ref, (answers.CommandCard("cost", "Tells", "[x]", True),)), Reply(told[-1].ref))
-    [frame] = talk.frames
+    driver.send(SettingChanged("agents", ["scout", "other"]), *(Reply(command.ref) for command in received[:-3]))
+    driver.send(Reply(received[-3].ref, (answers.CommandCard("scout", "Looks around"),)))
+    assert driver.frames == []
+    driver.send(Reply(received[-2].ref, (answers.CommandCard("cost", "Tells", "[x]", True),)), Reply(received[-1].ref))
+    [frame] = driver.frames
     payload = frame["response"]["response"]
     assert payload["commands"] == [{"name": "cost", "description": "Tells", "argumentHint": "[x]", "builtin": True}]
     agents = [{"name": "scout", "description": "Looks around"}, {"name": "other", "description": ""}]
@@ -282,35 +282,35 @@ def test_initialize_is_one_answer_to_many_commands() -> None:
 
 
 def test_a_setting_that_the_engine_does_not_take_is_told_and_the_greeting_stands() -> None:
-    talk = Talk()
-    hello, configure, *rest = talk.request("initialize", hooks=None, agents={"a": {}})
+    driver = EngineDriver()
+    hello, configure, *rest = driver.request("initialize", hooks=None, agents={"a": {}})
     failure = Failure("bad_setting", "there is no setting 'agents'", "host")
-    talk.say(Reply(hello.ref), Reply(configure.ref, failure=failure), *(Reply(one.ref) for one in rest))
-    notice, answer = talk.frames
+    driver.send(Reply(hello.ref), Reply(configure.ref, failure=failure), *(Reply(one.ref) for one in rest))
+    notice, answer = driver.frames
     assert (notice["content"], answer["response"]["subtype"]) == ("there is no setting 'agents'", "success")
 
 
 def test_servers_inside_the_host_are_spoken_to_before_it_is_greeted() -> None:
     """Section 4.5: the host serves requests while it waits."""
-    talk = Talk()
-    hello, *rest = talk.request("initialize", sdkMcpServers=["calc"])
-    talk.say(HostCall("h1", "mcp_message", {"server_name": "calc", "message": {"id": 0}}))
-    assert talk.names == ["control_request/mcp_message"]
-    talk.say(*(Reply(command.ref) for command in (hello, *rest)))
-    assert talk.names == ["control_response"]
+    driver = EngineDriver()
+    hello, *rest = driver.request("initialize", sdkMcpServers=["calc"])
+    driver.send(HostCall("h1", "mcp_message", {"server_name": "calc", "message": {"id": 0}}))
+    assert driver.names == ["control_request/mcp_message"]
+    driver.send(*(Reply(command.ref) for command in (hello, *rest)))
+    assert driver.names == ["control_response"]
 
 
 def test_a_greeting_may_come_late_and_again_and_takes_no_offer_back() -> None:
-    talk = Talk()
-    talk.prompt()
+    driver = EngineDriver()
+    driver.prompt()
     for number in (1, 2):
-        told = talk.request("initialize", id=f"r{number}")
-        assert isinstance(told[0], Hello) == (number == 1)
-        talk.say(*(Reply(command.ref) for command in told))
-    assert [frame["response"]["request_id"] for frame in talk.frames] == ["r1", "r2"]
+        received = driver.request("initialize", id=f"r{number}")
+        assert isinstance(received[0], Hello) == (number == 1)
+        driver.send(*(Reply(command.ref) for command in received))
+    assert [frame["response"]["request_id"] for frame in driver.frames] == ["r1", "r2"]
 
 
 def test_the_words_of_agents_can_be_asked_for_with_the_greeting() -> None:
-    talk = Talk()
-    talk.request("initialize", forwardSubagentText=True)
-    assert talk.codec._writer.tasks.forward
+    driver = EngineDriver()
+    driver.request("initialize", forwardSubagentText=True)
+    assert driver.codec._writer.tasks.forward

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from conversations import CONVERSATIONS
-from dialects.claude.engine_talk import Talk
+from dialects.claude.engine_driver import EngineDriver
 from dialects.everything import EVENTS as EVERYTHING
 from polylect.dialects.claude.frames import control
 from polylect.dialects.claude.frames.table import EVENTS
@@ -29,9 +29,9 @@ REQUIRED = {
 @pytest.mark.parametrize("conversation", [*CONVERSATIONS.values(), EVERYTHING], ids=[*CONVERSATIONS, "everything"])
 @pytest.mark.parametrize("version", ["2.1.325", "2.1.197"])
 def test_what_is_written_has_its_shape(version: str, conversation: list[Event]) -> None:
-    talk = Talk(version=version, partial=True, forward_agents=True, session_state=True)
-    talk.say(*conversation)
-    for frame in talk.frames:
+    driver = EngineDriver(version=version, partial=True, forward_agents=True, session_state=True)
+    driver.send(*conversation)
+    for frame in driver.frames:
         kind = _kind(frame)
         msgspec.convert(frame, EVENTS[kind])
         assert [name for name in REQUIRED.get(kind, ()) if name not in frame] == []

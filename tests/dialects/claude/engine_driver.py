@@ -1,4 +1,4 @@
-"""A host and the engine's side of the wire: frames go in and come out as objects."""
+"""Drives the engine side of the codec: frames of a host go in, frames of the engine come out, both as objects."""
 
 import json
 from itertools import count
@@ -15,33 +15,33 @@ class Clock:
         self.now = 0
 
 
-class Talk:
-    """`names` is what was said since the last look, each frame by its kind; `frames` the same in full."""
+class EngineDriver:
+    """`frames` are the frames written since it was last read; `names` the same, each by its kind."""
 
     def __init__(self, **options: Any) -> None:
         self.clock, numbers = Clock(), count(1)
         env = Env(now=lambda: self.clock.now, new_id=lambda: f"id-{next(numbers)}")
         self.codec = EngineSide(env, **{"session": "s", "cwd": "/w", "model": "m", **options})
 
-    def hear(self, *frames: dict[str, Any] | bytes) -> list[Command]:
+    def receive(self, *frames: dict[str, Any] | bytes) -> list[Command]:
         lines = [frame if isinstance(frame, bytes) else json.dumps(frame).encode() for frame in frames]
         return self.codec.receive(b"".join(line + b"\n" for line in lines))
 
     def prompt(self, text: Any = "go", **fields: Any) -> str:
         """The host prompts and the engine accepts: the name of the turn."""
-        [prompt] = self.hear(user(text, **fields))
+        [prompt] = self.receive(user(text, **fields))
         assert isinstance(prompt, Prompt)
         self.codec.send(Reply(prompt.ref))
         return prompt.turn
 
     def request(self, subtype: str, id: str = "r", **fields: Any) -> list[Command]:
-        return self.hear({"type": "control_request", "request_id": id, "request": {"subtype": subtype, **fields}})
+        return self.receive({"type": "control_request", "request_id": id, "request": {"subtype": subtype, **fields}})
 
     def respond(self, id: str, payload: Any = None, error: str = "") -> list[Command]:
         how = {"subtype": "error", "error": error} if error else {"subtype": "success", "response": payload}
-        return self.hear({"type": "control_response", "response": {"request_id": id, **how}})
+        return self.receive({"type": "control_response", "response": {"request_id": id, **how}})
 
-    def say(self, *events: Event) -> list[Command]:
+    def send(self, *events: Event) -> list[Command]:
         return [command for event in events for command in self.codec.send(event)]
 
     @property
