@@ -54,7 +54,7 @@ def hooked(
     return converse(folder, model, commands, *tools, host=host, store=MemoryStore(""), **more)
 
 
-def asked(talk: Talk) -> list[dict[str, Any]]:
+def hook_inputs(talk: Talk) -> list[dict[str, Any]]:
     return [event.params["input"] for event in talk.of(HostCall)]
 
 
@@ -93,7 +93,7 @@ def test_a_no_holds_in_every_mode(tmp_path: Path, mode: str) -> None:
     talk = hooked(tmp_path, "PreToolUse", no, script(ECHO), Echo(), mode=mode)
     [finished] = talk.of(ToolFinished)
     assert (finished.outcome, finished.reason) == ("denied", "not here")
-    assert asked(talk)[0]["permission_mode"] == {"default": "default", "force": "bypassPermissions"}[mode]
+    assert hook_inputs(talk)[0]["permission_mode"] == {"default": "default", "force": "bypassPermissions"}[mode]
 
 
 def test_a_yes_asks_nobody_and_the_arguments_can_be_others(tmp_path: Path) -> None:
@@ -208,14 +208,14 @@ def test_a_message_for_the_person_is_shown(tmp_path: Path) -> None:
 def test_what_came_of_a_call_is_told_and_can_be_changed(tmp_path: Path) -> None:
     other = special("PostToolUse", updatedToolOutput="y", additionalContext="note")
     talk = hooked(tmp_path, "PostToolUse", other, script(ECHO), Echo())
-    assert asked(talk)[0]["tool_response"] == {"output": "x", "is_error": False}
+    assert hook_inputs(talk)[0]["tool_response"] == {"output": "x", "is_error": False}
     assert [event.output for event in talk.of(ToolFinished)] == ["y\n\nnote"]
 
 
 def test_a_call_that_failed_has_a_moment_of_its_own(tmp_path: Path) -> None:
     fail = {"call": "Fail", "id": "c1"}
     talk = hooked(tmp_path, "PostToolUseFailure", {"decision": "block", "reason": "as expected"}, script(fail), Fail())
-    told = asked(talk)[0]
+    told = hook_inputs(talk)[0]
     assert (told["hook_event_name"], told["error"], told["tool_use_id"]) == ("PostToolUseFailure", "cannot", "c1")
     assert [event.output for event in talk.of(ToolFinished)] == ["cannot\n\nas expected"]
     assert not hooked(tmp_path, "PostToolUse", {}, script(fail), Fail()).of(HostCall)
@@ -226,7 +226,7 @@ def test_a_call_that_failed_has_a_moment_of_its_own(tmp_path: Path) -> None:
 
 def test_a_prompt_is_heard_and_added_to(tmp_path: Path) -> None:
     talk = hooked(tmp_path, "UserPromptSubmit", special("UserPromptSubmit", additionalContext="Monday"), script("hi"))
-    assert asked(talk)[0]["prompt"] == "Go"
+    assert hook_inputs(talk)[0]["prompt"] == "Go"
     assert talk.messages[0] == Message("user", (Text("Go"), Text("Monday")))
 
 
@@ -242,7 +242,7 @@ def test_a_model_that_would_stop_can_be_sent_on_once(tmp_path: Path) -> None:
 
     commands = [hello("Stop"), Prompt("t1", "Go")]
     talk = converse(tmp_path, Scripted.in_order("a", "b"), commands, host=answering(answers))
-    assert [told["last_assistant_message"] for told in asked(talk)] == ["a", "b"]
+    assert [told["last_assistant_message"] for told in hook_inputs(talk)] == ["a", "b"]
     assert talk.messages[2] == Message("user", (Text("run the tests"),))
 
 
@@ -250,14 +250,14 @@ def test_the_session_begins_once_and_its_hook_can_add_to_it(tmp_path: Path) -> N
     commands = [hello("SessionStart"), Prompt("t1", "Go"), Prompt("t2", "On")]
     host = answering(lambda told: special("SessionStart", additionalContext="be brief"))
     talk = converse(tmp_path, Scripted.in_order("a", "b"), commands, host=host)
-    assert [told["source"] for told in asked(talk)] == ["startup"]
+    assert [told["source"] for told in hook_inputs(talk)] == ["startup"]
     assert talk.session.contexts == ["be brief"]
 
 
 def test_the_end_of_a_session_is_told_and_nobody_waits_long_for_it(tmp_path: Path) -> None:
     commands = [hello("SessionEnd", timeout=0.01), Prompt("t1", "Go")]
     talk = converse(tmp_path, Scripted.in_order("a"), commands)
-    assert [told["reason"] for told in asked(talk)] == ["other"]
+    assert [told["reason"] for told in hook_inputs(talk)] == ["other"]
 
 
 def test_a_summary_can_be_refused(tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ def test_a_summary_can_be_refused(tmp_path: Path) -> None:
 
     host = answering(lambda told: {"decision": "block", "reason": "later"})
     talk = run(conversation, tmp_path, Scripted.in_order("a" * 400, "b" * 400, "sum"), host=host)
-    assert asked(talk)[0]["trigger"] == "manual"
+    assert hook_inputs(talk)[0]["trigger"] == "manual"
     assert [event.ok for event in talk.of(CompactionEnded)] == [False]
 
 
@@ -289,14 +289,14 @@ def test_agents_have_their_own_moments(tmp_path: Path) -> None:
     model = Scripted.from_values({"reply": replies})
     commands = [Hello(offers=offers), Prompt("t1", "both")]
     talk = converse(tmp_path, model, commands, host=answering(answers), mode="force")
-    moments = [(told["hook_event_name"], told["agent_id"], told["agent_type"]) for told in asked(talk)]
+    moments = [(told["hook_event_name"], told["agent_id"], told["agent_type"]) for told in hook_inputs(talk)]
     assert moments == [
         ("SubagentStart", "s1", "general-purpose"),
         ("SubagentStop", "s1", "general-purpose"),
         ("SubagentStop", "s1", "general-purpose"),
     ]
-    said = [event.text for event in talk.of(TextDelta) if event.agent == "s1"]
-    assert said == ["child 1", "child 2"]
+    texts = [event.text for event in talk.of(TextDelta) if event.agent == "s1"]
+    assert texts == ["child 1", "child 2"]
 
 
 def test_a_question_to_the_person_is_told_while_it_waits(tmp_path: Path) -> None:
@@ -309,7 +309,7 @@ def test_a_question_to_the_person_is_told_while_it_waits(tmp_path: Path) -> None
     call = {"call": "Run", "id": "c1", "args": {"command": "ls"}}
     commands = [hello("Notification", matcher="permission_prompt"), Prompt("t1", "Go")]
     talk = converse(tmp_path, script(call), commands, Run(), host=host)
-    [told] = asked(talk)
+    [told] = hook_inputs(talk)
     assert (told["message"], told["notification_type"]) == ("Run {'command': 'ls'}", "permission_prompt")
     assert [event.outcome for event in talk.of(ToolFinished)] == ["ok"]
     assert len(talk.of(HostCallEnded)) == 1

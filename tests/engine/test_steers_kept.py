@@ -17,7 +17,7 @@ ANSWERS = Scripted.from_values({"reply": [{"text": "ok"}]})
 HANGS = Scripted.from_values({"reply": [{"when": {"prompt": "Again"}, "hang": True}, {"text": "ok"}]})
 
 
-def found(log: Log) -> list[str]:
+def stored_prompts(log: Log) -> list[str]:
     """What a process that starts now finds that was said."""
     return [message_text(message) for message in Session(log.read_back()).messages if message.role == "user"]
 
@@ -28,7 +28,7 @@ def killed(folder: Path, conversation: Callable[[Talk], Awaitable[None]]) -> lis
 
     async def whole(talk: Talk) -> None:
         await conversation(talk)
-        left.extend(found(log))
+        left.extend(stored_prompts(log))
         talk.send(Cancel())
 
     run(whole, folder, HANGS, store=log)
@@ -63,11 +63,11 @@ def test_T1_what_was_dropped_does_not_come_back(tmp_path: Path, drop: Cancel) ->
 def test_T1_what_waits_for_the_next_prompt_outlives_a_quiet_end(tmp_path: Path) -> None:
     log = Log()
     converse(tmp_path, ANSWERS, [Steer("first", idle="keep"), Steer("last", when="last", idle="keep")], store=log)
-    assert found(log) == ["first", "last"]
+    assert stored_prompts(log) == ["first", "last"]
     again = log.read_back()
     talk = converse(tmp_path, ANSWERS, [HELLO], store=again)
     assert [message_text(message) for message in talk.messages] == ["first", "last", "Hello", "ok"]
-    assert found(again) == ["first", "last", "Hello"]
+    assert stored_prompts(again) == ["first", "last", "Hello"]
 
 
 def test_T1_a_message_that_cannot_be_stored_is_refused(tmp_path: Path) -> None:

@@ -61,11 +61,11 @@ UNKNOWN = ["weather", "grant_refused", "Pong", "critical", "a" * 5000]
 
 def host(*lines: str) -> HostSide:
     side = HostSide(env())
-    hear(side, *lines)
+    receive(side, *lines)
     return side
 
 
-def hear(side: HostSide, *lines: str) -> list[Event]:
+def receive(side: HostSide, *lines: str) -> list[Event]:
     return side.receive("".join(f"{line}\n" for line in lines).encode())
 
 
@@ -75,31 +75,31 @@ def hear(side: HostSide, *lines: str) -> list[Event]:
 @pytest.mark.parametrize("line", MALFORMED)
 def test_a_malformed_line_is_data_and_the_session_goes_on(line: str) -> None:
     side = host(READY, START)
-    [event] = hear(side, line)
+    [event] = receive(side, line)
     assert isinstance(event, MalformedEvent)
     assert event.line == line.encode()
     assert side.outcomes == {"known": 2, "malformed": 1}
-    assert TurnEnded("end", turn="m") in hear(side, '{"type":"text_delta","text":"x","msg_id":"m"}', END)
+    assert TurnEnded("end", turn="m") in receive(side, '{"type":"text_delta","text":"x","msg_id":"m"}', END)
 
 
 @pytest.mark.parametrize("kind", UNKNOWN)
 def test_an_unknown_type_is_told_from_a_malformed_line_and_never_logged(kind: str) -> None:
     side = host(READY)
     line = json.dumps({"type": kind, "anything": [1]})
-    assert hear(side, line) == [UnknownEvent(kind, line.encode())]
+    assert receive(side, line) == [UnknownEvent(kind, line.encode())]
     assert (side.outcomes["unknown"], side.outcomes["malformed"], side.to_log()) == (1, 0, [])
 
 
 def test_many_unknown_types_in_a_row_stay_quiet() -> None:
     side = host(READY)
-    heard = hear(side, *[f'{{"type":"later_{number}"}}' for number in range(1000)])
-    assert {type(event) for event in heard} == {UnknownEvent}
+    events = receive(side, *[f'{{"type":"later_{number}"}}' for number in range(1000)])
+    assert {type(event) for event in events} == {UnknownEvent}
     assert side.to_log() == []
 
 
 def test_known_types_are_known() -> None:
     side = host(READY)
-    assert hear(side, '{"type":"pong"}', '{"type":"budget_exceeded","reason":"r","observed":"2","limit":"1"}') == [
+    assert receive(side, '{"type":"pong"}', '{"type":"budget_exceeded","reason":"r","observed":"2","limit":"1"}') == [
         BudgetExceeded("r", "2", "1")
     ]
     assert side.outcomes == {"known": 3}
@@ -108,13 +108,13 @@ def test_known_types_are_known() -> None:
 def test_malformed_lines_are_logged_a_few_a_minute_and_the_rest_is_counted() -> None:
     clock = [0]
     side = HostSide(Env(now=lambda: clock[0], new_id=lambda: "id"))
-    hear(side, *["nonsense"] * 1000)
+    receive(side, *["nonsense"] * 1000)
     logged = side.to_log()
     assert len(logged) == 5
     assert all("nonsense" in line for line in logged)
     assert side.to_log() == []
     clock[0] += 60_000
-    hear(side, "{", "{")
+    receive(side, "{", "{")
     first, second = side.to_log()
     assert first.endswith("(995 like it were passed over)")
     assert "passed over" not in second
@@ -137,7 +137,7 @@ LINES = st.sampled_from([*MALFORMED, *[json.dumps({"type": kind}) for kind in UN
 def test_a_noisy_mixed_stream_is_grammatical_and_every_line_has_one_outcome(lines: list[str]) -> None:
     side = HostSide(env())
     grammar = Grammar()
-    for event in [*hear(side, *lines), *side.receive_eof()]:
+    for event in [*receive(side, *lines), *side.receive_eof()]:
         grammar.check(event)
     meant = [line for line in lines if line.removeprefix("\ufeff").strip(" \t\r")]
     assert abs(side.outcomes.total() - len(meant)) <= 1  # a byte order mark counts only at the beginning
@@ -150,7 +150,7 @@ def test_a_noisy_mixed_stream_is_grammatical_and_every_line_has_one_outcome(line
 def test_fields_that_nobody_knows_are_ignored(line: str) -> None:
     more = line[:-1] + ',"usage_delta_v9":{"a":[1]},"critical":true}'
     one, two = HostSide(env()), HostSide(env())
-    assert hear(one, line) == hear(two, more)
+    assert receive(one, line) == receive(two, more)
 
 
 # Rule 4: capabilities are advisory.
@@ -185,11 +185,11 @@ def examples() -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("kind", examples())
 def test_an_event_is_shown_although_its_flag_was_never_told(kind: str) -> None:
     side = host(READY, START)
-    heard = hear(
+    events = receive(
         side, json.dumps({"type": kind, **examples()[kind]}), '{"type":"info","msg_id":"m","message":"going on"}'
     )
-    assert heard[:-1]
-    assert not [event for event in heard if isinstance(event, UnknownEvent | MalformedEvent)]
+    assert events[:-1]
+    assert not [event for event in events if isinstance(event, UnknownEvent | MalformedEvent)]
 
 
 def test_every_family_has_its_example() -> None:
@@ -203,13 +203,13 @@ def test_every_family_has_its_example() -> None:
 def test_a_newer_engine_with_flags_fields_and_events_of_its_own_works() -> None:
     side = host()
     offered = '{"tool_approval":true,"modes":["default","plan"],"plugins":true,"telepathy":{"range":9}}'
-    [ready] = hear(
+    [ready] = receive(
         side, f'{{"type":"ready","version":"1.7.0","session_id":null,"contract":{{}},"capabilities":{offered}}}'
     )
     assert isinstance(ready, Ready)
     assert ready.abilities.modes == ("default", "plan")
     assert ready.abilities.extras == {"plugins": True, "telepathy": {"range": 9}, "contract": {}}
-    heard = hear(
+    events = receive(
         side,
         START,
         '{"type":"mood","msg_id":"m"}',
@@ -217,21 +217,21 @@ def test_a_newer_engine_with_flags_fields_and_events_of_its_own_works() -> None:
         '{"type":"stream_end","msg_id":"m","finish_reason":"tired","usage":{"input_tokens":9,"output_tokens":9},'
         '"usage_delta":{"input_tokens":1,"output_tokens":2}}',
     )
-    assert TextDelta("Hi", turn="m") in heard
-    assert heard[-2:] == [TurnEnded("end", Usage(1, 2), turn="m"), Settled()]
+    assert TextDelta("Hi", turn="m") in events
+    assert events[-2:] == [TurnEnded("end", Usage(1, 2), turn="m"), Settled()]
 
 
 def test_an_older_engine_without_flags_and_words_of_today_works() -> None:
     side = host()
-    [ready] = hear(side, '{"type":"ready","version":"0.0.9","capabilities":{}}')
+    [ready] = receive(side, '{"type":"ready","version":"0.0.9","capabilities":{}}')
     assert isinstance(ready, Ready)
     assert not ready.abilities.extras
     assert not any(ready.abilities.extras.get(flag) for flag in FLAGS["0.2.0"])
-    assert hear(side, START, '{"type":"stream_end","msg_id":"m"}')[-2] == TurnEnded("end", turn="m")
+    assert receive(side, START, '{"type":"stream_end","msg_id":"m"}')[-2] == TurnEnded("end", turn="m")
 
 
 def test_flags_of_any_type_are_no_reason_to_refuse_an_engine() -> None:
-    [ready] = hear(host(), '{"type":"ready","version":"1","capabilities":{"plugins":"many","streaming_tools":null}}')
+    [ready] = receive(host(), '{"type":"ready","version":"1","capabilities":{"plugins":"many","streaming_tools":null}}')
     assert isinstance(ready, Ready)
     assert ready.abilities.extras == {"plugins": "many", "streaming_tools": None}
 
@@ -239,7 +239,7 @@ def test_flags_of_any_type_are_no_reason_to_refuse_an_engine() -> None:
 def test_two_flags_may_be_on_alone() -> None:
     """Turn traces without evolution, and the other way round."""
     for flag in ("structured_traces", "gepa_enabled"):
-        [ready] = hear(host(), f'{{"type":"ready","version":"1","capabilities":{{"{flag}":true}}}}')
+        [ready] = receive(host(), f'{{"type":"ready","version":"1","capabilities":{{"{flag}":true}}}}')
         assert isinstance(ready, Ready)
         assert ready.abilities.extras == {flag: True}
 
@@ -247,10 +247,10 @@ def test_two_flags_may_be_on_alone() -> None:
 def test_what_is_inside_another_event_counts_for_nothing_at_the_top() -> None:
     side = host(READY, START)
     inner = '{"type":"config_changed","capabilities":{"current_mode":"force"}}'
-    heard = hear(side, f'{{"type":"sub_agent_event","parent_call_id":"c","agent_name":"a","inner":{inner}}}')
-    assert not [event for event in heard if isinstance(event, SettingChanged)]
+    events = receive(side, f'{{"type":"sub_agent_event","parent_call_id":"c","agent_name":"a","inner":{inner}}}')
+    assert not [event for event in events if isinstance(event, SettingChanged)]
     receipt = '{"type":"plugin_event","plugin_name":"p","event_type":"t","payload":{"type":"stream_end","msg_id":"m"}}'
-    assert [type(event) for event in hear(side, receipt)] == [ExtensionEvent]
+    assert [type(event) for event in receive(side, receipt)] == [ExtensionEvent]
 
 
 # What engines have come to say since.
@@ -290,7 +290,7 @@ TOOL = {"name": "Read", "category": "info", "args": {"file_path": "a"}, "descrip
     ],
 )
 def test_later_events_are_understood(frame: dict[str, Any], meaning: Event) -> None:
-    assert meaning in hear(host(READY, START), json.dumps(frame))
+    assert meaning in receive(host(READY, START), json.dumps(frame))
 
 
 @pytest.mark.parametrize(
@@ -302,24 +302,24 @@ def test_later_events_are_understood(frame: dict[str, Any], meaning: Event) -> N
     ],
 )
 def test_a_later_refusal_is_a_reply_with_its_reason(frame: dict[str, Any], code: str) -> None:
-    [reply] = hear(host(READY), json.dumps(frame))
+    [reply] = receive(host(READY), json.dumps(frame))
     assert isinstance(reply, Reply)
     assert (reply.ref, reply.failure and reply.failure.code) == ("r", code)
 
 
 def test_a_server_that_was_removed_is_gone() -> None:
     frame = {"type": "mcp_removal_result", "request_id": "r", "name": "x", "outcome": "removed", "removed_tools": ["t"]}
-    assert hear(host(READY), json.dumps(frame))[1] == ServerChanged("x", "removed", ("t",))
+    assert receive(host(READY), json.dumps(frame))[1] == ServerChanged("x", "removed", ("t",))
 
 
 def test_a_later_event_that_makes_no_sense_is_malformed() -> None:
     lines = ('{"type":"call_announced"}', '{"type":"mcp_removal_result","outcome":"removed","removed_tools":7}')
-    assert [type(event) for event in hear(host(READY), *lines)] == [MalformedEvent, MalformedEvent]
+    assert [type(event) for event in receive(host(READY), *lines)] == [MalformedEvent, MalformedEvent]
 
 
 def test_later_events_are_no_words_of_ours() -> None:
-    said = {*frames.EVENTS["0.2.0"]}
-    assert not said & {*undocumented_events.HANDLERS, *undocumented_events.EXTRAS}
+    names = {*frames.EVENTS["0.2.0"]}
+    assert not names & {*undocumented_events.HANDLERS, *undocumented_events.EXTRAS}
 
 
 # Asks and costs, as hosts hear them.
@@ -329,20 +329,20 @@ def test_an_approval_is_closed_by_its_echo_if_somebody_else_answered() -> None:
     required = '{"type":"approval_required","call_id":"c","resume_token":"t","reason":"r","context":"x"}'
     side = host(READY, START, required)
     echo = '{"type":"approval_resume","resume_token":"t","approved":false}'
-    assert hear(side, echo, echo) == [AskClosed("t", "denied", turn="m")]
+    assert receive(side, echo, echo) == [AskClosed("t", "denied", turn="m")]
 
 
 @pytest.mark.parametrize("token", ["", "c"])
 def test_an_approval_without_a_token_of_its_own_says_nothing_new(token: str) -> None:
     line = f'{{"type":"approval_required","call_id":"c","resume_token":"{token}","reason":"exec","context":"x"}}'
-    assert hear(host(READY, START), line) == []
+    assert receive(host(READY, START), line) == []
 
 
 def test_a_cost_between_an_error_and_the_end_does_not_hide_why_the_turn_failed() -> None:
     error = '{"type":"error","error":{"code":"engine_error","message":"broke","retryable":false}}'
     cost = '{"type":"session_cost","session_id":"","total_cost_usd":1,"per_turn":[]}'
-    heard = hear(host(READY, START), error, cost, END.replace("stop", "error"))
-    assert heard[0] == CostChanged(Usage(cost=1.0))
-    assert isinstance(heard[1], TurnEnded)
-    assert heard[1].failure
-    assert heard[1].failure.message == "broke"
+    events = receive(host(READY, START), error, cost, END.replace("stop", "error"))
+    assert events[0] == CostChanged(Usage(cost=1.0))
+    assert isinstance(events[1], TurnEnded)
+    assert events[1].failure
+    assert events[1].failure.message == "broke"

@@ -27,11 +27,11 @@ from polylect.wire import jsonl
 PATH = Rule("path", "/p", write=False)
 
 
-def hear(side: EngineSide, frame: dict[str, Any]) -> list[Command]:
+def receive(side: EngineSide, frame: dict[str, Any]) -> list[Command]:
     return side.receive(json.dumps(frame).encode() + b"\n")
 
 
-def said(side: EngineSide) -> list[dict[str, Any]]:
+def written(side: EngineSide) -> list[dict[str, Any]]:
     return [jsonl.parse(line) for line in side.data_to_send().splitlines()]
 
 
@@ -59,8 +59,8 @@ def said(side: EngineSide) -> list[dict[str, Any]]:
     ],
 )
 def test_each_is_read_in_0_2_0_and_unknown_before(frame: dict[str, Any], command: Command) -> None:
-    assert hear(EngineSide(env()), frame) == [command]
-    assert [type(told) for told in hear(EngineSide(env(), version="0.1.0"), frame)] == [UnknownCommand]
+    assert receive(EngineSide(env()), frame) == [command]
+    assert [type(command) for command in receive(EngineSide(env(), version="0.1.0"), frame)] == [UnknownCommand]
 
 
 @pytest.mark.parametrize(
@@ -84,21 +84,21 @@ def test_each_is_read_in_0_2_0_and_unknown_before(frame: dict[str, Any], command
 )
 def test_i2_a_bad_one_is_answered_once_and_does_nothing(frame: dict[str, Any]) -> None:
     side = EngineSide(env())
-    assert [type(told) for told in hear(side, frame)] == [MalformedCommand]
-    assert [answer["type"] for answer in said(side)] == ["error"]
+    assert [type(command) for command in receive(side, frame)] == [MalformedCommand]
+    assert [answer["type"] for answer in written(side)] == ["error"]
 
 
 def test_a_larger_budget_is_granted_or_refused_by_the_id_of_the_request() -> None:
     side = EngineSide(env())
     frame = {"type": "continue_with_budget", "request_id": "r1", "additional_tokens": 5}
-    hear(side, frame)
+    receive(side, frame)
     side.send(Reply("r1"))
-    hear(side, {**frame, "request_id": "r2"})
+    receive(side, {**frame, "request_id": "r2"})
     side.send(Reply("r2", failure=Failure("bad_grant", "no", "host")))
-    told = {"type": "budget_grant_result", "additional_tokens": 5, "additional_cost_usd": 0.0}
-    assert said(side) == [
-        {**told, "request_id": "r1", "outcome": "granted"},
-        {**told, "request_id": "r2", "outcome": "refused", "refusal_reason": "invalid_grant"},
+    grant = {"type": "budget_grant_result", "additional_tokens": 5, "additional_cost_usd": 0.0}
+    assert written(side) == [
+        {**grant, "request_id": "r1", "outcome": "granted"},
+        {**grant, "request_id": "r2", "outcome": "refused", "refusal_reason": "invalid_grant"},
     ]
 
 
@@ -107,20 +107,20 @@ def test_a_server_that_is_removed_takes_its_tools_along() -> None:
     side.send(ServerChanged("team", "ready", ("one", "two")))
     side.data_to_send()
     removal = {"type": "remove_mcp_server", "lifecycle_version": 1, "name": "team"}
-    hear(side, {**removal, "request_id": "r1"})
+    receive(side, {**removal, "request_id": "r1"})
     side.send(ServerChanged("team", "removed"))
     side.send(Reply("r1"))
-    hear(side, {**removal, "request_id": "r2"})
+    receive(side, {**removal, "request_id": "r2"})
     side.send(Reply("r2", failure=Failure("mcp", "there is no such server", "host")))
-    told = [(frame["request_id"], frame["outcome"], frame["removed_tools"]) for frame in said(side)]
-    assert told == [("r1", "removed", ["one", "two"]), ("r2", "already_absent", [])]
+    removals = [(frame["request_id"], frame["outcome"], frame["removed_tools"]) for frame in written(side)]
+    assert removals == [("r1", "removed", ["one", "two"]), ("r2", "already_absent", [])]
 
 
 def test_l2_a_path_that_was_never_granted_cannot_be_revoked() -> None:
     side = EngineSide(env())
-    [command] = hear(side, {"type": "revoke_path", "grant_id": "g"})
+    [command] = receive(side, {"type": "revoke_path", "grant_id": "g"})
     side.send(Reply(command.ref, failure=Failure("unknown_grant", "no such permission", "host")))
-    assert [frame["type"] for frame in said(side)] == ["error"]
+    assert [frame["type"] for frame in written(side)] == ["error"]
 
 
 # The host's end.
@@ -128,10 +128,10 @@ def test_l2_a_path_that_was_never_granted_cannot_be_revoked() -> None:
 
 def host(*commands: Command, version: str = "0.2.0") -> tuple[HostSide, list[Event], list[dict[str, Any]]]:
     side = HostSide(env(), version=version)
-    heard = side.receive(b'{"type":"ready","version":"0.2.0","capabilities":{}}\n')[1:]
+    events = side.receive(b'{"type":"ready","version":"0.2.0","capabilities":{}}\n')[1:]
     for command in commands:
-        heard += side.send(command)
-    return side, heard, [jsonl.parse(line) for line in side.data_to_send().splitlines()]
+        events += side.send(command)
+    return side, events, [jsonl.parse(line) for line in side.data_to_send().splitlines()]
 
 
 @pytest.mark.parametrize(
@@ -147,8 +147,8 @@ def host(*commands: Command, version: str = "0.2.0") -> tuple[HostSide, list[Eve
 def test_what_the_host_says_is_what_the_engine_reads(command: Command) -> None:
     pair = Pair(DIALECT, "0.2.0")
     pair.say(Ready(session="s"))
-    [told] = pair.ask(command)
-    assert {name: getattr(told, name) for name in told.__struct_fields__ if name != "ref"} == {
+    [received] = pair.ask(command)
+    assert {name: getattr(received, name) for name in received.__struct_fields__ if name != "ref"} == {
         name: getattr(command, name) for name in command.__struct_fields__ if name != "ref"
     }
 
@@ -166,14 +166,14 @@ def test_what_the_host_says_is_what_the_engine_reads(command: Command) -> None:
     ],
 )
 def test_what_the_wire_cannot_say_is_refused(command: Command, version: str) -> None:
-    _, heard, written = host(command, version=version)
-    assert [(event.ref, event.failure is not None) for event in heard if isinstance(event, Reply)] == [("x", True)]
+    _, events, written = host(command, version=version)
+    assert [(event.ref, event.failure is not None) for event in events if isinstance(event, Reply)] == [("x", True)]
     assert written == []
 
 
 def test_the_reply_is_the_engines_own_and_comes_once() -> None:
-    side, heard, [frame] = host(Grant(tokens=5, ref="mine"))
-    assert heard == []
+    side, events, [frame] = host(Grant(tokens=5, ref="mine"))
+    assert events == []
     result = {"type": "budget_grant_result", "request_id": frame["request_id"], "outcome": "granted"}
     line = json.dumps(result).encode() + b"\n"
     assert [event.ref for event in side.receive(line) if isinstance(event, Reply)] == ["mine"]
@@ -195,8 +195,8 @@ def test_an_engine_that_went_away_leaves_no_request_unanswered() -> None:
 
 
 def test_what_an_engine_asked_the_host_to_send_is_answered() -> None:
-    _, heard, written = host(HostReply("h1", "msg-7", ref="x"), HostReply("h2", error="offline"))
-    assert heard == [Reply("x")]
+    _, events, written = host(HostReply("h1", "msg-7", ref="x"), HostReply("h2", error="offline"))
+    assert events == [Reply("x")]
     assert written == [
         {"type": "host_send_message_result", "call_id": "h1", "ok": True, "message_id": "msg-7"},
         {"type": "host_send_message_result", "call_id": "h2", "ok": False, "error": "offline"},
@@ -204,9 +204,9 @@ def test_what_an_engine_asked_the_host_to_send_is_answered() -> None:
 
 
 def test_steers_that_still_wait_can_be_dropped_and_prompts_stay() -> None:
-    side, heard, _ = host(Prompt("m1", "go"), Steer("also"), Prompt("m2", "then"), Cancel("steers", ref="x"))
-    assert [event.reason for event in heard if isinstance(event, TurnEnded)] == ["cancelled"]
-    assert Reply("x") in heard
+    side, events, _ = host(Prompt("m1", "go"), Steer("also"), Prompt("m2", "then"), Cancel("steers", ref="x"))
+    assert [event.reason for event in events if isinstance(event, TurnEnded)] == ["cancelled"]
+    assert Reply("x") in events
     lines = b'{"type":"stream_start","msg_id":"m1"}\n{"type":"stream_end","msg_id":"m1"}\n'
     side.receive(lines)
     assert jsonl.parse(side.data_to_send().strip())["msg_id"] == "m2"

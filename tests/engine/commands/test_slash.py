@@ -39,7 +39,7 @@ def write(path: Path, text: str) -> None:
     path.write_text(text)
 
 
-def told(folder: Path, text: str, **options: Any) -> str:
+def notice_text(folder: Path, text: str, **options: Any) -> str:
     """What a command answers; no model is there to be asked."""
     talk = converse(folder, Played(), [Prompt("t1", text)], **options)
     assert [(event.reason, event.steps) for event in talk.of(TurnEnded)] == [("end", 0)]
@@ -48,7 +48,7 @@ def told(folder: Path, text: str, **options: Any) -> str:
     return "\n".join(event.text for event in talk.of(Notice))
 
 
-def heard(folder: Path, *prompts: Prompt, **options: Any) -> list[str]:
+def user_messages(folder: Path, *prompts: Prompt, **options: Any) -> list[str]:
     """What the model is given."""
     talk = converse(folder, Scripted.in_order(*("ok" for _ in prompts)), prompts, store=MemoryStore(""), **options)
     return [event.text for event in talk.of(UserMessage)]
@@ -59,18 +59,20 @@ def heard(folder: Path, *prompts: Prompt, **options: Any) -> list[str]:
 
 def test_help_lists_every_command(tmp_path: Path) -> None:
     write(tmp_path / ".claude/commands/review.md", "---\ndescription: Looks\nargument-hint: <file>\n---\nReview it.")
-    lines = told(tmp_path, "/help").splitlines()
+    lines = notice_text(tmp_path, "/help").splitlines()
     assert [line.split()[0] for line in lines] == [f"/{name}" for name in (*sorted(BUILTIN), "review")]
     assert lines[-1] == "/review <file>  Looks"
 
 
 def test_cost_context_model_mode_and_status_are_told(tmp_path: Path) -> None:
-    assert told(tmp_path, "/cost") == "Nothing so far."
-    assert re.fullmatch(r"[1-9]\d+ tokens", told(tmp_path, "/context"))  # instructions and tools, before any reply
-    assert (told(tmp_path, "/model"), told(tmp_path, "/model", model="")) == ("m", "No model is set.")
-    assert told(tmp_path, " /mode ", mode="plan") == "plan"
-    assert told(tmp_path, "/compact") == "There is nothing to compact: the conversation is short."
-    assert f"workspace: {tmp_path}\nmodel: m (played)\nmode: default\n" in told(tmp_path, "/status")
+    assert notice_text(tmp_path, "/cost") == "Nothing so far."
+    assert re.fullmatch(
+        r"[1-9]\d+ tokens", notice_text(tmp_path, "/context")
+    )  # instructions and tools, before any reply
+    assert (notice_text(tmp_path, "/model"), notice_text(tmp_path, "/model", model="")) == ("m", "No model is set.")
+    assert notice_text(tmp_path, " /mode ", mode="plan") == "plan"
+    assert notice_text(tmp_path, "/compact") == "There is nothing to compact: the conversation is short."
+    assert f"workspace: {tmp_path}\nmodel: m (played)\nmode: default\n" in notice_text(tmp_path, "/status")
 
 
 def test_the_cost_names_every_kind_of_token(tmp_path: Path) -> None:
@@ -133,7 +135,7 @@ def test_a_file_is_the_prompt_with_the_words_in_it(tmp_path: Path) -> None:
     write(tmp_path / ".polylect/commands/review.md", "---\ndescription: x\n---\nReview $ARGUMENTS. Only $ARGUMENTS!\n")
     write(tmp_path / ".claude/commands/plain.md", "Do it.\n")
     prompts = [Prompt("t1", "/review a.py b.py"), Prompt("t2", "/plain"), Prompt("t3", "/plain now")]
-    assert heard(tmp_path, *prompts) == [
+    assert user_messages(tmp_path, *prompts) == [
         "Review a.py b.py. Only a.py b.py!",
         "Do it.",
         "Do it.\n\nArguments: now",
@@ -148,7 +150,7 @@ def test_a_projects_file_that_leads_out_of_it_is_no_command_nor_is_one_without_a
     (tmp_path / "home/.polylect").mkdir()
     (tmp_path / "home/.polylect/commands").symlink_to(tmp_path / "home")  # the person's own links are theirs
     prompts = [Prompt(name, name) for name in ("/leak", "/empty", "/pipe", "/secret")]
-    assert heard(tmp_path / "project", *prompts) == [
+    assert user_messages(tmp_path / "project", *prompts) == [
         "/leak",
         "/empty",
         "/pipe",
@@ -162,14 +164,14 @@ def test_a_trusted_projects_file_is_stronger_than_the_persons_and_a_builtin_than
     write(tmp_path / ".claude/commands/same.md", "Project's.")
     write(tmp_path / ".claude/commands/mode.md", "Never.")
     prompts = Prompt("t1", "/same"), Prompt("t2", "/mine")
-    assert heard(tmp_path, *prompts) == ["Person's.", "Mine."]
-    assert heard(tmp_path, *prompts, trust_workspace=True) == ["Project's.", "Mine."]
-    assert told(tmp_path, "/mode") == "default"
+    assert user_messages(tmp_path, *prompts) == ["Person's.", "Mine."]
+    assert user_messages(tmp_path, *prompts, trust_workspace=True) == ["Project's.", "Mine."]
+    assert notice_text(tmp_path, "/mode") == "default"
 
 
 def test_what_is_verbatim_and_what_is_unknown_goes_to_the_model(tmp_path: Path) -> None:
     prompts = [Prompt("t1", "/help", verbatim=True), Prompt("t2", "/nothing at all"), Prompt("t3", "/etc/hosts is odd")]
-    assert heard(tmp_path, *prompts) == ["/help", "/nothing at all", "/etc/hosts is odd"]
+    assert user_messages(tmp_path, *prompts) == ["/help", "/nothing at all", "/etc/hosts is odd"]
 
 
 @pytest.mark.parametrize(
@@ -236,7 +238,7 @@ def test_what_waits_behind_clear_is_answered_without_what_came_before_t2(tmp_pat
     talk = converse(tmp_path, model, commands)
     ended = {event.turn: event.reason for event in talk.events if isinstance(event, TurnEnded)}
     assert ended == {"t1": "end", "t2": "end", "t3": "end"}
-    said = [event.text for event in talk.events if isinstance(event, TextDelta) and event.turn == "t3"]
-    assert "".join(said) == "the first of a conversation"
-    told = [event.value for event in talk.events if isinstance(event, SettingChanged) and event.key == "session"]
-    assert len(told) == len(greeting)
+    texts = [event.text for event in talk.events if isinstance(event, TextDelta) and event.turn == "t3"]
+    assert "".join(texts) == "the first of a conversation"
+    sessions = [event.value for event in talk.events if isinstance(event, SettingChanged) and event.key == "session"]
+    assert len(sessions) == len(greeting)

@@ -36,7 +36,7 @@ ids = map("e{}".format, count(1))
 HANG = [BlockDone(ToolCall("c1", "Hang", {})), ReplyDone("calls")]
 
 
-def said(text: str, usage: Usage | None = None) -> list[Any]:
+def text_reply(text: str, usage: Usage | None = None) -> list[Any]:
     return [BlockDone(Text(text)), ReplyDone("end", usage or Usage())]
 
 
@@ -51,8 +51,8 @@ class Place:
         self.store = self.library.create()
 
     def talk(self, conversation: Any, *replies: list[Any], tools: tuple[Act, ...] = (), **more: Any) -> Talk:
-        told = {"store": self.store, "library": self.library, **more}
-        return run(conversation, self.workspace, Played(*replies), *tools, **told)
+        options = {"store": self.store, "library": self.library, **more}
+        return run(conversation, self.workspace, Played(*replies), *tools, **options)
 
     def stored(self, *bodies: Any) -> FileStore:
         store = self.library.create()
@@ -70,7 +70,7 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def heard(talk: Talk) -> list[str]:
+def context_texts(talk: Talk) -> list[str]:
     """What the model would see now."""
     return [message_text(message) for message in talk.engine.agent.session.context()]
 
@@ -93,15 +93,15 @@ def test_a_new_session_knows_nothing_of_the_old_one(place: Place) -> None:
         session = agent.session
         assert opened == SessionOpened(session.id, session.store.file)
         assert session.id != place.store.session
-        assert (heard(talk), agent.todos, agent.seen, list(agent.rules)) == ([], (), {}, [])
+        assert (context_texts(talk), agent.todos, agent.seen, list(agent.rules)) == ([], (), {}, [])
         assert (agent.meter.usage, agent.compactor.used()) == (Usage(), sum(agent.prompt_tokens()))
         talk.send(Prompt("t2", "Other"))
         await talk.until(TurnEnded, 2)
-        assert heard(talk) == ["Other", "two"]
+        assert context_texts(talk) == ["Other", "two"]
         state = await talk.answer(Query("state", ref="q"))
         assert (state.session, state.file, state.messages) == (session.id, session.store.file, 2)
 
-    talk = place.talk(conversation, said("one", Usage(9, 9)), said("two"))
+    talk = place.talk(conversation, text_reply("one", Usage(9, 9)), text_reply("two"))
     assert ("session", talk.engine.agent.session.id) in settings(talk)
     assert talk.of(PlanChanged) == [PlanChanged(())]
     old = place.library.resume(place.store.session)
@@ -118,7 +118,7 @@ def test_what_runs_is_stopped_and_what_waits_is_dropped_before_the_answer(place:
         await talk.answer(OpenSession("new", ref="r"))
         assert [(end.turn, end.reason) for end in talk.of(TurnEnded)] == [("t1", "cancelled"), ("t2", "cancelled")]
         assert await talk.answer(Query("queue", ref="q")) == Queue()
-        assert heard(talk) == []
+        assert context_texts(talk) == []
 
     talk = place.talk(conversation, HANG, tools=(Hang(),))
     assert any(notice.text.startswith("2 messages") and "dropped" in notice.text for notice in talk.of(Notice))
@@ -134,11 +134,11 @@ def test_T1_a_fork_takes_messages_for_a_turn_that_were_delivered_and_none_that_w
         points = await talk.answer(Query("fork_points", ref="q"))
         assert [point.text for point in points] == ["Hello", "also"]
         await talk.answer(OpenSession("fork", ref="r1"))
-        assert heard(talk) == ["Hello", "also", "one"]
+        assert context_texts(talk) == ["Hello", "also", "one"]
         opened = await talk.answer(OpenSession("fork", at=points[1].entry, ref="r2"))
-        assert (opened.text, heard(talk)) == ("also", ["Hello"])
+        assert (opened.text, context_texts(talk)) == ("also", ["Hello"])
 
-    place.talk(conversation, said("one"))
+    place.talk(conversation, text_reply("one"))
     old = Session(place.library.resume(place.store.session))
     assert [message_text(message) for message in old.messages] == ["Hello", "also", "one"], "what waited was dropped"
 
@@ -152,9 +152,9 @@ def test_what_is_said_right_after_it_is_said_in_the_new_session(place: Place) ->
         talk.send(OpenSession("new", ref="r1"), Prompt("t2", "one", ref="r2"), Query("state", ref="r3"))
         talk.send(OpenSession("new", ref="r4"), Prompt("t3", "two", ref="r5"), Cancel("prompt", "nothing", ref="r6"))
         await talk.until(TurnEnded, 3)
-        assert heard(talk) == ["two", "yes"]
+        assert context_texts(talk) == ["two", "yes"]
 
-    talk = place.talk(conversation, HANG, said("yes"), tools=(Hang(),))
+    talk = place.talk(conversation, HANG, text_reply("yes"), tools=(Hang(),))
     assert [reply.ref for reply in talk.of(Reply)] == ["r6", "r1", "r2", "r3", "r4", "r5"]
     ends = [(end.turn, end.reason) for end in talk.of(TurnEnded)]
     assert ends == [("t1", "cancelled"), ("t2", "cancelled"), ("t3", "end")]
@@ -188,7 +188,7 @@ def test_a_stop_stops_what_was_said_before_it_for_the_new_session_and_nothing_af
         talk.send(OpenSession("new", ref="new"), prompt("t2"), Cancel(queued=queued, ref="stop"), prompt("t3"))
         await talk.until(TurnEnded, 3)
 
-    talk = place.talk(conversation, HANG, said("yes"), tools=(Hang(),))
+    talk = place.talk(conversation, HANG, text_reply("yes"), tools=(Hang(),))
     assert [(reply.ref, reply.failure) for reply in talk.of(Reply)] == [
         ("stop", None),
         ("new", None),
@@ -223,9 +223,9 @@ def test_S3_the_old_session_can_be_had_by_others_at_once_and_gone_back_to(place:
         assert back == SessionOpened(place.store.session, place.store.file)
         talk.send(Prompt("t2", "Again"))
         await talk.until(TurnEnded, 2)
-        assert heard(talk) == ["Hello", "one", "Again", "two"]
+        assert context_texts(talk) == ["Hello", "one", "Again", "two"]
 
-    place.talk(conversation, said("one"), said("two"))
+    place.talk(conversation, text_reply("one"), text_reply("two"))
     assert place.names == {place.store.session}, "nothing was said in the other"
 
 
@@ -275,9 +275,9 @@ def test_the_session_in_use_can_be_named_too(place: Place) -> None:
         for target in ("latest", place.store.session, place.store.file, os.path.dirname(place.store.file), near):
             opened = await talk.answer(OpenSession("resume", target=target, ref="r"))
             assert opened == SessionOpened(place.store.session, place.store.file)
-        assert heard(talk) == ["Hello", "one"]
+        assert context_texts(talk) == ["Hello", "one"]
 
-    place.talk(conversation, said("one"))
+    place.talk(conversation, text_reply("one"))
 
 
 def test_a_fork_gives_back_the_message_that_it_leaves_out(place: Place) -> None:
@@ -287,11 +287,11 @@ def test_a_fork_gives_back_the_message_that_it_leaves_out(place: Place) -> None:
             await talk.until(Settled, number)
         points = await talk.answer(Query("fork_points", ref="q"))
         opened = await talk.answer(OpenSession("fork", at=points[1].entry, ref="r"))
-        assert (opened.text, heard(talk)) == ("Again", ["Hello", "one"])
+        assert (opened.text, context_texts(talk)) == ("Again", ["Hello", "one"])
         opened = await talk.answer(OpenSession("fork", target=place.store.session, ref="r"))
-        assert (opened.text, heard(talk)) == ("", ["Hello", "one", "Again", "two"])
+        assert (opened.text, context_texts(talk)) == ("", ["Hello", "one", "Again", "two"])
 
-    place.talk(conversation, said("one"), said("two"))
+    place.talk(conversation, text_reply("one"), text_reply("two"))
     assert len(place.names) == 3
 
 
@@ -303,7 +303,7 @@ def test_a_fork_while_a_turn_runs_is_valid_and_so_is_what_it_left(place: Place) 
         talk.send(Prompt("t2", "Then"))
         await talk.until(TurnEnded, 2)
 
-    talk = place.talk(conversation, HANG, said("yes"), tools=(Hang(),))
+    talk = place.talk(conversation, HANG, text_reply("yes"), tools=(Hang(),))
     roles = [message.role for message in talk.engine.agent.session.messages]
     assert roles == ["user", "assistant", "tool", "user", "assistant"]
 
@@ -339,7 +339,7 @@ def test_L2_what_cannot_be_opened_is_refused_and_the_turn_goes_on(
         assert talk.engine.agent.session.id == place.store.session
 
     call = [BlockDone(ToolCall("c1", "Wait", {})), ReplyDone("calls")]
-    talk = place.talk(conversation, call, said("one"), said("two"), tools=(Wait(),), allow_list=("Wait",))
+    talk = place.talk(conversation, call, text_reply("one"), text_reply("two"), tools=(Wait(),), allow_list=("Wait",))
     assert [end.reason for end in talk.of(TurnEnded)] == ["end", "end"]
     assert "still here" in str(talk.messages)
     assert place.names == {place.store.session}
@@ -354,9 +354,9 @@ def test_without_sessions_a_new_one_works_and_others_are_refused(tmp_path: Path)
             assert "not kept" in refused.message
         opened = await talk.answer(OpenSession("new", ref="r"))
         assert opened.session
-        assert (opened.file, heard(talk)) == ("", [])
+        assert (opened.file, context_texts(talk)) == ("", [])
 
-    run(conversation, tmp_path, Played(said("one")), store=MemoryStore(str(tmp_path)))
+    run(conversation, tmp_path, Played(text_reply("one")), store=MemoryStore(str(tmp_path)))
 
 
 class Server(Hang):
@@ -379,7 +379,7 @@ def test_P1_what_tools_left_running_ends_with_the_session_it_was_started_in(plac
         await talk.answer(OpenSession("new", ref="another"))
         assert tool.left == 1
 
-    place.talk(conversation, said("one"), tools=(tool,))
+    place.talk(conversation, text_reply("one"), tools=(tool,))
 
 
 def test_agents_in_the_background_end_with_the_session_that_they_worked_for(place: Place) -> None:
@@ -394,7 +394,7 @@ def test_agents_in_the_background_end_with_the_session_that_they_worked_for(plac
         assert not talk.engine.running_agents.closed
 
     spawn = [BlockDone(ToolCall("c0", "Spawn", tasks)), ReplyDone("calls")]
-    talk = place.talk(conversation, spawn, HANG, said("started"), tools=(Hang(),), mode="force")
+    talk = place.talk(conversation, spawn, HANG, text_reply("started"), tools=(Hang(),), mode="force")
     assert len(talk.of(TurnEnded)) == 1, "its report starts no turn in a conversation that never heard of it"
 
 
@@ -478,7 +478,7 @@ def test_L4_whoever_speaks_is_heard_while_a_long_session_is_read(place: Place) -
         library.gate.set()
         await talk.until(TurnEnded, 2)
 
-    talk = place.talk(conversation, HANG, said("hello"), tools=(Hang(),), library=library)
+    talk = place.talk(conversation, HANG, text_reply("hello"), tools=(Hang(),), library=library)
     assert [(reply.ref, reply.failure) for reply in talk.of(Reply)] == [("c", None), ("o", None), ("p", None)]
     assert talk.engine.agent.session.id == other.session
 
@@ -495,7 +495,7 @@ def test_L4_a_long_session_that_cannot_be_had_is_refused_and_what_was_held_goes_
         await talk.until(TurnEnded)
         lock.close()
 
-    talk = place.talk(conversation, said("hello"), library=library)
+    talk = place.talk(conversation, text_reply("hello"), library=library)
     refused, taken = talk.of(Reply)
     assert refused.failure is not None
     assert "is in use by process" in refused.failure.message

@@ -32,17 +32,17 @@ class House:
         return self.write(f"home/repository/{name}", text)
 
     @property
-    def found(self) -> list[Instruction]:
+    def entries(self) -> list[Instruction]:
         env = {"HOME": str(self.home), "XDG_CONFIG_HOME": str(self.home / "settings")}
         return instructions(str(self.workspace), env)
 
     @property
-    def told(self) -> list[tuple[str, str]]:
-        return [(os.path.relpath(one.path, self.home), one.text) for one in self.found if one.text]
+    def texts(self) -> list[tuple[str, str]]:
+        return [(os.path.relpath(one.path, self.home), one.text) for one in self.entries if one.text]
 
     @property
     def faults(self) -> list[tuple[str, str]]:
-        return [(os.path.relpath(one.path, self.home), one.fault) for one in self.found if one.fault]
+        return [(os.path.relpath(one.path, self.home), one.fault) for one in self.entries if one.fault]
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_the_persons_own_come_first_then_the_projects_from_its_root_down_to_the_
     house.write("home/settings/polylect/AGENTS.md", "1")
     house.write("home/AGENTS.md", "not ours")
     house.write("home/repository/other/AGENTS.md", "not ours either")
-    assert house.told == [
+    assert house.texts == [
         ("settings/polylect/AGENTS.md", "1"),
         (".claude/CLAUDE.md", "2"),
         ("repository/AGENTS.md", "3"),
@@ -67,7 +67,7 @@ def test_the_persons_own_come_first_then_the_projects_from_its_root_down_to_the_
         ("repository/part/AGENTS.md", "5"),
         ("repository/part/CLAUDE.md", "6"),
     ]
-    assert [one.whose for one in house.found] == ["every project of this person"] * 2 + ["this project"] * 4
+    assert [one.whose for one in house.entries] == ["every project of this person"] * 2 + ["this project"] * 4
 
 
 def make_fake(place: Path, kind: str) -> None:
@@ -98,15 +98,15 @@ def test_without_a_repository_only_the_workspace_is_asked(tmp_path: Path, fake: 
     make_fake(tmp_path / ".git", fake)
     (tmp_path / "AGENTS.md").write_text("anybody may have put this here")
     (tmp_path / "above" / "AGENTS.md").write_text("ours")
-    found = instructions(str(tmp_path / "above"), {"HOME": str(tmp_path / "home")})
-    assert [one.text for one in found] == ["ours"]
+    loaded = instructions(str(tmp_path / "above"), {"HOME": str(tmp_path / "home")})
+    assert [one.text for one in loaded] == ["ours"]
 
 
 def test_the_same_file_or_the_same_text_is_told_once(house: House) -> None:
     house.project("AGENTS.md", "same")
     (house.repository / "CLAUDE.md").symlink_to("AGENTS.md")
     house.project("part/AGENTS.md", "same")
-    assert house.told == [("repository/AGENTS.md", "same")]
+    assert house.texts == [("repository/AGENTS.md", "same")]
     assert house.faults == []
 
 
@@ -116,7 +116,7 @@ def test_files_are_included_after_the_one_that_names_them(house: House) -> None:
     house.project("docs/more.md", "more")
     house.project("docs/tests.md", "tests")
     house.project("README", "readme")
-    assert [text.split()[0] for _, text in house.told] == ["Read", "style", "more", "tests", "readme"]
+    assert [text.split()[0] for _, text in house.texts] == ["Read", "style", "more", "tests", "readme"]
 
 
 def test_an_at_that_is_no_file_or_stands_in_code_includes_nothing(house: House) -> None:
@@ -124,7 +124,7 @@ def test_an_at_that_is_no_file_or_stands_in_code_includes_nothing(house: House) 
     house.project(
         "AGENTS.md", "ask @alice or me@docs/a.md\n`@docs/a.md`\n```\n@docs/a.md\n~~~\n@docs/a.md\n```\n@docs/b.md"
     )
-    assert len(house.told) == 1
+    assert len(house.texts) == 1
     assert house.faults == []
 
 
@@ -132,7 +132,7 @@ def test_circles_and_long_chains_end(house: House) -> None:
     house.project("AGENTS.md", "@AGENTS.md @a0.md")
     for number in range(20):
         house.project(f"a{number}.md", f"{number} @a{number + 1}.md @AGENTS.md")
-    assert len(house.told) == DEEPEST + 1
+    assert len(house.texts) == DEEPEST + 1
     assert house.faults == [(f"repository/a{DEEPEST}.md", "too many files include each other")]
 
 
@@ -146,14 +146,14 @@ def test_a_project_cannot_have_secrets_read_out_by_including_them(house: House, 
     (house.repository / "link").symlink_to(house.home / ".ssh" / "id")
     (house.repository / "folder").symlink_to(house.home / ".ssh")
     house.project("AGENTS.md", attack)
-    assert all(SECRET not in text and "root:" not in text for _, text in house.told)
+    assert all(SECRET not in text and "root:" not in text for _, text in house.texts)
 
 
 def test_a_project_cannot_have_secrets_read_out_by_a_link_in_the_place_of_its_instructions(house: House) -> None:
     (house.repository / "AGENTS.md").symlink_to(house.home / ".ssh" / "id")
     (house.workspace / "CLAUDE.md").symlink_to("../.env")
     house.project(".env", SECRET)
-    assert house.told == []
+    assert house.texts == []
     assert house.faults == [
         ("repository/AGENTS.md", f"it leads out of the project, to {house.home}/.ssh/id"),
         ("repository/part/CLAUDE.md", "hidden files cannot be included"),
@@ -163,7 +163,7 @@ def test_a_project_cannot_have_secrets_read_out_by_a_link_in_the_place_of_its_in
 def test_the_person_may_include_what_they_like(house: House) -> None:
     house.write("home/.claude/CLAUDE.md", "@~/notes/rules.md")
     house.write("home/notes/rules.md", "rules")
-    assert house.told[-1] == ("notes/rules.md", "rules")
+    assert house.texts[-1] == ("notes/rules.md", "rules")
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder", "unreadable"])
@@ -185,7 +185,7 @@ def test_a_long_file_is_cut_and_many_are_not_all_told(house: House) -> None:
     house.project("AGENTS.md", "\n".join(f"@{number}.md" for number in range(9)))
     for number in range(9):
         house.project(f"{number}.md", f"{number}" + "x" * MOST * 2)
-    texts = [text for _, text in house.told]
+    texts = [text for _, text in house.texts]
     assert texts[1].endswith("0.md is left out]")
     assert sum(map(len, texts)) < MOST_OF_ALL + 2 * MOST
     assert [fault for _, fault in house.faults] == ["there is too much of it already"] * (9 - len(texts) + 1)
@@ -193,7 +193,7 @@ def test_a_long_file_is_cut_and_many_are_not_all_told(house: House) -> None:
 
 def test_bytes_that_are_no_text_do_no_harm(house: House) -> None:
     (house.repository / "AGENTS.md").write_bytes(b"tabs \xff")
-    assert house.told == [("repository/AGENTS.md", "tabs \ufffd")]
+    assert house.texts == [("repository/AGENTS.md", "tabs \ufffd")]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to somebody else")
@@ -202,12 +202,12 @@ def test_a_repository_of_another_user_is_not_read(house: House, whose: str, monk
     """W3: as git's safe.directory. Anybody can make /tmp/.git and /tmp/AGENTS.md on a shared machine."""
     house.project("AGENTS.md", "theirs")
     house.project("part/AGENTS.md", "ours")
-    assert [text for _, text in house.told] == ["theirs", "ours"]
+    assert [text for _, text in house.texts] == ["theirs", "ours"]
     monkeypatch.delenv("SUDO_UID", raising=False)
     os.chown(house.repository / whose, 65534, 65534)
-    assert [text for _, text in house.told] == ["ours"]
+    assert [text for _, text in house.texts] == ["ours"]
     monkeypatch.setenv("SUDO_UID", "65534")
-    assert [text for _, text in house.told] == ["theirs", "ours"]
+    assert [text for _, text in house.texts] == ["theirs", "ours"]
 
 
 def test_a_worktree_is_a_repository_too(house: House) -> None:
@@ -230,6 +230,6 @@ def test_what_rules_deny_is_not_told(house: House) -> None:
     house.project("open.txt", "open")
     env = {"HOME": str(house.home)}
     denied = str(house.repository / "secrets")
-    found = instructions(str(house.workspace), env, lambda path: "denied" if path.startswith(denied) else "")
-    assert [one.text for one in found] == ["Read @secrets/key.txt and @link.txt and @open.txt", "", "open"]
-    assert [one.fault for one in found] == ["", "denied", ""]
+    loaded = instructions(str(house.workspace), env, lambda path: "denied" if path.startswith(denied) else "")
+    assert [one.text for one in loaded] == ["Read @secrets/key.txt and @link.txt and @open.txt", "", "open"]
+    assert [one.fault for one in loaded] == ["", "denied", ""]

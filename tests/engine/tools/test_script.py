@@ -43,7 +43,7 @@ def play(folder: Path, model: Scripted, *tools: Any, **more: Any) -> Talk:
     return converse(folder, model, [Prompt("t1", "go")], *tools, **options)
 
 
-def told(talk: Talk) -> ToolFinished:
+def finished_call(talk: Talk) -> ToolFinished:
     [finished] = talk.of(ToolFinished)
     return finished
 
@@ -57,8 +57,8 @@ def answering(verdict: Any, **more: Any) -> Any:
 
 def test_steps_run_one_after_another_and_are_told_as_one_call(tmp_path: Path) -> None:
     talk = play(tmp_path, script(step("a", text="one"), step("b", "Show", pieces=["t", "wo"])), Echo(), Show())
-    assert told(talk).output == "[a] Echo: one\n[b] Show: two"
-    assert told(talk).metadata == {
+    assert finished_call(talk).output == "[a] Echo: one\n[b] Show: two"
+    assert finished_call(talk).metadata == {
         "steps": [{"id": "a", "tool": "Echo", "outcome": "ok"}, {"id": "b", "tool": "Show", "outcome": "ok"}]
     }
     assert [event.call for event in (*talk.of(ToolCalled), *talk.of(ToolStarted))] == ["s", "s"]
@@ -67,15 +67,15 @@ def test_steps_run_one_after_another_and_are_told_as_one_call(tmp_path: Path) ->
 
 def test_it_is_not_there_unless_it_is_switched_on(tmp_path: Path) -> None:
     talk = play(tmp_path, script(step("a")), Echo(), script_tool=False)
-    assert told(talk).output.startswith("Unknown tool: Script.")
+    assert finished_call(talk).output.startswith("Unknown tool: Script.")
 
 
 @pytest.mark.parametrize(("tool", "why"), [("Fail", "cannot"), ("Crash", "The tool crashed: RuntimeError: boom")])
 def test_it_stops_at_the_first_step_that_fails(tmp_path: Path, tool: str, why: str) -> None:
     last = Echo()
     talk = play(tmp_path, script(step("a", tool), step("b"), step("c")), Fail(), Crash(), last)
-    assert told(talk).output == f"[a] {tool}: {why}\nStopped: step 'a' failed. Not run: b, c."
-    assert told(talk).outcome == "error"
+    assert finished_call(talk).output == f"[a] {tool}: {why}\nStopped: step 'a' failed. Not run: b, c."
+    assert finished_call(talk).outcome == "error"
     assert last.ran == []
     assert [event.call for event in talk.of(ToolCrashed)] == (["s:a"] if tool == "Crash" else [])
 
@@ -86,13 +86,13 @@ def test_A8_a_step_is_judged_like_any_other_call_and_asked_for_in_the_name_of_it
     [ask] = talk.of(Ask)
     assert (ask.call, ask.name, ask.args) == ("s", "Run", {"command": "ls"})
     assert ask.timeout_ms == 300_000
-    assert told(talk).output == "[a] Run: ran ls"
+    assert finished_call(talk).output == "[a] Run: ran ls"
 
 
 def test_A8_a_rule_that_denies_a_tool_also_denies_it_in_a_script(tmp_path: Path) -> None:
     shell = Run()
     talk = play(tmp_path, script(step("a", "Run"), step("b")), shell, Echo(), mode="force", deny=("Run",))
-    assert told(talk).output == (
+    assert finished_call(talk).output == (
         "[a] Run: Tool denied: the rule Run denies it\nStopped: step 'a' was denied. Not run: b."
     )
     assert shell.ran == []
@@ -102,27 +102,27 @@ def test_a_gated_step_waits_for_a_person_even_in_force(tmp_path: Path) -> None:
     talk = play(tmp_path, script(step("a"), step("b", gated=True)), Echo(), mode="force", host=answering("allow"))
     [ask] = talk.of(Ask)
     assert ask.reason == "Script step 'b' is approval-gated"
-    assert told(talk).outcome == "ok"
+    assert finished_call(talk).outcome == "ok"
 
 
 def test_a_gated_step_that_is_refused_ends_the_script(tmp_path: Path) -> None:
     tool = Echo()
     model = script(step("a", gated=True), step("b"))
     talk = play(tmp_path, model, tool, mode="force", host=answering("deny", reason="not now"))
-    assert told(talk).output == ("[a] Echo: Tool denied: not now\nStopped: step 'a' was denied. Not run: b.")
+    assert finished_call(talk).output == ("[a] Echo: Tool denied: not now\nStopped: step 'a' was denied. Not run: b.")
     assert tool.ran == []
 
 
 def test_A2_a_gated_step_has_a_deadline(tmp_path: Path) -> None:
     talk = play(tmp_path, script(step("a", gated=True)), Echo(), mode="force", approval_timeout=0.01)
     assert [closed.how for closed in talk.of(AskClosed)] == ["timeout"]
-    assert "approval timed out" in told(talk).output
+    assert "approval timed out" in finished_call(talk).output
 
 
 def test_a_gated_step_is_denied_where_nobody_may_be_asked(tmp_path: Path) -> None:
     talk = play(tmp_path, script(step("a", gated=True)), Echo(), mode="dont_ask")
     assert talk.of(Ask) == []
-    assert "is approval-gated" in told(talk).output
+    assert "is approval-gated" in finished_call(talk).output
 
 
 def test_A5_changed_arguments_of_an_answer_are_judged_again(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_A5_changed_arguments_of_an_answer_are_judged_again(tmp_path: Path) -> N
     host = answering("allow", args={"command": "rm -rf ."})
     talk = play(tmp_path, script(step("a", "Bash", command="ls")), shell, host=host, deny=("Bash(rm:*)",))
     assert shell.ran == []
-    assert told(talk).outcome == "error"
+    assert finished_call(talk).outcome == "error"
 
 
 def test_A6_the_token_of_an_ask_never_reaches_the_model(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_A6_the_token_of_an_ask_never_reaches_the_model(tmp_path: Path) -> None:
             return ToolReturn(f"it was {tokens[0]}")
 
     talk = play(tmp_path, script(step("a", "Leak", gated=True)), Leak(), host=host)
-    assert told(talk).output == "[a] Leak: it was [removed]"
+    assert finished_call(talk).output == "[a] Leak: it was [removed]"
 
 
 def test_an_answer_for_always_holds_for_the_steps_that_follow(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_an_answer_for_always_holds_for_the_steps_that_follow(tmp_path: Path) ->
 
 
 def test_plan_mode_denies_a_script(tmp_path: Path) -> None:
-    assert told(play(tmp_path, script(step("a")), Echo(), mode="plan")).outcome == "denied"
+    assert finished_call(play(tmp_path, script(step("a")), Echo(), mode="plan")).outcome == "denied"
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_steps_that_make_no_sense_are_answered_before_anything_runs(
     tool = Echo()
     model = Scripted.in_order([{"call": "Script", "args": args}, "well"])
     talk = play(tmp_path, model, tool)
-    assert told(talk).output == why
+    assert finished_call(talk).output == why
     assert tool.ran == []
 
 
@@ -193,7 +193,7 @@ def test_long_output_is_cut_in_the_middle_and_kept_in_a_file(tmp_path: Path) -> 
     text = "\n".join(map(str, range(10)))
     talk = play(tmp_path, script(step("a", text=text), max_output_lines=4), Echo(), store=Spilling())
     path = tmp_path / "spill"
-    assert told(talk).output == f"[a] Echo: 0\n1\n[... 6 lines left out; all of them are in {path} ...]\n8\n9"
+    assert finished_call(talk).output == f"[a] Echo: 0\n1\n[... 6 lines left out; all of them are in {path} ...]\n8\n9"
     assert path.read_text() == f"[a] Echo: {text}"
 
 
@@ -239,8 +239,8 @@ def test_a_stop_reaches_the_step_that_runs(tmp_path: Path) -> None:
         script_tool=True,
         allow_list=FREE,
     )
-    assert (told(talk).outcome, talk.of(TurnEnded)[0].reason) == ("cancelled", "cancelled")
-    assert told(talk).output.endswith("Until then:\n\n[a] Echo: hi\nCut off or not run: b, c.")
+    assert (finished_call(talk).outcome, talk.of(TurnEnded)[0].reason) == ("cancelled", "cancelled")
+    assert finished_call(talk).output.endswith("Until then:\n\n[a] Echo: hi\nCut off or not run: b, c.")
     assert len(last.ran) == 1
 
 

@@ -228,21 +228,24 @@ def test_after_three_failures_it_is_no_longer_tried(tmp_path: Path) -> None:
     assert talk.of(TurnEnded)[0].reason == "end"
 
 
-def said(role: Any, size: int, call: str = "") -> Message:
+def message_of(role: Any, size: int, call: str = "") -> Message:
     block: Any = {"assistant": ToolCall(call, "E", {}), "tool": ToolResult(call, "E", "x" * size)}.get(role)
     return Message(role, (block if call else Text("x" * size),))
 
 
 @pytest.mark.parametrize("most", range(0, 4000, 100))
 def test_t4_the_cut_never_comes_between_a_call_and_its_result(most: int) -> None:
-    messages = [said("user", 400), *(said(role, 800, f"c{n}") for n in range(6) for role in ("assistant", "tool"))]
+    messages = [
+        message_of("user", 400),
+        *(message_of(role, 800, f"c{n}") for n in range(6) for role in ("assistant", "tool")),
+    ]
     index = cut(messages, 0, most)
     assert index == len(messages) or messages[index].role != "tool"
     assert sum(map(estimate, messages[index:])) <= most
 
 
 def test_what_the_person_has_just_said_is_never_summarised() -> None:
-    assert cut([said("user", 40), said("assistant", 40), said("user", 90_000)], 0, 1000) == 2
+    assert cut([message_of("user", 40), message_of("assistant", 40), message_of("user", 90_000)], 0, 1000) == 2
 
 
 def test_t5_a_summary_has_its_price_and_is_counted_once(tmp_path: Path) -> None:
@@ -265,9 +268,9 @@ def test_t5_a_summary_has_its_price_and_is_counted_once(tmp_path: Path) -> None:
 
 
 def test_t5_a_summary_that_breaks_off_or_is_stopped_costs_what_the_service_had_counted(tmp_path: Path) -> None:
-    said: list[Part] = [BlockDone(Text("word " * 100)), ReplyDone("end")]
+    reply: list[Part] = [BlockDone(Text("word " * 100)), ReplyDone("end")]
     counted = [ReplyBegun(Usage(10, 1), f"r{number}") for number in range(2)]
-    model = Played(said, said, said, [counted[0], ProviderError("network", "cut")], [counted[1], None])
+    model = Played(reply, reply, reply, [counted[0], ProviderError("network", "cut")], [counted[1], None])
 
     async def conversation(talk: Talk) -> None:
         talk.send(*TALK[:3])

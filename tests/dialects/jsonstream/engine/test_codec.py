@@ -58,17 +58,17 @@ def engine(version: str = "0.2.0", *events: Event) -> EngineSide:
     return side
 
 
-def hear(side: EngineSide, *lines: str) -> list[Command]:
+def receive(side: EngineSide, *lines: str) -> list[Command]:
     return side.receive("".join(f"{line}\n" for line in lines).encode())
 
 
-def say(side: EngineSide, *events: Event) -> list[dict[str, Any]]:
+def send(side: EngineSide, *events: Event) -> list[dict[str, Any]]:
     for event in events:
         side.send(event)
-    return said(side)
+    return written(side)
 
 
-def said(side: EngineSide) -> list[dict[str, Any]]:
+def written(side: EngineSide) -> list[dict[str, Any]]:
     return [jsonl.parse(line) for line in side.data_to_send().splitlines()]
 
 
@@ -118,7 +118,7 @@ def test_i2_a_bad_line_is_answered_once_and_the_next_one_counts(line: bytes, mes
     told = side.receive(line + b'\r\n \n{"type":"stop"}\n')
     refused = UnknownCommand if message.startswith("Unknown") else MalformedCommand
     assert [type(command) for command in told] == [refused, Cancel]
-    [answer] = said(side)
+    [answer] = written(side)
     assert answer["type"] == "error"
     assert "msg_id" not in answer
     assert answer["error"]["code"] == "protocol_error"
@@ -128,9 +128,9 @@ def test_i2_a_bad_line_is_answered_once_and_the_next_one_counts(line: bytes, mes
 
 def test_i2_an_unknown_command_is_named_and_the_nearest_one_too() -> None:
     side = engine("0.1.0")
-    told = hear(side, '{"type":"foo"}', '{"type":"mesage"}')
+    told = receive(side, '{"type":"foo"}', '{"type":"mesage"}')
     assert told == [UnknownCommand("foo", b'{"type":"foo"}'), UnknownCommand("mesage", b'{"type":"mesage"}')]
-    assert [frame["error"]["message"] for frame in said(side)] == [
+    assert [frame["error"]["message"] for frame in written(side)] == [
         "Unknown command type: foo",
         "Unknown command type: mesage. Did you mean message?",
     ]
@@ -140,14 +140,14 @@ def test_i1_a_line_that_is_too_long_is_answered_and_skipped() -> None:
     side = EngineSide(env(), max_line=100)
     told = side.receive(b"x" * 500) + side.receive(b'\n{"type":"stop"}')
     assert told == [MalformedCommand(b"x" * 200, "the line is longer than 100 bytes")]
-    assert len(said(side)) == 1
+    assert len(written(side)) == 1
     assert side.receive_eof() == [Cancel(ref="id-1")]
 
 
 @BOTH
 def test_a_ping_is_answered_in_the_codec(version: str) -> None:
     side = engine(version)
-    assert hear(side, '{"type":"ping"}') == []
+    assert receive(side, '{"type":"ping"}') == []
     assert side.data_to_send() == b'{"type":"pong"}\n'
 
 
@@ -157,47 +157,49 @@ def test_a_ping_is_answered_in_the_codec(version: str) -> None:
 @BOTH
 @pytest.mark.parametrize("key", ["input", "content"])
 def test_a_message_is_read_by_either_name_of_its_text(version: str, key: str) -> None:
-    told = hear(engine(version), f'{{"type":"message","msg_id":"m","{key}":"hi","extra":1}}')
+    told = receive(engine(version), f'{{"type":"message","msg_id":"m","{key}":"hi","extra":1}}')
     assert told == [Prompt("m", "hi", ref="id-1")]
 
 
 @BOTH
 @pytest.mark.parametrize("word", ["force", "yolo", "dangerously_skip_permissions", "dangerously-skip-permissions"])
 def test_a7_every_word_for_force_is_understood(version: str, word: str) -> None:
-    assert hear(engine(version), f'{{"type":"set_mode","mode":"{word}"}}') == [Configure({"mode": "force"}, ref="id-1")]
+    assert receive(engine(version), f'{{"type":"set_mode","mode":"{word}"}}') == [
+        Configure({"mode": "force"}, ref="id-1")
+    ]
 
 
 def test_an_explicit_null_is_nothing_where_a_value_may_be_left_out() -> None:
     nothing = '"command":null,"args":null,"env":null,"url":null,"headers":null'
     side = engine("0.2.0", *ASKED)
-    assert hear(side, '{"type":"set_config","model":null,"thinking":null,"effort":null,"compaction":null}') == [
+    assert receive(side, '{"type":"set_config","model":null,"thinking":null,"effort":null,"compaction":null}') == [
         Configure({}, ref="id-1")
     ]
-    assert hear(side, f'{{"type":"add_mcp_server","name":"x","transport":"stdio",{nothing}}}') == [
+    assert receive(side, f'{{"type":"add_mcp_server","name":"x","transport":"stdio",{nothing}}}') == [
         AddServer(Server("x"), ref="id-2")
     ]
-    assert hear(side, '{"type":"tool_approve","call_id":"c1","answer":null}') == [
+    assert receive(side, '{"type":"tool_approve","call_id":"c1","answer":null}') == [
         Answer("ask-secret", "allow", ref="id-3")
     ]
 
 
 def test_set_config_can_change_the_compaction() -> None:
-    assert hear(engine(), '{"type":"set_config","compaction":"Full"}') == [
+    assert receive(engine(), '{"type":"set_config","compaction":"Full"}') == [
         Configure({"compaction": "full"}, ref="id-1")
     ]
 
 
 def test_set_config_names_only_what_was_named() -> None:
-    told = hear(engine(), '{"type":"set_config","model":"m","thinking":"enabled","thinking_budget":5,"effort":null}')
+    told = receive(engine(), '{"type":"set_config","model":"m","thinking":"enabled","thinking_budget":5,"effort":null}')
     assert told == [Configure({"model": "m", "thinking": "enabled", "thinking_budget": 5}, ref="id-1")]
 
 
 def test_a_server_of_an_unknown_transport_is_refused_by_name() -> None:
     side = engine()
-    told = hear(side, '{"type":"add_mcp_server","name":"x","transport":"smoke"}')
+    told = receive(side, '{"type":"add_mcp_server","name":"x","transport":"smoke"}')
     assert [type(command) for command in told] == [MalformedCommand]
-    assert [frame["type"] for frame in said(side)] == ["error", "mcp_failed"]
-    assert hear(side, '{"type":"add_mcp_server","name":"x","transport":"streamable_http","url":"u"}') == [
+    assert [frame["type"] for frame in written(side)] == ["error", "mcp_failed"]
+    assert receive(side, '{"type":"add_mcp_server","name":"x","transport":"streamable_http","url":"u"}') == [
         AddServer(Server("x", "http", url="u"), ref="id-2")
     ]
 
@@ -222,15 +224,15 @@ ASKED: tuple[Event, ...] = (
     ],
 )
 def test_a4_a_scope_becomes_a_standing_rule(scope: str, rule: Rule | None) -> None:
-    told = hear(engine("0.2.0", *ASKED), f'{{"type":"tool_approve","call_id":"c1","scope":{scope}}}')
+    told = receive(engine("0.2.0", *ASKED), f'{{"type":"tool_approve","call_id":"c1","scope":{scope}}}')
     assert told == [Answer("ask-secret", "allow", always=rule, ref="id-1")]
 
 
 @pytest.mark.parametrize("scope", ['"forever"', "{}", '{"always_prefix":{"prefix":"a"},"always_path":{"root":"b"}}'])
 def test_a1_a_scope_that_is_no_clear_yes_allows_nothing_and_can_be_mended(scope: str) -> None:
     side = engine("0.2.0", *ASKED)
-    assert type(hear(side, f'{{"type":"tool_approve","call_id":"c1","scope":{scope}}}')[0]) is MalformedCommand
-    assert hear(side, '{"type":"tool_deny","call_id":"c1"}') == [Answer("ask-secret", "deny", ref="id-2")]
+    assert type(receive(side, f'{{"type":"tool_approve","call_id":"c1","scope":{scope}}}')[0]) is MalformedCommand
+    assert receive(side, '{"type":"tool_deny","call_id":"c1"}') == [Answer("ask-secret", "deny", ref="id-2")]
 
 
 DENY, APPROVE = '{"type":"tool_deny","call_id":"c1","reason":"no"}', '{"type":"tool_approve","call_id":"c1"}'
@@ -238,19 +240,19 @@ DENY, APPROVE = '{"type":"tool_deny","call_id":"c1","reason":"no"}', '{"type":"t
 
 def test_a1_a_second_answer_is_an_error() -> None:
     side = engine("0.1.0", *ASKED)
-    told = hear(side, DENY, APPROVE)
+    told = receive(side, DENY, APPROVE)
     assert [type(command) for command in told] == [Answer, MalformedCommand]
-    assert [frame["error"]["code"] for frame in said(side)] == ["protocol_error"]
+    assert [frame["error"]["code"] for frame in written(side)] == ["protocol_error"]
 
 
 def test_a1_in_0_2_0_a_late_answer_during_a_turn_is_an_info_because_an_error_would_end_it() -> None:
     side = engine("0.2.0", *ASKED)
-    assert [type(command) for command in hear(side, DENY, APPROVE)] == [Answer, MalformedCommand]
+    assert [type(command) for command in receive(side, DENY, APPROVE)] == [Answer, MalformedCommand]
     why = "Invalid tool_approve command: no call with the call_id 'c1' waits for an answer"
-    assert said(side) == [{"type": "info", "msg_id": "", "message": why}]
-    say(side, TurnEnded("end", turn="m"))
-    assert [type(command) for command in hear(side, APPROVE)] == [MalformedCommand]
-    assert [(frame["type"], frame["error"]["message"]) for frame in said(side)] == [("error", why)]
+    assert written(side) == [{"type": "info", "msg_id": "", "message": why}]
+    send(side, TurnEnded("end", turn="m"))
+    assert [type(command) for command in receive(side, APPROVE)] == [MalformedCommand]
+    assert [(frame["type"], frame["error"]["message"]) for frame in written(side)] == [("error", why)]
 
 
 @pytest.mark.parametrize(("version", "word"), [("0.1.0", "error"), ("0.2.0", "info")])
@@ -264,29 +266,29 @@ def test_a1_in_0_2_0_a_late_answer_during_a_turn_is_an_info_because_an_error_wou
 )
 def test_a_refusal_during_a_turn_does_not_look_like_its_end(version: str, word: str, line: str, code: str) -> None:
     side = engine(version, *ASKED)
-    [command] = hear(side, line)
-    assert [frame["type"] for frame in say(side, Reply(command.ref, failure=Failure(code, "no", "host")))] == [word]
+    [command] = receive(side, line)
+    assert [frame["type"] for frame in send(side, Reply(command.ref, failure=Failure(code, "no", "host")))] == [word]
 
 
 @pytest.mark.parametrize("line", ["{", '{"type":"foo"}', '{"type":"set_mode","mode":"x"}', '{"type":"message"}'])
 @BOTH
 def test_a_line_that_is_no_command_is_an_error_even_during_a_turn(version: str, line: str) -> None:
     side = engine(version, TurnStarted(turn="m"))
-    hear(side, line)
-    assert [frame["type"] for frame in said(side)] == ["error"]
+    receive(side, line)
+    assert [frame["type"] for frame in written(side)] == ["error"]
 
 
 def test_an_ask_that_was_closed_takes_no_answer() -> None:
     side = engine("0.1.0", *ASKED, AskClosed("ask-secret", "timeout", turn="m"))
-    assert type(hear(side, '{"type":"tool_approve","call_id":"c1"}')[0]) is MalformedCommand
+    assert type(receive(side, '{"type":"tool_approve","call_id":"c1"}')[0]) is MalformedCommand
 
 
 def test_a8_an_ask_whose_call_the_wire_never_saw_is_a_call_of_its_own() -> None:
     side = engine("0.2.0", TurnStarted(turn="m"))
-    frames = say(side, Ask("a1", call="child-7", name="Bash", args={"command": "ls"}, agent="k", turn="m"))
+    frames = send(side, Ask("a1", call="child-7", name="Bash", args={"command": "ls"}, agent="k", turn="m"))
     assert [(frame["type"], frame["call_id"]) for frame in frames] == [("tool_request", "child-7")]
-    assert [type(command) for command in hear(side, '{"type":"tool_approve","call_id":"child-7"}')] == [Answer]
-    frames = say(side, AskClosed("a1", "allowed", agent="k", turn="m"))
+    assert [type(command) for command in receive(side, '{"type":"tool_approve","call_id":"child-7"}')] == [Answer]
+    frames = send(side, AskClosed("a1", "allowed", agent="k", turn="m"))
     assert [(frame["type"], frame["tool_name"], frame["status"]) for frame in frames] == [
         ("tool_result", "Bash", "success")
     ]
@@ -309,9 +311,9 @@ def test_a8_an_ask_whose_call_the_wire_never_saw_is_a_call_of_its_own() -> None:
 )
 def test_a_question_is_asked_as_ask_user_question(ask: Ask, answer: str, told: tuple[str, object]) -> None:
     side = engine()
-    [frame] = say(side, ask)
+    [frame] = send(side, ask)
     assert (frame["tool"]["name"], frame["call_id"]) == ("AskUserQuestion", "a")
-    [command] = hear(side, f'{{"type":"tool_approve","call_id":"a","answer":{answer}}}')
+    [command] = receive(side, f'{{"type":"tool_approve","call_id":"a","answer":{answer}}}')
     assert isinstance(command, Answer)
     assert (command.verdict, command.value) == told
 
@@ -328,8 +330,8 @@ def test_a_question_is_asked_as_ask_user_question(ask: Ask, answer: str, told: t
 )
 def test_l1_a_refused_prompt_ends_all_the_same(version: str, error: dict[str, str], end: dict[str, str]) -> None:
     side = engine(version)
-    [prompt] = hear(side, '{"type":"message","msg_id":"m","content":"hi"}')
-    frames = say(side, Reply(prompt.ref, failure=Failure("too_large", "a.png is too large", "user")))
+    [prompt] = receive(side, '{"type":"message","msg_id":"m","content":"hi"}')
+    frames = send(side, Reply(prompt.ref, failure=Failure("too_large", "a.png is too large", "user")))
     fault = {"code": "config_error", "message": "a.png is too large", "retryable": False}
     assert frames == [
         {"type": "error", **error, "error": fault},
@@ -339,10 +341,10 @@ def test_l1_a_refused_prompt_ends_all_the_same(version: str, error: dict[str, st
 
 def test_a_duplicate_prompt_does_not_end_the_first_one() -> None:
     side = engine("0.1.0", TurnStarted(turn="m"))
-    [prompt] = hear(side, '{"type":"message","msg_id":"m","input":"hi"}')
-    frames = say(side, Reply(prompt.ref, failure=Failure("duplicate_turn", "not finished yet", "host")))
+    [prompt] = receive(side, '{"type":"message","msg_id":"m","input":"hi"}')
+    frames = send(side, Reply(prompt.ref, failure=Failure("duplicate_turn", "not finished yet", "host")))
     assert [(frame["type"], frame["msg_id"]) for frame in frames] == [("error", None)]
-    assert [frame["type"] for frame in say(side, TextDelta("x", turn="m"), TurnEnded("end", turn="m"))] == [
+    assert [frame["type"] for frame in send(side, TextDelta("x", turn="m"), TurnEnded("end", turn="m"))] == [
         "text_delta",
         "stream_end",
     ]
@@ -361,8 +363,8 @@ def test_a_server_that_is_refused_is_refused_by_name_and_releases_a_host_that_wa
     version: str, code: str, words: list[str]
 ) -> None:
     side = engine(version, TurnStarted(turn="m"))
-    [command] = hear(side, '{"type":"add_mcp_server","name":"x","transport":"stdio","command":"node"}')
-    frames = say(side, Reply(command.ref, failure=Failure(code, "no", "host")))
+    [command] = receive(side, '{"type":"add_mcp_server","name":"x","transport":"stdio","command":"node"}')
+    frames = send(side, Reply(command.ref, failure=Failure(code, "no", "host")))
     assert [frame["type"] for frame in frames] == words
     assert [frame.get("tools", []) for frame in frames if frame["type"] == "mcp_ready"] in ([], [[]])
     assert all(frame.get("name", "x") == "x" for frame in frames)
@@ -371,16 +373,16 @@ def test_a_server_that_is_refused_is_refused_by_name_and_releases_a_host_that_wa
 @BOTH
 def test_what_was_accepted_is_not_said(version: str) -> None:
     side = engine(version)
-    [command] = hear(side, '{"type":"set_mode","mode":"default"}')
-    assert say(side, Reply(command.ref), Reply("nobody's")) == []
+    [command] = receive(side, '{"type":"set_mode","mode":"default"}')
+    assert send(side, Reply(command.ref), Reply("nobody's")) == []
 
 
 @pytest.mark.parametrize(("version", "error"), [("0.1.0", {"msg_id": None}), ("0.2.0", {})])
 def test_a_refused_setting_belongs_to_no_turn(version: str, error: dict[str, None]) -> None:
     side = engine(version)
-    [command] = hear(side, '{"type":"set_config","effort":"max"}')
+    [command] = receive(side, '{"type":"set_config","effort":"max"}')
     fault = {"code": "protocol_error", "message": "too late", "retryable": False}
-    assert say(side, Reply(command.ref, failure=NOT_MINE)) == [{"type": "error", **error, "error": fault}]
+    assert send(side, Reply(command.ref, failure=NOT_MINE)) == [{"type": "error", **error, "error": fault}]
 
 
 # Events.
@@ -399,8 +401,8 @@ def test_a_refused_setting_belongs_to_no_turn(version: str, error: dict[str, Non
 )
 def test_how_a_turn_ended_is_said_in_0_2_0_only(reason: Any, finish: str) -> None:
     ended = TurnEnded(reason, Usage(3, 4, cache_read=5), turn="m")
-    assert say(engine("0.2.0", TurnStarted(turn="m")), ended)[-1]["finish_reason"] == finish
-    assert say(engine("0.1.0", TurnStarted(turn="m")), ended)[-1] == {
+    assert send(engine("0.2.0", TurnStarted(turn="m")), ended)[-1]["finish_reason"] == finish
+    assert send(engine("0.1.0", TurnStarted(turn="m")), ended)[-1] == {
         "type": "stream_end",
         "msg_id": "m",
         "usage": {"input_tokens": 3, "output_tokens": 4, "cache_read_tokens": 5},
@@ -417,14 +419,14 @@ def test_nothing_carries_the_id_of_a_turn_that_has_ended(version: str) -> None:
         ToolFinished("c", "Bash", "x", turn="m"),
         TurnEnded("end", turn="m"),
     ]
-    assert {frame["msg_id"] for frame in say(side, *late)} == {""}
+    assert {frame["msg_id"] for frame in send(side, *late)} == {""}
     assert side.lost == {"TextDelta": 1, "TurnEnded": 1}
 
 
 @BOTH
 def test_l3_a_sign_of_life_is_nothing_that_a_host_would_show(version: str) -> None:
     side = engine(version, TurnStarted(turn="m"), ToolStarted("c", "Bash", turn="m"))
-    assert say(side, Alive("c", "Bash", turn="m"), Alive(turn="m"), Alive("gone", turn="m")) == [
+    assert send(side, Alive("c", "Bash", turn="m"), Alive(turn="m"), Alive("gone", turn="m")) == [
         {"type": "tool_running", "msg_id": "m", "call_id": "c", "tool_name": "Bash"},
         {"type": "thinking", "text": "", "msg_id": "m"},
         {"type": "thinking", "text": "", "msg_id": "m"},
@@ -434,12 +436,12 @@ def test_l3_a_sign_of_life_is_nothing_that_a_host_would_show(version: str) -> No
 @pytest.mark.parametrize(("version", "word"), [("0.1.0", "error"), ("0.2.0", "info")])
 def test_a_failure_that_ends_nothing_does_not_look_like_the_end_of_a_turn(version: str, word: str) -> None:
     failed = Failed(Failure("x", "oops", "tool"), turn="m")
-    assert [frame["type"] for frame in say(engine(version, TurnStarted(turn="m")), failed)] == [word]
-    assert [frame["type"] for frame in say(engine(version), failed)] == ["error"]
+    assert [frame["type"] for frame in send(engine(version, TurnStarted(turn="m")), failed)] == [word]
+    assert [frame["type"] for frame in send(engine(version), failed)] == ["error"]
 
 
 def test_a_server_that_failed_in_0_1_0_releases_a_host_that_waits() -> None:
-    assert say(engine("0.1.0"), ServerChanged("x", "failed", reason="no such file")) == [
+    assert send(engine("0.1.0"), ServerChanged("x", "failed", reason="no such file")) == [
         {"type": "info", "msg_id": "", "message": "The MCP server x could not be used: no such file"},
         {"type": "mcp_ready", "name": "x", "tools": []},
     ]
@@ -448,7 +450,7 @@ def test_a_server_that_failed_in_0_1_0_releases_a_host_that_waits() -> None:
 @pytest.mark.parametrize(("version", "modes"), [("0.1.0", "yolo"), ("0.2.0", "force")])
 def test_a_changed_setting_tells_all_capabilities(version: str, modes: str) -> None:
     side = engine(version)
-    frames = say(
+    frames = send(
         side,
         SettingChanged("mode", "force"),
         SettingChanged("abilities", Abilities(thinking=True, effort_levels=("low",))),
@@ -474,12 +476,12 @@ def test_a_changed_setting_tells_all_capabilities(version: str, modes: str) -> N
 
 def test_an_image_travels_as_base64() -> None:
     shown = ToolFinished("c", "Read", "a picture", form="image", images=(Image("image/gif", "R0lG"),), turn="m")
-    [frame] = say(engine("0.2.0", TurnStarted(turn="m")), shown)
+    [frame] = send(engine("0.2.0", TurnStarted(turn="m")), shown)
     assert (frame["output"], frame["output_type"], frame["metadata"]) == ("R0lG", "image", {"media_type": "image/gif"})
 
 
 def test_what_happens_around_a_turn_is_told_in_plain_words() -> None:
-    frames = say(
+    frames = send(
         engine("0.1.0", TurnStarted(turn="m")),
         RetryStarted(1, 2, 500, "overloaded", turn="m"),
         CompactionEnded(before=9, after=3, turn="m"),
@@ -502,7 +504,7 @@ def test_what_has_no_word_is_counted() -> None:
         ToolCrashed("c", "Bash", "!"),
         Extra("weather"),
     ]
-    assert say(side, *events) == []
+    assert send(side, *events) == []
     assert side.lost == {
         "TextDelta": 1,
         "ToolOutput": 1,
