@@ -122,7 +122,7 @@ class Engine:
         self._shell = UserShell(context)
         self._compact_queue = CompactQueue(context)
         self._capabilities = host_capabilities.HostCapabilities(context)
-        self.sessions = SessionSwitch(context, self._shell, self._capabilities.tell_cost)
+        self.sessions = SessionSwitch(context, self._shell, self._capabilities.emit_cost)
         self._slash = SlashCommands(context, self.sessions, lambda: self._capabilities.hello_received)
         self._reminded = 0
         self._prompted = False
@@ -243,10 +243,10 @@ class Engine:
             return Failure("queue_full", message, "host", retryable=True)
         if command.busy == "refuse" and turns.engaged:
             return Failure("busy", "a turn is running", "host", retryable=True)
-        said = self._read(command)
-        if isinstance(said, Failure):
-            return said
-        self.agent.session.accept(command.turn, said)
+        user_message = self._read(command)
+        if isinstance(user_message, Failure):
+            return user_message
+        self.agent.session.accept(command.turn, user_message)
         self._prompted = True
         if command.busy == "interrupt":
             self._compact_queue.drop()
@@ -256,11 +256,11 @@ class Engine:
     def _steer(self, command: Steer) -> Failure | None:
         if not self.turns.running and command.idle == "refuse":
             return Failure("idle", "no turn is running that could be steered; send a prompt", "host")
-        said = self._read(command)
-        if isinstance(said, Failure):
-            return said
+        user_message = self._read(command)
+        if isinstance(user_message, Failure):
+            return user_message
         id = f"{STEER}{self.agent.new_id()}"
-        self.agent.session.accept(id, said)
+        self.agent.session.accept(id, user_message)
         self.agent.steer_queue.add(id, command)
         return None
 

@@ -78,7 +78,7 @@ class Connection:
             schemas |= {tool.name: tool.output_schema for tool in page.tools if tool.output_schema}
             if len(listed) > MOST_TOOLS:
                 del listed[MOST_TOOLS:]
-                self._say_shortened("tools", MOST_TOOLS)
+                self._warn_shortened("tools", MOST_TOOLS)
                 break
         self._output_schemas = schemas
         return listed
@@ -106,10 +106,10 @@ class Connection:
                 break
         del entries[MOST_LISTED:]
         if shortened:
-            self._say_shortened(kind, len(entries))
+            self._warn_shortened(kind, len(entries))
         return entries
 
-    def _say_shortened(self, kind: str, count: int) -> None:
+    def _warn_shortened(self, kind: str, count: int) -> None:
         if kind not in self._shortened:
             self._shortened.add(kind)
             self._notify(f"has more {kind} than are read at once; {count} of them can be used")

@@ -64,8 +64,8 @@ def summarise(root: str, session: str) -> SessionSummary | None:
     active = status.st_mtime_ns // 1_000_000
     outlines = [*_inherited(path, outline.outlines), *outline.outlines]
     messages, first = _conversation(outlines)
-    said = (messages, status.st_size, first, outline.name, outline.parent)
-    return SessionSummary(session, _workspace(root, session), active, *said)
+    columns = (messages, status.st_size, first, outline.name, outline.parent)
+    return SessionSummary(session, _workspace(root, session), active, *columns)
 
 
 def forks(root: str, session: str) -> list[str]:

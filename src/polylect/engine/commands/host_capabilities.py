@@ -81,8 +81,8 @@ class HostCapabilities:
                 self._agent.emit(Notice(f"Hooks of the host are never asked here at: {', '.join(never)}", "warning"))
         first, self._last_sent = self._last_sent is None, self._last_sent or {}
         if first:
-            self._work.start(self._learn_commands())
-            self.tell_cost()
+            self._work.start(self._load_extension_commands())
+            self.emit_cost()
         self.renew()
         self._add_servers(offered.servers)
         if not self._connecting():
@@ -96,7 +96,7 @@ class HostCapabilities:
         self._early += [server] if early else []
         return early
 
-    def tell_cost(self) -> None:
+    def emit_cost(self) -> None:
         """Emit the cost of the session before this host was connected."""
         session = self._agent.session
         if self.hello_received and session.ledger:
@@ -182,7 +182,7 @@ class HostCapabilities:
         servers = self._context.servers.current
         return servers.status() if servers else ()
 
-    async def _learn_commands(self) -> None:
+    async def _load_extension_commands(self) -> None:
         self._context.extension_commands[:] = await self._agent.hooks.commands()
         self.renew()
 

@@ -166,11 +166,11 @@ class CommandOutput:
         self._breaks += text.count("\n")
         self._tail += text
         if self._is_long:
-            self._keep(text if was_long else self._tail, first=not was_long)
+            self._write_to_file(text if was_long else self._tail, first=not was_long)
         if len(self._tail) > 8 * MOST_BYTES:  # cut seldom, so that each character is moved once at most
             self._tail = self._tail[-MOST_BYTES:]
 
-    def _keep(self, text: str, *, first: bool) -> None:
+    def _write_to_file(self, text: str, *, first: bool) -> None:
         """As far as there is room; what is shown does not depend on it."""
         with suppress(OSError):
             if first:

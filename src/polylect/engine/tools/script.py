@@ -117,7 +117,7 @@ class _Run:
         return self._result()
 
     async def _go(self) -> None:
-        calls = self._context.steps(self._hear)
+        calls = self._context.steps(self._observe)
         calls.early_answer = self._early_answer
         for step in self._request.steps[len(self._results) :]:
             gate = f"Script step {step.id!r} is approval-gated" if step.approval_required else ""
@@ -155,23 +155,23 @@ class _Run:
 
     # A script that waits may wait long: what it has done is kept, so that a restart does not do it again.
 
-    def _hear(self, event: Event) -> None:
+    def _observe(self, event: Event) -> None:
         match event:
             case ToolStarted() | ToolFinished():
                 self._running = isinstance(event, ToolStarted)
             case Ask() if not self._running:
                 with suppress(SessionError):  # then an answer that comes after a restart finds nothing
-                    self._keep(self._suspension(event))
+                    self._store_suspension(self._suspension(event))
             case AskClosed(how="allowed") if not self._running:
                 try:
-                    self._keep(None)
+                    self._store_suspension(None)
                 except SessionError as error:  # what could run a second time does not run at all
                     raise ToolError(f"The step was not run, because its answer cannot be kept: {error}") from error
             case AskClosed() if not self._running:
                 with suppress(SessionError):
-                    self._keep(None)
+                    self._store_suspension(None)
 
-    def _keep(self, suspension: Suspension | None) -> None:
+    def _store_suspension(self, suspension: Suspension | None) -> None:
         session: Session = self._context.agent.session
         others = {call: one for call, one in session.settings.get(SUSPENDED, {}).items() if call != self._context.call}
         session.configure(

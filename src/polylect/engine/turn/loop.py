@@ -210,8 +210,8 @@ class TurnLoop:
         if reply.stop != "end" or self._sent_back == MOST_REMINDERS:
             return False
         hooks, context = self._agent.hooks, self._agent.hook_context(self.id)
-        said = _words(reply.message(self._agent.provider.name))
-        if why := await hooks.before_stop(context, said, again=self._sent_back > 0):
+        reply_text = _words(reply.message(self._agent.provider.name))
+        if why := await hooks.before_stop(context, reply_text, again=self._sent_back > 0):
             self._sent_back += 1
             self._add(why)
         return bool(why)

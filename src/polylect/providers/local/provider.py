@@ -35,7 +35,7 @@ class Loaded:
         self.voice = voice
 
 
-class _Voice(OpenAI):
+class _LocalClient(OpenAI):
     name = "local"
 
 
@@ -79,16 +79,16 @@ class Local:
 
     def _work(self, model: str, path: str, done: "asyncio.Future[Loaded]") -> None:
         if reason := gguf.missing(model):
-            return _tell(done, ProviderError("bad_request", f"local: {reason}"))
+            return _set_outcome(done, ProviderError("bad_request", f"local: {reason}"))
         name, began = os.path.basename(path), time.monotonic()
-        _say(f"loading {name} ({os.path.getsize(path) / 1e6:.0f} MB)")
+        _print_status(f"loading {name} ({os.path.getsize(path) / 1e6:.0f} MB)")
         try:
             loaded = _loaded(path, self.info(model).window, self._settings)
         except Exception as error:  # noqa: BLE001  (whatever a library of others raises, the prompt has to hear of it)
             text = f"local: {name} cannot be loaded ({error}): set --model to another file, or free some memory"
-            return _tell(done, ProviderError("bad_request", " ".join(text.split())))
-        _say(f"{name} is loaded after {time.monotonic() - began:.1f} s")
-        return _tell(done, loaded)
+            return _set_outcome(done, ProviderError("bad_request", " ".join(text.split())))
+        _print_status(f"{name} is loaded after {time.monotonic() - began:.1f} s")
+        return _set_outcome(done, loaded)
 
 
 def _loaded(path: str, window: int, settings: ProviderSettings) -> Loaded:
@@ -103,7 +103,9 @@ def _loaded(path: str, window: int, settings: ProviderSettings) -> Loaded:
     params.cpuparams.n_threads = max(1, (os.cpu_count() or 2) - 1)  # threads that share a core spin for each other
     params.verbosity = 1  # errors
     server = xllamacpp.Server(params)  # without the lock of the interpreter, so that the engine goes on
-    return Loaded(server, _Voice(replace(settings, api_key=key, base_url=server.listening_address, project="", env={})))
+    return Loaded(
+        server, _LocalClient(replace(settings, api_key=key, base_url=server.listening_address, project="", env={}))
+    )
 
 
 def _window(path: str) -> int:
@@ -111,7 +113,7 @@ def _window(path: str) -> int:
     return min(length, _WINDOW) if length else _WINDOW
 
 
-def _tell(done: "asyncio.Future[Loaded]", outcome: Loaded | ProviderError) -> None:
+def _set_outcome(done: "asyncio.Future[Loaded]", outcome: Loaded | ProviderError) -> None:
     try:
         if isinstance(outcome, ProviderError):
             done.get_loop().call_soon_threadsafe(done.set_exception, outcome)
@@ -121,7 +123,7 @@ def _tell(done: "asyncio.Future[Loaded]", outcome: Loaded | ProviderError) -> No
         pass  # the loop is closed: nobody waits any more
 
 
-def _say(text: str) -> None:
+def _print_status(text: str) -> None:
     sys.stderr.write(f"polylect: {text}\n")
     sys.stderr.flush()
 

@@ -197,7 +197,7 @@ class ControlRequests:
                 case c.Hello() if reply.failure:
                     raise Refused(reply.failure.message, reply.failure.code)
                 case c.Query("commands") if reply.data is not None:
-                    self._writer.info.learn("commands", reply.data)
+                    self._writer.info.update("commands", reply.data)
                 case c.Query("personas"):
                     self._writer.info.describe(reply.data)
                 case c.Query("models"):

@@ -368,7 +368,7 @@ class EventWriter:
         if key == "session" and isinstance(value, str):
             self._switch_session(value)
         new = key == "mode" and value != self.info.mode
-        self.info.learn(key, value)
+        self.info.update(key, value)
         self.main.model = self.info.model
         if new and not self.mode_waits:
             self.write_mode()

@@ -44,7 +44,7 @@ class EngineInfo:
         self.first_model = self.first_model or self.model
         self.mode = event.mode
 
-    def learn(self, key: str, value: Any) -> None:
+    def update(self, key: str, value: Any) -> None:
         """A setting has changed. Settings that no frame of this wire shows are ignored."""
         match key, value:
             case "model", str():

@@ -166,7 +166,7 @@ class HostSide(HostCodec):
             case "control_request":
                 request = inner(frame, "request")
                 handler = self._commands.initialized if text(request, "subtype") == "initialize" else None
-                self._commands.requests.overheard(text(frame, "request_id"), text(request, "subtype"), handler)
+                self._commands.requests.note_sent(text(frame, "request_id"), text(request, "subtype"), handler)
             case "control_response":
                 return self._overhear_response(inner(frame, "response"))
         return []

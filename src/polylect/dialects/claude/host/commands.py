@@ -162,10 +162,10 @@ class CommandWriter:
 
     def _request(self, command: c.Command, *requests: control.Request) -> list[e.Event]:
         frames = [msgspec.to_builtins(request) for request in requests]
-        self.requests.send(command.ref, self._learn, *frames, session=command.session)
+        self.requests.send(command.ref, self._response_events, *frames, session=command.session)
         return []
 
-    def _learn(self, subtype: str, response: Object) -> list[e.Event]:
+    def _response_events(self, subtype: str, response: Object) -> list[e.Event]:
         """The events that follow from the answer to a request."""
         match subtype:
             case "interrupt":

@@ -13,14 +13,14 @@ from polylect.dialects.claude.host.answers import Declined, answer
 from polylect.vocab.content import Failure
 from polylect.vocab.events import Event, Failed, Reply
 
-Learn = Callable[[str, Object], list[Event]]
+ResponseHandler = Callable[[str, Object], list[Event]]
 """Takes the subtype of a request and the payload of its response; returns the events that follow from it."""
 
 
 class _OpenCommand(Struct):
     ref: str
     session: str
-    learn: Learn
+    handler: ResponseHandler
     left: int
     data: object = None
     failure: Failure | None = None
@@ -33,15 +33,15 @@ class PendingRequests:
         self._waiting: dict[str, tuple[str, _OpenCommand]] = {}
         """By request id: its subtype, and its command."""
 
-    def send(self, ref: str, learn: Learn, *requests: Object, session: str = "") -> None:
-        command = _OpenCommand(ref, session, learn, len(requests))
+    def send(self, ref: str, handler: ResponseHandler, *requests: Object, session: str = "") -> None:
+        command = _OpenCommand(ref, session, handler, len(requests))
         for request in requests:
             id = ref if len(requests) == 1 and ref and ref not in self._waiting else self._new_id()
             self._write({"type": "control_request", "request_id": id, "request": request})
             self._waiting[id] = (text(request, "subtype"), command)
 
-    def overheard(self, id: str, subtype: str, learn: Learn | None) -> None:
-        self._waiting[id] = (subtype, _OpenCommand(id, "", learn or _no_events, 1))
+    def note_sent(self, id: str, subtype: str, handler: ResponseHandler | None) -> None:
+        self._waiting[id] = (subtype, _OpenCommand(id, "", handler or _no_events, 1))
 
     def answered(self, response: Object) -> list[Event]:
         id = text(response, "request_id")
@@ -56,8 +56,8 @@ class PendingRequests:
         command.left -= 1
         command.failure = command.failure or failure
         # An engine that does not know `initialize` can be spoken to all the same.
-        learned = command.learn(subtype, payload) if failure is None or subtype == "initialize" else []
-        return [*learned, *([] if command.left else _reply(command))]
+        events = command.handler(subtype, payload) if failure is None or subtype == "initialize" else []
+        return [*events, *([] if command.left else _reply(command))]
 
 
 def _failure(response: Object, payload: Object) -> Failure | None:

@@ -72,13 +72,13 @@ class HostSide(HostCodec):
 
     def receive(self, data: bytes) -> list[e.Event]:
         events = super().receive(data)
-        if self._reader.needs_state or (self._tracker.unsure and not self._replies.asks_state):
+        if self._reader.needs_state or (self._tracker.needs_state and not self._replies.asks_state):
             self._ask_state()
         return events
 
     def _engine_gone(self) -> list[e.Event]:
         waiting = [e.TurnEnded("error", failure=ENGINE_GONE, turn=prompt.turn) for prompt in self._queue.drop()]
-        return [*self._tracker.gone(ENGINE_GONE), *waiting]
+        return [*self._tracker.engine_gone(ENGINE_GONE), *waiting]
 
     def _handle(self, command: c.Command) -> list[e.Event]:
         handler = _HANDLERS.get(type(command))
@@ -158,7 +158,7 @@ class HostSide(HostCodec):
         self._replies.not_taken.clear()
         for turn in self._replies.too_early:
             self._queue.requeue(turn)
-            self._tracker.unsure = True
+            self._tracker.needs_state = True
         self._replies.too_early.clear()
         state, self._replies.state = self._replies.state, None
         return events if state is None else [*self._apply_state(state), *events]

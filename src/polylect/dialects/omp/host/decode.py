@@ -117,7 +117,7 @@ class EventReader:
     # What happens around a turn.
 
     def _retry_start(self, frame: Fields) -> list[e.Event]:
-        self.tracker.goes_on()
+        self.tracker.run_follows()
         attempt, most, delay = (number(frame, key) for key in ("attempt", "maxAttempts", "delayMs"))
         return [e.RetryStarted(attempt, most, delay, text(frame, "errorMessage"), turn=self.tracker.turn)]
 
@@ -129,7 +129,7 @@ class EventReader:
         return [e.RetryEnded(success, number(frame, "attempt"), error, turn=turn)]
 
     def _compaction_start(self, frame: Fields) -> list[e.Event]:
-        self.tracker.goes_on()
+        self.tracker.run_follows()
         return [e.CompactionStarted(_CAUSES.get(text(frame, "reason"), "threshold"), turn=self.tracker.turn)]
 
     def _compaction_end(self, frame: Fields) -> list[e.Event]:

@@ -192,7 +192,7 @@ class Replies:
     def _compacted(self, data: Fields, failure: Failure | None) -> list[e.Event]:
         """Engines stop what runs before they compact, and most write no frames about either."""
         if failure:
-            self._tracker.doubt()
+            self._tracker.maybe_cut_off()
             return []
         ended = self._tracker.finish()
         if self._reader.compacted:

@@ -3,7 +3,7 @@
 A turn is one or more runs (`agent_start` to `agent_end`): after a run the engine may try again, compact and go on, or
 follow a reminder. So the end of a run is only a candidate for the end of the turn. The turn ends when the engine says
 so (`prompt_result`, `session_settled`, `isTerminal`). omp 13 and pi have no such frame; there it ends when a state says
-that nothing runs. `unsure` tells the codec to ask for the state.
+that nothing runs. `needs_state` tells the codec to ask for the state.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ class TurnTracker:
         """Prompts that were handed over and that no run has begun for, in order."""
         self.accepted: set[str] = set()
         """Those of them that the engine has accepted, though maybe as something that needs no run."""
-        self.unsure = False
+        self.needs_state = False
         self.stopped = False
         """We have asked for the running turn to be stopped."""
         self.unwanted: set[str] = set()
@@ -49,13 +49,13 @@ class TurnTracker:
 
     def begin(self) -> list[e.Event]:
         if self.turn and not self.sent:
-            self._end, self.unsure = None, False  # the same turn, another run
+            self._end, self.needs_state = None, False  # the same turn, another run
             return []
         ended = self.finish()
         prompted = bool(self.sent)
         self.turn = self.sent.pop(0) if prompted else self._new_id()
         self.accepted.discard(self.turn)
-        self._usage, self._steps, self.stopped, self.unsure = Usage(), 0, False, False
+        self._usage, self._steps, self.stopped, self.needs_state = Usage(), 0, False, False
         return [*ended, e.TurnStarted("prompt" if prompted else "engine", turn=self.turn)]
 
     def step(self) -> None:
@@ -71,41 +71,41 @@ class TurnTracker:
         self._end, self._idle = ended, 0
         if terminal or self.sent:
             ended_turn = self.finish()
-            self.unsure = True  # whether something else waits
+            self.needs_state = True  # whether something else waits
             return ended_turn
         self._goes_on = terminal is False
-        self.unsure = not self._goes_on
+        self.needs_state = not self._goes_on
         return []
 
-    def goes_on(self) -> None:
+    def run_follows(self) -> None:
         """A retry or a compaction has begun, or the engine said that another run follows."""
         if self.ending:
-            self._goes_on, self.unsure = True, False
+            self._goes_on, self.needs_state = True, False
 
     def maybe_over(self) -> None:
         """What was to go on came to nothing, or something may have ended the turn without a word."""
         self._goes_on, self._idle = False, 0
-        self.unsure = self.ending or bool(self.accepted)
+        self.needs_state = self.ending or bool(self.accepted)
 
-    def doubt(self) -> None:
+    def maybe_cut_off(self) -> None:
         """The running turn may have been cut off without a word."""
-        self._doubtful = self.unsure = bool(self.turn)
+        self._doubtful = self.needs_state = bool(self.turn)
 
     def state(self, *, busy: bool) -> list[e.Event]:
         """The engine says whether anything runs."""
         self._idle = 0 if busy else self._idle + 1
-        doubtful, self._doubtful, self.unsure = self._doubtful, False, False
+        doubtful, self._doubtful, self.needs_state = self._doubtful, False, False
         if doubtful and not busy:
             return self.finish()
         if self.ending and not self._goes_on:
             failed = self._end is not None and self._end.reason == "error"
             if self._idle >= (_ENOUGH if failed else 1):
                 return self.finish()
-            self.unsure = True
+            self.needs_state = True
         elif not self.turn and self.sent and self.sent[0] in self.accepted:
             if self._idle >= _ENOUGH:
                 return self._end_unbegun(self.sent[0])
-            self.unsure = not busy
+            self.needs_state = not busy
         return []
 
     # How turns end.
@@ -121,7 +121,7 @@ class TurnTracker:
             last = replace(last, usage=self._usage)
         event = replace(last, steps=last.steps or self._steps, turn=self.turn)
         self.turn, self._end = "", None
-        self._goes_on = self.unsure = self.stopped = False
+        self._goes_on = self.needs_state = self.stopped = False
         return [event]
 
     def result(self, turn: str, ended: e.TurnEnded) -> list[e.Event]:
@@ -150,7 +150,7 @@ class TurnTracker:
         self.accepted.discard(turn)
         self.unwanted.discard(turn)
 
-    def gone(self, failure: Failure) -> list[e.Event]:
+    def engine_gone(self, failure: Failure) -> list[e.Event]:
         """The engine has vanished."""
         error = e.TurnEnded("error", failure=failure)
         ended = self.finish(None if self.ending else error)
