@@ -11,13 +11,14 @@ import pytest
 from attacks.hostile_servers import BEHAVIOURS, Server
 from attacks.tries import tries
 from e2e.service import VENDORS, Service
-from engine_process import Engine, Frame, Place, message
+from engine_process import Engine, Frame, Place, eventually, message
 from machine import PATIENCE, slowness
 from providers.loopback import reply
 
 TRIES = tries(24)
 MUST = (
-    *("endless header", "endless headers", "endless announcements", "endless trailer", "endless chunk extension"),
+    *("endless header", "endless headers", "endless headers of other names", "endless announcements"),
+    *("endless trailer", "endless chunk extension"),
     *("gzip, bomb of one line", "stream of deep JSON that ends", "400 with deep JSON", "endless data line"),
     *("arguments nested 50 000 times", "status 204"),
 )
@@ -39,8 +40,8 @@ def chosen(wire: str) -> list[int]:
     return sorted(every | {names.index(name) for name in MUST if name in names})
 
 
-def started(place: Place, wire: str, url: str) -> Engine:
-    place.configure(SETTINGS + ('api = "responses"\n' if wire == "responses" else ""))
+def started(place: Place, wire: str, url: str, settings: str = SETTINGS) -> Engine:
+    place.configure(settings + ('api = "responses"\n' if wire == "responses" else ""))
     provider = "anthropic" if wire == "anthropic" else "openai"
     told = ("--provider", provider, "--base-url", url, "--model", "m", "--no-session")
     return place.started(*told, env=KEYS)
@@ -86,6 +87,23 @@ def test_every_turn_ends_once_by_the_fault_of_the_server_and_the_engine_hears(tm
                 engine = started(place, wire, server.url)
         assert "stream_end" in [frame["type"] for frame in turn(engine, "Hello", "last")]
         assert engine.finish()[1] == 0
+
+
+def test_headers_without_end_fill_no_memory(tmp_path: Path) -> None:
+    """Here no time-out of the user's ends the wait for a reply."""
+    number = list(BEHAVIOURS["anthropic"]).index("endless headers of other names")
+    with Place(tmp_path) as place, Server() as server:
+        engine = started(place, "anthropic", server.url, "")
+        engine.send(message(f"behave:{number}."))
+        frames: list[Frame] = []
+
+        def ended() -> bool:
+            assert engine.peak < 100 << 20, f"{engine.peak >> 20} MiB"
+            frames.extend([engine.frame()] if engine.says_something(0.05) else [])
+            return frames[-1:] != [] and frames[-1]["type"] == "stream_end"
+
+        eventually(ended)
+    assert [frame["error"]["code"] for frame in frames if frame["type"] == "error"] == ["provider_error"]
 
 
 @pytest.mark.parametrize("after", ["inf", "1e400", "99999999", "Fri, 31 Dec 9999 23:59:59 GMT"])
