@@ -214,7 +214,7 @@ HOSTILE = {
     "Bash that prints 20 MB": call("Bash", command="head -c 20000000 /dev/zero | tr '\\0' 'a'"),
     "16 Bash that print short lines without end": call("Bash", 16, command="yes '' >&2 & yes ''"),
     "BashOutput by a pattern that backtracks": call("BashOutput", bash_id="bash_1", filter="(a+)+$"),
-    "Glob **?**?": call("Glob", pattern="**?" * 12),
+    "Glob **?**?": call("Glob", pattern="**?" * 12 + "!"),
     "Glob *a*a*a": call("Glob", pattern="*a*a*a*a*a*b[c]"),
     "Glob 100 000 braces": call("Glob", pattern="{a,b}" * 20_000),
     "Grep that backtracks": call("Grep", pattern="(a|a)*(a|a)*(a|a)*$", multiline=True),

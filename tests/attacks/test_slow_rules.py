@@ -23,7 +23,7 @@ CALLS: dict[str, tuple[str, dict[str, str]]] = {
     "inner command": ("Bash", {"command": "sudo " + GIT * 20}),
     "path": ("Read", {"file_path": "a/b/" * 500 + "x"}),
     "long path": ("Read", {"file_path": "a/b/" * 2000 + "x"}),
-    "glob of questions": ("Glob", {"pattern": "**?" * 12 + "/x"}),
+    "glob of questions": ("Glob", {"pattern": "**?" * 12 + "!"}),
     "glob of stars": ("Glob", {"pattern": "*a*a*a*a*a*b[c]"}),
 }
 

@@ -34,7 +34,7 @@ def glob_of_gaps(workspace: Path) -> list[str]:
         folder = workspace / "src" / f"package{number % 7}" / "inner"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"some_module_with_a_long_name_{number}.py").touch()
-    return [call("Glob", pattern="**?" * 12)]
+    return [call("Glob", pattern="**?" * 12 + "!")]
 
 
 def glob_of_stars(workspace: Path) -> list[str]:
