@@ -66,9 +66,16 @@ def test_P6_ordinary_ids_are_taken(session: str, tmp_path: Path) -> None:
 
 
 def test_sessions_are_for_their_owner_only(tmp_path: Path) -> None:
-    say_something(folder.create(str(tmp_path), "a", "/w"))
-    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o700
-    assert (tmp_path / "a" / "log.jsonl").stat().st_mode & 0o777 == 0o600
+    """Whatever the umask is: who can write in the folder of sessions can put one there that is taken for the latest."""
+    before = os.umask(0)
+    try:
+        say_something(folder.create(str(tmp_path / "polylect" / "sessions"), "a", "/w"))
+    finally:
+        os.umask(before)
+    modes = {str(path.relative_to(tmp_path)): path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
+    expected = {"polylect": 0o700, "polylect/sessions": 0o700, "polylect/sessions/a": 0o700}
+    assert {path: mode for path, mode in modes.items() if mode & 0o100} == expected
+    assert modes["polylect/sessions/a/log.jsonl"] == 0o600
 
 
 def test_S2_an_id_in_use_is_refused_and_one_in_which_nothing_was_said_is_free(tmp_path: Path) -> None:

@@ -75,7 +75,8 @@ def create(root: str, session: str, workspace: str) -> Folder:
     folder = None
     while folder is None:  # whoever had it before may be removing it just now
         try:
-            os.makedirs(path, mode=0o700, exist_ok=True)
+            for place in (os.path.dirname(root), root, path):  # `makedirs` would make all but the last for everybody
+                os.makedirs(place, mode=0o700, exist_ok=True)
         except OSError as error:
             raise FolderError(
                 f"cannot make the session folder {path}: {error.strerror}. Set POLYLECT_HOME to a folder you can write"
