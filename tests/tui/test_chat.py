@@ -123,7 +123,7 @@ def test_no_is_one_key_too_and_commands_are_the_terminals_own(place: Place) -> N
         terminal.sees("mode: force")
         terminal.sees("›")
         terminal.type("/compact\r")
-        terminal.sees("could not be shortened")  # which is the engine's to say
+        terminal.sees("nothing to compact")  # which is the engine's to say
         terminal.sees("›")
         terminal.type("/shell ls\r")
         terminal.sees("this engine has no /shell")
