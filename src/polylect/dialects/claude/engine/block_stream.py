@@ -257,7 +257,7 @@ class BlockStream:
 
     def _stream(self, event: dict[str, Any]) -> None:
         out = self._out
-        out.write(shapes.StreamEvent(event=event, parent_tool_use_id=self.parent, **out.envelope()))
+        out.write_new(shapes.StreamEvent, event=event, parent_tool_use_id=self.parent)
 
 
 def usage_of(usage: Usage) -> shapes.Usage:

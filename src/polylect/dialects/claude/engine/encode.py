@@ -103,29 +103,21 @@ class EventWriter:
         self, text: str, stream: BlockStream | None = None, *, synthetic: bool = False, replay: bool = False
     ) -> None:
         stream = stream or self.main
-        self.out.write(
-            shapes.User(
-                message=shapes.Words([shapes.TextBlock(text)]),
-                parent_tool_use_id=stream.parent,
-                timestamp=self.out.timestamp(),
-                isSynthetic=synthetic,
-                isReplay=replay,
-                **self.out.envelope(),
-                **stream.marks,
-            )
+        self.out.write_new(
+            shapes.User,
+            message=shapes.Words([shapes.TextBlock(text)]),
+            parent_tool_use_id=stream.parent,
+            timestamp=self.out.timestamp(),
+            isSynthetic=synthetic,
+            isReplay=replay,
+            **stream.marks,
         )
 
     def _write_synthetic(self, text: str, stop: str, error: str = "") -> None:
         blocks: list[shapes.Spoken] = [shapes.TextBlock(text)]
         message = shapes.Message(self.out.new_id(), SYNTHETIC, blocks, stop_reason=stop, stop_sequence="")
-        self.out.write(
-            shapes.Assistant(
-                message=message,
-                parent_tool_use_id=None,
-                error=error,
-                is_api_error_message=bool(error),
-                **self.out.envelope(),
-            )
+        self.out.write_new(
+            shapes.Assistant, message=message, parent_tool_use_id=None, error=error, is_api_error_message=bool(error)
         )
 
     def _write_notices(self, turn: TurnState) -> None:
@@ -162,7 +154,7 @@ class EventWriter:
         self.main.begin()
         self._request_at = self.out.now()
         if self._partial:
-            self.out.write(notices.Status(subtype="status", status="requesting", **self.out.envelope()))
+            self.out.write_new(notices.Status, subtype="status", status="requesting")
 
     def _delta(self, event: e.TextDelta | e.ThinkingDelta | e.ArgsDelta) -> None:
         self._open_stream(event).delta(event)
@@ -214,12 +206,11 @@ class EventWriter:
             self._write_user(INTERRUPTED_TOOLS if turn.called else INTERRUPTED)
         self.main.finish()
         turn.first_at = self.main.first_at
-        self._result(event, turn)
-
-    def _result(self, event: e.TurnEnded, turn: TurnState) -> None:
         if event.reason != "limit":
             self.cost.budget = None
-        text = "".join(self.main.reply) or "\n".join(turn.answers)
+        self._write_result(event, turn, "".join(self.main.reply) or "\n".join(turn.answers))
+
+    def _write_result(self, event: e.TurnEnded, turn: TurnState, text: str) -> None:
         frame = result(event, turn, self.cost, self.out, text, len(self._prompts.waiting))
         self.failed = frame.is_error
         self.out.write(frame)
@@ -229,11 +220,7 @@ class EventWriter:
         """End a turn whose prompt was still queued."""
         if event.reason == "cancelled" and self._prompts.cancelled(event.turn):
             return
-        turn = TurnState(event.turn, self._prompts.uuids(event.turn), self.out.now())
-        frame = result(event, turn, self.cost, self.out, "", len(self._prompts.waiting))
-        self.failed = frame.is_error
-        self.out.write(frame)
-        self._prompts.ended(event.turn, "cancelled" if event.reason == "cancelled" else "completed")
+        self._write_result(event, TurnState(event.turn, self._prompts.uuids(event.turn), self.out.now()), "")
 
     def _queue_changed(self, event: e.QueueChanged) -> None:
         """Writes nothing; the receipt of an interrupt lists the queue."""
@@ -309,16 +296,14 @@ class EventWriter:
             self.turn.denials[call] = shapes.Denial(name or (called.name if called else ""), call, args)
 
     def _write_denied(self, event: e.ToolFinished) -> None:
-        self.out.write(
-            notices.PermissionDenied(
-                subtype="permission_denied",
-                tool_name=event.name,
-                tool_use_id=event.call,
-                message=event.output,
-                agent_id=event.agent,
-                decision_reason=event.reason,
-                **self.out.envelope(),
-            )
+        self.out.write_new(
+            notices.PermissionDenied,
+            subtype="permission_denied",
+            tool_name=event.name,
+            tool_use_id=event.call,
+            message=event.output,
+            agent_id=event.agent,
+            decision_reason=event.reason,
         )
 
     def _alive(self, event: e.Alive) -> None:
@@ -327,14 +312,12 @@ class EventWriter:
             return
         since = self.out.now() - self._started.get(event.call, self.out.now())
         parent = self._stream_of(event).parent
-        self.out.write(
-            notices.ToolProgress(
-                tool_use_id=event.call,
-                tool_name=event.name,
-                parent_tool_use_id=parent,
-                elapsed_time_seconds=since / 1000,
-                **self.out.envelope(),
-            )
+        self.out.write_new(
+            notices.ToolProgress,
+            tool_use_id=event.call,
+            tool_name=event.name,
+            parent_tool_use_id=parent,
+            elapsed_time_seconds=since / 1000,
         )
 
     def flush(self, event: e.Event) -> None:
@@ -349,12 +332,6 @@ class EventWriter:
         self._open_turn()
         called = self._calls.get(event.call)
         self.tasks.start(event, str(called.args.get("subagent_type") or "") if called else "")
-
-    def _agent_progress(self, event: e.AgentProgress) -> None:
-        self.tasks.progress(event)
-
-    def _agent_ended(self, event: e.AgentEnded) -> None:
-        self.tasks.end(event)
 
     # The connection and its settings.
 
@@ -374,77 +351,56 @@ class EventWriter:
             self.write_mode()
         if key == "commands" and self.cost.results:
             commands = commands_of(self.info.commands)
-            self.out.write(
-                notices.CommandsChanged(subtype="commands_changed", commands=commands, **self.out.envelope())
-            )
+            self.out.write_new(notices.CommandsChanged, subtype="commands_changed", commands=commands)
 
     def _switch_session(self, session: str) -> None:
         """Change the session. `conversation_reset` has the old session id; written if that session has a result."""
         if self.out.session and session != self.out.session and self.cost.results:
-            self.out.write(
-                notices.ConversationReset(new_conversation_id=session, trigger="clear", **self.out.envelope())
-            )
+            self.out.write_new(notices.ConversationReset, new_conversation_id=session, trigger="clear")
         self.out.session = session
 
     def write_mode(self) -> None:
         self.mode_waits = False
-        self.out.write(
-            notices.Status(subtype="status", status=None, permissionMode=self.info.wire_mode, **self.out.envelope())
-        )
-
-    def _server_changed(self, event: e.ServerChanged) -> None:
-        self.info.server(event)
+        self.out.write_new(notices.Status, subtype="status", status=None, permissionMode=self.info.wire_mode)
 
     def write_state(self, state: str) -> None:
         if self._states and self.out.newer and state != self._state:
             self._state = state
             hidden = self._states == "hidden"
-            frame = notices.SessionState(
-                subtype="session_state_changed", state=state, sdk_host_only=hidden, **self.out.envelope()
-            )
-            self.out.write(frame)
-
-    def _settled(self, event: e.Settled) -> None:
-        self.write_state("idle")
+            self.out.write_new(notices.SessionState, subtype="session_state_changed", state=state, sdk_host_only=hidden)
 
     # Around a turn.
 
     def _compaction_started(self, event: e.CompactionStarted) -> None:
         if not event.agent:
             self._trigger = "manual" if event.reason == "manual" else "auto"
-            self.out.write(notices.Status(subtype="status", status="compacting", **self.out.envelope()))
+            self.out.write_new(notices.Status, subtype="status", status="compacting")
 
     def _compaction_ended(self, event: e.CompactionEnded) -> None:
         if event.agent:
             return
         outcome = "success" if event.ok else "failed"
-        self.out.write(
-            notices.Status(
-                subtype="status", status=None, compact_result=outcome, compact_error=event.error, **self.out.envelope()
-            )
+        self.out.write_new(
+            notices.Status, subtype="status", status=None, compact_result=outcome, compact_error=event.error
         )
         if event.ok:
             if turn := self._open_turn():
                 turn.compacted = True
             segment = {"preserved_segment": {"head_uuid": event.first_kept}} if event.first_kept else {}
             counted = {"trigger": self._trigger, "pre_tokens": event.before, "post_tokens": event.after, **segment}
-            self.out.write(
-                notices.CompactBoundary(subtype="compact_boundary", compact_metadata=counted, **self.out.envelope())
-            )
+            self.out.write_new(notices.CompactBoundary, subtype="compact_boundary", compact_metadata=counted)
             self._write_user(event.summary, synthetic=True)
 
     def _retry_started(self, event: e.RetryStarted) -> None:
         self._open_turn()
-        self.out.write(
-            notices.ApiRetry(
-                subtype="api_retry",
-                attempt=event.attempt,
-                max_retries=event.most,
-                retry_delay_ms=event.delay_ms,
-                error_status=None,
-                error=event.error,
-                **self.out.envelope(),
-            )
+        self.out.write_new(
+            notices.ApiRetry,
+            subtype="api_retry",
+            attempt=event.attempt,
+            max_retries=event.most,
+            retry_delay_ms=event.delay_ms,
+            error_status=None,
+            error=event.error,
         )
 
     def _context_used(self, event: e.ContextUsed) -> None:
@@ -459,10 +415,8 @@ class EventWriter:
 
     def _failed(self, event: e.Failed) -> None:
         if event.failure.code == "session_writes_lost":
-            lost = notices.SessionWritesLost(
-                subtype="session_writes_lost", message=event.failure.message, **self.out.envelope()
-            )
-            self.out.write(lost)
+            message = event.failure.message
+            self.out.write_new(notices.SessionWritesLost, subtype="session_writes_lost", message=message)
         elif event.failure.code == "start":  # the conversation could not be begun, so this is the end of it
             turn = TurnState("", [], self.out.now())
             self.out.write(result(e.TurnEnded("error", failure=event.failure), turn, self.cost, self.out, "", 0))
@@ -472,11 +426,10 @@ class EventWriter:
     def _display(self, event: e.Display) -> None:
         if event.method == "prompt_suggestion":
             suggestion = str(event.params.get("suggestion", ""))
-            self.out.write(notices.PromptSuggestion(suggestion=suggestion, **self.out.envelope()))
+            self.out.write_new(notices.PromptSuggestion, suggestion=suggestion)
         elif event.method in ("notification", "notify"):
             text = str(event.params.get("text") or event.params.get("message") or "")
-            frame = notices.Notification(subtype="notification", text=text, params=event.params, **self.out.envelope())
-            self.out.write(frame)
+            self.out.write_new(notices.Notification, subtype="notification", text=text, params=event.params)
         else:
             self.out.lost[f"Display {event.method}"] += 1
 
@@ -531,9 +484,9 @@ def _whole(event: e.ToolFinished) -> str:
 _HANDLERS: dict[type[e.Event], Callable[[EventWriter, Any], None]] = {
     e.Ready: EventWriter._ready,
     e.SettingChanged: EventWriter._setting_changed,
-    e.ServerChanged: EventWriter._server_changed,
+    e.ServerChanged: lambda writer, event: writer.info.server(event),
     e.QueueChanged: EventWriter._queue_changed,
-    e.Settled: EventWriter._settled,
+    e.Settled: lambda writer, event: writer.write_state("idle"),
     e.TurnStarted: EventWriter._turn_started,
     e.UserMessage: EventWriter._user_message,
     e.StepStarted: EventWriter._step_started,
@@ -548,8 +501,8 @@ _HANDLERS: dict[type[e.Event], Callable[[EventWriter, Any], None]] = {
     e.ToolStarted: EventWriter._tool_started,
     e.ToolFinished: EventWriter._tool_finished,
     e.AgentStarted: EventWriter._agent_started,
-    e.AgentProgress: EventWriter._agent_progress,
-    e.AgentEnded: EventWriter._agent_ended,
+    e.AgentProgress: lambda writer, event: writer.tasks.progress(event),
+    e.AgentEnded: lambda writer, event: writer.tasks.end(event),
     e.RetryStarted: EventWriter._retry_started,
     e.RetryEnded: EventWriter._ignore,
     e.CompactionStarted: EventWriter._compaction_started,

@@ -8,7 +8,7 @@ writes through one `LineWriter`; it also gives them the session id, new ids, the
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Concatenate, Literal, ParamSpec
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -20,6 +20,7 @@ from polylect.dialects.claude.frames import turn as shapes
 from polylect.dialects.claude.versions import MAX_FRAME, NEWER
 from polylect.wire import jsonl
 
+Fields = ParamSpec("Fields")
 Output = Literal["stream-json", "json", "text"]
 Level = Literal["info", "warning"]
 LineId = Callable[[str, int, str], str]
@@ -73,6 +74,15 @@ class LineWriter:
             self._lines.append(jsonl.dump(frame) if self._output == "json" else _words(frame))
         return line
 
+    def write_new(
+        self,
+        shape: Callable[Concatenate[str, str, Fields], shapes.SessionFrame],
+        *args: Fields.args,
+        **fields: Fields.kwargs,
+    ) -> None:
+        """Make a frame with these fields, the session and a uuid of its own, and write it."""
+        self.write(shape(self.session, self.new_id(), *args, **fields))
+
     def write_line(self, line: bytes) -> None:
         """Write a line that the caller has encoded and knows to be short enough. For `stream-json` output only."""
         self._lines.append(line)
@@ -81,7 +91,7 @@ class LineWriter:
         return len(jsonl.dump(frame)) <= MAX_FRAME
 
     def inform(self, text: str, level: Level = "info") -> None:
-        self.write(notices.Informational(subtype="informational", content=text, level=level, **self.envelope()))
+        self.write_new(notices.Informational, subtype="informational", content=text, level=level)
 
     def tool_result(self, frame: shapes.User, block: shapes.ToolResultBlock, path: str) -> None:
         """Write the result of a call. Output that is too long is cut in the middle, with a note where the whole is."""

@@ -42,9 +42,6 @@ class Tasks:
         self.forward = False
         """Whether the text of agents in the foreground is shown. That of background agents always is."""
 
-    def get(self, agent: str) -> Task | None:
-        return self._running.get(agent)
-
     def stream(self, agent: str) -> BlockStream:
         """The agent's stream. An agent without `AgentStarted` gets one too."""
         if agent not in self._running:
@@ -54,20 +51,18 @@ class Tasks:
     def start(self, event: AgentStarted, kind: str) -> None:
         """`kind` is the `subagent_type` of the call that started it, if any."""
         task = self._running[event.agent] = self._new(event, kind)
-        self._out.write(
-            notices.TaskStarted(
-                subtype="task_started",
-                task_id=task.id,
-                tool_use_id=event.call,
-                description=event.name or event.task[:80],
-                task_type="local_agent",
-                subagent_type=task.kind,
-                prompt=event.task,
-                is_backgrounded=event.background if self._out.newer or event.background else UNSET,
-                spawn_depth=task.depth,
-                parent_task_id=event.parent,
-                **self._out.envelope(),
-            )
+        self._out.write_new(
+            notices.TaskStarted,
+            subtype="task_started",
+            task_id=task.id,
+            tool_use_id=event.call,
+            description=event.name or event.task[:80],
+            task_type="local_agent",
+            subagent_type=task.kind,
+            prompt=event.task,
+            is_backgrounded=event.background if self._out.newer or event.background else UNSET,
+            spawn_depth=task.depth,
+            parent_task_id=event.parent,
         )
 
     def progress(self, event: AgentProgress) -> None:
@@ -91,17 +86,15 @@ class Tasks:
 
     def _progress(self, agent: str, text: str, used: dict[str, int]) -> None:
         task = self._running.get(agent)
-        self._out.write(
-            notices.TaskProgress(
-                subtype="task_progress",
-                task_id=agent,
-                tool_use_id=task.parent if task else "",
-                description=text,
-                usage=used,
-                last_tool_name=task.last_tool if task else "",
-                subagent_type=task.kind if task else "",
-                **self._out.envelope(),
-            )
+        self._out.write_new(
+            notices.TaskProgress,
+            subtype="task_progress",
+            task_id=agent,
+            tool_use_id=task.parent if task else "",
+            description=text,
+            usage=used,
+            last_tool_name=task.last_tool if task else "",
+            subagent_type=task.kind if task else "",
         )
 
     def stop(self, agent: str | None = None) -> None:
@@ -116,20 +109,16 @@ class Tasks:
         failed = ("killed", "stopped") if task and task.stopped else ("failed", "failed")
         state, status = ("completed", "completed") if event.ok else failed
         patch: dict[str, Any] = {"status": state, "end_time": self._out.now()}
-        self._out.write(
-            notices.TaskUpdated(subtype="task_updated", task_id=event.agent, patch=patch, **self._out.envelope())
-        )
-        self._out.write(
-            notices.TaskNotification(
-                subtype="task_notification",
-                task_id=event.agent,
-                tool_use_id=task.parent if task else "",
-                status=status,
-                output_file="",
-                summary=event.summary,
-                usage=self._usage(task),
-                **self._out.envelope(),
-            )
+        self._out.write_new(notices.TaskUpdated, subtype="task_updated", task_id=event.agent, patch=patch)
+        self._out.write_new(
+            notices.TaskNotification,
+            subtype="task_notification",
+            task_id=event.agent,
+            tool_use_id=task.parent if task else "",
+            status=status,
+            output_file="",
+            summary=event.summary,
+            usage=self._usage(task),
         )
 
     def spent(self, agent: str, usage: Usage) -> None:

@@ -36,7 +36,7 @@ class Frame(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="ty
     pass
 
 
-class SessionFrame(Frame, frozen=True, kw_only=True):
+class SessionFrame(Frame, frozen=True):
     """The fields that nearly every frame of the engine has. `uuid` is new for each line."""
 
     session_id: str

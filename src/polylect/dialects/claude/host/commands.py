@@ -232,15 +232,6 @@ class CommandWriter:
                 return accepted(command, State(**named, busy=bool(reader.turn or self._queue.running)))
         return self._request(command, encode.query(command))
 
-    def _rewind(self, command: c.Rewind) -> list[e.Event]:
-        return self._request(command, encode.rewind(command))
-
-    def _host_says(self, command: c.HostSays) -> list[e.Event]:
-        return self._request(command, encode.host_says(command))
-
-    def _quit(self, command: c.Quit) -> list[e.Event]:
-        return self._request(command, encode.end_session(command))
-
 
 _HANDLERS: dict[type[c.Command], Callable[[CommandWriter, Any], list[e.Event]]] = {
     c.Hello: CommandWriter._hello,
@@ -250,12 +241,12 @@ _HANDLERS: dict[type[c.Command], Callable[[CommandWriter, Any], list[e.Event]]] 
     c.Cancel: CommandWriter._cancel,
     c.Answer: CommandWriter._answer,
     c.HostReply: CommandWriter._host_reply,
-    c.HostSays: CommandWriter._host_says,
+    c.HostSays: lambda writer, command: writer._request(command, encode.host_says(command)),
     c.Configure: CommandWriter._configure,
     c.AddContext: CommandWriter._add_context,
     c.AddServer: CommandWriter._add_server,
     c.ChangeServer: CommandWriter._change_server,
-    c.Rewind: CommandWriter._rewind,
+    c.Rewind: lambda writer, command: writer._request(command, encode.rewind(command)),
     c.Query: CommandWriter._query,
-    c.Quit: CommandWriter._quit,
+    c.Quit: lambda writer, command: writer._request(command, encode.end_session(command)),
 }

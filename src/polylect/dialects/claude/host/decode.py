@@ -283,12 +283,6 @@ class EventReader:
         counts = [whole(frame, key) for key in ("attempt", "max_retries", "retry_delay_ms")]
         return [e.RetryStarted(counts[0], counts[1], counts[2], error)]
 
-    def _task_started(self, frame: Object) -> list[e.Event]:
-        return self.agents.started(frame)
-
-    def _task_progress(self, frame: Object) -> list[e.Event]:
-        return self.agents.progress(frame)
-
     def _task_notification(self, frame: Object) -> list[e.Event]:
         events = self.agents.ended(frame)
         for agent in [event.agent for event in events if isinstance(event, e.AgentEnded)]:
@@ -302,12 +296,6 @@ class EventReader:
         if state == "idle" and not self.turn:
             return [e.Settled()]
         return [e.Extra("session_state_changed", {"state": state})]
-
-    def _commands_changed(self, frame: Object) -> list[e.Event]:
-        return self.settings.commands(objects(frame, "commands"))
-
-    def _reset(self, frame: Object) -> list[e.Event]:
-        return self.settings.changed("session", text(frame, "new_conversation_id"))
 
 
 _NOT_OF_A_TURN = (
@@ -337,16 +325,16 @@ _HANDLERS: dict[str, Callable[[EventReader, Any], list[e.Event]]] = {
     "result": EventReader._result,
     "system/result": EventReader._result,
     "command_lifecycle": EventReader._lifecycle,
-    "conversation_reset": EventReader._reset,
+    "conversation_reset": lambda reader, frame: reader.settings.changed("session", text(frame, "new_conversation_id")),
     "system/status": EventReader._status,
     "system/compact_boundary": EventReader._compact_boundary,
     "system/permission_denied": EventReader._permission_denied,
     "system/api_retry": EventReader._api_retry,
-    "system/task_started": EventReader._task_started,
-    "system/task_progress": EventReader._task_progress,
-    "system/task_updated": EventReader._task_progress,
+    "system/task_started": lambda reader, frame: reader.agents.started(frame),
+    "system/task_progress": lambda reader, frame: reader.agents.progress(frame),
+    "system/task_updated": lambda reader, frame: reader.agents.progress(frame),
     "system/task_notification": EventReader._task_notification,
     "system/session_state_changed": EventReader._session_state,
-    "system/commands_changed": EventReader._commands_changed,
+    "system/commands_changed": lambda reader, frame: reader.settings.commands(objects(frame, "commands")),
     **{kind: _notice(meaning) for kind, meaning in NOTICES.items()},
 }

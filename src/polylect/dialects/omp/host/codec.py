@@ -291,12 +291,6 @@ class HostSide(HostCodec):
             self._request(frame, pending, read)
         return []
 
-    def _hello(self, command: c.Hello) -> list[e.Event]:
-        return self._request_all(command, encode.hello(command, self._version))
-
-    def _authenticate(self, command: c.Authenticate) -> list[e.Event]:
-        return self._request_all(command, encode.authenticate(command, self._version))
-
     def _open_session(self, command: c.OpenSession) -> list[e.Event]:
         return self._request_all(command, [encode.open_session(command, self._version)])
 
@@ -387,16 +381,13 @@ class HostSide(HostCodec):
             raise Refusal("a turn is running: stop it first, or wait for its end", "busy")
         return self._request_all(command, [requests.Compact(command.instructions or msgspec.UNSET)])
 
-    def _run_shell(self, command: c.RunShell) -> list[e.Event]:
-        return self._request_all(command, [requests.Bash(command.command)])
-
     def _query(self, command: c.Query) -> list[e.Event]:
         return self._request_all(command, encode.query(command, self._version), _PARTIAL_ANSWERS.get(command.what))
 
 
 _HANDLERS: dict[type[c.Command], Callable[[HostSide, Any], list[e.Event]]] = {
-    c.Hello: HostSide._hello,
-    c.Authenticate: HostSide._authenticate,
+    c.Hello: lambda side, command: side._request_all(command, encode.hello(command, side._version)),
+    c.Authenticate: lambda side, command: side._request_all(command, encode.authenticate(command, side._version)),
     c.OpenSession: HostSide._open_session,
     c.Prompt: HostSide._prompt,
     c.Steer: HostSide._steer,
@@ -406,6 +397,6 @@ _HANDLERS: dict[type[c.Command], Callable[[HostSide, Any], list[e.Event]]] = {
     c.Configure: HostSide._configure,
     c.AddContext: HostSide._add_context,
     c.Compact: HostSide._compact,
-    c.RunShell: HostSide._run_shell,
+    c.RunShell: lambda side, command: side._request_all(command, [requests.Bash(command.command)]),
     c.Query: HostSide._query,
 }
