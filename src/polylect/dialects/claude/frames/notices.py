@@ -219,3 +219,17 @@ class ActiveGoal(SessionFrame, frozen=True, kw_only=True, tag="active_goal"):
 class TranscriptMirror(SessionFrame, frozen=True, kw_only=True, tag="transcript_mirror"):
     filePath: str
     entries: list[Any]
+
+
+# Frames that the vocabulary has no event for: there they are an `Extra` of the same kind.
+
+SYSTEM_EXTRAS = (
+    "thinking_tokens", "model_refusal_fallback", "model_refusal_no_fallback", "background_tasks_changed",
+    "control_request_progress", "plugin_install", "files_persisted", "memory_recall", "elicitation_complete",
+    "worker_shutting_down",
+)  # fmt: skip
+"""By subtype."""
+HOOK_EXTRAS = ("hook_started", "hook_progress", "hook_response")
+"""By subtype: written only if the host asks for them."""
+TYPE_EXTRAS = ("tool_use_summary", "auth_status", "active_goal", "transcript_mirror")
+"""By type."""

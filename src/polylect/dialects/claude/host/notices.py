@@ -7,6 +7,7 @@ handlers.
 from collections.abc import Callable
 
 from polylect.dialects.claude.frames.lenient import Object, inner, text
+from polylect.dialects.claude.frames.notices import HOOK_EXTRAS, SYSTEM_EXTRAS, TYPE_EXTRAS
 from polylect.vocab.content import Failure
 from polylect.vocab.events import Alive, Display, Event, Extra, Failed, Notice
 
@@ -49,13 +50,7 @@ def _extra(frame: Object) -> list[Event]:
     return [Extra(text(frame, "subtype") or text(frame, "type"), details(frame))]
 
 
-_EXTRAS = (
-    "system/thinking_tokens", "system/model_refusal_fallback", "system/model_refusal_no_fallback",
-    "system/background_tasks_changed", "system/hook_started", "system/hook_progress", "system/hook_response",
-    "system/control_request_progress", "system/plugin_install", "system/files_persisted", "system/memory_recall",
-    "system/elicitation_complete", "system/worker_shutting_down",
-    "tool_use_summary", "auth_status", "active_goal", "transcript_mirror",
-)  # fmt: skip
+_EXTRAS = (*(f"system/{subtype}" for subtype in (*SYSTEM_EXTRAS, *HOOK_EXTRAS)), *TYPE_EXTRAS)
 
 NOTICES: dict[str, Callable[[Object], list[Event]]] = {
     "system/informational": _notice,

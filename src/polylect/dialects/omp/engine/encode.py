@@ -20,6 +20,7 @@ from polylect.dialects.omp.engine.subagents import Agents
 from polylect.dialects.omp.frames import events as shapes
 from polylect.dialects.omp.frames import messages as m
 from polylect.dialects.omp.frames.commands import SetEventFilter
+from polylect.dialects.omp.frames.table import EXTRAS
 from polylect.dialects.omp.ready import READY
 from polylect.dialects.omp.stop_reasons import STATUSES
 from polylect.vocab import events as e
@@ -28,10 +29,6 @@ from polylect.vocab.content import Failure, StreamRule
 
 _STOPPED = "Compaction cancelled"
 """The error of a compaction that was cancelled."""
-_EXTRAS = (
-    "retry_fallback_applied", "retry_fallback_succeeded", "irc_message", "goal_updated", "advisor_cost_changed",
-    "advisor_yielded", "config_warnings_changed",
-)  # fmt: skip
 
 
 class EventWriter:
@@ -230,7 +227,7 @@ class EventWriter:
         self.line_writer.write(shapes.TtsrTriggered([_rule_row(rule) for rule in event.rules]))
 
     def _extra(self, event: e.Extra) -> None:
-        if event.kind in _EXTRAS:
+        if event.kind in EXTRAS:
             self.line_writer.write_fields(event.kind, event.data)
         else:
             self.line_writer.lost[f"Extra {event.kind}"] += 1

@@ -12,6 +12,12 @@ VERSIONS = ("13", "18", "pi")
 """The default is the first: omp 13, which is documented. omp 18 is later; pi is the project that omp was forked from.
 """
 
+EXTRAS = (
+    "retry_fallback_applied", "retry_fallback_succeeded", "irc_message", "goal_updated", "advisor_cost_changed",
+    "advisor_yielded", "config_warnings_changed",
+)  # fmt: skip
+"""Events that only engines of omp have: in the vocabulary they are an `Extra` of the same kind."""
+
 EVENTS = by_name(*defined_in(shapes, shapes.Frame))
 REQUESTS = by_name(*defined_in(requests, requests.Request))
 ANSWERS = by_name(*defined_in(requests, requests.Answer))

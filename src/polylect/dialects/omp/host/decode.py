@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Literal, get_args
 
 from polylect.dialects.base import Env
+from polylect.dialects.omp.frames.table import EXTRAS
 from polylect.dialects.omp.host import answers as host_answers
 from polylect.dialects.omp.host.agent_stream import FRAMES, AgentStream
 from polylect.dialects.omp.host.dialogs import Dialogs
@@ -268,10 +269,6 @@ def _rule(row: Fields) -> StreamRule:
 
 
 _AGENTS = ("subagent_lifecycle", "subagent_progress", "subagent_event")
-_EXTRAS = (
-    "retry_fallback_applied", "retry_fallback_succeeded", "irc_message", "goal_updated", "advisor_cost_changed",
-    "advisor_yielded", "config_warnings_changed",
-)  # fmt: skip
 _HANDLERS: dict[str, Callable[[EventReader, Fields], list[e.Event]]] = {
     "agent_start": EventReader._agent_start,
     "agent_end": EventReader._agent_end,
@@ -305,5 +302,5 @@ _HANDLERS: dict[str, Callable[[EventReader, Fields], list[e.Event]]] = {
     "config_update": EventReader._config_update,
     "available_commands_update": EventReader._commands,
     "ttsr_triggered": EventReader._rules_matched,
-    **dict.fromkeys(_EXTRAS, EventReader._extra),
+    **dict.fromkeys(EXTRAS, EventReader._extra),
 }

@@ -3,18 +3,14 @@
 Frames of an engine are read this way and not into structs: only the fields that we use are checked.
 """
 
-from typing import Any
+from typing import Any, TypeVar
 
 Fields = dict[str, Any]
+Value = TypeVar("Value")
 
 
 def text(fields: Fields, key: str) -> str:
-    value = fields.get(key)
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise ValueError(f"{key}: expected a string")
-    return value
+    return _typed(fields, key, "", "a string")
 
 
 def number(fields: Fields, key: str) -> int:
@@ -35,27 +31,22 @@ def flag(fields: Fields, key: str) -> bool:
 
 
 def table(fields: Fields, key: str) -> Fields:
-    value = fields.get(key)
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise ValueError(f"{key}: expected an object")
-    return value
+    return _typed(fields, key, Fields(), "an object")
 
 
 def rows(fields: Fields, key: str) -> list[Fields]:
-    value = fields.get(key)
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise ValueError(f"{key}: expected a list")
-    return [row for row in value if isinstance(row, dict)]
+    return [row for row in _typed(fields, key, list[Any](), "a list") if isinstance(row, dict)]
 
 
 def texts(fields: Fields, key: str) -> tuple[str, ...]:
+    return tuple(item for item in _typed(fields, key, list[Any](), "a list") if isinstance(item, str))
+
+
+def _typed(fields: Fields, key: str, empty: Value, kind: str) -> Value:
+    """The field, which has to be of the same type as `empty`."""
     value = fields.get(key)
     if value is None:
-        return ()
-    if not isinstance(value, list):
-        raise ValueError(f"{key}: expected a list")
-    return tuple(item for item in value if isinstance(item, str))
+        return empty
+    if not isinstance(value, type(empty)):
+        raise ValueError(f"{key}: expected {kind}")
+    return value
