@@ -21,9 +21,14 @@ YES, NO = Option("yes", "Yes"), Option("no", "No")
 _CATEGORIES: dict[str, Category] = {"info": "info", "edit": "edit", "exec": "exec", "mcp": "mcp"}
 
 
-def category(word: str) -> Category:
+def called_of(call_id: str, tool: shapes.Tool, turn: str) -> ToolCalled:
+    """The call that a frame names by its id and its `tool`."""
+    return ToolCalled(call_id, tool.name, tool.args, _category(tool), tool.description, turn=turn)
+
+
+def _category(tool: shapes.Tool) -> Category:
     """A category nobody knows is treated like the most dangerous one."""
-    return _CATEGORIES.get(word, "exec")
+    return _CATEGORIES.get(tool.category, "exec")
 
 
 def tool_of(ask: Ask, called: ToolCalled | None) -> shapes.Tool:
@@ -75,7 +80,7 @@ def ask_of(frame: shapes.ToolRequest) -> Ask:
             call=frame.call_id,
             name=tool.name,
             args=args,
-            category=category(tool.category),
+            category=_category(tool),
             title=tool.description,
             turn=frame.msg_id,
         )

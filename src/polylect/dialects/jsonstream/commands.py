@@ -33,14 +33,6 @@ def _message(frame: shapes.Message | shapes.OldMessage, ref: str) -> Command:
     return Prompt(frame.msg_id, text, tuple(File(path) for path in frame.files), ref=ref)
 
 
-def _stop(frame: shapes.Stop, ref: str) -> Command:
-    return Cancel("turn", queued="drop", ref=ref)
-
-
-def _init_history(frame: shapes.InitHistory, ref: str) -> Command:
-    return AddContext(frame.text, ref=ref)
-
-
 def _set_mode(frame: shapes.SetMode, ref: str) -> Command:
     if frame.mode not in OUR_MODES:
         raise ValueError(f"unknown mode {frame.mode[:80]!r}; modes are default, auto_edit, force, plan, dont_ask")
@@ -73,8 +65,8 @@ def _add_mcp_server(frame: shapes.AddMcpServer, ref: str) -> Command:
 COMMANDS: dict[type[shapes.Frame], Callable[[Any, str], Command]] = {
     shapes.Message: _message,
     shapes.OldMessage: _message,
-    shapes.Stop: _stop,
-    shapes.InitHistory: _init_history,
+    shapes.Stop: lambda frame, ref: Cancel("turn", queued="drop", ref=ref),
+    shapes.InitHistory: lambda frame, ref: AddContext(frame.text, ref=ref),
     shapes.SetMode: _set_mode,
     shapes.SetConfig: _set_config,
     shapes.AddMcpServer: _add_mcp_server,

@@ -270,9 +270,6 @@ class HostSide(HostCodec):
         self._context = f"{self._context}\n\n{command.text}".strip()
         return []
 
-    def _add_server(self, command: c.AddServer) -> list[e.Event]:
-        return self._write(server_frame(command.server))
-
     # Commands that came later.
 
     def _grant(self, command: c.Grant) -> list[e.Event]:
@@ -280,9 +277,6 @@ class HostSide(HostCodec):
 
     def _change_server(self, command: c.ChangeServer) -> list[e.Event]:
         return self._request(command, undocumented_commands.removal_frame(command, self._env.new_id()))
-
-    def _host_reply(self, command: c.HostReply) -> list[e.Event]:
-        return self._request(command, undocumented_commands.host_reply_frame(command))
 
     def _request(self, command: c.Command, frame: shapes.Frame) -> list[e.Event]:
         if self._version == "0.1.0":
@@ -299,10 +293,10 @@ _HANDLERS: dict[type[c.Command], Callable[[HostSide, Any], list[e.Event]]] = {
     c.Answer: HostSide._answer,
     c.Configure: HostSide._configure,
     c.AddContext: HostSide._add_context,
-    c.AddServer: HostSide._add_server,
+    c.AddServer: lambda side, command: side._write(server_frame(command.server)),
     c.Grant: HostSide._grant,
     c.ChangeServer: HostSide._change_server,
-    c.HostReply: HostSide._host_reply,
+    c.HostReply: lambda side, command: side._request(command, undocumented_commands.host_reply_frame(command)),
 }
 
 

@@ -239,8 +239,7 @@ class EventReader:
             return [ask]
         self._names[frame.call_id] = tool.name
         self._call(frame.call_id)
-        category = asks_format.category(tool.category)
-        return [e.ToolCalled(frame.call_id, tool.name, tool.args, category, tool.description, turn=frame.msg_id), ask]
+        return [asks_format.called_of(frame.call_id, tool, frame.msg_id), ask]
 
     def _tool_running(self, frame: shapes.ToolRunning, fields: dict[str, Any]) -> list[e.Event]:
         """A second `tool_running` of a call is a sign of life."""
@@ -273,9 +272,7 @@ class EventReader:
         ended = self._finish(frame.call_id, "cancelled", finished)
         if tool is None or not unheard_of:
             return ended
-        category = asks_format.category(tool.category)
-        called = e.ToolCalled(frame.call_id, tool.name, tool.args, category, tool.description, turn=frame.msg_id)
-        return [called, *ended]
+        return [asks_format.called_of(frame.call_id, tool, frame.msg_id), *ended]
 
     def _finish(self, call: str, how: Literal["allowed", "cancelled"], finished: e.ToolFinished) -> list[e.Event]:
         closed = self._close_ask(call, how)

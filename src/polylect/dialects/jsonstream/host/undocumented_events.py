@@ -37,8 +37,7 @@ def decode(kind: str, fields: Fields) -> list[e.Event] | None:
 def _call_announced(fields: Fields, ids: _Ids) -> list[e.Event]:
     """A call that runs without being asked about."""
     frame = msgspec.convert({**fields, "type": "tool_request"}, shapes.ToolRequest)
-    tool, category = frame.tool, asks_format.category(frame.tool.category)
-    return [e.ToolCalled(frame.call_id, tool.name, tool.args, category, tool.description, turn=frame.msg_id)]
+    return [asks_format.called_of(frame.call_id, frame.tool, frame.msg_id)]
 
 
 def _provider_retry(fields: Fields, ids: _Ids) -> list[e.Event]:
