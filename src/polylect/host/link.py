@@ -80,10 +80,6 @@ class Link(Protocol):
         """Returns the error that says `what` happened to the engine, with the end of its stderr."""
 
 
-def environment() -> Env:
-    return Env(now_ms, new_id)
-
-
 class ProcessLink:
     """An engine as a child process."""
 
@@ -109,7 +105,7 @@ class ProcessLink:
         self._tap = tap
         self._spawn = spawn
         self._make: Callable[[], HostSide] = lambda: dialect.host_side(
-            environment(), **{"max_line": _MOST_LINE, **options}
+            Env(now_ms, new_id), **{"max_line": _MOST_LINE, **options}
         )
         self._codec: HostSide = self._make()
         self._weak = dialect.weak

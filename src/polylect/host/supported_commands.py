@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from polylect.dialects.base import HostSide
 from polylect.vocab import commands
@@ -69,7 +70,7 @@ def supports(make: Callable[[], HostSide], word: str) -> bool:
     codec = make()
     codec.start()
     codec.data_to_send()
-    failures = [event.failure for event in codec.send(_with_ref(sample)) if isinstance(event, Reply)]
+    failures = [event.failure for event in codec.send(replace(sample, ref="probe")) if isinstance(event, Reply)]
     # Other failures only say that it is not the time for this command.
     unsupported = any(failure and failure.code in UNSUPPORTED for failure in failures)
     return not unsupported and (word != "tools" or bool(codec.data_to_send()))
@@ -83,12 +84,6 @@ def sample_of(word: str) -> Command:
     if sample is None:
         raise LookupError(f"there is no word {word!r}; ask for {', '.join(_SAMPLES)}, query:state or mode:plan")
     return sample
-
-
-def _with_ref(command: Command) -> Command:
-    from msgspec.structs import replace
-
-    return replace(command, ref="probe")
 
 
 def check(command: AnyCommand) -> AnyCommand:

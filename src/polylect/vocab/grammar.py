@@ -71,6 +71,8 @@ class Grammar:
         agent = self.agents.get(event.agent)
         if agent is None:
             return Rule.AGENT
+        if rule := _ANY_PHASE_RULES.get(kind):
+            return rule(self, agent, event)
         if isinstance(event, e.TurnEnded) and agent is self.main and event.turn != agent.turn:
             return self._queued_turn_ended(event)
         return self._in_phase(agent, event, kind)
@@ -255,10 +257,7 @@ class Grammar:
         agent.calls[event.call] = Call(event.name)
         return None
 
-    def _mark(self, event: e.ToolStarted | e.ToolOutput | e.ToolFinished) -> Rule | None:
-        agent = self.agents.get(event.agent)
-        if agent is None:
-            return Rule.AGENT
+    def _mark(self, agent: AgentState, event: e.ToolStarted | e.ToolOutput | e.ToolFinished) -> Rule | None:
         if agent.foreign(event.turn):
             return Rule.TURN
         if rule := agent.call_closed(event.call):
@@ -291,10 +290,7 @@ class Grammar:
 
     # Asks, agents and the rest, each legal whatever the phase.
 
-    def _ask(self, event: e.Ask) -> Rule | None:
-        agent = self.agents.get(event.agent)
-        if agent is None:
-            return Rule.AGENT
+    def _ask(self, agent: AgentState, event: e.Ask) -> Rule | None:
         if event.ask in self.asks:
             return Rule.ASK_NEW
         if event.call and (rule := agent.call_closed(event.call)):
@@ -331,19 +327,13 @@ class Grammar:
         )
         return None
 
-    def _compaction_started(self, event: e.CompactionStarted) -> Rule | None:
-        agent = self.agents.get(event.agent)
-        if agent is None:
-            return Rule.AGENT
+    def _compaction_started(self, agent: AgentState, event: e.CompactionStarted) -> Rule | None:
         if agent.compacting:
             return Rule.COMPACTION_OPEN
         agent.compacting = True
         return None
 
-    def _compaction_ended(self, event: e.CompactionEnded) -> Rule | None:
-        agent = self.agents.get(event.agent)
-        if agent is None:
-            return Rule.AGENT
+    def _compaction_ended(self, agent: AgentState, event: e.CompactionEnded) -> Rule | None:
         if not agent.compacting:
             return Rule.COMPACTION
         agent.compacting = False
@@ -379,13 +369,17 @@ _MARKS: dict[type[e.Event], Callable[..., Rule | None]] = {
     e.ToolOutput: Grammar._output,
     e.ToolFinished: Grammar._finished,
 }
-_OWN_RULES: dict[type[e.Event], Callable[..., Rule | None]] = {
+_ANY_PHASE_RULES: dict[type[e.Event], Callable[..., Rule | None]] = {
     **dict.fromkeys(_MARKS, Grammar._mark),
     e.Ask: Grammar._ask,
-    e.AskClosed: Grammar._ask_closed,
-    e.AgentStarted: Grammar._agent_started,
     e.CompactionStarted: Grammar._compaction_started,
     e.CompactionEnded: Grammar._compaction_ended,
+}
+"""Of an agent that runs, whatever its phase."""
+_OWN_RULES: dict[type[e.Event], Callable[..., Rule | None]] = {
+    e.AskClosed: Grammar._ask_closed,
+    e.AgentStarted: Grammar._agent_started,
     e.Ready: Grammar._on_ready,
     e.Settled: Grammar._settled,
 }
+"""Of the session: no agent has to run."""

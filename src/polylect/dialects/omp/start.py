@@ -9,6 +9,7 @@ from polylect import __version__
 from polylect.app.startup.args import Flags, Options, UsageError, common, parse
 from polylect.dialects.omp.ready import READY
 from polylect.sessions import folder
+from polylect.system.clock_and_ids import new_id as new_id
 
 EXIT_CODES = (78,)
 """Hosts of omp know no 2: what a person has to set first is told by 78, everything else by 1."""
@@ -149,10 +150,6 @@ def codec_options(values: Options, env: dict[str, str], session: str) -> Options
         "provider": values["provider"],
         "model": values.get("model") or "",
     }
-
-
-def new_id() -> str:
-    return os.urandom(8).hex()
 
 
 new_session_id = folder.new_id

@@ -33,8 +33,9 @@ PIECE = 160 * 1024
 
 class LineWriter:
     def __init__(self, env: Env, version: str, *, session: str, output: Output, line_id: LineId | None = None) -> None:
-        self._env = env
-        self._line_id = line_id
+        self.new_id = env.new_id
+        self.now = env.now
+        self.line_id: LineId = line_id or (lambda turn, number, words: self.new_id())
         self._output = output
         self._lines: list[bytes] = []
         self.newer = NEWER[version]
@@ -48,15 +49,6 @@ class LineWriter:
         data = b"".join(self._lines)
         self._lines.clear()
         return data
-
-    def new_id(self) -> str:
-        return self._env.new_id()
-
-    def line_id(self, turn: str, number: int, words: str) -> str:
-        return self._line_id(turn, number, words) if self._line_id else self.new_id()
-
-    def now(self) -> int:
-        return self._env.now()
 
     def timestamp(self) -> str:
         whole = datetime.fromtimestamp(self.now() / 1000, UTC)
@@ -87,15 +79,12 @@ class LineWriter:
         """Write a line that the caller has encoded and knows to be short enough. For `stream-json` output only."""
         self._lines.append(line)
 
-    def fits(self, frame: shapes.Frame) -> bool:
-        return len(jsonl.dump(frame)) <= MAX_FRAME
-
     def inform(self, text: str, level: Level = "info") -> None:
         self.write_new(notices.Informational, subtype="informational", content=text, level=level)
 
     def tool_result(self, frame: shapes.User, block: shapes.ToolResultBlock, path: str) -> None:
         """Write the result of a call. Output that is too long is cut in the middle, with a note where the whole is."""
-        if not self.fits(frame):
+        if len(jsonl.dump(frame)) > MAX_FRAME:
             cut = replace(block, content=_cut(block.content, path))
             frame = replace(frame, message=shapes.Words([cut]), tool_use_result=UNSET)
         self.write(frame)

@@ -46,14 +46,11 @@ class EventWriter:
         """The events that the host wants, in its words."""
         self._turns: dict[str, str] = {}
         """Turns that have begun, and why."""
-        self.main = AgentStream(self.line_writer, self._current_author, env.now, updates="slim" if slim else "full")
-        self.agents = Agents(self.line_writer, self._current_author, env.now, _write_agent_event)
+        self.main = AgentStream(self.line_writer, lambda: self.author, env.now, updates="slim" if slim else "full")
+        self.agents = Agents(self.line_writer, lambda: self.author, env.now, _write_agent_event)
         self._compaction = e.CompactionStarted()
         self._reminders = 0
         """How often the model was sent back to its list since the last prompt."""
-
-    def _current_author(self) -> MessageAuthor:
-        return self.author
 
     @property
     def version(self) -> str:
