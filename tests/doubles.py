@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from doubles_worker import DirectWorker
+from grammar_check import Grammar
 from machine import PATIENCE
 from polylect.engine.agent import Agent, EngineCallbacks
 from polylect.engine.engine import Engine
@@ -27,7 +28,6 @@ from polylect.vocab.content import Category, Message, Origin, ToolCall, ToolResu
 from polylect.vocab.entries import Body, Entry, MessageAdded
 from polylect.vocab.errors import SessionError, ToolError
 from polylect.vocab.events import CostChanged, Event, QueueChanged, Reply, TurnEnded
-from polylect.vocab.grammar import Grammar
 from polylect.vocab.hooks import Hooks
 from polylect.vocab.ports import (
     Exit,

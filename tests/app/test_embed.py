@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from engine_process import Place
+from grammar_check import Grammar
 from machine import PATIENCE
 from polylect.app.embed import ENV, Wire, open_engine
 from polylect.dialects.jsonstream.engine.codec import EngineSide
 from polylect.providers.scripted import Scripted
 from polylect.vocab.commands import Prompt
 from polylect.vocab.events import Ask, AskClosed, Event, TextDelta, TurnEnded
-from polylect.vocab.grammar import Grammar
 
 PAGE = (Path(__file__).parents[2] / "docs" / "embedding.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"<!-- example: (\w+) -->\s*```python\n(.*?)```\s*```\n(.*?)```", PAGE, re.DOTALL)

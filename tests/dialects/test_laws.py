@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from conversations import CONVERSATIONS, READY
 from dialects.everything import ABILITIES
 from dialects.pair import DIALECTS, ENDS, NAMES, Pair, env
+from grammar_check import Grammar
 from polylect.dialects.base import Dialect
 from polylect.vocab.commands import (
     AddContext,
@@ -40,7 +41,6 @@ from polylect.vocab.events import (
     TurnEnded,
     TurnStarted,
 )
-from polylect.vocab.grammar import Grammar
 
 every_end = pytest.mark.parametrize(("dialect", "version"), ENDS, ids=NAMES)
 FLAGGED = {

@@ -16,12 +16,12 @@ from bench.model_wires import WIRES
 from bench.model_wires import Event as MessageAdded
 from bench.peers import installed
 
+from grammar_check import Grammar
 from machine import PATIENCE
 from polylect import plug
 from polylect.host.link import ProcessLink
 from polylect.vocab.commands import Command, Prompt
 from polylect.vocab.events import Event, Ready, Reply, TurnEnded
-from polylect.vocab.grammar import Grammar
 
 _ANTHROPIC = WIRES["/v1/messages"]
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from grammar_check import Grammar
 from interop.claude_model import WAIT, Model, Step, agent, text, thinking, use
 from machine import PATIENCE
 from polylect.dialects.claude.dialect import DIALECT
@@ -15,7 +16,6 @@ from polylect.host import Agent, Ask, connect, tool
 from polylect.vocab import events as e
 from polylect.vocab.answers import ContextReport
 from polylect.vocab.content import Text, Thinking
-from polylect.vocab.grammar import Grammar
 
 pytestmark = pytest.mark.interop
 CLAUDE = Path(os.environ["POLYLECT_INTEROP_CLAUDE"]) / "claude_agent_sdk" / "_bundled" / "claude"

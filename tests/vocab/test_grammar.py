@@ -3,10 +3,9 @@
 import pytest
 
 from conversations import CONVERSATIONS, READY
+from grammar_check import Grammar, GrammarError
 from polylect.vocab import events as e
 from polylect.vocab.content import Text, Thinking, ToolCall
-from polylect.vocab.errors import GrammarError
-from polylect.vocab.grammar import Grammar
 from polylect.vocab.grammar_rules import ANYTIME, TABLE, Rule
 
 T1 = {"turn": "t1"}

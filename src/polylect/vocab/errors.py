@@ -4,9 +4,8 @@
     ├── ProviderError    the model's service failed; `kind` says how, `retryable` whether trying again can help
     ├── ToolError        a tool could not do it; the text is worded for the model
     ├── StartError       the program cannot start: wrong flag, key, session, folder; the text says what to do
-    ├── SessionError     a session cannot be opened, read or written
-    │   └── StorageError     the disk refuses it: it is full, read-only, gone
-    └── GrammarError     our own code said something out of order: a bug
+    └── SessionError     a session cannot be opened, read or written
+        └── StorageError     the disk refuses it: it is full, read-only, gone
 
 What a peer sends never raises: it becomes a Malformed or an Unknown.
 
@@ -93,7 +92,3 @@ class SessionError(PolylectError):
 
 class StorageError(SessionError):
     """The disk refuses to be written: it is full, read-only or gone. A person has to do something."""
-
-
-class GrammarError(PolylectError):
-    """Our own code emitted an event out of order. That is a bug."""

@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 from polylect.vocab import events as e
 from polylect.vocab.content import Text, Thinking, ToolCall
-from polylect.vocab.errors import GrammarError
 from polylect.vocab.grammar_rules import (
     AGENTS_ONLY,
     ANYTIME,
@@ -38,22 +37,6 @@ class Grammar:
         self._delta_source = ("", "")
         self._append_delta: Callable[[str], None] = self.main.parts.append
 
-    def check(self, event: e.Event) -> None:
-        """Accepts the next event.
-
-        Args:
-            event: The next event of the session.
-
-        Raises:
-            GrammarError: The event breaks a rule; the text says which.
-        """
-        rule = self.accept(event)
-        if rule is not None:
-            agent = self.agents.get(event.agent)
-            where = f"phase {agent.phase.value}, turn {agent.turn!r}" if agent else "not running"
-            description = f"{type(event).__name__} of turn {event.turn!r}, agent {event.agent!r} ({where})"
-            raise GrammarError(f"{description}: {rule.value}")
-
     def accept(self, event: e.Event) -> Rule | None:
         """Accepts the next event, or returns the rule that it breaks and changes nothing.
 
@@ -76,22 +59,6 @@ class Grammar:
         if isinstance(event, e.TurnEnded) and agent is self.main and event.turn != agent.turn:
             return self._queued_turn_ended(event)
         return self._in_phase(agent, event, kind)
-
-    @property
-    def open(self) -> tuple[str, ...]:
-        """What has begun and not ended, as texts for people."""
-        agents = [agent for agent in self.agents.values() if agent is not self.main]
-        return (
-            *([f"turn {self.main.turn}"] if self.main.turn else []),
-            *(f"agent {agent.id}" for agent in agents),
-            *(f"ask {ask}" for ask in self.asks),
-            *(f"compaction of {agent.id!r}" for agent in self.agents.values() if agent.compacting),
-        )
-
-    def finish(self) -> None:
-        """Ends the session. Raises GrammarError if something is still open."""
-        if self.open:
-            raise GrammarError(f"still open at the end: {', '.join(self.open)}")
 
     @property
     def attached(self) -> list[AgentState]:

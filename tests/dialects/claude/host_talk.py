@@ -4,11 +4,11 @@ import json
 from typing import Any
 
 from dialects.pair import env
+from grammar_check import Grammar
 from polylect.dialects.claude.host.codec import HostSide
 from polylect.vocab import events as e
 from polylect.vocab.commands import Command
 from polylect.vocab.content import Thinking
-from polylect.vocab.grammar import Grammar
 
 Frame = dict[str, Any]
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from dialects.pair import env
+from grammar_check import Grammar
 from polylect.dialects.jsonstream.engine.codec import EngineSide
 from polylect.dialects.jsonstream.host.codec import HostSide
 from polylect.vocab.content import Option
@@ -19,7 +20,6 @@ from polylect.vocab.events import (
     ToolStarted,
     TurnStarted,
 )
-from polylect.vocab.grammar import Grammar
 from polylect.wire import jsonl
 
 T: dict[str, Any] = {"turn": "m"}

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dialects.pair import env
+from grammar_check import Grammar
 from polylect.dialects.base import Env
 from polylect.dialects.jsonstream.frames import table as frames
 from polylect.dialects.jsonstream.host import undocumented_events
@@ -36,7 +37,6 @@ from polylect.vocab.events import (
     TurnEnded,
     UnknownEvent,
 )
-from polylect.vocab.grammar import Grammar
 
 READY = '{"type":"ready","version":"0.2.0","session_id":"s","capabilities":{"tool_approval":true,"mcp":true}}'
 START, END = '{"type":"stream_start","msg_id":"m"}', '{"type":"stream_end","msg_id":"m","finish_reason":"stop"}'

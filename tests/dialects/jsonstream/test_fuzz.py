@@ -7,12 +7,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dialects.pair import env
+from grammar_check import Grammar
 from polylect.dialects.jsonstream.dialect import DIALECT
 from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames import table as frames
 from polylect.dialects.jsonstream.host import undocumented_events
 from polylect.vocab.commands import MalformedCommand
-from polylect.vocab.grammar import Grammar
 
 WORDS = sorted(
     {
