@@ -16,23 +16,9 @@ from msgspec.structs import replace
 from polylect.host.backlog import Backlog
 from polylect.host.errors import EngineDied, TimedOut
 from polylect.host.limits import Limits
+from polylect.vocab import events
 from polylect.vocab.commands import Prompt
 from polylect.vocab.content import Failure, Usage
-from polylect.vocab.events import (
-    Ask,
-    BudgetExceeded,
-    CostChanged,
-    Event,
-    Notice,
-    ReplyEnded,
-    StepStarted,
-    StructuredAnswer,
-    TextDelta,
-    ToolCalled,
-    ToolFinished,
-    TurnEnded,
-    TurnStarted,
-)
 
 if TYPE_CHECKING:
     from polylect.host.agent import Agent
@@ -86,23 +72,23 @@ class Result(Struct):
     def ok(self) -> bool:
         return self.reason == "end"
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: events.Event) -> None:
         """Updates the result by an `event` of its turn."""
         match event:
-            case TurnEnded(reason, usage, steps, failure):
+            case events.TurnEnded(reason, usage, steps, failure):
                 self.reason, self.usage, self.failure = reason, usage, failure
                 self.steps = steps or self.steps
-            case ToolCalled(call, _, args) | Ask(call=call, args=args):
+            case events.ToolCalled(call, _, args) | events.Ask(call=call, args=args):
                 self._args[call] = args
-            case ToolFinished(call, name, _, outcome, reason=reason):
+            case events.ToolFinished(call, name, _, outcome, reason=reason):
                 args = self._args.pop(call, {})
                 self.denials += [Denial(call, name, reason, args)] if outcome == "denied" else []
-            case StructuredAnswer(value):
+            case events.StructuredAnswer(value):
                 self.value = value
-            case StepStarted(agent=""):
+            case events.StepStarted(agent=""):
                 self._fresh = True
                 self.steps += 1
-            case TextDelta(text, agent=""):
+            case events.TextDelta(text, agent=""):
                 if self._fresh:
                     self._text_parts.clear()
                 self._text_parts.append(text)
@@ -127,7 +113,7 @@ class Turn:
         self._beginning: asyncio.Task[None] | None = None
         self._unwanted = False
         self._spent = Usage()
-        self._stopped: BudgetExceeded | None = None
+        self._stopped: events.BudgetExceeded | None = None
         self._cost_before: float | None = None
         self._started = False
         self._notice = ""
@@ -140,7 +126,7 @@ class Turn:
 
     # Reading.
 
-    async def __aiter__(self) -> AsyncIterator[Event]:
+    async def __aiter__(self) -> AsyncIterator[events.Event]:
         self.attended = True
         try:
             while (event := await self._next()) is not None:
@@ -148,7 +134,7 @@ class Turn:
         finally:
             self._left()
 
-    async def __anext__(self) -> Event:
+    async def __anext__(self) -> events.Event:
         if (event := await self._next()) is None:
             raise StopAsyncIteration
         return event
@@ -166,7 +152,7 @@ class Turn:
     def _left(self) -> None:
         """Asks that were read are in somebody's hands; those that were not are not."""
         self.attended = False
-        self._agent.unattended(self.id, [event.ask for event in self._backlog if isinstance(event, Ask)])
+        self._agent.unattended(self.id, [event.ask for event in self._backlog if isinstance(event, events.Ask)])
 
     # Doing.
 
@@ -193,27 +179,27 @@ class Turn:
 
     # The agent's end.
 
-    def receive(self, event: Event) -> None:
+    def receive(self, event: events.Event) -> None:
         """Adds an `event` to what is read, and stops the turn where it passes a limit. Called by the agent."""
-        if isinstance(event, TurnEnded) and event.turn == self.id:
+        if isinstance(event, events.TurnEnded) and event.turn == self.id:
             self._backlog.put(self._ended_with_limits(event))
             return self._backlog.end()
-        if isinstance(event, BudgetExceeded) and self._deadline is not None:
+        if isinstance(event, events.BudgetExceeded) and self._deadline is not None:
             if self._stopped:
                 return None  # of the same cap, which the engine watches too
             self._stopped = event
         self._backlog.put(event)
         match event:
-            case TurnStarted():
+            case events.TurnStarted():
                 self._started = True
                 if self._unwanted:
                     self._agent.stop_soon(self.id)
-            case Notice(text, agent=""):
+            case events.Notice(text, agent=""):
                 self._notice = text
-            case ReplyEnded(usage=usage):
+            case events.ReplyEnded(usage=usage):
                 self._spent += usage
                 self._watch(self._spent)
-            case CostChanged() if self._deadline is not None:
+            case events.CostChanged() if self._deadline is not None:
                 self._watch_session()
         return None
 
@@ -235,14 +221,14 @@ class Turn:
 
     def refuse_unpriced(self) -> None:
         """Ends it before its prompt is sent, because its cap in dollars could not hold. Called by the agent."""
-        self._backlog.put(TurnEnded("limit", failure=Failure("budget", _UNPRICED, "user"), turn=self.id))
+        self._backlog.put(events.TurnEnded("limit", failure=Failure("budget", _UNPRICED, "user"), turn=self.id))
         self._backlog.end()
 
     def fail(self, why: BaseException) -> None:
         """Raises `why` for whoever reads the turn. Called by the agent when the engine is gone."""
         self._backlog.end(why)
 
-    def _ended_with_limits(self, ended: TurnEnded) -> TurnEnded:
+    def _ended_with_limits(self, ended: events.TurnEnded) -> events.TurnEnded:
         """The last event, with the cost of the turn added, and with the reason `limit` if a limit was passed."""
         if ended.usage.cost is None and (cost := self._agent.session_cost.since(self._cost_before)) is not None:
             ended = replace(ended, usage=replace(ended.usage, cost=cost))
@@ -258,20 +244,20 @@ class Turn:
         why = f"the {self._stopped.reason} of {self._stopped.observed} is above the limit of {self._stopped.limit}"
         return replace(ended, reason="limit", failure=Failure("budget", why, "user"))
 
-    def _is_unpriced(self, ended: TurnEnded) -> bool:
+    def _is_unpriced(self, ended: events.TurnEnded) -> bool:
         """Whether it has a cap in dollars, and nobody can tell what it has cost."""
         unknown = ended.usage.cost is None and not self._agent.session_cost.is_priced
         return bool(self._limits.cost and ended.reason == "end" and ended.usage.tokens and unknown)
 
-    def _over(self, spent: Usage) -> BudgetExceeded | None:
+    def _over(self, spent: Usage) -> events.BudgetExceeded | None:
         limits = self._limits
         if limits.cost and spent.cost is not None and spent.cost > limits.cost:
-            return BudgetExceeded("cost", f"${spent.cost:.4f}", f"${limits.cost:g}", turn=self.id)
+            return events.BudgetExceeded("cost", f"${spent.cost:.4f}", f"${limits.cost:g}", turn=self.id)
         if limits.tokens and spent.tokens > limits.tokens:
-            return BudgetExceeded("tokens", str(spent.tokens), str(limits.tokens), turn=self.id)
+            return events.BudgetExceeded("tokens", str(spent.tokens), str(limits.tokens), turn=self.id)
         return None
 
-    def _stop(self, over: BudgetExceeded) -> None:
+    def _stop(self, over: events.BudgetExceeded) -> None:
         """A turn that costs more than it may is stopped where it is."""
         if self._stopped is None:
             self._stopped = over
@@ -295,7 +281,7 @@ class Turn:
         until = min(self._deadline, asyncio.get_running_loop().time() + idle if idle else float("inf"))
         return None if until == float("inf") else until
 
-    async def _next(self) -> Event | None:
+    async def _next(self) -> events.Event | None:
         """None after the last."""
         if self.result.reason:
             return None
@@ -314,7 +300,7 @@ class Turn:
             self.result.apply(event)
         return event
 
-    async def _give_up(self) -> Event | None:
+    async def _give_up(self) -> events.Event | None:
         late = self._deadline is not None and asyncio.get_running_loop().time() >= self._deadline
         complaint = f"took longer than {self._limits.total:g} s" if late else f"was silent for {self._limits.idle:g} s"
         try:

@@ -13,7 +13,7 @@ import msgspec
 
 from polylect.dialects import line_limit
 from polylect.dialects.jsonstream import asks as asks_format
-from polylect.dialects.jsonstream import events
+from polylect.dialects.jsonstream import events, versions
 from polylect.dialects.jsonstream.desktop import CallAnnounced
 from polylect.dialects.jsonstream.engine.output_lines import OutputLines
 from polylect.dialects.jsonstream.engine.subagents import SubagentWriter
@@ -21,17 +21,6 @@ from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames import optional
 from polylect.dialects.jsonstream.frames.table import EVENTS
 from polylect.dialects.jsonstream.ready import capabilities, ready_line
-from polylect.dialects.jsonstream.versions import (
-    ERRORS_END_TURNS,
-    FAMILIES,
-    FINISH_REASONS,
-    FLAGS,
-    MAX_FRAME,
-    NULL_MSG_ID,
-    OUR_MODES,
-    SAYS_MCP_FAILED,
-    SORTS_MAPS,
-)
 from polylect.vocab import events as e
 from polylect.vocab.content import Abilities, Failure, Usage
 from polylect.wire import jsonl
@@ -104,13 +93,15 @@ class EventWriter:
 
     def can_write(self, kind: str) -> bool:
         """Whether events of this kind may be written: always, or while a flag is on."""
-        flags = FAMILIES.get(kind, ())
-        return not flags or any(self._abilities.extras.get(flag) for flag in flags if flag in FLAGS[self._version])
+        flags = versions.FAMILIES.get(kind, ())
+        return not flags or any(
+            self._abilities.extras.get(flag) for flag in flags if flag in versions.FLAGS[self._version]
+        )
 
     def write_frame(self, frame: shapes.Frame) -> None:
         self.note(frame)
-        sort: Literal["deterministic"] | None = "deterministic" if SORTS_MAPS[self._version] else None
-        self._out.append(line_limit.line(msgspec.to_builtins(frame, order=sort), MAX_FRAME))
+        sort: Literal["deterministic"] | None = "deterministic" if versions.SORTS_MAPS[self._version] else None
+        self._out.append(line_limit.line(msgspec.to_builtins(frame, order=sort), versions.MAX_FRAME))
 
     def note(self, frame: shapes.Frame) -> None:
         """Note a frame that this end writes, here or by other means."""
@@ -183,7 +174,7 @@ class EventWriter:
     def _setting_changed(self, event: e.SettingChanged) -> None:
         match event.key, event.value:
             case "mode", str(mode):
-                self._mode = OUR_MODES.get(mode, mode)
+                self._mode = versions.OUR_MODES.get(mode, mode)
             case "model", str(model):
                 self._model = model
             case "abilities", Abilities() as abilities:
@@ -436,25 +427,25 @@ class EventWriter:
         self._ended.discard(turn)
 
     def error(self, fault: shapes.Fault, msg_id: str | None = None) -> None:
-        shape = shapes.OldError if NULL_MSG_ID[self._version] else shapes.Error
+        shape = shapes.OldError if versions.NULL_MSG_ID[self._version] else shapes.Error
         self.write_frame(shape(msg_id=msg_id, error=fault))
 
     def refuse(self, fault: shapes.Fault, msg_id: str = "") -> None:
         """Write a failure that ends no turn, in a form that hosts do not take for the end of one."""
-        if self._turns and ERRORS_END_TURNS[self._version]:
+        if self._turns and versions.ERRORS_END_TURNS[self._version]:
             self.write_frame(shapes.Info(msg_id, fault.message))
         else:
             self.error(fault, msg_id or None)
 
     def stream_end(self, turn: str, reason: str, usage: Usage) -> None:
         wire_usage = events.usage(usage)
-        finish = FINISH_REASONS[self._version].get(reason)
+        finish = versions.FINISH_REASONS[self._version].get(reason)
         self.write_frame(
             shapes.StreamEnd(turn, finish, wire_usage) if finish else shapes.OldStreamEnd(turn, wire_usage)
         )
 
     def server_failed(self, name: str, reason: str, *, explained: bool = False) -> None:
-        if SAYS_MCP_FAILED[self._version]:
+        if versions.SAYS_MCP_FAILED[self._version]:
             self.write_frame(shapes.McpFailed(name, reason))
             return
         if not explained:

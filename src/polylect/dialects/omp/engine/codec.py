@@ -13,17 +13,7 @@ from msgspec import UNSET, Raw, Struct
 
 from polylect.dialects.base import Env
 from polylect.dialects.line_codec import LineCodec
-from polylect.dialects.omp.engine import dialogs
-from polylect.dialects.omp.engine.decode import (
-    COMMANDS,
-    LEVELS,
-    follow_up,
-    images,
-    steer,
-    tool_reply,
-    tool_update,
-    uri_reply,
-)
+from polylect.dialects.omp.engine import decode, dialogs
 from polylect.dialects.omp.engine.encode import EventWriter, compaction_result
 from polylect.dialects.omp.engine.messages import MessageAuthor
 from polylect.dialects.omp.engine.replies import ALWAYS_WITH_DATA, DATA, BadRequest, ReplyContext
@@ -157,11 +147,11 @@ class EngineSide(LineCodec[Command]):
                 ask = self._writer.ui.asks.pop(id, None)  # late, unknown and second answers are ignored
                 return [dialogs.answer(received.frame, ask)] if ask else []
             case r.HostToolResult(id):
-                return [tool_reply(received.frame)] if self._writer.ui.host_calls.pop(id, "") else []
+                return [decode.tool_reply(received.frame)] if self._writer.ui.host_calls.pop(id, "") else []
             case r.HostUriResult(id):
-                return [uri_reply(received.frame)] if self._writer.ui.host_calls.pop(id, "") else []
+                return [decode.uri_reply(received.frame)] if self._writer.ui.host_calls.pop(id, "") else []
             case r.HostToolUpdate(id):
-                return [tool_update(received.frame)] if id in self._writer.ui.host_calls else []
+                return [decode.tool_update(received.frame)] if id in self._writer.ui.host_calls else []
             case r.NegotiateProtocol() | r.SetEventFilter() | r.SetSubagentSubscription():
                 self._answer_locally(received)
                 return []
@@ -180,8 +170,8 @@ class EngineSide(LineCodec[Command]):
                     self._writer.line_writer.use_chunks()
             case r.SetEventFilter():
                 self._succeed(received.kind, received.id, self._writer.filter_events(received.frame))
-            case r.SetSubagentSubscription(level) if level not in LEVELS:
-                self._refuse(received.kind, received.id, f"level is one of {', '.join(LEVELS)}")
+            case r.SetSubagentSubscription(level) if level not in decode.LEVELS:
+                self._refuse(received.kind, received.id, f"level is one of {', '.join(decode.LEVELS)}")
             case r.SetSubagentSubscription(level):
                 self._writer.agents.level = level
                 self._succeed(received.kind, received.id, {"level": level})
@@ -191,13 +181,13 @@ class EngineSide(LineCodec[Command]):
         command: Command | None = None
         match frame:
             case r.Prompt(streaming_behavior=str(behavior)) if self._turns.keys() - self._stopped:
-                command = follow_up(frame, ref) if behavior == "followUp" else steer(frame, ref)
+                command = decode.follow_up(frame, ref) if behavior == "followUp" else decode.steer(frame, ref)
             case r.Prompt():
                 after, turn = frozenset(self._stopped), self._new_turn(received.id)
-                command = Prompt(turn, frame.message, images(frame), "refuse", ref=ref)
+                command = Prompt(turn, frame.message, decode.images(frame), "refuse", ref=ref)
             case r.AbortAndPrompt():
                 after, turn = self._stop(), self._new_turn(received.id)
-                command = Prompt(turn, frame.message, images(frame), "interrupt", ref=ref)
+                command = Prompt(turn, frame.message, decode.images(frame), "interrupt", ref=ref)
             case r.Abort():
                 after = self._stop()
             case r.Compact():
@@ -205,7 +195,7 @@ class EngineSide(LineCodec[Command]):
         self._requests[ref] = _Request(received.kind, received.id, frame, turn, after)
         if turn:
             self._turns[turn] = received.id
-        return command or COMMANDS[type(frame)](frame, ref)
+        return command or decode.COMMANDS[type(frame)](frame, ref)
 
     def _stop(self) -> frozenset[str]:
         self._stopped |= self._turns.keys()

@@ -13,20 +13,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from polylect.dialects.omp.engine.messages import MessageAuthor, conversation, item_messages, model
 from polylect.dialects.omp.frames import commands as r
 from polylect.dialects.omp.frames import messages as m
-from polylect.vocab.answers import (
-    AgentCard,
-    CommandCard,
-    Cycled,
-    Exported,
-    ForkPoint,
-    Item,
-    ModelCard,
-    Queue,
-    SessionOpened,
-    ShellResult,
-    State,
-    Stats,
-)
+from polylect.vocab import answers
 from polylect.wire import jsonl
 
 _PAGE, _MOST, _LONGEST_PAGE = 100, 256, 768 * 1024
@@ -60,9 +47,11 @@ def disposition(context: ReplyContext, data: None) -> dict[str, str] | UnsetType
     return {"disposition": "started" if context.begins else "queued"}
 
 
-def state(context: ReplyContext, data: State) -> m.State:
+def state(context: ReplyContext, data: answers.State) -> m.State:
     pi = context.version == "pi"
-    card = data.card or (ModelCard(data.provider or context.author.provider, data.model) if data.model else None)
+    card = data.card or (
+        answers.ModelCard(data.provider or context.author.provider, data.model) if data.model else None
+    )
     return m.State(
         model=model(card) if card else UNSET,
         thinking_level=data.thinking or UNSET,
@@ -82,7 +71,7 @@ def state(context: ReplyContext, data: State) -> m.State:
     )
 
 
-def _newer_state(data: State, card: ModelCard | None) -> dict[str, Any]:
+def _newer_state(data: answers.State, card: answers.ModelCard | None) -> dict[str, Any]:
     """What omp 18 adds. There is no fast mode here, and nobody measures the speed of a reply."""
     window = card.window if card else 0
     percent = 100 * data.context / window if window and data.context is not None else None
@@ -98,7 +87,7 @@ def _newer_state(data: State, card: ModelCard | None) -> dict[str, Any]:
     }
 
 
-def stats(context: ReplyContext, data: Stats) -> m.Stats:
+def stats(context: ReplyContext, data: answers.Stats) -> m.Stats:
     usage = data.usage
     return m.Stats(
         session_file=data.file or UNSET,
@@ -114,7 +103,7 @@ def stats(context: ReplyContext, data: Stats) -> m.Stats:
     )
 
 
-def bash(context: ReplyContext, data: ShellResult) -> m.BashResult:
+def bash(context: ReplyContext, data: answers.ShellResult) -> m.BashResult:
     return m.BashResult(
         output=data.output,
         cancelled=data.cancelled,
@@ -128,25 +117,25 @@ def bash(context: ReplyContext, data: ShellResult) -> m.BashResult:
     )
 
 
-def models(context: ReplyContext, data: Sequence[ModelCard]) -> dict[str, Any]:
+def models(context: ReplyContext, data: Sequence[answers.ModelCard]) -> dict[str, Any]:
     return {"models": [model(card) for card in data]}
 
 
-def chosen_model(context: ReplyContext, data: Sequence[ModelCard]) -> m.Model:
+def chosen_model(context: ReplyContext, data: Sequence[answers.ModelCard]) -> m.Model:
     """`set_model` is answered with the model itself, which the list of models knows."""
     frame: r.SetModel = context.frame
     same = [card for card in data if (card.provider, card.name) == (frame.provider, frame.model_id)]
-    return model(same[0] if same else ModelCard(frame.provider, frame.model_id))
+    return model(same[0] if same else answers.ModelCard(frame.provider, frame.model_id))
 
 
-def cycled_model(context: ReplyContext, data: Cycled | None) -> dict[str, Any] | None:
+def cycled_model(context: ReplyContext, data: answers.Cycled | None) -> dict[str, Any] | None:
     if data is None or data.model is None:
         return None
     level = {"thinkingLevel": data.thinking} if data.thinking else {}
     return {"model": model(data.model), **level, "isScoped": False}
 
 
-def cycled_level(context: ReplyContext, data: Cycled | None) -> dict[str, Any] | None:
+def cycled_level(context: ReplyContext, data: answers.Cycled | None) -> dict[str, Any] | None:
     return {"level": data.thinking} if data and data.thinking else None
 
 
@@ -154,11 +143,11 @@ def levels(context: ReplyContext, data: Sequence[str]) -> dict[str, Any]:
     return {"levels": list(data)}
 
 
-def messages(context: ReplyContext, data: Sequence[Item]) -> dict[str, Any]:
+def messages(context: ReplyContext, data: Sequence[answers.Item]) -> dict[str, Any]:
     return {"messages": conversation(data, context.author)}
 
 
-def messages_page(context: ReplyContext, data: Sequence[Item]) -> dict[str, Any]:
+def messages_page(context: ReplyContext, data: Sequence[answers.Item]) -> dict[str, Any]:
     """A cursor has the number of messages that came before, and what the conversation was then."""
     frame: r.GetMessagesPage = context.frame
     all_messages = conversation(data, context.author)
@@ -177,7 +166,7 @@ def messages_page(context: ReplyContext, data: Sequence[Item]) -> dict[str, Any]
     return {"messages": all_messages[start:end], **more, "totalMessages": len(all_messages)}
 
 
-def entries(context: ReplyContext, data: Sequence[Item]) -> dict[str, Any]:
+def entries(context: ReplyContext, data: Sequence[answers.Item]) -> dict[str, Any]:
     """One entry a message, each the child of the one before. With `since`, only what came after that one."""
     frame: r.GetEntries = context.frame
     rows = _entries(context, data)
@@ -190,7 +179,7 @@ def entries(context: ReplyContext, data: Sequence[Item]) -> dict[str, Any]:
     return {"entries": rows, **leaf}
 
 
-def tree(context: ReplyContext, data: Sequence[Item]) -> Raw:
+def tree(context: ReplyContext, data: Sequence[answers.Item]) -> Raw:
     """A fork is a session of its own here, so the tree is one chain, nested as deep as the conversation is long. It is
     written as text, because encoders limit how deep they go."""
     rows = _entries(context, data)
@@ -199,7 +188,7 @@ def tree(context: ReplyContext, data: Sequence[Item]) -> Raw:
     return Raw(b'{"tree":' + nested + b"[]" + b"}]" * len(rows) + b',"leafId":' + leaf + b"}")
 
 
-def _entries(context: ReplyContext, data: Sequence[Item]) -> list[dict[str, Any]]:
+def _entries(context: ReplyContext, data: Sequence[answers.Item]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for item in data:
         for number, message in enumerate(item_messages(item, context.author)):
@@ -219,41 +208,41 @@ def last_text(context: ReplyContext, data: str | None) -> dict[str, Any]:
     return {"text": data}
 
 
-def fork_points(context: ReplyContext, data: Sequence[ForkPoint]) -> dict[str, Any]:
+def fork_points(context: ReplyContext, data: Sequence[answers.ForkPoint]) -> dict[str, Any]:
     return {"messages": [m.ForkMessage(point.entry, point.text) for point in data]}
 
 
-def exported(context: ReplyContext, data: Exported) -> dict[str, Any]:
+def exported(context: ReplyContext, data: answers.Exported) -> dict[str, Any]:
     return {"path": data.path}
 
 
-def switched(context: ReplyContext, data: SessionOpened) -> dict[str, Any]:
+def switched(context: ReplyContext, data: answers.SessionOpened) -> dict[str, Any]:
     return {"cancelled": data.cancelled}
 
 
-def branched(context: ReplyContext, data: SessionOpened) -> dict[str, Any]:
+def branched(context: ReplyContext, data: answers.SessionOpened) -> dict[str, Any]:
     return {"text": data.text, "cancelled": data.cancelled}
 
 
-def opened(context: ReplyContext, data: SessionOpened) -> dict[str, Any]:
+def opened(context: ReplyContext, data: answers.SessionOpened) -> dict[str, Any]:
     file = {"sessionFile": data.file} if data.file else {}
     return {"cancelled": data.cancelled, "resumed": True, "sessionId": data.session, **file}
 
 
-def queue(context: ReplyContext, data: Queue) -> dict[str, Any]:
+def queue(context: ReplyContext, data: answers.Queue) -> dict[str, Any]:
     return {"steering": list(data.soon), "followUp": list(data.last)}
 
 
-def commands(context: ReplyContext, data: Sequence[CommandCard]) -> dict[str, Any]:
+def commands(context: ReplyContext, data: Sequence[answers.CommandCard]) -> dict[str, Any]:
     return {"commands": [command(card) for card in data]}
 
 
-def command(card: CommandCard) -> dict[str, Any]:
+def command(card: answers.CommandCard) -> dict[str, Any]:
     hint = {"argumentHint": card.hint} if card.hint else {}
     return {"name": card.name, "description": card.description, "source": "prompt", **hint}
 
 
-def agents(context: ReplyContext, data: Sequence[AgentCard]) -> dict[str, Any]:
+def agents(context: ReplyContext, data: Sequence[answers.AgentCard]) -> dict[str, Any]:
     rows = [{"id": card.id, "agent": card.name, "task": card.task, "status": "running"} for card in data]
     return {"subagents": rows}
 

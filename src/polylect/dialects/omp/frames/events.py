@@ -8,17 +8,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Struct, UnsetType, field
 
-from polylect.dialects.omp.frames.messages import (
-    AssistantMessage,
-    CompactionResult,
-    Level,
-    Message,
-    Model,
-    ToolCall,
-    ToolOutcome,
-    ToolResultMessage,
-    Usage,
-)
+from polylect.dialects.omp.frames import messages as m
 from polylect.dialects.schema import one_of
 
 
@@ -67,7 +57,7 @@ class AgentEnd(Frame, frozen=True, tag="agent_end"):
     We write it only then; the end of a turn is `prompt_result`. `yielded` (omp 18) is the opposite, and `willRetry`
     (pi) says that another run follows."""
 
-    messages: list[Message]
+    messages: list[m.Message]
     is_terminal: bool | UnsetType = UNSET
     yielded: bool | UnsetType = UNSET
     will_retry: bool | UnsetType = UNSET
@@ -78,14 +68,14 @@ class TurnStart(Frame, frozen=True, tag="turn_start"):
 
 
 class TurnEnd(Frame, frozen=True, tag="turn_end"):
-    message: Message
-    tool_results: list[ToolResultMessage]
+    message: m.Message
+    tool_results: list[m.ToolResultMessage]
 
 
 class MessageStart(Frame, frozen=True, tag="message_start"):
     """`messageId` (18) is the same in the start, the updates and the end of one message."""
 
-    message: Message
+    message: m.Message
     message_id: str | UnsetType = UNSET
 
 
@@ -104,10 +94,10 @@ class AssistantMessageEvent(Struct, frozen=True, omit_defaults=True, kw_only=Tru
     content_index: int | UnsetType = UNSET
     delta: str | UnsetType = UNSET
     content: str | UnsetType = UNSET
-    tool_call: ToolCall | UnsetType = UNSET
+    tool_call: m.ToolCall | UnsetType = UNSET
     id: str | UnsetType = UNSET
     tool_name: str | UnsetType = UNSET
-    partial: AssistantMessage | UnsetType = UNSET
+    partial: m.AssistantMessage | UnsetType = UNSET
 
 
 class MessageUpdate(Frame, frozen=True, tag="message_update"):
@@ -115,12 +105,12 @@ class MessageUpdate(Frame, frozen=True, tag="message_update"):
     When the byte quota of a reply is used up, `message` has no content."""
 
     assistant_message_event: AssistantMessageEvent
-    message: AssistantMessage | UnsetType = UNSET
+    message: m.AssistantMessage | UnsetType = UNSET
     message_id: str | UnsetType = UNSET
 
 
 class MessageEnd(Frame, frozen=True, tag="message_end"):
-    message: Message
+    message: m.Message
     message_id: str | UnsetType = UNSET
 
 
@@ -137,7 +127,7 @@ class ToolExecutionUpdate(Frame, frozen=True, tag="tool_execution_update"):
     tool_call_id: str
     tool_name: str
     args: Any
-    partial_result: ToolOutcome
+    partial_result: m.ToolOutcome
     agent: str | UnsetType = UNSET
 
 
@@ -146,7 +136,7 @@ class ToolExecutionEnd(Frame, frozen=True, tag="tool_execution_end"):
 
     tool_call_id: str
     tool_name: str
-    result: ToolOutcome
+    result: m.ToolOutcome
     is_error: bool
     outcome: str | UnsetType = UNSET
     reason: str | UnsetType = UNSET
@@ -158,7 +148,7 @@ class AutoCompactionStart(Frame, frozen=True, tag="auto_compaction_start"):
 
 
 class AutoCompactionEnd(Frame, frozen=True, kw_only=True, tag="auto_compaction_end"):
-    result: CompactionResult | UnsetType = UNSET
+    result: m.CompactionResult | UnsetType = UNSET
     aborted: bool
     will_retry: bool
     error_message: str | UnsetType = UNSET
@@ -175,7 +165,7 @@ class CompactionEnd(Frame, frozen=True, kw_only=True, tag="compaction_end"):
     """Only in pi."""
 
     reason: Annotated[str, one_of("threshold", "overflow", "manual", "idle")]
-    result: CompactionResult | UnsetType = UNSET
+    result: m.CompactionResult | UnsetType = UNSET
     aborted: bool
     will_retry: bool
     error_message: str | UnsetType = UNSET
@@ -280,7 +270,7 @@ class PromptResult(Frame, frozen=True, kw_only=True, tag="prompt_result"):
     error: dict[str, Any] | UnsetType = UNSET
     session_settled: bool
     reason: str | UnsetType = UNSET
-    usage: Usage | UnsetType = UNSET
+    usage: m.Usage | UnsetType = UNSET
     steps: int | UnsetType = UNSET
 
 
@@ -317,11 +307,11 @@ class CommandOutput(Frame, frozen=True, tag="command_output"):
 
 
 class ModelChanged(Frame, frozen=True, tag="model_changed"):
-    model: Model | str
+    model: m.Model | str
 
 
 class ThinkingLevelChanged(Frame, frozen=True, tag="thinking_level_changed"):
-    thinking_level: Level | UnsetType = UNSET
+    thinking_level: m.Level | UnsetType = UNSET
 
 
 class SessionInfoUpdate(Frame, frozen=True, tag="session_info_update"):

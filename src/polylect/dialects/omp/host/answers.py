@@ -11,20 +11,7 @@ from msgspec.structs import replace
 from polylect.dialects.omp.frames import commands as requests
 from polylect.dialects.omp.host.fields import Fields, amount, flag, number, rows, table, text, texts
 from polylect.dialects.omp.host.messages import item_of, tokens_of
-from polylect.vocab.answers import (
-    AgentCard,
-    CommandCard,
-    ContextReport,
-    Cycled,
-    Exported,
-    ForkPoint,
-    Item,
-    Ledger,
-    ModelCard,
-    Queue,
-    State,
-    Stats,
-)
+from polylect.vocab import answers
 from polylect.vocab.content import PlanItem, Usage
 
 _STATUSES: dict[str, Literal["in_progress", "completed"]] = {"in_progress": "in_progress", "completed": "completed"}
@@ -32,9 +19,9 @@ Read = Callable[[Fields], Any]
 """Makes an answer of a response's data, or raises ValueError."""
 
 
-def state(data: Fields) -> State:
+def state(data: Fields) -> answers.State:
     model, used = table(data, "model"), table(data, "contextUsage")
-    return State(
+    return answers.State(
         session=text(data, "sessionId"),
         model=text(model, "id"),
         thinking=text(data, "thinkingLevel"),
@@ -61,11 +48,11 @@ def plan_item(task: Fields) -> PlanItem:
     return PlanItem(text(task, "content"), _STATUSES.get(text(task, "status"), "pending"), id=text(task, "id"))
 
 
-def card(model: Fields) -> ModelCard:
+def card(model: Fields) -> answers.ModelCard:
     """A price of nothing is not known."""
     inputs, cost = texts(model, "input"), table(model, "cost")
     prices = tuple(cost.get(key) or None for key in ("input", "output", "cacheRead", "cacheWrite"))
-    return ModelCard(
+    return answers.ModelCard(
         text(model, "provider"),
         text(model, "id"),
         text(model, "api"),
@@ -78,8 +65,8 @@ def card(model: Fields) -> ModelCard:
     )
 
 
-def stats(data: Fields) -> Stats:
-    return Stats(
+def stats(data: Fields) -> answers.Stats:
+    return answers.Stats(
         session=text(data, "sessionId"),
         users=number(data, "userMessages"),
         assistants=number(data, "assistantMessages"),
@@ -94,34 +81,34 @@ def _spent(data: Fields) -> Usage:
     return replace(tokens_of(table(data, "tokens")), cost=amount(data, "cost") or None)
 
 
-def messages(data: Fields) -> tuple[Item, ...]:
+def messages(data: Fields) -> tuple[answers.Item, ...]:
     """Without the instructions and tools, which pi lists as a message with the role `system` since 0.84."""
     return tuple(item_of(row) for row in rows(data, "messages") if row.get("role") != "system")
 
 
-def models(data: Fields) -> tuple[ModelCard, ...]:
+def models(data: Fields) -> tuple[answers.ModelCard, ...]:
     return tuple(map(card, rows(data, "models")))
 
 
-def cycled_model(data: Fields) -> Cycled | None:
-    return Cycled(card(table(data, "model")), text(data, "thinkingLevel")) if data else None
+def cycled_model(data: Fields) -> answers.Cycled | None:
+    return answers.Cycled(card(table(data, "model")), text(data, "thinkingLevel")) if data else None
 
 
-def cycled_thinking(data: Fields) -> Cycled | None:
-    return Cycled(thinking=text(data, "level")) if data else None
+def cycled_thinking(data: Fields) -> answers.Cycled | None:
+    return answers.Cycled(thinking=text(data, "level")) if data else None
 
 
-def fork_points(data: Fields) -> tuple[ForkPoint, ...]:
-    return tuple(ForkPoint(text(row, "entryId"), text(row, "text")) for row in rows(data, "messages"))
+def fork_points(data: Fields) -> tuple[answers.ForkPoint, ...]:
+    return tuple(answers.ForkPoint(text(row, "entryId"), text(row, "text")) for row in rows(data, "messages"))
 
 
-def commands(data: Fields) -> tuple[CommandCard, ...]:
+def commands(data: Fields) -> tuple[answers.CommandCard, ...]:
     return tuple(map(_command, rows(data, "commands")))
 
 
-def _command(row: Fields) -> CommandCard:
+def _command(row: Fields) -> answers.CommandCard:
     hint = row.get("input")
-    return CommandCard(
+    return answers.CommandCard(
         text(row, "name"),
         text(row, "description"),
         text(hint, "hint") if isinstance(hint, dict) else "",
@@ -129,37 +116,37 @@ def _command(row: Fields) -> CommandCard:
     )
 
 
-def agents(data: Fields) -> tuple[AgentCard, ...]:
+def agents(data: Fields) -> tuple[answers.AgentCard, ...]:
     subagents = rows(data, "subagents")
-    return tuple(AgentCard(text(row, "id"), text(row, "agent"), text(row, "task")) for row in subagents)
+    return tuple(answers.AgentCard(text(row, "id"), text(row, "agent"), text(row, "task")) for row in subagents)
 
 
-def context(data: Fields) -> ContextReport:
+def context(data: Fields) -> answers.ContextReport:
     """Only 18 tells, in its state."""
     used = table(data, "contextUsage")
     if not used:
         raise ValueError("the engine does not tell what fills the context")
-    return ContextReport(number(used, "tokens"), number(used, "contextWindow"))
+    return answers.ContextReport(number(used, "tokens"), number(used, "contextWindow"))
 
 
-def queue(data: Fields) -> Queue:
-    return Queue(soon=texts(data, "steering"), last=texts(data, "followUp"))
+def queue(data: Fields) -> answers.Queue:
+    return answers.Queue(soon=texts(data, "steering"), last=texts(data, "followUp"))
 
 
 def last_text(data: Fields) -> str | None:
     return text(data, "text") or None
 
 
-def exported(data: Fields) -> Exported:
-    return Exported(text(data, "path"))
+def exported(data: Fields) -> answers.Exported:
+    return answers.Exported(text(data, "path"))
 
 
 def levels(data: Fields) -> tuple[str, ...]:
     return texts(data, "levels")
 
 
-def ledger(data: Fields) -> Ledger:
-    return Ledger(_spent(data))
+def ledger(data: Fields) -> answers.Ledger:
+    return answers.Ledger(_spent(data))
 
 
 def nothing(data: Fields) -> None:
