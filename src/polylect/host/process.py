@@ -191,12 +191,20 @@ class EngineProcess:
             del self._words[:-_LAST_WORDS]
 
 
-class _Reading:
-    """The end of a pipe that we read."""
+class _Pipe:
+    """Our end of a pipe: a file until it is connected."""
 
     def __init__(self, file: IO[bytes] | None) -> None:
         self._file = file
-        self._end: IO[bytes] | asyncio.BaseTransport | None = file
+        self._end: IO[bytes] | asyncio.BaseTransport | asyncio.StreamWriter | None = file
+
+    def close(self) -> None:
+        if self._end:
+            self._end.close()
+
+
+class _Reading(_Pipe):
+    """The end of a pipe that we read."""
 
     async def connect(self) -> None:
         self._reader = asyncio.StreamReader()
@@ -204,17 +212,9 @@ class _Reading:
         loop = asyncio.get_running_loop()
         self._end, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(self._reader), self._file)
 
-    def close(self) -> None:
-        if self._end:
-            self._end.close()
 
-
-class _Writing:
+class _Writing(_Pipe):
     """The end of a pipe that we write."""
-
-    def __init__(self, file: IO[bytes] | None) -> None:
-        self._file = file
-        self._end: IO[bytes] | asyncio.StreamWriter | None = file
 
     async def connect(self) -> None:
         loop, reader = asyncio.get_running_loop(), asyncio.StreamReader()
@@ -228,10 +228,6 @@ class _Writing:
     async def drain(self) -> None:
         with suppress(ConnectionError):
             await self._writer.drain()
-
-    def close(self) -> None:
-        if self._end:
-            self._end.close()
 
 
 async def _exit_of(child: Child) -> int:

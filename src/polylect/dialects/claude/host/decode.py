@@ -138,9 +138,7 @@ class EventReader:
 
     def _end_agents(self) -> None:
         for agent in ("", *self.agents.turn_ended()):
-            self._deduplicator.reset(agent)
-            self._partials.end(agent)
-            self._messages.pop(agent, None)
+            self._forget_agent(agent)
         self.calls.keep_only(self.agents.running)
 
     def _structured_output(self, frame: Object) -> list[e.Event]:
@@ -286,10 +284,13 @@ class EventReader:
     def _task_notification(self, frame: Object) -> list[e.Event]:
         events = self.agents.ended(frame)
         for agent in [event.agent for event in events if isinstance(event, e.AgentEnded)]:
-            self._deduplicator.reset(agent)
-            self._partials.end(agent)
-            self._messages.pop(agent, None)
+            self._forget_agent(agent)
         return events
+
+    def _forget_agent(self, agent: str) -> None:
+        self._deduplicator.reset(agent)
+        self._partials.end(agent)
+        self._messages.pop(agent, None)
 
     def _session_state(self, frame: Object) -> list[e.Event]:
         state = text(frame, "state")

@@ -70,14 +70,10 @@ def _as_main_agent(event: e.Event) -> list[e.Event]:
             return [e.TurnStarted(turn=turn)]
         case e.AgentProgress():
             return []
-        case e.AgentEnded(ok=True, summary=summary):
-            return [*([e.Notice(summary)] if summary else []), e.TurnEnded("end", turn=turn)]
-        case e.AgentEnded(summary=summary) if _is_stopped(event):
-            return [*([e.Notice(summary)] if summary else []), e.TurnEnded("cancelled", turn=turn)]
-        case e.AgentEnded(failure=Failure() as failure):
-            return [e.TurnEnded("error", failure=failure, turn=turn)]
-        case e.AgentEnded(summary=summary):
-            failure = Failure("sub_agent_error", summary or "the sub-agent failed", "engine")
-            return [e.TurnEnded("error", failure=failure, turn=turn)]
+        case e.AgentEnded(ok, summary) if ok or _is_stopped(event):
+            return [*([e.Notice(summary)] if summary else []), e.TurnEnded("end" if ok else "cancelled", turn=turn)]
+        case e.AgentEnded(summary=summary, failure=failure):
+            unsaid = Failure("sub_agent_error", summary or "the sub-agent failed", "engine")
+            return [e.TurnEnded("error", failure=failure or unsaid, turn=turn)]
         case _:
             return [replace(event, agent="", turn=turn)]
