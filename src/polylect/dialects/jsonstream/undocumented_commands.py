@@ -101,10 +101,6 @@ def _continue_with_budget(frame: ContinueWithBudget, ref: str) -> Command:
     return Grant(tokens=frame.additional_tokens, cost=frame.additional_cost_usd, ref=frame.request_id)
 
 
-def _remove_mcp_server(frame: RemoveMcpServer, ref: str) -> Command:
-    return ChangeServer(frame.name, "remove", ref=frame.request_id)
-
-
 def _grant_path(frame: GrantPath, ref: str) -> Command:
     if frame.access not in ("read", "write"):
         raise ValueError(f"unknown access {frame.access[:80]!r}; it is read or write")
@@ -112,15 +108,11 @@ def _grant_path(frame: GrantPath, ref: str) -> Command:
     return Grant(rule=rule, id=frame.grant_id, until_ms=frame.expires_at_ms or 0, ref=ref)
 
 
-def _revoke_path(frame: RevokePath, ref: str) -> Command:
-    return Grant(revoke=True, id=frame.grant_id, ref=ref)
-
-
 COMMANDS: dict[type[Frame], Callable[[Any, str], Command]] = {
     ContinueWithBudget: _continue_with_budget,
-    RemoveMcpServer: _remove_mcp_server,
+    RemoveMcpServer: lambda frame, ref: ChangeServer(frame.name, "remove", ref=frame.request_id),
     GrantPath: _grant_path,
-    RevokePath: _revoke_path,
+    RevokePath: lambda frame, ref: Grant(revoke=True, id=frame.grant_id, ref=ref),
 }
 
 

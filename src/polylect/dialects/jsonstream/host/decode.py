@@ -146,7 +146,7 @@ class EventReader:
     def _mcp_failed(self, frame: shapes.McpFailed, fields: dict[str, Any]) -> list[e.Event]:
         return [e.ServerChanged(frame.name, "failed", reason=frame.reason)]
 
-    def _pong(self, frame: shapes.Pong, fields: dict[str, Any]) -> list[e.Event]:
+    def _ignore(self, frame: shapes.Frame, fields: dict[str, Any]) -> list[e.Event]:
         return []
 
     # A turn.
@@ -300,9 +300,6 @@ class EventReader:
         self.suspended[ask.ask] = ask
         return [ask]
 
-    def _suspend(self, frame: optional.Suspend, fields: dict[str, Any]) -> list[e.Event]:
-        return []
-
     def _approval_resumed(self, frame: optional.ApprovalResumed, fields: dict[str, Any]) -> list[e.Event]:
         """The echo of our own answer, or somebody else's."""
         ask = self.suspended.pop(frame.resume_token, None)
@@ -344,14 +341,8 @@ class EventReader:
         self._cost = events.cost_of(frame)
         return before if self._begun and not self._calling else [*before, *self._take_cost()]
 
-    def _circuit(self, frame: optional.ProviderCircuitEvent, fields: dict[str, Any]) -> list[e.Event]:
-        return [events.circuit_of(frame)]
-
     def _tool_panicked(self, frame: optional.ToolPanicked, fields: dict[str, Any]) -> list[e.Event]:
         return [e.ToolCrashed(frame.call_id, frame.tool_name, frame.panic_message, turn=frame.msg_id)]
-
-    def _trace(self, frame: optional.TraceEvent, fields: dict[str, Any]) -> list[e.Event]:
-        return [events.trace_of(frame)]
 
     def _plugin_rejected(self, frame: optional.PluginRegistrationFailed, fields: dict[str, Any]) -> list[e.Event]:
         return [e.ExtensionRejected(frame.plugin_name, frame.surface, frame.error_kind, frame.message)]
@@ -369,7 +360,7 @@ _HANDLERS: dict[type[shapes.Frame], Callable[[EventReader, Any, dict[str, Any]],
     shapes.ConfigChanged: EventReader._config_changed,
     shapes.McpReady: EventReader._mcp_ready,
     shapes.McpFailed: EventReader._mcp_failed,
-    shapes.Pong: EventReader._pong,
+    shapes.Pong: EventReader._ignore,
     shapes.StreamStart: EventReader._stream_start,
     shapes.TextDelta: EventReader._text_delta,
     shapes.Thinking: EventReader._thinking,
@@ -383,13 +374,13 @@ _HANDLERS: dict[type[shapes.Frame], Callable[[EventReader, Any, dict[str, Any]],
     optional.ToolChunk: EventReader._tool_chunk,
     optional.SubAgentEvent: EventReader._sub_agent_event,
     optional.ApprovalRequired: EventReader._approval_required,
-    optional.Suspend: EventReader._suspend,
+    optional.Suspend: EventReader._ignore,
     optional.ApprovalResumed: EventReader._approval_resumed,
     optional.SessionCost: EventReader._session_cost,
     optional.BudgetExceeded: EventReader._budget_exceeded,
-    optional.ProviderCircuitEvent: EventReader._circuit,
+    optional.ProviderCircuitEvent: lambda reader, frame, fields: [events.circuit_of(frame)],
     optional.ToolPanicked: EventReader._tool_panicked,
-    optional.TraceEvent: EventReader._trace,
+    optional.TraceEvent: lambda reader, frame, fields: [events.trace_of(frame)],
     optional.PluginRegistrationFailed: EventReader._plugin_rejected,
     optional.PluginEvent: EventReader._plugin_event,
 }

@@ -51,14 +51,6 @@ def _number(value: object) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _execution_policy(fields: Fields, ids: _Ids) -> list[e.Event]:
-    return [e.SettingChanged("execution_policy", _without(fields))]
-
-
-def _workspace_policy(fields: Fields, ids: _Ids) -> list[e.Event]:
-    return [e.SettingChanged("workspace_policy", fields.get("policy"))]
-
-
 def _render_artifact(fields: Fields, ids: _Ids) -> list[e.Event]:
     return [e.Display("artifact", _without(fields, "msg_id"), turn=ids.msg_id)]
 
@@ -99,8 +91,8 @@ def _without(fields: Fields, *without: str) -> Fields:
 HANDLERS: dict[str, Callable[[Fields, _Ids], list[e.Event]]] = {
     "call_announced": _call_announced,
     "provider_retry": _provider_retry,
-    "execution_policy": _execution_policy,
-    "workspace_policy": _workspace_policy,
+    "execution_policy": lambda fields, ids: [e.SettingChanged("execution_policy", _without(fields))],
+    "workspace_policy": lambda fields, ids: [e.SettingChanged("workspace_policy", fields.get("policy"))],
     "render_artifact": _render_artifact,
     "host_send_message_request": _host_send_message_request,
     "mcp_removal_result": _mcp_removal_result,
