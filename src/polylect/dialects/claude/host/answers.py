@@ -62,22 +62,10 @@ def _rules(response: Object) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
-def _version(response: Object) -> str:
-    return text(response, "version")
-
-
 def _rewound(response: Object) -> Rewound:
     if response.get("canRewind") is False:
         raise Declined(text(response, "error") or "the files cannot be put back")
     return Rewound(tuple(words(response, "filesChanged")), whole(response, "insertions"), whole(response, "deletions"))
-
-
-def _nothing(response: Object) -> None:
-    return None
-
-
-def _raw(response: Object) -> Object | None:
-    return response or None
 
 
 _ANSWERS: dict[str, Callable[[Object], Any]] = {
@@ -85,15 +73,15 @@ _ANSWERS: dict[str, Callable[[Object], Any]] = {
     "mcp_status": _servers,
     "list_models": _models,
     "list_permission_rules": _rules,
-    "get_binary_version": _version,
+    "get_binary_version": lambda response: text(response, "version"),
     "rewind_files": _rewound,
     **dict.fromkeys(
         ("initialize", "interrupt", "set_permission_mode", "set_model", "set_max_thinking_tokens", "mcp_set_servers"),
-        _nothing,
+        lambda response: None,
     ),
 }
 
 
 def answer(subtype: str, response: Object) -> Any:
     """The data of the reply to a request of this subtype. Raises Declined."""
-    return _ANSWERS.get(subtype, _raw)(response)
+    return _ANSWERS[subtype](response) if subtype in _ANSWERS else response or None

@@ -213,17 +213,12 @@ class EventWriter:
         else:
             self.write(event)
 
-    def _text(self, event: e.TextDelta) -> None:
-        self._delta(_TEXT, event)
-
-    def _thinking(self, event: e.ThinkingDelta) -> None:
-        self._delta(_THINKING, event)
-
-    def _delta(self, head: bytes, event: e.TextDelta | e.ThinkingDelta) -> None:
+    def _delta(self, event: e.TextDelta | e.ThinkingDelta) -> None:
         tail = self._turns.get(event.turn)
         if tail is None or event.agent:
             self.lost[type(event).__name__] += 1
             return
+        head = _TEXT if isinstance(event, e.TextDelta) else _THINKING
         self._out += [head + _quote(piece) + tail for piece in line_limit.pieces(event.text, _PIECE)]
 
     def _turn_ended(self, event: e.TurnEnded) -> None:
@@ -489,8 +484,8 @@ _HANDLERS: dict[type[e.Event], Callable[[EventWriter, Any], None]] = {
     e.SettingChanged: EventWriter._setting_changed,
     e.ServerChanged: EventWriter._server_changed,
     e.TurnStarted: EventWriter._turn_started,
-    e.TextDelta: EventWriter._text,
-    e.ThinkingDelta: EventWriter._thinking,
+    e.TextDelta: EventWriter._delta,
+    e.ThinkingDelta: EventWriter._delta,
     e.TurnEnded: EventWriter._turn_ended,
     e.ToolCalled: EventWriter._tool_called,
     e.Ask: EventWriter._ask,

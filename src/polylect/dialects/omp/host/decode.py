@@ -151,11 +151,9 @@ class EventReader:
             turn=self.tracker.turn,
         )
 
-    def _todo_reminder(self, frame: Fields) -> list[e.Event]:
+    def _todos(self, frame: Fields) -> list[e.Event]:
+        """`todo_auto_clear` has none."""
         return [e.PlanChanged(tuple(map(host_answers.plan_item, rows(frame, "todos"))))]
-
-    def _todo_clear(self, frame: Fields) -> list[e.Event]:
-        return [e.PlanChanged(())]
 
     def _queue_update(self, frame: Fields) -> list[e.Event]:
         return [e.QueueChanged(soon=texts(frame, "steering"), last=texts(frame, "followUp"))]
@@ -281,8 +279,8 @@ _HANDLERS: dict[str, Callable[[EventReader, Fields], list[e.Event]]] = {
     "auto_compaction_end": EventReader._compaction_end,
     "compaction_start": EventReader._compaction_start,
     "compaction_end": EventReader._compaction_end,
-    "todo_reminder": EventReader._todo_reminder,
-    "todo_auto_clear": EventReader._todo_clear,
+    "todo_reminder": EventReader._todos,
+    "todo_auto_clear": EventReader._todos,
     "queue_update": EventReader._queue_update,
     "notice": EventReader._notice,
     "alive": EventReader._alive,
