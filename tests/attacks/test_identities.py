@@ -3,10 +3,11 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from doubles import Echo, converse
+from doubles import Echo, Talk, converse
 from doubles_extensions import extended
 from doubles_mcp import Stage, on_stage, script
 from engine_process import Engine, Place
@@ -23,13 +24,13 @@ from polylect.permissions.rules import parse
 from polylect.providers.scripted import Scripted
 from polylect.tools.standard import standard_tools
 from polylect.vocab.commands import Answer, Command, Hello, Prompt
-from polylect.vocab.content import Category, Mode, Origin, Rule
-from polylect.vocab.events import Ask, Event, Notice, ToolFinished
+from polylect.vocab.content import Category, Mode, Origin, Rule, ToolCall
+from polylect.vocab.events import AgentStarted, Ask, Event, Notice, ToolCalled, ToolFinished
 from polylect.vocab.modes import MODES
 from polylect.vocab.tool_names import BUILTIN, is_reserved
 
 FOREIGN: list[Origin] = ["mcp", "host", "extension"]
-TAKEN = ["Script", "Agent", "Skill", "StructuredOutput", "Bash", "read", "TASK", "mcp__github__get_issue"]
+TAKEN = ["Script", "Agent", "Skill", "StructuredOutput", "Bash", "read", "TASK", "KillShell", "mcp__github__get_issue"]
 SERVER = Path(__file__).parents[1] / "mcp_servers" / "plain.py"
 RULES = ["mcp__github__get_issue", "mcp__github", "Bash(ls:*)", "Script", "get_issue"]
 
@@ -146,6 +147,113 @@ def test_who_always_allows_a_servers_tool_allows_it_by_its_full_name(tmp_path: P
 def test_an_agent_may_be_given_a_servers_tool_by_its_full_name() -> None:
     assert Persona("a", tools=("mcp__evil__lookup",)).allows("lookup", "mcp__evil__lookup")
     assert not Persona("a", tools=("mcp__good__lookup",)).allows("lookup2", "mcp__evil__lookup")
+
+
+# Other names of built-in tools.
+
+
+def called(tmp_path: Path, name: str, args: dict[str, Any], **options: Any) -> Talk:
+    """A conversation in which the model calls a tool by this name."""
+    tools = standard_tools(str(tmp_path)).values()
+    call = {"when": {"prompt": "begin", "step": 1}, "say": [{"call": name, "id": "c", "args": args}]}
+    model = Scripted.from_values({"reply": [call, {"say": ["ok"]}]})
+    return converse(tmp_path, model, [Prompt("t1", "begin")], *tools, mode="force", **options)
+
+
+KILLS = ["KillBash", "KillShell", "TaskStop", "killbash"]
+
+
+@pytest.mark.parametrize("rule", KILLS)
+@pytest.mark.parametrize("name", KILLS)
+def test_a_deny_rule_holds_for_every_name_of_the_tool(tmp_path: Path, name: str, rule: str) -> None:
+    talk = called(tmp_path, name, {"shell_id": "bash_1"}, deny=(rule,))
+    assert [(event.name, event.outcome) for event in talk.of(ToolFinished)] == [("KillBash", "denied")]
+
+
+@pytest.mark.parametrize("rule", ["Task", "Agent", "Spawn"])
+@pytest.mark.parametrize("one_agent", [True, False])
+def test_a_deny_rule_for_agents_holds_for_both_forms_of_the_tool(tmp_path: Path, rule: str, one_agent: bool) -> None:
+    talk = called(tmp_path, "Task", {"description": "d", "prompt": "p"}, deny=(rule,), one_agent=one_agent)
+    own = "Agent" if one_agent else "Spawn"
+    assert [(event.name, event.outcome) for event in talk.of(ToolFinished)] == [(own, "denied")]
+    assert talk.of(AgentStarted) == []
+
+
+@pytest.mark.parametrize("parameter", ["file_path", "path", "notebook_path"])
+def test_a_path_is_judged_whatever_the_parameter_is_called(tmp_path: Path, parameter: str) -> None:
+    (tmp_path / "secret").write_text("s3cr3t")
+    talk = called(tmp_path, "NotebookRead", {parameter: "secret"}, deny=("Read(secret)",))
+    assert [(event.name, event.outcome) for event in talk.of(ToolFinished)] == [("Read", "denied")]
+    both = called(tmp_path, "Read", {parameter: "secret", "file_path": "secret"}, deny=("Read(secret)",))
+    assert [event.outcome for event in both.of(ToolFinished)] == ["denied"]
+
+
+def test_what_a_host_changes_is_judged_under_the_tools_own_parameters(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("s3cr3t")
+    (tmp_path / "open").write_text("open")
+
+    def host(event: Event) -> Command | None:
+        return Answer(event.ask, "allow", args={"path": "secret"}) if isinstance(event, Ask) else None
+
+    rules = {"deny": ("Read(secret)",), "ask": ("Read(open)",)}
+    talk = called(tmp_path, "Read", {"file_path": "open"}, host=host, **rules)
+    assert [event.outcome for event in talk.of(ToolFinished)] == ["denied"]
+
+
+def test_a_hook_for_one_name_of_a_tool_sees_it_under_every_name(tmp_path: Path) -> None:
+    code = """
+    def extend(polylect):
+        @polylect.before_tool("TaskStop")
+        def no(call):
+            return "not this one"
+    """
+    call = {"call": "KillShell", "args": {"shell_id": "x"}}
+    kill = standard_tools(str(tmp_path))["KillBash"]
+    talk = extended(tmp_path, code, Scripted.in_order([call, "ok"]), [Prompt("t1", "x")], kill, mode="force")
+    assert [(event.name, event.outcome) for event in talk.of(ToolFinished)] == [("KillBash", "denied")]
+
+
+@pytest.mark.parametrize("name", ["Task", "task", "Agent"])
+def test_a_script_cannot_start_an_agent_under_another_name(tmp_path: Path, name: str) -> None:
+    steps = [{"id": "a", "tool": name, "input": {"description": "d", "prompt": "p"}}]
+    talk = called(tmp_path, "Script", {"steps": steps}, script_tool=True, one_agent=True)
+    [finished] = talk.of(ToolFinished)
+    assert (finished.outcome, finished.output) == ("error", f"{name} cannot be a step of a script. Nothing was done.")
+
+
+def test_flags_take_a_tool_away_or_leave_it_by_any_of_its_names(tmp_path: Path) -> None:
+    def offered(*flags: str) -> set[str]:
+        with Place(tmp_path) as place:
+            script = place.script('[[reply]]\ntext = "ok"\n')
+            frames = place.run("-p", "go", "--output-format", "stream-json", "--verbose", *flags, *script).frames
+        return set(next(frame["tools"] for frame in frames if frame.get("subtype") == "init"))
+
+    everything = offered()
+    assert everything - offered("--disallowedTools", "Agent,TaskStop") == {"Task", "KillBash"}
+    assert everything - offered("--disallowedTools", "Task", "KillShell") == {"Task", "KillBash"}
+    assert offered("--tools", "Agent,bash") == {"Task", "Bash"}
+
+
+def test_the_host_and_the_history_see_the_tools_own_names(tmp_path: Path) -> None:
+    talk = called(tmp_path, "TaskStop", {"task_id": "bash_7"})
+    calls = [(event.name, event.args) for event in talk.of(ToolCalled)]
+    assert calls == [("KillBash", {"bash_id": "bash_7"})]
+    [stored] = [block for message in talk.messages for block in message.content if isinstance(block, ToolCall)]
+    assert (stored.name, stored.args) == ("KillBash", {"bash_id": "bash_7"})
+    [finished] = talk.of(ToolFinished)
+    assert finished.output == "There is no background command 'bash_7'. Known ones: none."
+
+
+@pytest.mark.parametrize("one_agent", [True, False])
+def test_an_agent_is_started_by_its_older_name(tmp_path: Path, one_agent: bool) -> None:
+    args = {"description": "look", "prompt": "p", "subagent_type": "general-purpose", "model": "haiku"}
+    talk = called(tmp_path, "Task", args, one_agent=one_agent)
+    assert [event.name for event in talk.of(AgentStarted)] == ["look"]
+    own = "Agent" if one_agent else "Spawn"
+    [output] = [event.output for event in talk.of(ToolFinished) if event.call == "c"]
+    assert output.endswith(f"({own} has no parameter model: ignored.)")
+    apart = called(tmp_path, "Task", {**args, "isolation": "worktree"}, one_agent=one_agent)
+    assert apart.of(AgentStarted) == []
 
 
 @pytest.fixture(params=["mcp__evil__"])

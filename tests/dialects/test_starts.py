@@ -106,10 +106,6 @@ def test_a_rule_whose_parenthesis_stays_open_is_an_error_and_never_all_of_the_to
         claude(flag, "Bash(ls")
 
 
-def test_the_old_name_of_the_agent_tool_is_understood() -> None:
-    assert claude("--allowedTools", "Task")["allow"] == ["Agent"]
-
-
 def test_without_a_prompt_tool_nobody_is_there_to_ask() -> None:
     assert claude()["prompts"] is False
     assert claude("--permission-prompt-tool=stdio", "--permission-prompts", "none")["prompts"] is False

@@ -122,8 +122,12 @@ def test_whatever_a_model_sends_is_described_and_answered(
         ("Bash", {"timeout": 5}, "Missing required parameter: command"),
         ("Read", {"file_path": 3}, "Wrong parameter: Expected `str`, got `int` - at `$.file_path`"),
         ("Read", {"file_path": "x", "limit": -1}, "Wrong parameter: Expected `int` >= 0 - at `$.limit`"),
-        ("Bash", {"command": "ls", "timeout": "5"}, "Wrong parameter: Expected `int`, got `str` - at `$.timeout`"),
-        ("Glob", {"pattern": "*", "root": "/"}, "Unknown parameter: root. Known ones: pattern, path, head_limit"),
+        ("Bash", {"command": "ls", "timeout": "x"}, "Wrong parameter: Expected `int`, got `str` - at `$.timeout`"),
+        (
+            "Write",
+            {"file_path": "x", "content": "", "append": True},
+            "Unknown parameter: append. Known ones: file_path, content",
+        ),
     ],
 )
 def test_wrong_arguments_are_answered_with_what_is_wrong(
@@ -131,6 +135,27 @@ def test_wrong_arguments_are_answered_with_what_is_wrong(
 ) -> None:
     result = use(FolderContext(tmp_path), name, **args)
     assert (result.ok, result.output) == (False, words)
+
+
+def test_a_command_with_a_parameter_that_could_matter_does_not_run(tmp_path: Path) -> None:
+    refused = use(FolderContext(tmp_path), "Bash", command="touch here", cwd="/elsewhere")
+    known = "command, timeout, description, run_in_background"
+    assert (refused.ok, refused.output) == (False, f"Unknown parameter: cwd. Known ones: {known}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_parameter_that_does_no_harm_is_ignored_and_the_result_says_so(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x")
+    read = use(FolderContext(tmp_path), "Read", file_path="a", pages="1-5", allow_large=None)
+    assert (read.ok, read.output) == (True, "     1\tx\n\n(Read has no parameter pages: ignored.)")
+    ran = use(FolderContext(tmp_path), "Bash", command="true", dangerouslyDisableSandbox=True)
+    assert ran.ok
+    assert ran.output.endswith("(Bash has no parameter dangerouslyDisableSandbox: ignored.)")
+
+
+def test_numbers_may_come_as_strings(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x\ny\n")
+    assert use(FolderContext(tmp_path), "Read", file_path="a", limit="1").output == "     1\tx"
 
 
 def test_null_means_not_given(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from polylect.vocab.content import Abilities, Category, Message, Mode, PlanItem,
 from polylect.vocab.events import Ask, Event
 from polylect.vocab.hooks import HookContext, Hooks, PreparedPrompt
 from polylect.vocab.ports import Library, Models, Processes, Provider, Servers, Tool, ToolSpec, Worker
+from polylect.vocab.tool_names import same_tool
 
 ExpandCommand = Callable[[PreparedPrompt, Callable[[Event], None]], Awaitable[PreparedPrompt]]
 
@@ -165,6 +166,12 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         """The tool of this name, or None if there is none in the current mode."""
         tool, mode = self.tools.get(name), self.mode
         return tool if tool is not None and mode in getattr(tool, "modes", (mode,)) else None
+
+    def tool_name(self, name: str) -> str:
+        """The name of the tool that a model means by this one; see `vocab/tool_names.py`."""
+        if name in self.tools:
+            return name
+        return next((own for own in self.tools if same_tool(own, name)), name)
 
     def abilities(self) -> Abilities:
         """What the host may use, given the current model."""

@@ -23,6 +23,7 @@ from polylect.vocab.content import ToolCall
 from polylect.vocab.events import Notice
 from polylect.vocab.hooks import HookContext, HookNotification, HookResult, PreparedPrompt, ReplyWatcher
 from polylect.vocab.ports import ToolReturn
+from polylect.vocab.tool_names import names_of
 
 DEADLINE = 60.0
 END_BOUND = 1.0
@@ -164,7 +165,7 @@ class HostHooks:
 
     def _called(self, call: ToolCall) -> list[str]:
         """The names of a tool that a matcher may use."""
-        return [call.name, getattr(self._agent.tools.get(call.name), "long_name", call.name)]
+        return [*names_of(call.name), getattr(self._agent.tools.get(call.name), "long_name", call.name)]
 
     def _at(self, event: str, about: Sequence[str]) -> Iterator[tuple[str, Callbacks]]:
         for row in self.table.get(event, ()):

@@ -31,7 +31,7 @@ from polylect.vocab.errors import StartError
 from polylect.vocab.events import ExtensionFailed, ExtensionRejected, Notice
 from polylect.vocab.hooks import HookContext, HookResult, Hooks, PreparedPrompt, ReplyWatcher
 from polylect.vocab.ports import Processes, Tool, ToolReturn
-from polylect.vocab.tool_names import is_reserved
+from polylect.vocab.tool_names import is_reserved, names_of
 
 LOAD_BOUND = 10.0
 """Seconds that an extension has to load."""
@@ -220,8 +220,8 @@ class Extensions(Hooks):
     # Calling.
 
     def _names_of(self, call: ToolCall) -> list[str]:
-        """The names that a matcher can match: the tool's own, and for a tool of a server also `mcp__server__tool`."""
-        return [call.name, getattr(self._tools.get(call.name), "long_name", call.name)]
+        """The names that a matcher can match: all of the tool's, and of a server's tool also `mcp__server__tool`."""
+        return [*names_of(call.name), getattr(self._tools.get(call.name), "long_name", call.name)]
 
     def _hooks_for(self, moment: Moment, *tools: str) -> Iterator[Hook]:
         for hook in self._hooks:

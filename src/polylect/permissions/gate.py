@@ -13,7 +13,7 @@ from msgspec import Struct
 from polylect.permissions import command_rules
 from polylect.permissions.rules import covers, in_family, names_host, names_tool, written
 from polylect.vocab.content import Category, Mode, Origin, Rule
-from polylect.vocab.tool_names import EXIT_PLAN
+from polylect.vocab.tool_names import EXIT_PLAN, same_tool
 
 _MODE_ALLOWS: dict[Mode, frozenset[str]] = {
     "default": frozenset(),
@@ -116,7 +116,10 @@ def _applies_to(rule: Rule, call: ProposedCall) -> bool | None:
 
 
 def _names(rule: Rule, call: ProposedCall) -> bool:
-    """Whether a tool rule names this call. To allow a server's tool it has to use the full name."""
+    """Whether a tool rule names this call, by any name of a built-in tool. To allow a server's tool it has to use the
+    full name."""
+    if call.origin == "builtin" and same_tool(rule.value, call.name):
+        return True
     in_full = names_tool(rule.value, call.long_name or call.name)
     return in_full or (rule.effect != "allow" and names_tool(rule.value, call.name))
 
@@ -139,7 +142,7 @@ def _permission(call: ProposedCall, mode: Mode, allow_list: Sequence[str], rules
         return Verdict("ask", f"it changes {call.guarded[0]}, which decides what runs later")
     if call.category in _MODE_ALLOWS[mode]:
         return Verdict("allow", f"the mode is {mode}")
-    if builtin and call.name in allow_list:
+    if builtin and any(same_tool(name, call.name) for name in allow_list):
         return Verdict("allow", f"{call.name} is on the allow list")
     for rule in rules:
         if _permits(rule, call):

@@ -17,6 +17,7 @@ from typing import Literal
 
 from polylect.permissions.command_rules import BLANKS, prefix_words
 from polylect.vocab.content import Category, Rule
+from polylect.vocab.tool_names import own_name
 from polylect.wire.lazy_regex import pattern
 from polylect.wire.path_patterns import ANYTHING, FOLDERS, MOST_LENGTH, ONE, STAR, expression, literal
 
@@ -45,7 +46,7 @@ def parse(text: str, effect: Effect, workspace: str, home: str) -> tuple[Rule, .
     match = _RULE.fullmatch(text.strip())
     if not match:
         raise BadRule(f"{text!r} is not a rule: write Tool, Tool(path), Bash(command:*) or mcp__server__tool")
-    tool, content = match.groups()
+    tool, content = own_name(match[1]), match[2]
     if content is not None and not content.strip():
         raise BadRule(f"{text!r}: nothing stands between the parentheses; for all of it write {tool}")
     if content is None or (content.strip() in ("*", "**") and tool not in _FAMILIES):

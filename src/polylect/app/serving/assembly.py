@@ -41,6 +41,7 @@ from polylect.vocab.commands import AddServer, Configure
 from polylect.vocab.content import Abilities
 from polylect.vocab.events import CostChanged
 from polylect.vocab.ports import Tool
+from polylect.vocab.tool_names import same_tool
 
 if TYPE_CHECKING:
     from polylect.extensions.extensions import Extensions
@@ -118,7 +119,9 @@ class Assembly:
         values, tools = self._start.values, engine.agent.tools
         named, without = values.get("tools"), values.get("without")
         for name in list(tools) if named is not None or without else ():
-            if (isinstance(named, list) and name not in named) or (isinstance(without, list) and name in without):
+            if (isinstance(named, list) and not _lists(named, name)) or (
+                isinstance(without, list) and _lists(without, name)
+            ):
                 del tools[name]
         changes = {"thinking": values.get("thinking_level"), "name": values.get("name"), "agents": values.get("agents")}
         if values["restore"] and engine.agent.session.settings:
@@ -134,6 +137,11 @@ class Assembly:
 
             for server in servers_from(servers, self._start.env):
                 engine.handle(AddServer(server))
+
+
+def _lists(names: Sequence[str], tool: str) -> bool:
+    """Whether the tool is listed, by any of its names."""
+    return any(same_tool(name, tool) for name in names)
 
 
 def _withheld(rules: object) -> Callable[[str], bool] | None:

@@ -249,10 +249,9 @@ def _rules(texts: object) -> list[str]:
     from polylect.permissions.rules import BadRule, split  # only where somebody has rules
 
     try:
-        named = [rule for text in texts for rule in split(text)]
+        return [rule for text in texts for rule in split(text)]
     except BadRule as error:
         raise UsageError(f"Invalid permission rule {error}") from None
-    return ["Agent" + rule.removeprefix("Task") if rule.split("(")[0] == "Task" else rule for rule in named]
 
 
 def _choose_session(options: Options) -> None:

@@ -6,10 +6,7 @@ It has the name and arguments of Claude Code's tool, for hosts and models that k
 
 from typing import Any
 
-import msgspec
-from msgspec import Struct
-
-from polylect.engine.subagents.spawn import Spawn
+from polylect.engine.subagents.spawn import Spawn, tasks_from
 from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
 
 _TEXT = """\
@@ -28,13 +25,6 @@ _SCHEMA: dict[str, Any] = {
 }
 
 
-class _Request(Struct, frozen=True):
-    prompt: str
-    description: str = "agent"
-    subagent_type: str = ""
-    run_in_background: bool = False
-
-
 class OneAgent(Spawn):
     """The tool."""
 
@@ -47,10 +37,8 @@ class OneAgent(Spawn):
     def describe(self, args: dict[str, Any]) -> str:
         return f"Agent: {args.get('description') or 'sub-agent'}"[:120]
 
+    def own_arguments(self, args: dict[str, Any]) -> dict[str, Any]:
+        return args
+
     async def run(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
-        try:
-            request = msgspec.convert(args, _Request)
-        except msgspec.ValidationError as error:
-            return ToolReturn(f"This is no task: {error}.", ok=False)
-        task = {"name": request.description, "prompt": request.prompt, "agent": request.subagent_type}
-        return await super().run({"tasks": [task], "background": request.run_in_background}, context)
+        return await super().run(tasks_from(args), context)

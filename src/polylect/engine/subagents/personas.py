@@ -19,6 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from polylect.engine.commands.prompt_files import Fault, markdown_in, no_fault, strongest
+from polylect.vocab.tool_names import same_tool
 from polylect.wire.front_matter import listed, split_front
 
 _FOLDERS = (".claude/agents", ".polylect/agents")
@@ -40,7 +41,7 @@ class Persona(Struct, frozen=True):
 
     def allows(self, *names: str) -> bool:
         """Whether it may use a tool with one of these names. A tool of an MCP server has two."""
-        return not self.tools or any(name in self.tools for name in names)
+        return not self.tools or any(same_tool(name, tool) for name in names for tool in self.tools)
 
 
 def find_personas(places: Sequence[str], *, trusted: bool = False, fault: Fault = no_fault) -> dict[str, Persona]:

@@ -28,7 +28,7 @@ from polylect.vocab.content import Category, Failure, Message, Origin, Text
 from polylect.vocab.errors import SessionError
 from polylect.vocab.events import AgentEnded, AgentStarted, TurnEnded
 from polylect.vocab.ports import Tool, ToolContext, ToolReturn, ToolSpec
-from polylect.vocab.tool_names import EXIT_PLAN
+from polylect.vocab.tool_names import EXIT_PLAN, remark
 
 MOST_TASKS = 5
 MOST_DEPTH = 2
@@ -51,7 +51,7 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
     agent: Annotated[str, Meta(description="One of the named agents, if one fits.")] = ""
 
 
-class Tasks(Struct, frozen=True, forbid_unknown_fields=True):
+class Tasks(Struct, frozen=True):
     """The arguments of the tool."""
 
     tasks: Annotated[tuple[Task, ...], Meta(extra_json_schema={"minItems": 1, "maxItems": MOST_TASKS})]
@@ -159,11 +159,22 @@ class Spawn:
     def touches(self, args: dict[str, Any], workspace: str) -> tuple[str, ...]:
         return ()
 
+    def own_arguments(self, args: dict[str, Any]) -> dict[str, Any]:
+        """Tasks, also where the model writes one in the form of Claude Code's tool."""
+        return tasks_from(args) if "prompt" in args and "tasks" not in args else args
+
     async def run(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
         try:
             request = msgspec.convert(args, Tasks)
         except msgspec.ValidationError as error:
             return ToolReturn(f"These are not tasks: {error}.", ok=False)
+        if args.get("isolation"):
+            return ToolReturn("An agent works in this workspace: leave out isolation.", ok=False)
+        returned = await self._run(request, context)
+        ignored = [key for key in args if key not in Tasks.__struct_fields__]
+        return replace(returned, output=returned.output + remark(self.name, ignored)) if ignored else returned
+
+    async def _run(self, request: Tasks, context: ToolContext) -> ToolReturn:
         if problem := self._problem(request):
             return ToolReturn(problem, ok=False)
         children = [self._child(task, index, request, context) for index, task in enumerate(request.tasks)]
@@ -302,6 +313,18 @@ class _Child:
         replies = [message for message in self._agent.session.messages if message.role == "assistant"]
         blocks = replies[-1].content if replies else ()
         return "\n".join(block.text for block in blocks if isinstance(block, Text))
+
+
+def tasks_from(args: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of `Spawn` for one task in the form of Claude Code's tool. Others stay as they are."""
+    own = ("description", "prompt", "subagent_type", "run_in_background")
+    name, prompt, agent, background = (args.get(key) for key in own)
+    task = {"name": name or "agent", "prompt": prompt, "agent": agent or ""}
+    return {
+        "tasks": [task],
+        "background": background or False,
+        **{key: value for key, value in args.items() if key not in own},
+    }
 
 
 def _reports(children: Sequence[_Child]) -> str:

@@ -6,7 +6,7 @@ model. While a step waits for an approval, the state of the script is stored in 
 """
 
 import asyncio
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated, Any
 
@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta, Struct, to_builtins
 from msgspec.structs import replace
 
+from polylect.engine.agent import Agent
 from polylect.engine.turn.calls import Context
 from polylect.sessions.session import Session
 from polylect.sessions.suspension import SUSPENDED, EarlyAnswer, Suspension, digest, question_in
@@ -82,7 +83,7 @@ class Script:
             request = msgspec.convert(args, Steps)
         except msgspec.ValidationError as error:
             return ToolReturn(f"These are not steps: {error}.", ok=False)
-        if self._waiting is None and (problem := _problem(request.steps, context.agent.tools)):
+        if self._waiting is None and (problem := _problem(request.steps, context.agent)):
             return ToolReturn(f"{problem} Nothing was done.", ok=False)
         done = self._waiting.done if self._waiting else ()
         return await _Run(args, request, context, done, self._early_answer).run()
@@ -212,15 +213,15 @@ def _without_images(result: ToolResult) -> ToolResult:
     return replace(result, output=f"{result.output}\n[Pictures were lost when the engine ended.]", images=())
 
 
-def _problem(steps: Sequence[Step], tools: Container[str]) -> str:
+def _problem(steps: Sequence[Step], agent: Agent) -> str:
     if not 0 < len(steps) <= MOST_STEPS:
         return f"Give 1 to {MOST_STEPS} steps, not {len(steps)}."
     ids = [step.id for step in steps]
     for step in steps:
         if not step.id or ids.count(step.id) > 1:
             return f"Every step needs an id of its own, and {step.id!r} is none."
-        if step.tool in _NOT_INSIDE:
+        if agent.tool_name(step.tool) in _NOT_INSIDE:
             return f"{step.tool} cannot be a step of a script."
-        if step.tool not in tools:
+        if agent.tool_name(step.tool) not in agent.tools:
             return f"Step {step.id!r}: unknown tool {step.tool!r}."
     return ""

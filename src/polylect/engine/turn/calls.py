@@ -89,15 +89,26 @@ class Calls:
         self._composite_slots = asyncio.Semaphore(MOST_COMPOSITE)
         self._turn_task: asyncio.Task[Any] | None = None
 
-    def announce(self, call: ToolCall) -> None:
-        """Add a call that the model requests. Raises ProviderError if there are too many."""
+    def announce(self, call: ToolCall) -> ToolCall:
+        """Add a call that the model requests. Raises ProviderError if there are too many.
+
+        Returns the call with our names of the tool and its parameters: hosts, hooks, rules and the history see only
+        these.
+        """
         if len(self._called) == arguments.MOST_CALLS:
             raise too_many_calls()
+        call = self._in_own_names(call)
         tool = self._agent.tools.get(call.name)
         category = tool.category if tool else "exec"
         description = _described(tool, call.args) if tool else ""
         self._called.append(call)
         self._emit(ToolCalled(call.call, call.name, call.args, category, description))
+        return call
+
+    def _in_own_names(self, call: ToolCall) -> ToolCall:
+        name = self._agent.tool_name(call.name)
+        tool = self._agent.tools.get(name)
+        return replace(call, name=name, args=_own_arguments(tool, call.args)) if tool else call
 
     async def run(self) -> None:
         """Run them all. When cancelled, stop them all, and wait for that no longer than the settings say.
@@ -205,7 +216,7 @@ class Calls:
         """Run one call now. With an `approval_reason` a person has to approve it, whatever the rules allow."""
         if (task := asyncio.current_task()) and task.cancelling():
             raise asyncio.CancelledError  # the step before did not listen
-        await self._run_one(call, approval_reason)
+        await self._run_one(self._in_own_names(call), approval_reason)
         return self._results[call.call]
 
     # One call.
@@ -224,7 +235,7 @@ class Calls:
             self._deny(call, hook_result.reason or "Denied")
             return self._interrupt() if hook_result.interrupt else None
         if hook_result.args is not None:
-            call = replace(call, args=hook_result.args)
+            call = replace(call, args=_own_arguments(tool, hook_result.args))
             if fault := _argument_error(tool, call.args):
                 return self._refuse(call, f"{fault} (as a hook has changed it)")
         proposed = await self._allowed(call, tool, hook_result, approval_reason)
@@ -257,10 +268,11 @@ class Calls:
                     self._interrupt()
                 return None
             if answer.args is not None:
-                if fault := _argument_error(tool, answer.args):
+                args = _own_arguments(tool, answer.args)
+                if fault := _argument_error(tool, args):
                     self._refuse(call, f"{fault} (as whoever approved it has changed it)")
                     return None
-                proposed, judged = await self._judge(tool, answer.args)
+                proposed, judged = await self._judge(tool, args)
         if judged.decision == "deny":
             self._deny(call, judged.why)
             return None
@@ -493,6 +505,12 @@ def _described(tool: Tool, args: dict[str, Any]) -> str:
     except Exception:  # noqa: BLE001  (the model may send anything; the tool will say so when it runs)
         _log.exception("the tool %s cannot describe a call", tool.name)
         return ""
+
+
+def _own_arguments(tool: Tool, args: dict[str, Any]) -> dict[str, Any]:
+    """The arguments under the tool's own names, where it accepts others."""
+    rename: Callable[[dict[str, Any]], dict[str, Any]] | None = getattr(tool, "own_arguments", None)
+    return rename(args) if rename else args
 
 
 def _argument_error(tool: Tool, args: dict[str, Any]) -> str:

@@ -250,7 +250,7 @@ class TurnLoop:
     async def _step(self) -> StreamedReply:
         """One model request and its calls. What was received and done is stored, even if the step breaks off."""
         calls = Calls(self._agent, self.id, self._meter)
-        reply = StreamedReply(self._emit, calls.announce, self._agent.session.calls)
+        reply = StreamedReply(self._emit, calls.announce, self._agent.tool_name, self._agent.session.calls)
         self._steps += 1
         self._emit(StepStarted())
         stored = False

@@ -40,17 +40,20 @@ RETRY_CANCELLED = "Retry cancelled"
 class StreamedReply:
     """One reply while it is received. Add events with `add`; it ends with the last one or by `break_off`.
 
-    `announce` is called for each complete call; `used` holds the call ids of the conversation.
+    `announce` is called for each complete call and returns it as it is stored; `tool_name` returns our name of the tool
+    that a model means; `used` holds the call ids of the conversation.
     """
 
     def __init__(
         self,
         emit: Callable[[Event], None],
-        announce: Callable[[ToolCall], None],
+        announce: Callable[[ToolCall], ToolCall],
+        tool_name: Callable[[str], str],
         used: set[str],
     ) -> None:
         self._emit = emit
         self._announce = announce
+        self._tool_name = tool_name
         self._used = used
         self._renamed: dict[str, str] = {}
         """Our id of each unfinished call, by the model's id."""
@@ -107,7 +110,7 @@ class StreamedReply:
                 self._thinking = True
                 self._emit(ThinkingDelta(text))
             case ArgsChunk(call, name, text):
-                self._emit(ArgsDelta(self._unique(call), name, text))
+                self._emit(ArgsDelta(self._unique(call), self._tool_name(name), text))
             case BlockDone(block):
                 self._end_block(block)
             case Retrying(attempt, most, delay_ms, error):
@@ -139,8 +142,7 @@ class StreamedReply:
             case ToolCall(call):
                 block = self._calls.limited(ToolCall(self._unique(call), block.name, block.args, block.extra))
                 self._renamed.pop(call, None)
-                self._announce(block)
-                self._content.append(block)
+                self._content.append(self._announce(block))
             case Text(text) | Thinking(text):
                 if text and not self._open.tell():  # it came whole
                     delta = ThinkingDelta if isinstance(block, Thinking) else TextDelta

@@ -51,6 +51,7 @@ class Bash(TypedTool[Arguments]):
     category: Category = "exec"
     text = TEXT
     arguments = Arguments
+    ignored = ("dangerouslyDisableSandbox",)
 
     def __init__(self, background: Background, sandbox: Sandbox | None = None) -> None:
         super().__init__()

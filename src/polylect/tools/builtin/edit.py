@@ -1,5 +1,6 @@
 """Edit: replaces a text in a file that the model has read. The change is made in the worker (`worker/changing.py`)."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
@@ -29,6 +30,7 @@ class Edit(TypedTool[Arguments]):
     text = TEXT
     arguments = Arguments
     path_argument = "file_path"
+    other_parameters: Mapping[str, str] = {"path": "file_path"}
 
     def describe(self, args: dict[str, Any]) -> str:
         return f"Edit {display_argument(args, 'file_path')}"

@@ -1,5 +1,6 @@
 """MultiEdit: makes several edits to one file in order, or none of them. See `worker/changing.py`."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
@@ -26,6 +27,7 @@ class MultiEdit(TypedTool[Arguments]):
     text = TEXT
     arguments = Arguments
     path_argument = "file_path"
+    other_parameters: Mapping[str, str] = {"path": "file_path"}
 
     def describe(self, args: dict[str, Any]) -> str:
         edits = args.get("edits")

@@ -1,5 +1,6 @@
 """Read: shows a page of a text file, an image or a notebook. The file is read in the worker (`worker/reading.py`)."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
@@ -32,6 +33,7 @@ class Read(TypedTool[Arguments]):
     text = TEXT
     arguments = Arguments
     path_argument = "file_path"
+    other_parameters: Mapping[str, str] = {"path": "file_path", "notebook_path": "file_path"}
 
     def describe(self, args: dict[str, Any]) -> str:
         return f"Read {display_argument(args, 'file_path')}"

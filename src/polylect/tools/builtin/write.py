@@ -1,5 +1,6 @@
 """Write: creates a file or replaces its whole content. The file is written in the worker (`worker/changing.py`)."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
@@ -26,6 +27,7 @@ class Write(TypedTool[Arguments]):
     text = TEXT
     arguments = Arguments
     path_argument = "file_path"
+    other_parameters: Mapping[str, str] = {"path": "file_path"}
 
     def describe(self, args: dict[str, Any]) -> str:
         return f"Write to {display_argument(args, 'file_path')}"

@@ -8,7 +8,7 @@ All three tools share one `Background`, which `tools/standard.py` creates for ea
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from polylect.tools.arguments import Arguments, TypedTool
@@ -173,6 +173,7 @@ class BackgroundTool(TypedTool[Arguments]):
     """The base of BashOutput and KillBash."""
 
     category: Category = "info"
+    other_parameters: Mapping[str, str] = {"shell_id": "bash_id", "task_id": "bash_id"}
 
     def __init__(self, background: Background) -> None:
         super().__init__()
