@@ -68,14 +68,15 @@ def with_worker(context: FolderContext, sandbox: Sandbox | None = None) -> Folde
     return context
 
 
-def use(context: FolderContext, name: str, **args: Any) -> ToolReturn:
+def use(context: FolderContext, name: str, /, **args: Any) -> ToolReturn:
     """One call from start to end, in a loop of its own."""
 
     async def call() -> ToolReturn:
         tool = standard_tools()[name]
-        context.touched = tool.touches(args, context.workspace)
+        own: dict[str, Any] = getattr(tool, "own_arguments", dict)(args)
+        context.touched = tool.touches(own, context.workspace)
         try:
-            return await tool.run(args, context)
+            return await tool.run(own, context)
         finally:
             await context.worker.close()
             await context.processes.close()

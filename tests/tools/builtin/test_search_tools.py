@@ -133,7 +133,7 @@ def test_grep_cuts_long_lines_and_long_answers(context: FolderContext, tmp_path:
     lines = use(context, "Grep", pattern="q", path="long.txt").output.split("\n")
     assert len(lines) == 251
     assert lines[0] == "long.txt:2:q"
-    assert lines[-1] == "(150 more lines: search a smaller folder or a narrower pattern to see them)"
+    assert lines[-1] == "(150 more lines: go on with offset 250, or search for something narrower)"
 
 
 def test_a_pattern_that_never_ends_is_ended(
@@ -157,6 +157,50 @@ def test_grep_shows_lines_around_a_match(context: FolderContext, tmp_path: Path)
         "--",
         *("n.txt-17-n17", "n.txt:18:n18", "n.txt-19-n19", "n.txt-20-n20"),
     ]
+
+
+def test_grep_has_the_flags_that_models_know(context: FolderContext, tmp_path: Path) -> None:
+    (tmp_path / "n.txt").write_text("One two\none\nthree\n")
+    base = {"pattern": "one", "path": "n.txt"}
+    assert use(context, "Grep", **base, **{"-n": True}).output == "n.txt:2:one"
+    assert use(context, "Grep", **base, **{"-n": False}).output == "n.txt:one"
+    assert use(context, "Grep", **base, **{"-n": False, "-A": 1}).output == "n.txt:one\nn.txt-three"
+    assert use(context, "Grep", **base, **{"-i": True, "-o": True}).output == "n.txt:1:One\nn.txt:2:one"
+    assert use(context, "Grep", **base, context=1).output == "n.txt-1-One two\nn.txt:2:one\nn.txt-3-three"
+    assert use(context, "Grep", **base, **{"-C": "500"}).output == use(context, "Grep", **base, context=1).output
+    assert use(context, "Grep", pattern="t[a-z]+", path="n.txt", **{"-o": True}).output == "n.txt:1:two\nn.txt:3:three"
+    assert use(context, "Grep", **base, output_mode="count", **{"-n": False}).output == "n.txt:1"
+
+
+def test_grep_goes_on_where_a_page_ended(context: FolderContext, tmp_path: Path) -> None:
+    (tmp_path / "n.txt").write_text("".join(f"word {number}\n" for number in range(600)))
+    whole = [f"n.txt:{number + 1}:word {number}" for number in range(600)]
+    shown: list[str] = []
+    for _ in range(3):
+        lines = use(context, "Grep", pattern="word", path="n.txt", offset=len(shown)).output.split("\n")
+        shown += [line for line in lines if not line.startswith("(")]
+        more = 600 - len(shown)
+        note = f"({more} more lines: go on with offset {len(shown)}, or search for something narrower)"
+        assert lines[-1] == (note if more else whole[-1])
+    assert shown == whole
+    assert use(context, "Grep", pattern="word", path="n.txt", head_limit=0).output.split("\n") == whole
+    named = use(context, "Grep", pattern="h", output_mode="files_with_matches", offset=1, head_limit=1).output
+    assert named.split("\n")[0] == "b.txt"
+    past = use(context, "Grep", pattern="word", path="n.txt", offset=900)
+    assert (past.ok, past.output) == (True, "(There are only 600 lines: offset 900 is past their end.)")
+
+
+def test_grep_without_a_limit_still_fits_and_says_where_to_go_on(context: FolderContext, tmp_path: Path) -> None:
+    (tmp_path / "n.txt").write_text(f"{'w' * 400}\n" * 600)
+    shown = 0
+    for _ in range(30):
+        output = use(context, "Grep", pattern="w", path="n.txt", head_limit=0, offset=shown).output
+        assert len(output) < 20_200
+        shown += sum(not line.startswith("(") for line in output.split("\n"))
+        if shown == 600:
+            break
+        assert f"go on with offset {shown}," in output
+    assert shown == 600
 
 
 def test_grep_can_match_over_several_lines(context: FolderContext, tmp_path: Path) -> None:
@@ -192,9 +236,8 @@ def test_grep_shows_as_many_as_it_is_asked_for_and_always_the_same(context: Fold
         lines = use(context, "Grep", pattern="word", path="w", head_limit=limit).output.split("\n")
         shown = [line for line in lines if not line.startswith(("(", "\n")) and "truncated" not in line and line]
         assert lines[0] == whole[0]
-        if limit < 700:
-            assert shown == whole[:limit]
-            assert lines[-1].startswith(f"({2400 - limit} more lines")
+        assert shown == whole[:limit]
+        assert lines[-1].startswith(f"({2400 - limit} more lines")
     named = use(context, "Grep", pattern="word", path="w", head_limit=3, output_mode="files_with_matches").output
     assert named.split("\n")[:3] == ["w/a/x", "w/a/y", "w/a-b/x"]
     assert named.split("\n")[3].startswith("(5 more lines")
@@ -229,7 +272,7 @@ def test_a_result_may_come_in_any_pieces(size: int) -> None:
     matches = Matches(lambda path: path.removeprefix("/w/"), 10)
     for at in range(0, len(data), size):
         matches.add(data[at : at + size])
-    lines = matches.text().split("\n")
+    lines = matches.text(0, 20_000, numbers=True).split("\n")
     assert lines[:4] == ["a:2:two", "b:1:one", "--", "b-9-nine"]
     assert lines[4] == f"c:3:{'z' * 498} ... [line cut]"
     assert matches.total == 4
@@ -247,7 +290,7 @@ def test_a_line_of_any_length_is_cut_as_it_comes() -> None:
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert matches.text() == f"long.txt:1:{'x' * 498} ... [line cut]\nshort.txt:1:y"
+    assert matches.text(0, 20_000, numbers=True) == f"long.txt:1:{'x' * 498} ... [line cut]\nshort.txt:1:y"
     assert peak < 3 * len(piece)
 
 
@@ -256,8 +299,8 @@ def test_a_flood_of_matches_is_counted_and_not_kept() -> None:
     files = [b"/w/%03d" % number for number in range(200)]
     for path in reversed(files):
         matches.add(b"".join(b"%s\0%d:x\n" % (path, line) for line in range(1, 51)))
-    assert matches.text().split("\n") == [
+    assert matches.text(0, 20_000, numbers=True).split("\n") == [
         *(f"000:{line}:x" for line in range(1, 6)),
-        "(9995 more lines: search a smaller folder or a narrower pattern to see them)",
+        "(9995 more lines: go on with offset 5, or search for something narrower)",
     ]
     assert sum(map(len, matches._files.values())) < 1100

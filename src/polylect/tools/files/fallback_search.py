@@ -82,7 +82,10 @@ def _search(root: str, options: Sequence[str], out: BinaryIO) -> int:
         if hits := _hits(lines, pattern, multiline=multiline):
             code = 0
             name = b"<stdin>" if path == STDIN else os.fsencode(path)
-            out.write(b"".join(_format(name, lines, hits, context, options)))
+            if "--only-matching" in options:
+                out.write(b"".join(b"%s\0%d:%s\n" % (name, *part) for part in _parts(lines, pattern, multiline)))
+            else:
+                out.write(b"".join(_format(name, lines, hits, context, options)))
     return code
 
 
@@ -151,6 +154,18 @@ def _hits(lines: Sequence[bytes], pattern: re.Pattern[bytes], *, multiline: bool
         first = data.count(b"\n", 0, match.start())
         numbers.update(range(first, first + match[0].rstrip(b"\n").count(b"\n") + 1))
     return numbers if lines else set()
+
+
+def _parts(lines: Sequence[bytes], pattern: re.Pattern[bytes], multiline: bool) -> Iterator[tuple[int, bytes]]:
+    """What matches, with the number of its line. A match over several lines is one part for each."""
+    if not multiline:
+        for number, line in enumerate(lines, 1):
+            yield from ((number, match[0]) for match in pattern.finditer(line[:_MOST_LINE].rstrip(b"\r")) if match[0])
+        return
+    data = b"\n".join(lines)
+    for match in pattern.finditer(data):
+        first = data.count(b"\n", 0, match.start()) + 1
+        yield from enumerate(match[0].rstrip(b"\n").split(b"\n"), first)
 
 
 def walk(root: str, rules: Sequence[tuple[str, Rule]] = ()) -> Iterator[str]:

@@ -4,7 +4,7 @@ ripgrep uses all cores and prints files in any order. Sorting its whole output c
 little more than the lines that will be shown, and drops files that sort behind them. Called by `worker/searching.py`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 MOST_COLUMNS = 500
 _MOST_UNENDED = 4096 + 2 * MOST_COLUMNS
@@ -80,29 +80,42 @@ class Matches:
         self._files = first_files
         self._current_lines = first_files.get(self._path)
 
-    def text(self) -> str:
+    def text(self, offset: int, most_characters: int, *, numbers: bool) -> str:
+        """The lines after the first `offset` ones, as many as fit, and a note if there are more."""
         lines: list[str] = []
-        shown = 0
+        passed, room = 0, most_characters
+        for name, text in self._in_order():
+            count = passed + (text != _SEPARATOR)
+            if passed == self._most:
+                break
+            if count > offset:
+                lines.append(_format(name, text, numbers=numbers))
+                room -= len(lines[-1]) + 1
+                if room < 0 and len(lines) > 1:
+                    del lines[-1]
+                    break
+            passed = count
+        if offset and not lines and self.total:
+            return f"(There are only {self.total} lines: offset {offset} is past their end.)"
+        if more := self.total - passed:
+            lines.append(f"({more} more lines: go on with offset {passed}, or search for something narrower)")
+        return "\n".join(lines)
+
+    def _in_order(self) -> Iterator[tuple[str, bytes]]:
         for path in sorted(self._files, key=_path_parts):
             name = self._name_of(path.decode(errors="replace"))
-            for text in self._files[path]:
-                if shown == self._most:
-                    break
-                shown += text != _SEPARATOR
-                lines.append(_format(name, text))
-        more = self.total - shown
-        note = [f"({more} more lines: search a smaller folder or a narrower pattern to see them)"] if more else []
-        return "\n".join((*lines, *note))
+            yield from ((name, text) for text in self._files[path])
 
 
 def _path_parts(path: bytes) -> PathParts:
     return path.split(b"/")
 
 
-def _format(name: str, text: bytes) -> str:
+def _format(name: str, text: bytes, *, numbers: bool) -> str:
     """As ripgrep writes it: `name:12:text`, `name-12-text` for context, `name:12` for a count, `name` alone."""
     if text == _SEPARATOR or not text:
         return name if not text else "--"
     words = text.decode(errors="replace").rstrip("\r")
-    between = "-" if words.lstrip("0123456789").startswith("-") else ":"
-    return f"{name}{between}{words}"
+    after_number = words.lstrip("0123456789")
+    between = "-" if after_number.startswith("-") else ":"
+    return f"{name}{between}{words}" if numbers or not after_number else f"{name}{after_number}"

@@ -23,7 +23,7 @@ from polylect.tools.files.regular_files import opened_file, regular
 from polylect.tools.process.programs import find_ripgrep
 from polylect.tools.text.glob_pattern import compile_pattern, fixed_folder
 from polylect.tools.text.search_results import Matches
-from polylect.tools.text.truncate import Capture, cut_middle
+from polylect.tools.text.truncate import Capture
 from polylect.vocab.errors import ToolError
 
 TYPE_CHECKING = False
@@ -114,18 +114,30 @@ class Listing:
 
 
 def grep(
-    *, options: Sequence[str], path: str, real: str, most: int, by_file: bool, workspace: str, file: int = -1
+    *,
+    options: Sequence[str],
+    path: str,
+    real: str,
+    most: int,
+    offset: int,
+    numbers: bool,
+    by_file: bool,
+    workspace: str,
+    file: int = -1,
 ) -> "dict[str, Any]":
-    """The `output` of Grep. `options` are ripgrep's; `by_file` says that these let it print only names."""
+    """The `output` of Grep: `most` lines after the first `offset` ones, with or without the numbers of lines.
+
+    `options` are ripgrep's; `by_file` says that these let it print only names.
+    """
 
     def name_of(match: str) -> str:
         return relative(real if match == "<stdin>" else os.path.join(real, match.removeprefix("./")), workspace)
 
-    matches = Matches(name_of, most, b"\0" if by_file else b"\n")
+    matches = Matches(name_of, offset + most, b"\0" if by_file else b"\n")
     error_text = _search_in(options, path, real, file, matches.add)
     if error_text and not matches.total:
         raise ToolError(error_text)
-    return {"output": cut_middle(matches.text(), MOST_SHOWN) or "No matches found"}
+    return {"output": matches.text(offset, MOST_SHOWN, numbers=numbers) or "No matches found"}
 
 
 def _search_in(options: Sequence[str], path: str, real: str, file: int, on_data: Callable[[bytes], None]) -> str:
