@@ -31,7 +31,7 @@ def test_lines_have_numbers_and_tabs_and_no_final_newline(context: FolderContext
 
 @pytest.mark.parametrize(
     ("offset", "limit", "numbers"),
-    [(0, 2, [1, 2]), (2, 0, [3, 4, 5]), (3, 1, [4]), (4, 9, [5]), (0, 0, [1, 2, 3, 4, 5])],
+    [(1, 2, [1, 2]), (0, 2, [1, 2]), (3, 0, [3, 4, 5]), (4, 1, [4]), (5, 9, [5]), (1, 0, [1, 2, 3, 4, 5])],
 )
 def test_a_part_is_shown_with_its_own_numbers(
     context: FolderContext, tmp_path: Path, offset: int, limit: int, numbers: list[int]
@@ -43,8 +43,8 @@ def test_a_part_is_shown_with_its_own_numbers(
 
 def test_an_offset_past_the_end_says_how_long_the_file_is(context: FolderContext, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("1\n2\n")
-    result = use(context, "Read", file_path="a.txt", offset=2)
-    assert (result.ok, result.output) == (False, "a.txt has only 2 lines: offset 2 is past its end.")
+    result = use(context, "Read", file_path="a.txt", offset=3)
+    assert (result.ok, result.output) == (False, "a.txt has only 2 lines: offset 3 is past its end.")
 
 
 @pytest.mark.parametrize("ending", ["", "\n"])
@@ -196,7 +196,7 @@ def test_a_notebook_is_shown_as_its_cells(context: FolderContext, tmp_path: Path
     (tmp_path / "a.ipynb").write_text(json.dumps(NOTEBOOK))
     output = use(context, "Read", file_path="a.ipynb").output
     assert output == "\n".join(f"{number:6d}\t{line}" for number, line in enumerate(CELLS.split("\n"), 1))
-    assert use(context, "Read", file_path="a.ipynb", offset=4, limit=1).output == "     5\t--- cell 2 (code, run 3) ---"
+    assert use(context, "Read", file_path="a.ipynb", offset=5, limit=1).output == "     5\t--- cell 2 (code, run 3) ---"
     assert use(context, "Read", file_path="a.ipynb", offset=-1).output == "    20\t--- cell 3 (code) ---"
 
 
@@ -216,11 +216,11 @@ def test_a_long_file_is_read_part_by_part_without_a_gap(context: FolderContext, 
     (tmp_path / "a.txt").write_text("\n".join(lines))
     seen: list[str] = []
     while len(seen) < len(lines):
-        output = use(context, "Read", file_path="a.txt", offset=len(seen)).output
+        output = use(context, "Read", file_path="a.txt", offset=len(seen) + 1).output
         assert len(output) < MOST + 200
         text, _, note = output.partition("\n\n(")
         seen += [line.split("\t", 1)[1] for line in text.split("\n")]
-        assert note == ("" if len(seen) == len(lines) else f"There is more: go on with offset {len(seen)}.)")
+        assert note == ("" if len(seen) == len(lines) else f"There is more: go on with offset {len(seen) + 1}.)")
     assert seen == lines
 
 
@@ -230,9 +230,9 @@ def test_a_huge_file_is_skipped_through_in_little_memory(context: FolderContext,
         for _ in range(30):
             file.write(b"y" * 1_000_000 + b"\n")
         file.write(b"last")
-    assert use(context, "Read", file_path="a.txt", offset=31).output == "    32\tlast"
-    result = use(context, "Read", file_path="a.txt", offset=1)
-    assert result.output.endswith("(Line 2 is cut here. The next one is at offset 2.)")
+    assert use(context, "Read", file_path="a.txt", offset=32).output == "    32\tlast"
+    result = use(context, "Read", file_path="a.txt", offset=2)
+    assert result.output.endswith("(Line 2 is cut here. The next one is at offset 3.)")
     assert MOST <= len(result.output) < MOST + 200
 
 

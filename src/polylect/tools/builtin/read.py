@@ -22,8 +22,8 @@ shown as such, notebooks as their cells. Read a file before you change it with E
 class Arguments(Struct, frozen=True):
     file_path: Annotated[str, Meta(description="The file, absolute or relative to the workspace.")]
     offset: Annotated[
-        int, Meta(description="How many lines to skip first; if negative, where to begin from the end.")
-    ] = 0
+        int, Meta(description="The number of the first line to show; if negative, where to begin from the end.")
+    ] = 1
     limit: Annotated[int, Meta(ge=0, description="How many lines to show at most; 0 for as many as fit.")] = 0
 
 

@@ -12,18 +12,18 @@ _CHUNK = 256 * 1024
 
 
 class Page:
-    """The lines of a text from `offset` on, at most `limit` of them (0: as many as fit).
+    """The lines of a text from the line with the number `first` on, at most `limit` of them (0: as many as fit).
 
     With `from_end`, the text consists of the last `from_end` lines of a file, which are numbered from its end.
     """
 
-    def __init__(self, offset: int, limit: int, *, from_end: int = 0) -> None:
+    def __init__(self, first: int, limit: int, *, from_end: int = 0) -> None:
         self.lines: list[str] = []
         self.number = 0
         """Lines passed so far, shown or not."""
         self.note = ""
         self.full = False
-        self._offset = offset
+        self._skipped = max(0, first - 1)
         self._limit = limit
         self._from_end = from_end
         self._room = MOST
@@ -31,16 +31,16 @@ class Page:
 
     def add(self, data: bytes) -> None:
         breaks = data.count(b"\n")
-        if breaks and self.number + breaks < self._offset:  # all of it is before the page
+        if breaks and self.number + breaks < self._skipped:  # all of it is before the page
             self.number += breaks
             self._rest = data[data.rfind(b"\n") + 1 :]
             return
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             self._add_line(line)
-        if len(self._rest) > self._room and self.number >= self._offset:
+        if len(self._rest) > self._room and self.number >= self._skipped:
             self._add_line(self._rest)
-        elif self.number < self._offset:
+        elif self.number < self._skipped:
             self._rest = self._rest[:1]  # of a skipped line one byte is enough to count it
 
     def end(self) -> None:
@@ -51,7 +51,7 @@ class Page:
         if self.full:
             return
         self.number += 1
-        if self.number <= self._offset:
+        if self.number <= self._skipped:
             return
         if len(line) > self._room:
             self._stop(line)
@@ -64,23 +64,21 @@ class Page:
     def _stop(self, line: bytes) -> None:
         self.full = True
         if self.lines:
-            self.note = f"\n\n(There is more: go on with offset {self._offset_of(self.number)}.)"
+            self.note = f"\n\n(There is more: go on with offset {self._label(self.number)}.)"
             return
         self._append(line[: self._room])
-        self.note = f"\n\n(Line {self._label()} is cut here."
+        self.note = f"\n\n(Line {self._label(self.number)} is cut here."
         if self.number != self._from_end:
-            self.note += f" The next one is at offset {self._offset_of(self.number + 1)}."
+            self.note += f" The next one is at offset {self._label(self.number + 1)}."
         self.note += ")"
 
-    def _offset_of(self, number: int) -> int:
-        return number - 1 - self._from_end if self._from_end else number - 1
-
-    def _label(self) -> int:
-        return self.number - 1 - self._from_end if self._from_end else self.number
+    def _label(self, number: int) -> int:
+        """What a line is called, here and as an offset: its number, from the end a negative one."""
+        return number - 1 - self._from_end if self._from_end else number
 
     def _append(self, line: bytes) -> None:
         text = line.removesuffix(b"\r").decode(errors="replace")
-        label = self._label()
+        label = self._label(self.number)
         self.lines.append(f"{label:6d}\t{text.removeprefix(chr(0xFEFF)) if label == 1 else text}")
 
 

@@ -42,7 +42,7 @@ def opened(path: str, real: str, file: int) -> Iterator[int]:
 
 
 def read(*, path: str, real: str, offset: int, limit: int, file: int = -1) -> "dict[str, Any]":
-    """What Read shows: `output`, `form`, an `image` as (media type, base64), and the file's `stamp`."""
+    """What Read shows from line `offset` on: `output`, `form`, an `image` as (media type, base64), and a `stamp`."""
     try:
         with opened(path, real, file) as descriptor:
             status = os.fstat(descriptor)
@@ -66,7 +66,7 @@ def _content(file: int, size: int, path: str, offset: int, limit: int) -> "dict[
     page.end()
     if page.lines:
         return {"output": "\n".join(page.lines) + page.note}
-    if offset > 0:
+    if offset > 1:
         raise ToolError(f"{path} has only {page.number} lines: offset {offset} is past its end.")
     return {"output": "(empty file)"}
 
@@ -106,7 +106,7 @@ def _text(file: int, size: int, offset: int, limit: int) -> Page:
 
 def _page_of(text: str, offset: int, limit: int) -> Page:
     lines = text.count("\n") + 1
-    page = Page(offset if offset >= 0 else max(0, lines + offset), limit)
+    page = Page(offset if offset >= 0 else lines + offset + 1, limit)
     page.add(text.encode(errors="replace"))
     return page
 
