@@ -38,6 +38,7 @@ def on_file(path: str) -> list[tuple[str, dict[str, Any]]]:
         ("Write", {"file_path": path, "content": "mine"}),
         ("Edit", {"file_path": path, "old_string": "sk", "new_string": "mine"}),
         ("MultiEdit", {"file_path": path, "edits": [{"old_string": "sk", "new_string": "mine"}]}),
+        ("NotebookEdit", {"notebook_path": path, "new_source": "mine", "cell_id": "1"}),
         ("Grep", {"pattern": ".", "path": path}),
         ("Glob", {"pattern": "*", "path": path}),
         ("Glob", {"pattern": path}),

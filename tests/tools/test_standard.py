@@ -16,6 +16,7 @@ REQUIRED = {
     "Write": ["file_path", "content"],
     "Edit": ["file_path", "old_string", "new_string"],
     "MultiEdit": ["file_path", "edits"],
+    "NotebookEdit": ["notebook_path", "new_source"],
     "Bash": ["command"],
     "BashOutput": [],
     "KillBash": ["bash_id"],
@@ -27,7 +28,14 @@ REQUIRED = {
     "ToolSearch": ["query"],
     "Skill": ["skill"],
 }
-CATEGORIES = {"Write": "edit", "Edit": "edit", "MultiEdit": "edit", "Bash": "exec", "WebFetch": "mcp"}
+CATEGORIES = {
+    "Write": "edit",
+    "Edit": "edit",
+    "MultiEdit": "edit",
+    "NotebookEdit": "edit",
+    "Bash": "exec",
+    "WebFetch": "mcp",
+}
 
 
 @pytest.fixture

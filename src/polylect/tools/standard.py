@@ -14,8 +14,8 @@ from polylect.tools.setup import ToolSetup
 from polylect.vocab.ports import Tool
 
 _ORDER = (
-    *("read", "write", "edit", "multi_edit", "bash", "bash_output", "kill_bash", "glob", "grep", "web_fetch"),
-    *("todo_write", "ask_user_question", "tool_search", "skill"),
+    *("read", "write", "edit", "multi_edit", "notebook_edit", "bash", "bash_output", "kill_bash", "glob", "grep"),
+    *("web_fetch", "todo_write", "ask_user_question", "tool_search", "skill"),
 )
 
 

@@ -16,8 +16,18 @@ EXIT_PLAN = "ExitPlanMode"
 
 BUILTIN = frozenset(
     (
-        *("Read", "Write", "Edit", "MultiEdit", "Glob", "Grep", "Bash", "BashOutput", "KillBash", "WebFetch"),
-        *("TodoWrite", "AskUserQuestion", "ToolSearch", "Skill", "Spawn", "Agent", "Script", "ExitPlanMode"),
+        *("Read", "Write", "Edit", "MultiEdit", "NotebookEdit", "Glob", "Grep", "Bash", "BashOutput", "KillBash"),
+        *(
+            "WebFetch",
+            "TodoWrite",
+            "AskUserQuestion",
+            "ToolSearch",
+            "Skill",
+            "Spawn",
+            "Agent",
+            "Script",
+            "ExitPlanMode",
+        ),
         "StructuredOutput",
     )
 )

@@ -5,7 +5,7 @@ hidden by the sandbox) is opened here, without following a link, and its descrip
 back and is written here. In both cases the path is the one that the permission check has seen.
 
 `context.seen` has the state of each file that the conversation has read; Edit refuses a file that changed since then.
-Called by Read, Write, Edit, MultiEdit, Glob and Grep.
+Called by Read, Write, Edit, MultiEdit, NotebookEdit, Glob and Grep.
 """
 
 import errno

@@ -1,4 +1,4 @@
-"""Turns a Jupyter notebook into text for Read: the cells with their numbers, and their output.
+"""Turns a Jupyter notebook into text for Read: the cells with their numbers and ids, and their output.
 
 Images and other data are not shown, only named. Called by `worker/reading.py` for files that end in `.ipynb`.
 """
@@ -12,6 +12,7 @@ from msgspec import Struct
 
 MOST_OUTPUT = 10_000
 """Characters shown of one output."""
+_ID = re.compile(r"[\w-]{1,64}")
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 Lines = str | list[str]
@@ -29,6 +30,7 @@ class _Output(Struct, frozen=True):
 class _Cell(Struct, frozen=True):
     cell_type: str = "code"
     source: Lines = ""
+    id: Any = ""
     execution_count: int | None = None
     outputs: list[_Output] = []
 
@@ -48,7 +50,8 @@ def cells_as_text(data: bytes) -> str:
 
 def _cell(number: int, cell: _Cell) -> str:
     run = f", run {cell.execution_count}" if cell.execution_count is not None else ""
-    parts = [f"--- cell {number} ({cell.cell_type}{run}) ---", *filter(None, [_joined(cell.source)])]
+    named = f", id {cell.id}" if isinstance(cell.id, str) and _ID.fullmatch(cell.id) else ""
+    parts = [f"--- cell {number} ({cell.cell_type}{run}{named}) ---", *filter(None, [_joined(cell.source)])]
     for output in cell.outputs:
         parts += ["--- output ---", *_output(output)]
     return "\n".join(parts)

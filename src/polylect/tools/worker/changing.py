@@ -33,12 +33,12 @@ def write(
     """Write a whole file. With `handed_back` the engine writes the content; without `file` the file does not exist."""
     before, head = _read_head(path, real, file) if file >= 0 or not handed_back else (None, b"")
     if before:
-        refuse_if_changed(path, before, _stamp(known))
+        refuse_if_changed(path, before, known_stamp(known))
     try:
         data = _like_existing(head, content).encode()
     except UnicodeEncodeError:
         raise ToolError("content holds half a character (a lone surrogate), which no file can.") from None
-    return {"updated": before is not None, **_result(path, real, data, before, handed_back)}
+    return {"updated": before is not None, **written(path, real, data, before, handed_back)}
 
 
 def edit(
@@ -59,7 +59,7 @@ def edit(
         raise ToolError(f"{path} does not exist. Use Write to create it.") from None
     if known is None:
         raise ToolError(f"Read {path} first: a file can only be edited once you have seen it.")
-    refuse_if_changed(path, status, _stamp(known))
+    refuse_if_changed(path, status, known_stamp(known))
     bom, old = _decode(path, data)
     new = _apply_changes(old, changes)
     try:
@@ -67,14 +67,16 @@ def edit(
     except UnicodeEncodeError:
         raise ToolError("new_string holds half a character (a lone surrogate), which no file can.") from None
     diff = unified_diff(relative(real, workspace), old, new)
-    return {"diff": cut_middle(diff, MOST_SHOWN), **_result(path, real, changed, status, handed_back)}
+    return {"diff": cut_middle(diff, MOST_SHOWN), **written(path, real, changed, status, handed_back)}
 
 
-def _stamp(known: list[int] | None) -> Stamp | None:
+def known_stamp(known: list[int] | None) -> Stamp | None:
+    """The state of the file that the conversation has seen; None if it has seen none."""
     return None if known is None else Stamp.unpacked(known)
 
 
-def _result(path: str, real: str, data: bytes, before: os.stat_result | None, handed_back: bool) -> "dict[str, Any]":
+def written(path: str, real: str, data: bytes, before: os.stat_result | None, handed_back: bool) -> "dict[str, Any]":
+    """Write the new content, or hand it back to the engine: the part of an answer that says which."""
     stamp = Stamp(before) if before else None
     if handed_back:
         return {"before": stamp.packed if stamp else None, "data": data}

@@ -26,6 +26,7 @@ _MODULES = {
     "read": "reading",
     "write": "changing",
     "edit": "changing",
+    "edit_notebook": "notebooks",
     "glob": "searching",
     "grep": "searching",
     "filter_lines": "untrusted_text",
