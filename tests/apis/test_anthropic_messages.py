@@ -13,6 +13,8 @@ from polylect.vocab.ports import (
     TextChunk,
     ThinkingChunk,
     ToolSpec,
+    WebDomains,
+    WebResults,
 )
 
 Json = dict[str, Any]
@@ -272,4 +274,41 @@ def test_images_and_errors_of_results_are_said() -> None:
                 {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}},
             ],
         }
+    ]
+
+
+def test_a_search_of_the_service_is_asked_for_and_its_pages_are_told() -> None:
+    request = ModelRequest("m", "", [Message("user", (Text("x"),))], web_search=WebDomains(("a.test",), ("b.test",)))
+    [tool] = request_body(request, ModelInfo("m"), caching=False)["tools"]
+    assert tool == {"type": "web_search_20250305", "name": "web_search", "max_uses": 5, "allowed_domains": ["a.test"]}
+    page = {
+        "type": "web_search_result",
+        "title": "T",
+        "url": "https://a.test",
+        "encrypted_content": "E",
+        "page_age": None,
+    }
+    failed = {"type": "web_search_tool_result_error", "error_code": "too_many_requests"}
+    assert heard(
+        StreamParser(),
+        start(input_tokens=1),
+        block(0, type="server_tool_use", id="s", name="web_search", input={}),
+        delta(0, "input_json_delta", partial_json='{"query": "x"}'),
+        stop(0),
+        block(1, type="web_search_tool_result", tool_use_id="s", content=[page]),
+        stop(1),
+        block(2, type="web_search_tool_result", tool_use_id="s", content=failed),
+        stop(2),
+        block(3, type="text", text="", citations=[]),
+        delta(3, "text_delta", text="Hi"),
+        delta(3, "citations_delta", citation={"type": "web_search_result_location"}),
+        stop(3),
+        *finish("end_turn", output_tokens=2),
+    ) == [
+        ReplyBegun(Usage(1, 0), "msg_1", "claude-x"),
+        WebResults((("T", "https://a.test"),)),
+        WebResults(error="too_many_requests"),
+        TextChunk("Hi"),
+        BlockDone(Text("Hi")),
+        ReplyDone("end", Usage(1, 2), "msg_1", "claude-x"),
     ]

@@ -3,7 +3,17 @@ from typing import Any
 from apis.streams import heard
 from polylect.apis.openai_responses import StreamParser, request_body
 from polylect.vocab.content import Message, Text, Thinking, ToolCall, ToolResult, Usage
-from polylect.vocab.ports import ArgsChunk, BlockDone, ModelInfo, ModelRequest, ReplyDone, TextChunk, ThinkingChunk
+from polylect.vocab.ports import (
+    ArgsChunk,
+    BlockDone,
+    ModelInfo,
+    ModelRequest,
+    ReplyDone,
+    TextChunk,
+    ThinkingChunk,
+    WebDomains,
+    WebResults,
+)
 
 Json = dict[str, Any]
 SEAL = '{"id":"rs_1","encrypted_content":"abc"}'
@@ -130,3 +140,23 @@ def test_reasoning_goes_back_sealed_to_whom_sealed_it() -> None:
             {"type": "function_call_output", "call_id": "a", "output": "text"},
         ],
     }
+
+
+def test_a_search_of_the_service_is_asked_for_and_the_pages_that_it_cites_are_told() -> None:
+    request = ModelRequest("m", "", [Message("user", (Text("x"),))], web_search=WebDomains(("a.test",)))
+    [tool] = request_body(request, ModelInfo("m"))["tools"]
+    assert tool == {"type": "web_search", "filters": {"allowed_domains": ("a.test",)}}
+    notes = [{"type": "url_citation", "url": "https://a.test", "title": None}, {"type": "file_citation"}, 3]
+    part = {"type": "output_text", "text": "Hi", "annotations": notes}
+    assert heard(
+        StreamParser(),
+        CREATED,
+        *item(0, "web_search_call", id="ws", status="completed", action={"type": "search", "query": "x"}),
+        *item(1, "message", id="m", content=[part]),
+        completed(usage={"input_tokens": 1, "output_tokens": 2}),
+    ) == [
+        WebResults(),
+        WebResults((("", "https://a.test"),)),
+        BlockDone(Text("Hi")),
+        ReplyDone("end", Usage(1, 2), "resp_1", "gpt"),
+    ]

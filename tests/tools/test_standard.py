@@ -23,6 +23,7 @@ REQUIRED = {
     "Glob": ["pattern"],
     "Grep": ["pattern"],
     "WebFetch": ["url"],
+    "WebSearch": ["query"],
     "TodoWrite": ["todos"],
     "AskUserQuestion": [],
     "ToolSearch": ["query"],
@@ -35,6 +36,7 @@ CATEGORIES = {
     "NotebookEdit": "edit",
     "Bash": "exec",
     "WebFetch": "mcp",
+    "WebSearch": "mcp",
 }
 
 
@@ -66,7 +68,7 @@ def check_fields(schema: dict[str, Any]) -> None:
     for name, field in schema["properties"].items():
         assert field["type"] in ("string", "integer", "boolean", "array"), name
         assert field["description"], name
-        if field["type"] == "array":
+        if field["type"] == "array" and field["items"] != {"type": "string"}:
             check_fields(field["items"])
 
 

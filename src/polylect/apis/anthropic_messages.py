@@ -33,6 +33,8 @@ from polylect.vocab.ports import (
     TextChunk,
     ThinkingChunk,
     ToolSpec,
+    WebDomains,
+    WebResults,
 )
 
 # Requests.
@@ -40,6 +42,8 @@ from polylect.vocab.ports import (
 Json = dict[str, Any]
 
 MAX_TOKENS = 32_000
+MOST_SEARCHES = 5
+"""Searches of the web in one reply."""
 _LEAST_BUDGET = 1024
 _MARK: Json = {"type": "ephemeral"}
 
@@ -65,8 +69,8 @@ def request_body(
     }
     if request.system.strip():
         body["system"] = [{"type": "text", "text": request.system}]
-    if request.tools:
-        body["tools"] = [_tool(tool) for tool in request.tools]
+    if request.tools or request.web_search:
+        body["tools"] = [*map(_tool, request.tools), *_search_tool(request.web_search)]
     if request.thinking and info.thinking and _may_think(messages):
         body |= _thinking(request.thinking, max_tokens, adaptive=bool(info.effort_levels))
     if request.effort in info.effort_levels:
@@ -82,6 +86,15 @@ def encode_message(message: Message) -> list[Json]:
 
 def _tool(tool: ToolSpec) -> Json:
     return {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
+
+
+def _search_tool(domains: WebDomains | None) -> list[Json]:
+    """The search that the service does itself. Domains are either allowed or blocked."""
+    if domains is None:
+        return []
+    where = {"allowed_domains": domains.allowed, "blocked_domains": () if domains.allowed else domains.blocked}
+    tool = {"type": "web_search_20250305", "name": "web_search", "max_uses": MOST_SEARCHES}
+    return [tool | {key: list(names) for key, names in where.items() if names}]
 
 
 def _thinking(budget: int, max_tokens: int, *, adaptive: bool) -> Json:
@@ -197,6 +210,7 @@ class _Block(Struct):
     signature: str = ""
     data: str = ""
     input: Any = None
+    content: Any = None
 
 
 class _Usage(Struct):
@@ -276,7 +290,9 @@ class StreamParser(EventParser):
         block = self._block = event.content_block or _Block()
         self._text = StringIO()
         self._signature = block.signature
-        if block.text:
+        if block.type == "web_search_tool_result":
+            events.append(_web_results(block.content))
+        elif block.text:
             self._delta(_Event(delta=_Delta("text_delta", text=block.text)), events)
         elif block.thinking:
             self._delta(_Event(delta=_Delta("thinking_delta", thinking=block.thinking)), events)
@@ -327,6 +343,14 @@ class StreamParser(EventParser):
             before.cache_read if usage.cache_read_input_tokens is None else usage.cache_read_input_tokens,
             before.cache_write if usage.cache_creation_input_tokens is None else usage.cache_creation_input_tokens,
         )
+
+
+def _web_results(content: Any) -> WebResults:
+    """The pages of a search, or the error that the service has in their place."""
+    if isinstance(content, dict):
+        return WebResults(error=str(content.get("error_code") or "it failed"))
+    pages = [page for page in content if isinstance(page, dict)] if isinstance(content, list) else []
+    return WebResults(tuple((str(page.get("title") or ""), str(page.get("url") or "")) for page in pages))
 
 
 def fault_of(error: _Error) -> ProviderError:

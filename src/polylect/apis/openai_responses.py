@@ -27,6 +27,8 @@ from polylect.vocab.ports import (
     TextChunk,
     ThinkingChunk,
     ToolSpec,
+    WebDomains,
+    WebResults,
 )
 
 # Requests.
@@ -46,8 +48,8 @@ def request_body(request: ModelRequest, info: ModelInfo, *, encoded: EncodedHist
         body["instructions"] = request.system
     for message in messages:
         body["input"] += encode_message(message)
-    if request.tools:
-        body["tools"] = [_tool(tool) for tool in request.tools]
+    if request.tools or request.web_search:
+        body["tools"] = [*map(_tool, request.tools), *_search_tool(request.web_search)]
     if request.max_tokens:
         body["max_output_tokens"] = request.max_tokens
     if info.effort_levels:
@@ -63,6 +65,13 @@ def encode_message(message: Message) -> Iterable[Json]:
 def _tool(tool: ToolSpec) -> Json:
     function = {"name": tool.name, "description": tool.description, "parameters": tool.schema}
     return {"type": "function", **function, "strict": False}
+
+
+def _search_tool(domains: WebDomains | None) -> list[Json]:
+    """The search that the service does itself. It cannot block domains; whoever asks leaves those pages out."""
+    if domains is None:
+        return []
+    return [{"type": "web_search", **({"filters": {"allowed_domains": domains.allowed}} if domains.allowed else {})}]
 
 
 def _assistant(message: Message) -> list[Json]:
@@ -124,6 +133,7 @@ _INCOMPLETE: dict[str, Stop] = {"max_output_tokens": "length", "content_filter":
 class _Part(Struct):
     text: str = ""
     refusal: str = ""
+    annotations: Any = None
 
 
 class _Item(Struct):
@@ -135,6 +145,7 @@ class _Item(Struct):
     content: list[_Part] | None = None
     summary: list[_Part] | None = None
     encrypted_content: str | None = None
+    status: Any = None
 
 
 class _Details(Struct):
@@ -228,6 +239,7 @@ class StreamParser(EventParser):
     def _item_done(self, event: _Event, events: Events) -> None:
         item = event.item or _Item()
         streamed = self._texts.pop(event.output_index, StringIO()).getvalue()
+        events += _web_results(item)
         block = self._block(item, streamed)
         if block is not None:
             events.append(BlockDone(block))
@@ -261,6 +273,16 @@ class StreamParser(EventParser):
     def _failed(self, event: _Event, events: Events) -> None:
         error = event.error or (event.response.error if event.response else None)
         self.fault = fault_of(error or {"code": event.code, "message": event.message})
+
+
+def _web_results(item: _Item) -> list[ModelEvent]:
+    """That a search was done, and the pages that a text cites."""
+    if item.type == "web_search_call":
+        return [WebResults(error="it failed" if item.status == "failed" else "")]
+    notes = [note for part in item.content or () if isinstance(part.annotations, list) for note in part.annotations]
+    cited = [note for note in notes if isinstance(note, dict) and note.get("type") == "url_citation"]
+    pages = tuple((str(note.get("title") or ""), str(note.get("url") or "")) for note in cited)
+    return [WebResults(pages)] if pages else []
 
 
 def _signature(item: _Item) -> str:

@@ -158,14 +158,19 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         return reading_fault(self.rules, path, chosen=chosen)
 
     def usable(self) -> dict[str, Tool]:
-        """The tools that exist in the current mode, by name."""
+        """The tools that exist in the current mode and with the current model, by name."""
+        return {name: tool for name, tool in self.tools.items() if self._exists(tool)}
+
+    def _exists(self, tool: Tool) -> bool:
         mode = self.mode
-        return {name: tool for name, tool in self.tools.items() if mode in getattr(tool, "modes", (mode,))}
+        if getattr(tool, "by_service", False) and not self.provider.info(self.settings.model).web_search:
+            return False
+        return mode in getattr(tool, "modes", (mode,))
 
     def tool(self, name: str) -> Tool | None:
-        """The tool of this name, or None if there is none in the current mode."""
-        tool, mode = self.tools.get(name), self.mode
-        return tool if tool is not None and mode in getattr(tool, "modes", (mode,)) else None
+        """The tool of this name, or None if there is none in the current mode and with the current model."""
+        tool = self.tools.get(name)
+        return tool if tool is not None and self._exists(tool) else None
 
     def tool_name(self, name: str) -> str:
         """The name of the tool that a model means by this one; see `vocab/tool_names.py`."""

@@ -21,5 +21,7 @@ class ToolSetup(Struct, frozen=True, kw_only=True):
     sandbox: Sandbox | None = None
     private_addresses: bool = False
     """Pages may be fetched from addresses of this machine and its network."""
+    search_url: str = ""
+    """The address of the user's search server, with `{query}` in it."""
     trusted: bool = False
     """The project's skills may replace the user's own."""

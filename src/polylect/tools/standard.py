@@ -15,7 +15,7 @@ from polylect.vocab.ports import Tool
 
 _ORDER = (
     *("read", "write", "edit", "multi_edit", "notebook_edit", "bash", "bash_output", "kill_bash", "glob", "grep"),
-    *("web_fetch", "todo_write", "ask_user_question", "tool_search", "skill"),
+    *("web_fetch", "web_search", "todo_write", "ask_user_question", "tool_search", "skill"),
 )
 
 
@@ -25,11 +25,13 @@ def standard_tools(
     *,
     private_addresses: bool = False,
     sandbox: Sandbox | None = None,
+    search_url: str = "",
     trusted: bool = False,
 ) -> dict[str, Tool]:
     """The tools of one session. Without a workspace, there are no skills. Tools may be added to what is returned.
 
-    `trusted` says that the project's skills may take the place of the user's own.
+    `search_url` is the address of the user's search server. `trusted` says that the project's skills may take the place
+    of the user's own.
     """
     tools: dict[str, Tool] = {}
     setup = ToolSetup(
@@ -39,6 +41,7 @@ def standard_tools(
         env=env or {},
         sandbox=sandbox,
         private_addresses=private_addresses,
+        search_url=search_url,
         trusted=trusted,
     )
     for name in plug.names("tools.builtin", _ORDER):

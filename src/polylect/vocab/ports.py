@@ -48,6 +48,7 @@ class ModelInfo(Struct, frozen=True, omit_defaults=True):
         images: Whether it sees images.
         priced: Whether its price is known.
         prices: If `priced`: dollars for a million tokens of input, and of output.
+        web_search: Whether its service can search the web for it.
     """
 
     name: str
@@ -58,6 +59,14 @@ class ModelInfo(Struct, frozen=True, omit_defaults=True):
     images: bool | None = None
     priced: bool = False
     prices: tuple[float, float] = (0.0, 0.0)
+    web_search: bool = False
+
+
+class WebDomains(Struct, frozen=True):
+    """Where a service searches. `allowed`: only there, if there are any; `blocked`: never there."""
+
+    allowed: tuple[str, ...] = ()
+    blocked: tuple[str, ...] = ()
 
 
 class ModelRequest(Struct, frozen=True):
@@ -73,6 +82,8 @@ class ModelRequest(Struct, frozen=True):
         effort: How hard it may think, in a word of the vendor's; empty for its default.
         session: The id of the session, for caches of the vendor.
         retries: Whether the provider may repeat a request that failed.
+        web_search: Where the service may search the web for this reply; None if it may not. Services that cannot
+            search ignore it.
     """
 
     model: str
@@ -84,6 +95,7 @@ class ModelRequest(Struct, frozen=True):
     effort: str = ""
     session: str = ""
     retries: bool = True
+    web_search: WebDomains | None = None
 
 
 class TextChunk(Struct, frozen=True, gc=False):
@@ -136,6 +148,13 @@ class ReplyDone(Struct, frozen=True):
     model: str = ""
 
 
+class WebResults(Struct, frozen=True):
+    """The service has searched the web. `results`: title and address of each page; `error`: why it could not."""
+
+    results: tuple[tuple[str, str], ...] = ()
+    error: str = ""
+
+
 class Retrying(Struct, frozen=True):
     """The request failed and is made again after a pause. Only before the first chunk.
 
@@ -149,7 +168,9 @@ class Retrying(Struct, frozen=True):
     error: str
 
 
-ModelEvent = ReplyBegun | TextChunk | ThinkingChunk | ArgsChunk | BlockDone | ReplyDone | Retrying | CircuitChanged
+ModelEvent = (
+    ReplyBegun | TextChunk | ThinkingChunk | ArgsChunk | BlockDone | WebResults | ReplyDone | Retrying | CircuitChanged
+)
 
 
 class Provider(Protocol):
@@ -378,6 +399,13 @@ class ToolContext(Protocol):
 
     def reading_fault(self, path: str) -> str:
         """Returns why rules forbid the model to read the file at the absolute `path`; empty if none does."""
+
+    async def search_web(self, query: str, allowed: Sequence[str], blocked: Sequence[str]) -> str:
+        """Lets the model's service search the web and returns what it reports. Raises ToolError.
+
+        `query`: what to search for; `allowed`: domains to search in, all if empty; `blocked`: domains to leave out.
+        """
+        ...
 
     def plan(self, items: Sequence[PlanItem]) -> None:
         """Shows a plan in the place of the one before. `items`: the entries."""

@@ -17,18 +17,8 @@ EXIT_PLAN = "ExitPlanMode"
 BUILTIN = frozenset(
     (
         *("Read", "Write", "Edit", "MultiEdit", "NotebookEdit", "Glob", "Grep", "Bash", "BashOutput", "KillBash"),
-        *(
-            "WebFetch",
-            "TodoWrite",
-            "AskUserQuestion",
-            "ToolSearch",
-            "Skill",
-            "Spawn",
-            "Agent",
-            "Script",
-            "ExitPlanMode",
-        ),
-        "StructuredOutput",
+        *("WebFetch", "WebSearch", "TodoWrite", "AskUserQuestion", "ToolSearch", "Skill"),
+        *("Spawn", "Agent", "Script", "ExitPlanMode", "StructuredOutput"),
     )
 )
 OTHER_NAMES = {

@@ -58,7 +58,7 @@ class Assembly:
         self._provider = open_provider(start.values, start.env)
         self._spans = open_spans(start.env, start.session)
         self._sandbox = sandbox = open_sandbox(start.values, start.env, start.place.path if start.place else "")
-        self._tools = LazyTools(lambda: _standard_tools(settings, start.env, sandbox))
+        self._tools = LazyTools(lambda: _standard_tools(settings, start, sandbox))
 
     def agent(self, callbacks: EngineCallbacks, session: Session, library: FileLibrary | None) -> Agent:
         start, settings, tools = self._start, self._settings, self._tools
@@ -155,10 +155,13 @@ def _roots(settings: Settings) -> list[str]:
     return [os.path.realpath(path) for path in (settings.workspace, *settings.folders)]
 
 
-def _standard_tools(settings: Settings, env: Mapping[str, str], sandbox: Sandbox) -> dict[str, Tool]:
+def _standard_tools(settings: Settings, start: Start, sandbox: Sandbox) -> dict[str, Tool]:
     from polylect.tools.standard import standard_tools  # 6 ms
 
-    return standard_tools(settings.workspace, env, sandbox=sandbox, trusted=settings.trust_workspace)
+    search_url = str(start.values.get("search_url") or "")
+    return standard_tools(
+        settings.workspace, start.env, sandbox=sandbox, search_url=search_url, trusted=settings.trust_workspace
+    )
 
 
 def _open_extensions(

@@ -14,7 +14,7 @@ from polylect.app.startup.config import Values
 from polylect.providers.settings import ProviderSettings
 from polylect.vocab.ports import Provider
 
-_EXTRA = ("script", "model", "models", "prices", "api", "ca_file", "prompt_caching")
+_EXTRA = ("script", "model", "models", "prices", "api", "ca_file", "prompt_caching", "web_search")
 
 
 def open_provider(values: Values, env: Mapping[str, str]) -> Provider:

@@ -33,6 +33,7 @@ _KEYS: Keys = {
     "tools.deny": ("deny", list),
     "tools.ask": ("ask", list),
     "tools.script": ("script_tool", bool),
+    "tools.search_url": ("search_url", str),
     "tools.todo_reminder": ("todo_reminder", bool),
     "observability.structured_traces": ("structured_traces", bool),
     "sandbox.mode": ("sandbox", str),
@@ -89,6 +90,7 @@ _TABLES: dict[str, dict[str, type | tuple[type, ...]]] = {
         "api": str,
         "ca_file": str,
         "prompt_caching": bool,
+        "web_search": bool,
         "max_retries": int,
     },
     "models": {

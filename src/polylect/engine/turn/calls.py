@@ -481,6 +481,11 @@ class Context:
     def reading_fault(self, path: str) -> str:
         return self.agent.reading_fault(path)
 
+    async def search_web(self, query: str, allowed: Sequence[str], blocked: Sequence[str]) -> str:
+        from polylect.engine.web_search import search_web  # only for who searches
+
+        return await search_web(self.agent, query, allowed, blocked)
+
     def plan(self, items: Sequence[PlanItem]) -> None:
         self._calls.plan(self.call, items)
 
