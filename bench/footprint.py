@@ -32,7 +32,7 @@ def cpu_seconds(group: int) -> float:
     return sum(_spent(task) for task in tasks)
 
 
-def settle(*groups: int) -> None:
+def wait_until_idle(*groups: int) -> None:
     """Returns when they have done nothing for a moment."""
     if not KNOWN:
         time.sleep(0.5)

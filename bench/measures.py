@@ -55,7 +55,7 @@ def start(bench: Bench, candidate: Candidate) -> Figures:
     with bench.run(candidate) as engine:
         figures = {"ready ms": _ms(engine.wait_ready() - engine.spawned)}
         if footprint.KNOWN:
-            footprint.settle(engine.pid)
+            footprint.wait_until_idle(engine.pid)
             figures["idle RSS MiB"], figures["idle PSS MiB"] = footprint.resident(engine.pid)
         return figures
 
@@ -82,7 +82,7 @@ def prompts(bench: Bench, candidate: Candidate) -> Figures:
     """Prompt to the model being asked, in an engine at rest: the first time, and once it is warm."""
     with bench.run(candidate) as engine:
         engine.wait_ready()
-        footprint.settle(engine.pid)
+        footprint.wait_until_idle(engine.pid)
         waits = []
         for _ in range(1 + _WARM_PROMPTS):
             bench.server.take_log()
@@ -96,7 +96,7 @@ def deltas(bench: Bench, candidate: Candidate) -> Figures:
     """From the model server writing a delta to its line being here, one hundred a second."""
     with bench.run(candidate, _SLOW) as engine:
         engine.wait_ready()
-        footprint.settle(engine.pid)
+        footprint.wait_until_idle(engine.pid)
         bench.server.take_log()
         engine.prompt()
         arrived: list[int] = []
@@ -123,7 +123,7 @@ def flood(count: int) -> "Measure":
         model = f"deltas-{count}"
         with bench.run(candidate, model) as engine:
             engine.wait_ready()
-            footprint.settle(engine.pid)
+            footprint.wait_until_idle(engine.pid)
             bench.server.take_log()
             before = footprint.cpu_seconds(engine.pid) if footprint.KNOWN else 0.0
             engine.prompt()
@@ -163,7 +163,7 @@ def tool_turns(bench: Bench, candidate: Candidate) -> Figures:
     model = f"tool-{TOOL_TURNS}"
     with bench.run(candidate, model, ruled=True) as engine:
         engine.wait_ready()
-        footprint.settle(engine.pid)
+        footprint.wait_until_idle(engine.pid)
         bench.server.take_log()
         engine.prompt()
         engine.wait_end()
@@ -213,7 +213,7 @@ def at_once(count: int) -> "Measure":
             ready = max(engine.wait_ready() for engine in engines)
             figures = {f"{count} engines, all ready ms": _ms(ready - began)}
             if footprint.KNOWN:
-                footprint.settle(*(engine.pid for engine in engines))
+                footprint.wait_until_idle(*(engine.pid for engine in engines))
                 held = sum(footprint.resident(engine.pid)[1] for engine in engines)
                 figures[f"{count} engines, PSS of each MiB"] = held / count
             return figures

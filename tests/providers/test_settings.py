@@ -127,4 +127,4 @@ def test_what_a_server_repeats_of_a_key_is_taken_out_but_a_short_key_is_part_of_
     key: str, text: str
 ) -> None:
     said = text.replace("[secret]", key)
-    assert str(Service("s", "X", (key, "")).discreet(ProviderError("server", said))) == text
+    assert str(Service("s", "X", (key, "")).without_secrets(ProviderError("server", said))) == text

@@ -41,7 +41,7 @@ def listing(root: str, workspace: str = "") -> list[SessionSummary]:
     return sorted((session for session in summaries if session), key=lambda session: -session.active)
 
 
-def strange(root: str) -> list[str]:
+def broken_logs(root: str) -> list[str]:
     """Paths where a log should be but something else than a file is."""
     logs = (os.path.join(root, name, "log.jsonl") for name in sorted(names(root)))
     return [path for path in logs if folder.is_not_a_file(path)]

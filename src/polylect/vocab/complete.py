@@ -178,16 +178,16 @@ class Completer:
     def _call(self, event: e.ToolStarted | e.ToolOutput | e.ToolFinished | e.Ask | e.AgentStarted) -> e.Event | None:
         agent = self._agent_of(event)
         if isinstance(event, e.AgentStarted) or (agent.phase is IDLE and not isinstance(event, _BEGINNINGS)):
-            return self._uncall(event)
+            return self._without_call(event)
         name = "" if isinstance(event, e.ToolOutput) else event.name
         called = e.ToolCalled(event.call, name, turn=event.turn, agent=event.agent, session=event.session)
         if isinstance(event, e.Ask):
             called = replace(called, args=event.args, category=event.category)
         self._emit(called)
-        return self._uncall(event) if agent.call_closed(event.call) else event
+        return self._without_call(event) if agent.call_closed(event.call) else event
 
-    def _uncall(self, event: e.Event) -> e.Event | None:
-        """An ask or an agent can do without its call; a mark cannot."""
+    def _without_call(self, event: e.Event) -> e.Event | None:
+        """An ask and the start of an agent are emitted without their call; other events of a call are dropped."""
         return replace(event, call="") if isinstance(event, e.Ask | e.AgentStarted) else None
 
     def _start_call(self, event: e.ToolOutput | e.ToolFinished) -> e.Event:
@@ -330,7 +330,7 @@ _MENDS: dict[Rule, Callable[..., e.Event | None]] = {
     Rule.BLOCK_OPEN: Completer._close_block,
     Rule.BLOCK_EQUAL: Completer._match_block,
     Rule.CALL: Completer._call,
-    Rule.CALL_OVER: Completer._uncall,
+    Rule.CALL_OVER: Completer._without_call,
     Rule.CALL_UNSTARTED: Completer._start_call,
     Rule.CALL_ASKED: Completer._close_call_asks,
     Rule.CALL_OPEN: Completer._finish_calls,

@@ -72,7 +72,7 @@ def _list(root: str, words: list[str]) -> int:
     if not set(words) <= {"--json", "--here"}:
         raise UsageError
     sessions = catalogue.listing(root, os.path.realpath(os.getcwd()) if "--here" in words else "")
-    for path in catalogue.strange(root):
+    for path in catalogue.broken_logs(root):
         print_error(f"{path} is no file: skipped")
     if "--json" in words:
         print_json(sessions)

@@ -49,12 +49,14 @@ class RemoteTool:
         params = {"name": self.name, "args": args, "call": context.call}
         emit = self._agent.emitter(context.turn)
         try:
-            return returned(await self._agent.host_calls.call("tool", params, emit, on_partial=_shower(context)))
+            return returned(
+                await self._agent.host_calls.call("tool", params, emit, on_partial=_progress_of_partials(context))
+            )
         except HostFault as fault:
             return ToolReturn(str(fault), ok=False)
 
 
-def _shower(context: ToolContext) -> Callable[[Any], None]:
+def _progress_of_partials(context: ToolContext) -> Callable[[Any], None]:
     """Hosts send the whole output so far with each partial result; this passes on what is new."""
     shown = ""
 

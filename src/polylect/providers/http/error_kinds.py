@@ -49,7 +49,7 @@ class Service(Struct, frozen=True):
     def __repr__(self) -> str:
         return f"Service({self.name!r})"
 
-    def discreet(self, error: ProviderError) -> ProviderError:
+    def without_secrets(self, error: ProviderError) -> ProviderError:
         """The same without our credentials, and not too long: some servers repeat what they were sent."""
         text = str(error)
         for secret in self.secrets:

@@ -103,7 +103,7 @@ async def converse(
             if parser.fault:
                 raise parser.fault
     except ProviderError as error:
-        raise service.discreet(error) from None
+        raise service.without_secrets(error) from None
     finally:
         answer.close(finished=parser.done)
 
