@@ -25,7 +25,7 @@ from polylect.engine.subagents.personas import find_personas
 from polylect.providers.check import check, providers
 from polylect.providers.settings import ProviderSettings
 from polylect.providers.vertex import open_provider as open_vertex
-from polylect.tools.files.skills import find_skills
+from polylect.tools.files.skills import MOST_SKILLS, find_skills
 from polylect.vocab.content import Text
 from polylect.vocab.errors import ProviderError
 
@@ -414,3 +414,12 @@ def test_the_users_own_agents_commands_and_skills_are_not_replaced_by_a_reposito
     assert find_personas(places)["x"].prompt == find_prompt_files(places)["x"].text == "mine"
     assert find_personas(places, trusted=True)["x"].prompt == "theirs"
     assert find_prompt_files(places, trusted=True)["x"].text == "theirs"
+
+
+def test_a_repository_with_many_skills_leaves_room_for_the_users_own(tmp_path: Path) -> None:
+    theirs = [f"theirs-{number:03}" for number in range(MOST_SKILLS + 10)]
+    for name in (*(f"project/{name}" for name in theirs), "home/mine"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "SKILL.md").write_text("---\ndescription: x\n---\nx")
+    skills = find_skills([(str(tmp_path / "project"), str(tmp_path)), (str(tmp_path / "home"), "")])
+    assert list(skills) == [*theirs[:MOST_SKILLS], "mine"]

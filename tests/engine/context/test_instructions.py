@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from polylect.engine.context.instructions import DEEPEST, MOST, MOST_OF_ALL, Instruction, instructions
+from polylect.engine.context.instructions import DEEPEST, MOST, MOST_OF_ALL, MOST_PLACES, Instruction, instructions
 from repositories import make_git_directory, make_repository
 
 SECRET = "-----BEGIN KEY-----"
@@ -134,6 +134,13 @@ def test_circles_and_long_chains_end(house: House) -> None:
         house.project(f"a{number}.md", f"{number} @a{number + 1}.md @AGENTS.md")
     assert len(house.texts) == DEEPEST + 1
     assert house.faults == [(f"repository/a{DEEPEST}.md", "too many files include each other")]
+
+
+def test_a_thousand_places_are_looked_at_and_no_more(house: House) -> None:
+    house.project("AGENTS.md", " ".join(f"@{number}.md" for number in range(MOST_PLACES + 500)))
+    for number in range(0, MOST_PLACES + 500, 100):
+        house.project(f"{number}.md", f"{number}")
+    assert [text for _, text in house.texts][1:] == [f"{number}" for number in range(0, MOST_PLACES, 100)]
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,8 @@ NAMES = ("AGENTS.md", "CLAUDE.md")
 MOST = 40_000
 """Characters of one file."""
 MOST_OF_ALL = 120_000
+MOST_PLACES = 1000
+"""Places that are looked at, whether there is a file or not. Meanwhile the engine answers nothing."""
 DEEPEST = 5
 _INCLUDE = pattern(r"(?:^|(?<=\s))@([^\s`]+)")
 _CODE = pattern(r"`[^`]*`")
@@ -60,10 +62,12 @@ class _Reading:
         self.files: list[Instruction] = []
         self._seen: set[str] = set()
         self._left = MOST_OF_ALL
+        self._places_left = MOST_PLACES
 
     def add_file(self, path: str, *, root: str, whose: str = "this project", depth: int = 0) -> None:
         """Add a file and what it includes. If there is a `root`, the file has to be below it."""
-        if not os.path.lexists(path):
+        self._places_left -= 1
+        if self._places_left < 0 or not os.path.lexists(path):
             return
         real = real_path(path)
         if real in self._seen:

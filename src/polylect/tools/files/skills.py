@@ -19,6 +19,7 @@ from polylect.wire.front_matter import split_front
 MOST_FRONT = 16 * 1024
 MOST_BODY = 1024 * 1024
 MOST_SKILLS = 500
+"""Of a folder, and of all folders of a project."""
 _NAME = "SKILL.md"
 _PROJECT = (".polylect/skills", ".claude/skills")
 
@@ -50,7 +51,7 @@ def find_skills(folders: Sequence[tuple[str, str]], *, trusted: bool = False) ->
     for folder, bound in folders:
         for name in _names(folder):
             skill = _read_front(os.path.join(folder, name, _NAME), name, bound)
-            if skill and len(skills) < MOST_SKILLS:
+            if skill and (len(skills) < MOST_SKILLS or not bound):
                 nearer = skills.setdefault(skill.name, skill)
                 if nearer.bound and not (skill.bound or trusted):
                     skills[skill.name] = skill
@@ -59,7 +60,7 @@ def find_skills(folders: Sequence[tuple[str, str]], *, trusted: bool = False) ->
 
 def _names(folder: str) -> list[str]:
     try:
-        return sorted(os.listdir(folder))
+        return sorted(os.listdir(folder))[:MOST_SKILLS]
     except OSError:
         return []
 
