@@ -26,6 +26,9 @@ def omp(words: list[str], program: str = "omp") -> Options:
 def test_its_wire_has_no_approval_so_nothing_is_asked_unless_a_flag_says_so_a7() -> None:
     assert omp(["--mode", "rpc"])["approval_mode"] == "force"
     assert omp(["--mode", "rpc", "--approval-mode", "default"])["approval_mode"] == "default"
+    for word, mode in (("always-ask", "default"), ("write", "auto_edit"), ("yolo", "force")):
+        assert omp(["--mode", "rpc-ui", "--approval-mode", word])["approval_mode"] == mode
+    assert omp(["--mode", "rpc", "--yolo"])["force"] is True
 
 
 def test_file_arguments_are_refused_as_the_seed_says() -> None:
@@ -46,6 +49,15 @@ def test_a_slash_in_a_models_own_name_is_left_alone() -> None:
 def test_tools_are_known_by_the_names_that_omp_gives_them() -> None:
     assert omp(["--mode=rpc", "--tools", "read, bash,find"])["tools"] == ["Read", "Bash", "Glob"]
     assert omp(["--mode=rpc", "--no-tools"])["tools"] == []
+    assert omp(["--mode=rpc", "--no-builtin-tools", "-n", "A talk"])["name"] == "A talk"
+    assert omp(["--mode=rpc", "--exclude-tools", "bash,write"])["deny"] == ["Bash", "Write"]
+
+
+def test_flags_of_newer_clients_that_mean_nothing_here_are_noted() -> None:
+    flags = [*("--smol", "m", "--slow", "m", "--plan", "m", "--plugin-dir", "d", "--max-time", "9"), "--allow-home"]
+    assert omp(["--mode", "rpc", *flags, "--offline", "--verbose"])["ignored"] == [
+        "--smol", "--slow", "--plan", "--plugin-dir", "--max-time", "--allow-home", "--offline", "--verbose",
+    ]  # fmt: skip
 
 
 def test_a_session_is_named_by_its_id_or_by_a_file_that_exists(tmp_path: Path) -> None:

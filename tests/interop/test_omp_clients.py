@@ -408,6 +408,9 @@ def test_what_becomes_of_a_text_and_the_tree_of_a_session(begin: Begin, service:
     with pytest.raises(CallFailed, match="Entry not found"):
         host.call("getEntries", "nowhere")
     assert host.call("getAvailableThinkingLevels")[0] == "off"
+    done = host.call("bash", "echo out")
+    *_, printed = host.until("bash_execution_update")
+    assert (printed["delta"], done["output"]) == ("out\n", "out\n")
 
 
 def test_stop_ends_the_engine(begin: Begin, service: Service) -> None:

@@ -28,6 +28,7 @@ from polylect.vocab.events import (
     RetryStarted,
     SettingChanged,
     Settled,
+    ShellOutput,
     StepEnded,
     StepStarted,
     TextDelta,
@@ -266,6 +267,7 @@ def test_questions_settings_and_sessions(talk: Talk, peer: Peer) -> None:
         shell = (await agent.send(RunShell("echo out; exit 3"))).data
         assert isinstance(shell, ShellResult)
         assert (shell.command, shell.output, shell.code) == ("echo out; exit 3", "out\n", 3)
+        assert [event.text for event in of(agent.heard, ShellOutput)] in ([], ["out\n"]), "newer pi tells while it runs"
         [point] = (await agent.send(Query("fork_points"))).data
         forked = (await agent.send(OpenSession(how="fork", at=point.entry))).data
         assert isinstance(forked, SessionOpened)

@@ -43,6 +43,7 @@ from polylect.vocab.commands import (
     Answer,
     Cancel,
     ChangeServer,
+    ChangeSteer,
     Command,
     Compact,
     Configure,
@@ -273,6 +274,19 @@ class Engine:
             return Failure("bad_attachment", str(error), "host")
         return Message("user", content) if content else Failure("empty_prompt", "the prompt is empty", "host")
 
+    def _change_steer(self, command: ChangeSteer) -> Failure | None:
+        steer_queue = self.agent.steer_queue
+        if id := steer_queue.find(command.text, command.when):
+            if command.action == "promote":
+                steer_queue.promote(id)
+            else:
+                steer_queue.delivered(id)
+                with suppress(SessionError):
+                    self.agent.session.cancel(id)
+        self.context.reply(command, bool(id))
+        self.turns.emit_queue()
+        return LATER
+
     def _cancel(self, command: Cancel) -> Failure | None:
         match command.what:
             case "turn":
@@ -386,6 +400,7 @@ _COMMANDS: dict[type[Command], Callable[..., Failure | None]] = {
     Rewind: lambda engine, command: engine.sessions.rewind(command),
     Prompt: Engine._prompt,
     Steer: Engine._steer,
+    ChangeSteer: Engine._change_steer,
     Cancel: Engine._cancel,
     Answer: Engine._answer,
     Configure: Engine.configure,

@@ -31,6 +31,7 @@ _PLACES = {
         *("Display", "Event", "ExtensionEvent", "ExtensionFailed", "ExtensionRejected", "Extra", "Failed", "HostCall"),
         *("HostCallEnded", "MalformedEvent", "Notice", "PlanChanged", "QueueChanged", "Ready", "Reply", "ReplyEnded"),
         *("RetryEnded", "RetryStarted", "RulesMatched", "ServerChanged", "SettingChanged", "Settled", "StepEnded"),
+        *("ShellOutput",),
         *("StepStarted", "StepTraced", "StructuredAnswer", "TextDelta", "ThinkingDelta", "ToolCalled", "ToolCrashed"),
         *("ToolFinished", "ToolOutput", "ToolStarted", "TurnEnded", "TurnStarted", "UnknownEvent", "UserMessage"),
     ),

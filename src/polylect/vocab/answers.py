@@ -10,7 +10,7 @@ Query("context") ContextReport  Query("servers") tuple[ServerCard]      Query("a
 Query("tools") tuple[str]       Query("rules") tuple[Rule]              Query("version") str
 
 OpenSession SessionOpened       RunShell ShellResult, once it has ended
-Cancel("steers") Queue, of what was dropped
+Cancel("steers") Queue, of what was dropped           ChangeSteer bool: whether there was such a message
 Rewind Rewound                  Configure({"cycle": "model" | "thinking"}) Cycled | None if there is only one
 """
 

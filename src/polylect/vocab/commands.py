@@ -123,6 +123,20 @@ class Steer(Command, frozen=True, tag="steer"):
     idle: Literal["refuse", "keep"] = "refuse"
 
 
+class ChangeSteer(Command, frozen=True, tag="change_steer"):
+    """Changes a message that waits for the running turn, or for the next. The answer says whether there was one.
+
+    Attributes:
+        text: Its text; of several with the same text the first is meant.
+        when: The moment that it waits for.
+        action: `remove` drops it; `promote` makes it the last of those that are delivered soon.
+    """
+
+    text: str
+    when: Literal["soon", "last"] = "last"
+    action: Literal["remove", "promote"] = "remove"
+
+
 class Cancel(Command, frozen=True, tag="cancel"):
     """Stops something that runs. Does nothing if it does not run.
 
@@ -266,9 +280,11 @@ class RunShell(Command, frozen=True, tag="run_shell"):
 
     Attributes:
         command: The command line.
+        private: Whether its output stays out of the conversation, so that the model never sees it.
     """
 
     command: str
+    private: bool = False
 
 
 class Rewind(Command, frozen=True, tag="rewind"):

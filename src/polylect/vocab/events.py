@@ -105,6 +105,13 @@ class QueueChanged(Event, frozen=True, tag="queue_changed"):
     last: tuple[str, ...] = ()
 
 
+class ShellOutput(Event, frozen=True, tag="shell_output"):
+    """A shell command of the user's has printed `text`. `command` is the ref of its `RunShell`, whose reply has all."""
+
+    command: str
+    text: str
+
+
 class Settled(Event, frozen=True, tag="settled"):
     """Nothing runs and nothing waits."""
 

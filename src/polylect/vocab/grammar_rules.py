@@ -74,6 +74,7 @@ TABLE: dict[Phase, dict[type[e.Event], Phase]] = {
 ANYTIME: frozenset[type[e.Event]] = frozenset(
     {
         e.SettingChanged, e.Reply, e.ServerChanged, e.QueueChanged, e.HostCall, e.HostCallEnded, e.Display,
+        e.ShellOutput,
         e.ToolCrashed, e.CircuitChanged, e.RulesMatched, e.StructuredAnswer, e.StepTraced, e.ExtensionRejected,
         e.ExtensionFailed, e.ExtensionEvent, e.ContextUsed, e.CostChanged, e.BudgetExceeded, e.PlanChanged, e.Notice,
         e.Failed, e.Extra, e.UnknownEvent, e.MalformedEvent,

@@ -25,6 +25,7 @@ from polylect.vocab.answers import (
 from polylect.vocab.commands import (
     Authenticate,
     Cancel,
+    ChangeSteer,
     Command,
     Compact,
     Configure,
@@ -45,6 +46,7 @@ from polylect.vocab.events import (
     Notice,
     Reply,
     Settled,
+    ShellOutput,
     StepStarted,
     TextDelta,
     TurnEnded,
@@ -77,6 +79,8 @@ MEANING: list[tuple[Frame, Command]] = [
     ({"type": "abort"}, Cancel("turn", queued="keep", **R)),
     ({"type": "abort_and_prompt", "message": "hi"}, Prompt("new-2", "hi", (), "interrupt", **R)),
     ({"type": "clear_queue"}, Cancel("steers", **R)),
+    ({"type": "remove_queued_message", "message": "hi", "queue": "steering"}, ChangeSteer("hi", "soon", **R)),
+    ({"type": "promote_queued_message", "message": "hi"}, ChangeSteer("hi", "last", "promote", **R)),
     ({"type": "get_queue"}, Query("queue", **R)),
     ({"type": "new_session", "parentSession": "/a.jsonl"}, OpenSession("new", parent="/a.jsonl", **R)),
     ({"type": "get_state"}, Query("state", **R)),
@@ -99,6 +103,7 @@ MEANING: list[tuple[Frame, Command]] = [
     ({"type": "set_auto_retry", "enabled": False}, Configure({"auto_retry": False}, **R)),
     ({"type": "abort_retry"}, Cancel("retry", **R)),
     ({"type": "bash", "command": "ls"}, RunShell("ls", **R)),
+    ({"type": "bash", "command": "ls", "excludeFromContext": True}, RunShell("ls", True, **R)),
     ({"type": "abort_bash"}, Cancel("shell", **R)),
     ({"type": "get_session_stats"}, Query("stats", **R)),
     ({"type": "export_html", "outputPath": "a.html"}, Query("export", {"path": "a.html"}, **R)),
@@ -115,13 +120,14 @@ MEANING: list[tuple[Frame, Command]] = [
     ({"type": "get_subagents"}, Query("agents", **R)),
     ({"type": "get_subagent_messages", "subagentId": "k"}, Query("agent_messages", **R)),
     ({"type": "set_todos", "phases": []}, Configure({"todos": []}, **R)),
-    ({"type": "set_fast_mode", "enabled": True}, Configure({"fast": True}, **R)),
     ({"type": "set_host_tools", "tools": [TOOL]}, Hello(offers={"tools": [TOOL]}, **R)),
     ({"type": "set_host_uri_schemes", "schemes": ["x"]}, Hello(offers={"uri_schemes": ["x"]}, **R)),
     ({"type": "get_login_providers"}, Query("login_methods", **R)),
     ({"type": "login", "providerId": "p"}, Authenticate("p", **R)),
 ]  # fmt: skip
-ALONE = {"negotiate_protocol", "set_event_filter", "set_subagent_subscription"}
+ALONE = {
+    "negotiate_protocol", "set_event_filter", "set_fast_mode", "set_subagent_subscription", "abort_and_restore_queue",
+}  # fmt: skip
 
 ANSWERS: list[tuple[Frame, Any, Any]] = [
     ({"type": "get_last_assistant_text"}, None, {"text": None}),
@@ -144,6 +150,8 @@ ANSWERS: list[tuple[Frame, Any, Any]] = [
      {"cancelled": False, "resumed": True, "sessionId": "s2", "sessionFile": "/s2.jsonl"}),
     ({"type": "get_queue"}, Queue(("p",), ("a",), ("b",)), {"steering": ["a"], "followUp": ["b"]}),
     ({"type": "clear_queue"}, Queue((), ("a",), ("b",)), {"steering": ["a"], "followUp": ["b"]}),
+    ({"type": "remove_queued_message", "message": "a", "queue": "followUp"}, False, {"removed": False}),
+    ({"type": "promote_queued_message", "message": "a"}, True, {"promoted": True}),
     ({"type": "get_tree"}, (), {"tree": [], "leafId": None}),
     ({"type": "get_subagents"}, (AgentCard("k", "scout", "look"),),
      {"subagents": [{"id": "k", "agent": "scout", "task": "look", "status": "running"}]}),
@@ -442,6 +450,33 @@ def test_updates_can_do_without_the_message_so_far() -> None:
 
 def test_a_level_that_does_not_exist_is_refused() -> None:
     assert EngineTalk().hear({"type": "set_subagent_subscription", "level": "loud"})[0]["success"] is False
+
+
+def test_there_is_no_fast_mode() -> None:
+    on, off = EngineTalk("18").hear(*({"type": "set_fast_mode", "enabled": wanted} for wanted in (True, False)))
+    assert on["error"] == "Fast mode is unavailable for the current model."
+    assert off["data"] == {"enabled": False, "active": False}
+
+
+def test_a_turn_is_stopped_and_what_waits_comes_back() -> None:
+    talk = EngineTalk("18")
+    talk.say(TurnStarted(turn="t"))
+    talk.hear({"id": "a", "type": "abort_and_restore_queue"})
+    assert talk.told == [Cancel("steers", ref="new-1"), Cancel("turn", queued="keep")]
+    assert talk.say(Reply("new-1", Queue(soon=("x",)))) == []
+    *_, answer = talk.say(TurnEnded("cancelled", turn="t"))
+    assert (answer["id"], answer["data"]) == ("a", {"steering": ["x"], "followUp": []})
+
+
+@pytest.mark.parametrize(("version", "updates"), [("13", []), ("18", []), ("pi", ["bash_execution_update"])])
+def test_hosts_of_pi_hear_what_a_command_prints(version: str, updates: list[str]) -> None:
+    talk = EngineTalk(version)
+    talk.hear({"id": "b", "type": "bash", "command": "ls"})
+    frames = talk.say(
+        ShellOutput("new-1", "a\n"), Reply("new-1", ShellResult("ls", "a\n", 0)), ShellOutput("new-1", "b")
+    )
+    assert kinds(frames) == [*updates, "response bash"]
+    assert [frame["delta"] for frame in frames if frame.get("id") == "b" and "delta" in frame] == ["a\n"] * len(updates)
 
 
 # What a host does for the engine.

@@ -454,7 +454,9 @@ def test_later_hosts_hear_of_settings_and_queues() -> None:
     new, pi, old = EngineTalk("18"), EngineTalk("pi"), EngineTalk()
     settings = (SettingChanged("model", "m"), SettingChanged("name", "n"), SettingChanged("thinking", "low"))
     assert kinds(new.say(*settings)) == ["model_changed", "session_info_update", "thinking_level_changed"]
-    assert pi.say(QueueChanged((), ("a",), ("b",))) == [{"type": "queue_update", "steering": ["a"], "followUp": ["b"]}]
+    for later in (new, pi):
+        update = {"type": "queue_update", "steering": ["a"], "followUp": ["b"]}
+        assert later.say(QueueChanged((), ("a",), ("b",))) == [update]
     assert old.say(*settings, QueueChanged(("p",))) == []
     assert old.side.lost == {"SettingChanged": 3, "QueueChanged": 1}
 

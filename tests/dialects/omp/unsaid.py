@@ -12,6 +12,7 @@ _IN_ANY_VERSION = (
     "Ready.abilities.extras",
     "Ready.session",
     "ServerChanged",
+    "ShellOutput",
     "UserMessage.text",
     "UserMessage.attachments",
     "ToolCalled.description=Execute: ls",
@@ -96,10 +97,11 @@ UNSAID = {
         "QueueChanged",
         "Notice",
         "Authenticate",
+        "ChangeSteer",
     ),
     "18": (
         *_IN_ANY_VERSION,
-        "QueueChanged",
+        "QueueChanged.prompts",
         "Notice.session",
     ),
     "pi": (
@@ -108,5 +110,6 @@ UNSAID = {
         "QueueChanged.prompts",
         "Notice",
         "Authenticate",
+        "ChangeSteer",
     ),
 }

@@ -17,7 +17,7 @@ from polylect.vocab.answers import ShellResult
 from polylect.vocab.commands import Cancel, OpenSession, Prompt, RunShell
 from polylect.vocab.content import Text
 from polylect.vocab.entries import ShellRan
-from polylect.vocab.events import Notice, Reply, ToolStarted, TurnEnded
+from polylect.vocab.events import Notice, Reply, ShellOutput, ToolStarted, TurnEnded
 from polylect.vocab.ports import Exit
 
 HELLO = Prompt("t1", "Hello")
@@ -43,7 +43,7 @@ def printed(*pieces: bytes, folder: Path | None = None) -> ShellResult:
         (folder / "all.txt").touch()
         return str(folder / "all.txt")
 
-    output = CommandOutput(spill)
+    output = CommandOutput(spill, lambda text: None)
     for piece in pieces:
         output.add("out", piece)
     output.close()
@@ -115,6 +115,22 @@ def test_what_ran_while_nothing_else_did_is_told_at_once_and_sent_with_the_next_
     assert isinstance(told, Text)
     assert "echo there" in told.text
     assert [message.role for message in talk.messages] == ["user", "user", "assistant"]
+
+
+def test_what_a_command_prints_is_told_while_it_runs_and_a_private_one_stays_so(tmp_path: Path) -> None:
+    async def conversation(talk: Talk) -> None:
+        talk.send(RunShell("echo secret; until [ -e go ]; do sleep 0.01; done; echo end", private=True, ref="r1"))
+        assert await talk.until(ShellOutput) == ShellOutput("r1", "secret\n")
+        assert talk.of(Reply) == []
+        (tmp_path / "go").touch()
+        await talk.until(Reply)
+        talk.send(HELLO)
+        await talk.engine.settled()
+
+    model = Scripted.from_values({"reply": [{"text": "ok"}]})
+    talk = run(conversation, tmp_path, model, made=Shelled)
+    assert "".join(event.text for event in talk.of(ShellOutput)) == "secret\nend\n" == talk.of(Reply)[0].data.output
+    assert [message.role for message in talk.messages] == ["user", "assistant"], "the model is told of its prompt only"
 
 
 def test_L2_what_could_not_be_saved_is_told(tmp_path: Path) -> None:

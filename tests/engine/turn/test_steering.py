@@ -9,7 +9,7 @@ import pytest
 from doubles import Echo, Hang, Played, Run, SpottyLog, Stubborn, Talk, converse, line, run
 from polylect.providers.scripted import Scripted
 from polylect.vocab.answers import Queue
-from polylect.vocab.commands import Cancel, Command, Configure, Prompt, Steer
+from polylect.vocab.commands import Cancel, ChangeSteer, Command, Configure, Prompt, Steer
 from polylect.vocab.content import Image, Text
 from polylect.vocab.errors import ProviderError
 from polylect.vocab.events import (
@@ -270,6 +270,19 @@ def test_messages_that_wait_can_be_cleared_while_a_turn_runs_and_while_none_does
     assert [event.text[:10] for event in talk.of(Notice)] == ["1 messages", "2 messages"]
     assert talk.of(QueueChanged)[-1] == QueueChanged()
     assert words(talk) == ["Hello", "?"]
+
+
+def test_a_message_that_waits_can_be_taken_back_or_come_sooner(tmp_path: Path) -> None:
+    async def conversation(talk: Talk) -> None:
+        talk.send(HELLO)
+        await talk.until(StepStarted)
+        talk.send(Steer("a"), Steer("b", when="last"), Steer("c", when="last"))
+        talk.send(ChangeSteer("a", "soon", ref="r1"), ChangeSteer("c", "last", "promote", ref="r2"))
+        talk.send(ChangeSteer("a", "soon", ref="r3"), ChangeSteer("c", ref="r4"), Cancel())
+
+    talk = run(conversation, tmp_path, HANGS_FIRST)
+    assert talk.of(Reply) == [Reply("r1", True), Reply("r2", True), Reply("r3", False), Reply("r4", False)]
+    assert [(event.soon, event.last) for event in talk.of(QueueChanged)][3:5] == [((), ("b", "c")), (("c",), ("b",))]
 
 
 def test_L2_a_message_that_still_waits_when_the_engine_ends_is_not_lost_in_silence(tmp_path: Path) -> None:

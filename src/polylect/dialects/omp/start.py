@@ -25,7 +25,12 @@ _FLAGS: Flags = {
     "--append-system-prompt": ("list", "append_system_prompt"),
     "--tools": ("text", "tools"),
     "--no-tools": ("switch", "no_tools"),
+    "--no-builtin-tools": ("switch", "no_tools"),
+    "--exclude-tools": ("text", "excluded_tools"),
     "--approval-mode": ("text", "approval_mode"),
+    "--auto-approve": ("switch", "force"),
+    "--yolo": ("switch", "force"),
+    "--name": ("text", "name"),
     "--add-dir": ("list", "folders"),
     "--no-session": ("switch", "no_session"),
     "--session-dir": ("text", "sessions_root"),
@@ -37,7 +42,13 @@ _FLAGS: Flags = {
     "--extension": ("list", "their_extensions"),
     "--no-extensions": ("switch", "no_extensions"),
     # Accepted and noted: there is nothing here that they could switch.
-    **dict.fromkeys(("--models", "--skills", "--hook"), ("text", "ignored")),
+    **dict.fromkeys(("--models", "--skills", "--skill", "--hook", "--plugin-dir"), ("text", "ignored")),
+    **dict.fromkeys(("--smol", "--slow", "--plan", "--profile", "--alias", "--theme"), ("text", "ignored")),
+    **dict.fromkeys(("--prompt-template", "--tui-mode", "--service-tier", "--max-time"), ("text", "ignored")),
+    **dict.fromkeys(("--trusted-extension", "--system-prompt-template"), ("text", "ignored")),
+    **dict.fromkeys(("--provider-session-id", "--prompt-cache-key"), ("text", "ignored")),
+    **dict.fromkeys(("--allow-home", "--offline", "--verbose", "--hide-thinking", "--advisor"), ("switch", "ignored")),
+    **dict.fromkeys(("--approve", "--no-approve", "--no-mcp"), ("switch", "ignored")),
     **dict.fromkeys(("--no-skills", "--no-rules", "--no-lsp", "--no-pty", "--no-title"), ("switch", "ignored")),
     **dict.fromkeys(("--no-context-files", "--no-prompt-templates", "--no-themes", "--no-ui"), ("switch", "ignored")),
 }
@@ -49,6 +60,7 @@ _SHORT = {
     "-v": "--version",
     "-V": "--version",
     "-m": "--model",
+    "-n": "--name",
 }
 _TOOLS = {
     "read": "Read",
@@ -64,6 +76,8 @@ _TOOLS = {
     "ask": "AskUserQuestion",
 }
 """Their names for tools, and ours."""
+_MODES = {"always-ask": "default", "write": "auto_edit", "yolo": "force"}
+"""omp's names for approval modes, and ours."""
 _LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh", "max", "auto", "inherit")
 _VERSIONS = ("13", "18", "pi")
 
@@ -73,7 +87,7 @@ def options(words: list[str], program: str, env: dict[str, str]) -> Options:
     options, rest = parse(words, _FLAGS, _SHORT)
     if options.setdefault("omp_version", "pi" if program == "pi" else "13") not in _VERSIONS:
         raise UsageError(f"--protocol {options['omp_version']!r}: choose one of {', '.join(_VERSIONS)}")
-    if options.pop("wire", "rpc") != "rpc":
+    if options.pop("wire", "rpc") not in ("rpc", "rpc-ui"):  # the second has dialogs of tools, which we have in both
         raise UsageError("--mode rpc is the one mode there is here")
     if any(word.startswith("@") for word in rest):
         raise UsageError("@file arguments are not supported in RPC mode: name the file in a prompt")
@@ -81,15 +95,24 @@ def options(words: list[str], program: str, env: dict[str, str]) -> Options:
         raise UsageError(f"{rest[0]!r} is not a flag; a prompt is sent as a command on stdin")
     if (level := options.get("thinking_level", "off")) not in _LEVELS:
         raise UsageError(f"--thinking {level!r}: choose one of {', '.join(_LEVELS[:7])}")
+    if mode := _MODES.get(str(options.get("approval_mode"))):
+        options["approval_mode"] = mode
+    if isinstance(excluded := options.pop("excluded_tools", None), str):
+        options["deny"] = _tool_names(excluded)
     if options.pop("no_tools", False):
         options["tools"] = []
     elif isinstance(named := options.get("tools"), str):
-        options["tools"] = [_TOOLS.get(name.strip(), name.strip()) for name in named.split(",") if name.strip()]
+        options["tools"] = _tool_names(named)
     _choose_model(options)
     _choose_session(options)
     _choose_extensions(options)
     # Its wire has no word for approval, so nothing is asked unless somebody says so.
     return {"approval_mode": "force", **options}
+
+
+def _tool_names(named: str) -> list[str]:
+    """Our names for tools that are listed with commas."""
+    return [_TOOLS.get(name.strip(), name.strip()) for name in named.split(",") if name.strip()]
 
 
 def _choose_model(options: Options) -> None:

@@ -21,13 +21,15 @@ from polylect.vocab.answers import ShellResult
 from polylect.vocab.commands import RunShell
 from polylect.vocab.content import Failure, Rule
 from polylect.vocab.errors import SessionError, ToolError
-from polylect.vocab.events import Notice
+from polylect.vocab.events import Notice, ShellOutput
 from polylect.vocab.ports import Exit
 from polylect.wire.lazy_regex import pattern
 
 MOST_BYTES = 50 * 1024
 MOST_LINES = 3000
 """How much of the end of an output is shown."""
+MOST_LIVE = 1024 * 1024
+"""Bytes of an output that are told while the command runs; its result has the end of a longer one."""
 MOST_ON_DISK = 1024 * 1024 * 1024
 """A command that prints for ever must not fill the disk."""
 _LONGEST = 365 * 24 * 3600.0
@@ -51,7 +53,7 @@ class UserShell:
         """Start a command. The reply comes when it has ended."""
         if not command.command.strip():
             return Failure("empty_command", "there is no command to run", "host")
-        task = asyncio.create_task(self._run(command.command, partial(self._done, command)))
+        task = asyncio.create_task(self._run(command, partial(self._done, command)))
         self._running[task] = command.ref
         task.add_done_callback(self._running.pop)
         return LATER
@@ -61,7 +63,9 @@ class UserShell:
         if isinstance(result, ToolError | OSError):
             return context.reply(command, failure=Failure("shell", f"it could not be run: {result}", "user"))
         # The model is told of it, but never between a call and its result.
-        if context.turns.running or self._agent.compactor.running:
+        if command.private:
+            pass
+        elif context.turns.running or self._agent.compactor.running:
             context.turns.after_current(lambda: self._store(result))
         else:
             self._store(result)
@@ -86,13 +90,13 @@ class UserShell:
             await asyncio.wait(running)
         return bool(running)
 
-    async def _run(self, command: str, done: Done) -> None:
-        agent, output = self._agent, CommandOutput(self._spill)
+    async def _run(self, command: RunShell, done: Done) -> None:
+        agent, output = self._agent, CommandOutput(self._spill, partial(self._tell, command.ref))
         path = agent.env.get("PATH", os.defpath)
         end: Exit | None = None
         try:
             end = await agent.processes.run(
-                (program_on(path, "bash", outside=agent.settings.workspace) or "/bin/sh", "-c", command),
+                (program_on(path, "bash", outside=agent.settings.workspace) or "/bin/sh", "-c", command.command),
                 cwd=agent.settings.workspace,
                 env=agent.env,
                 timeout=_LONGEST,
@@ -104,7 +108,12 @@ class UserShell:
             return done(error)
         finally:
             output.close()
-        done(output.result(command, end, agent.asks.scrub))
+        done(output.result(command.command, end, agent.asks.scrub))
+
+    def _tell(self, ref: str, text: str) -> None:
+        """Tell the host what was printed, unless it reads too slowly (T8): the reply has the end of it all."""
+        if ref and not self._agent.full():
+            self._agent.emit(ShellOutput(ref, self._agent.asks.scrub(text)))
 
     def _spill(self) -> str:
         """A file for long output, which the model may read."""
@@ -119,8 +128,9 @@ class CommandOutput:
     Keeps the end in memory; once the output is long, all of it goes to a file.
     """
 
-    def __init__(self, spill: Callable[[], str]) -> None:
+    def __init__(self, spill: Callable[[], str], tell: Callable[[str], None]) -> None:
         self._spill = spill
+        self._tell = tell
         self._decoders = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in ("out", "err")}
         self._begun = ""
         """An escape sequence that has not ended."""
@@ -162,6 +172,8 @@ class CommandOutput:
     def _append(self, text: str) -> None:
         text = _CONTROLS.sub("", ESCAPES.sub("", text))
         was_long = self._is_long
+        if text and self._size < MOST_LIVE:
+            self._tell(text)
         self._size += len(text.encode())
         self._breaks += text.count("\n")
         self._tail += text

@@ -6,6 +6,8 @@ is delivered once or reported as dropped. It is stored in the session when it ar
 
 from typing import Literal
 
+from msgspec.structs import replace
+
 from polylect.vocab.answers import QueueMode
 from polylect.vocab.commands import Steer
 
@@ -37,6 +39,15 @@ class SteerQueue:
 
     def delivered(self, id: str) -> None:
         del self._waiting[id]
+
+    def find(self, text: str, when: When) -> str:
+        """The id of the first message with this text that waits for this moment; empty if there is none."""
+        waiting = self._waiting.items()
+        return next((id for id, steer in waiting if (steer.text, steer.when) == (text, when)), "")
+
+    def promote(self, id: str) -> None:
+        """Let a message be delivered soon, after all others that will be."""
+        self._waiting[id] = replace(self._waiting.pop(id), when="soon")
 
     def drop(self, *, keep: bool) -> list[str]:
         """Remove all messages, or with `keep` only those that must not wait for another turn. Returns their ids."""

@@ -38,7 +38,7 @@ class AgentStream:
         updates: Updates,
         runs: bool = True,
     ) -> None:
-        self.executions = Executions(line_writer, now)
+        self.executions = Executions(line_writer, now, timed=author().version == "pi")
         self.line_writer = line_writer
         self._author = author
         self._now = now

@@ -18,11 +18,11 @@ from polylect.dialects.omp.engine.encode import EventWriter, compaction_result
 from polylect.dialects.omp.engine.messages import MessageAuthor
 from polylect.dialects.omp.engine.replies import ALWAYS_WITH_DATA, DATA, BadRequest, ReplyContext
 from polylect.dialects.omp.frames import commands as r
-from polylect.dialects.omp.frames.events import Response
+from polylect.dialects.omp.frames.events import BashExecutionUpdate, Response
 from polylect.dialects.omp.frames.read import Bad, Received, Unknown, read
 from polylect.dialects.omp.frames.table import VERSIONS
 from polylect.vocab import events as e
-from polylect.vocab.commands import Answer, Command, HostReply, MalformedCommand, Prompt, Query, UnknownCommand
+from polylect.vocab.commands import Answer, Cancel, Command, HostReply, MalformedCommand, Prompt, Query, UnknownCommand
 from polylect.vocab.content import Failure
 from polylect.wire import jsonl
 
@@ -92,6 +92,8 @@ class EngineSide(LineCodec[Command]):
                 return self._reply(event)
             case e.TurnEnded():
                 self._turn_ended(event)
+            case e.ShellOutput(ref, text) if self._version == "pi" and ref in self._requests:
+                self._writer.line_writer.write(BashExecutionUpdate(text, self._requests[ref].id))
             case e.Ask() if not self._writer.ui.ask(event):
                 self.lost["Ask"] += 1
                 why = f"an omp host cannot show a {event.kind}"
@@ -152,12 +154,13 @@ class EngineSide(LineCodec[Command]):
                 return [decode.uri_reply(received.frame)] if self._writer.ui.host_calls.pop(id, "") else []
             case r.HostToolUpdate(id):
                 return [decode.tool_update(received.frame)] if id in self._writer.ui.host_calls else []
-            case r.NegotiateProtocol() | r.SetEventFilter() | r.SetSubagentSubscription():
+            case r.NegotiateProtocol() | r.SetEventFilter() | r.SetSubagentSubscription() | r.SetFastMode():
                 self._answer_locally(received)
                 return []
             case frame:
                 ref = self._env.new_id()
-                return [self._to_command(received, frame, ref)]
+                also = [Cancel("turn", queued="keep")] if isinstance(frame, r.AbortAndRestoreQueue) else []
+                return [self._to_command(received, frame, ref), *also]
 
     def _answer_locally(self, received: Received) -> None:
         """Answer a command that concerns only this end of the connection."""
@@ -170,6 +173,10 @@ class EngineSide(LineCodec[Command]):
                     self._writer.line_writer.use_chunks()
             case r.SetEventFilter():
                 self._succeed(received.kind, received.id, self._writer.filter_events(received.frame))
+            case r.SetFastMode(enabled) if enabled:
+                self._refuse(received.kind, received.id, "Fast mode is unavailable for the current model.")
+            case r.SetFastMode():
+                self._succeed(received.kind, received.id, {"enabled": False, "active": False})
             case r.SetSubagentSubscription(level) if level not in decode.LEVELS:
                 self._refuse(received.kind, received.id, f"level is one of {', '.join(decode.LEVELS)}")
             case r.SetSubagentSubscription(level):
@@ -188,7 +195,7 @@ class EngineSide(LineCodec[Command]):
             case r.AbortAndPrompt():
                 after, turn = self._stop(), self._new_turn(received.id)
                 command = Prompt(turn, frame.message, decode.images(frame), "interrupt", ref=ref)
-            case r.Abort():
+            case r.Abort() | r.AbortAndRestoreQueue():
                 after = self._stop()
             case r.Compact():
                 self._stop()
@@ -286,7 +293,7 @@ class EngineSide(LineCodec[Command]):
         if request is None:
             return
         if event and event.ok:
-            self._succeed(request.kind, request.id, compaction_result(event))
+            self._succeed(request.kind, request.id, compaction_result(event, self._version))
         else:
             self._refuse(request.kind, request.id, event.error if event else "The conversation was not compacted")
 

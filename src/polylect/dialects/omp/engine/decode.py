@@ -5,7 +5,7 @@ turns the results of work that the host was asked to do into `HostReply`.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import UnsetType
 
@@ -14,6 +14,7 @@ from polylect.dialects.omp.frames import messages as m
 from polylect.vocab import commands as c
 from polylect.vocab.content import Image
 
+_WHEN: dict[str, Literal["soon", "last"]] = {"steering": "soon", "followUp": "last"}
 LEVELS = ("off", "progress", "events")
 """How much a host hears of sub-agents."""
 
@@ -47,6 +48,9 @@ COMMANDS: dict[type[r.Request], Callable[[Any, str], c.Command]] = {
     r.FollowUp: follow_up,
     r.Abort: lambda frame, ref: c.Cancel("turn", queued="keep", ref=ref),
     r.ClearQueue: lambda frame, ref: c.Cancel("steers", ref=ref),
+    r.RemoveQueuedMessage: lambda frame, ref: c.ChangeSteer(frame.message, _WHEN.get(frame.queue, "last"), ref=ref),
+    r.PromoteQueuedMessage: lambda frame, ref: c.ChangeSteer(frame.message, "last", "promote", ref=ref),
+    r.AbortAndRestoreQueue: lambda frame, ref: c.Cancel("steers", ref=ref),
     r.GetQueue: _query("queue"),
     r.GetState: _query("state"),
     r.GetMessages: _query("messages"),
@@ -67,7 +71,7 @@ COMMANDS: dict[type[r.Request], Callable[[Any, str], c.Command]] = {
     r.SetAutoRetry: _set("auto_retry", "enabled"),
     r.AbortRetry: lambda frame, ref: c.Cancel("retry", ref=ref),
     r.Compact: lambda frame, ref: c.Compact(_or_empty(frame.custom_instructions), "interrupt", ref=ref),
-    r.Bash: lambda frame, ref: c.RunShell(frame.command, ref=ref),
+    r.Bash: lambda frame, ref: c.RunShell(frame.command, frame.exclude_from_context is True, ref=ref),
     r.AbortBash: lambda frame, ref: c.Cancel("shell", ref=ref),
     r.NewSession: lambda frame, ref: c.OpenSession("new", parent=_or_empty(frame.parent_session), ref=ref),
     r.GetSessionStats: _query("stats"),
@@ -85,7 +89,6 @@ COMMANDS: dict[type[r.Request], Callable[[Any, str], c.Command]] = {
     r.GetSubagents: _query("agents"),
     r.GetSubagentMessages: _query("agent_messages"),
     r.SetTodos: _set("todos", "phases"),
-    r.SetFastMode: _set("fast", "enabled"),
     r.SetHostTools: lambda frame, ref: c.Hello(offers={"tools": frame.tools}, ref=ref),
     r.SetHostUriSchemes: lambda frame, ref: c.Hello(offers={"uri_schemes": frame.schemes}, ref=ref),
     r.GetLoginProviders: _query("login_methods"),

@@ -49,6 +49,8 @@ class EventWriter:
         self.main = AgentStream(self.line_writer, lambda: self.author, env.now, updates="slim" if slim else "full")
         self.agents = Agents(self.line_writer, lambda: self.author, env.now, _write_agent_event)
         self._compaction = e.CompactionStarted()
+        self._aborted = False
+        """Whether the last turn was cancelled."""
         self._reminders = 0
         """How often the model was sent back to its list since the last prompt."""
 
@@ -132,13 +134,13 @@ class EventWriter:
             self.line_writer.lost["SettingChanged"] += 1
 
     def _queue_changed(self, event: e.QueueChanged) -> None:
-        if self.version == "pi":
-            self.line_writer.write(shapes.QueueUpdate(list(event.soon), list(event.last)))
-        else:
+        if self.version == "13":
             self.line_writer.lost["QueueChanged"] += 1
+        else:
+            self.line_writer.write(shapes.QueueUpdate(list(event.soon), list(event.last)))
 
     def _settled(self, event: e.Settled) -> None:
-        self.line_writer.write(shapes.AgentSettled() if self.version == "pi" else shapes.SessionSettled())
+        self.line_writer.write(shapes.AgentSettled(self._aborted) if self.version == "pi" else shapes.SessionSettled())
 
     # A turn.
 
@@ -150,6 +152,7 @@ class EventWriter:
     def end_turn(self, event: e.TurnEnded, id: Any, *, accepted: bool) -> None:
         """A turn that was accepted and never began has a run all the same: somebody waits for its end (L1)."""
         cause = self._turns.pop(event.turn, "")
+        self._aborted = event.reason == "cancelled"
         if not cause and accepted and not self._turns:
             self.main.begin()
             cause = "prompt"
@@ -188,7 +191,7 @@ class EventWriter:
 
     def _compaction_ended(self, event: e.CompactionEnded) -> None:
         reason = self._compaction.reason
-        result = compaction_result(event) if event.ok else UNSET
+        result = compaction_result(event, self.version) if event.ok else UNSET
         again, error = event.ok and reason == "overflow", UNSET if event.ok else event.error
         aborted = not event.ok and event.error == _STOPPED
         if self.version == "pi":
@@ -230,8 +233,9 @@ class EventWriter:
             self.line_writer.lost[f"Extra {event.kind}"] += 1
 
 
-def compaction_result(event: e.CompactionEnded) -> m.CompactionResult:
-    return m.CompactionResult(event.summary, event.first_kept, event.before)
+def compaction_result(event: e.CompactionEnded, version: str) -> m.CompactionResult:
+    after = event.after if version == "pi" else UNSET
+    return m.CompactionResult(event.summary, event.first_kept, event.before, after)
 
 
 def _rule_row(rule: StreamRule) -> dict[str, Any]:

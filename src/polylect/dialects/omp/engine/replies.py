@@ -280,13 +280,15 @@ DATA: dict[type[r.Request], Callable[[ReplyContext, Any], Any]] = {
     r.OpenSession: opened,
     r.GetQueue: queue,
     r.ClearQueue: queue,
+    r.AbortAndRestoreQueue: queue,
+    r.RemoveQueuedMessage: lambda context, data: {"removed": data},
+    r.PromoteQueuedMessage: lambda context, data: {"promoted": data},
     r.GetAvailableCommands: commands,
     r.GetCommands: commands,
     r.GetSubagents: agents,
     r.SetHostTools: tool_names,
     r.SetHostUriSchemes: lambda context, data: {"schemes": context.frame.schemes},
     r.SetTodos: lambda context, data: {"todoPhases": context.frame.phases},
-    r.SetFastMode: lambda context, data: {"enabled": context.frame.enabled, "active": context.frame.enabled},
     r.Login: lambda context, data: {"providerId": context.frame.provider_id},
 }
 """By the type of the command's frame. Other commands are answered without data."""
@@ -301,7 +303,6 @@ ALWAYS_WITH_DATA = (
     r.SetHostTools,
     r.SetHostUriSchemes,
     r.SetTodos,
-    r.SetFastMode,
     r.Login,
 )
 """Commands whose response has data even if the engine's reply has none."""

@@ -26,15 +26,18 @@ _TAIL = 50 * 1024
 class _Execution:
     def __init__(self, called: ToolCalled, now: Callable[[], int]) -> None:
         self.called = called
+        self.started = now()
         self.output = ""
         self.held = False
         self.throttle = Throttle(now)
 
 
 class Executions:
-    def __init__(self, line_writer: LineWriter, now: Callable[[], int]) -> None:
+    def __init__(self, line_writer: LineWriter, now: Callable[[], int], *, timed: bool) -> None:
         self._line_writer = line_writer
         self._now = now
+        self._timed = timed
+        """Whether the end of a call says how long it took."""
         self._called: dict[str, ToolCalled] = {}
         self._running: dict[str, _Execution] = {}
 
@@ -91,6 +94,7 @@ class Executions:
                 failed,
                 event.outcome if odd else UNSET,
                 event.reason if odd and event.reason else UNSET,
+                self._now() - running.started if self._timed else UNSET,
             )
         )
         message = m.ToolResultMessage(event.call, event.name, content, failed, self._now(), details)

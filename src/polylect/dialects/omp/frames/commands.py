@@ -56,6 +56,23 @@ class GetQueue(Request, frozen=True, tag="get_queue"):
     """Addition. `data` is `{steering: [text], followUp: [text]}`."""
 
 
+class RemoveQueuedMessage(Request, frozen=True, tag="remove_queued_message"):
+    """After 18.3. Data is `{removed}`."""
+
+    message: str
+    queue: Annotated[str, one_of("steering", "followUp")]
+
+
+class PromoteQueuedMessage(Request, frozen=True, tag="promote_queued_message"):
+    """After 18.3: a follow-up becomes the last of the messages that steer. Data is `{promoted}`."""
+
+    message: str
+
+
+class AbortAndRestoreQueue(Request, frozen=True, tag="abort_and_restore_queue"):
+    """After 18.3: `clear_queue` and `abort` in one. Data is that of `clear_queue`."""
+
+
 # State and settings.
 
 
@@ -121,7 +138,10 @@ class Compact(Request, frozen=True, tag="compact"):
 
 
 class Bash(Request, frozen=True, tag="bash"):
+    """`excludeFromContext` (pi): the model is not told of it."""
+
     command: str
+    exclude_from_context: bool | UnsetType = UNSET
 
 
 class AbortBash(Request, frozen=True, tag="abort_bash"):

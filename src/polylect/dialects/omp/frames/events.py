@@ -132,7 +132,8 @@ class ToolExecutionUpdate(Frame, frozen=True, tag="tool_execution_update"):
 
 
 class ToolExecutionEnd(Frame, frozen=True, tag="tool_execution_end"):
-    """Addition: `outcome` (denied, cancelled, skipped) and `reason` of a call that did not run to its end."""
+    """Addition: `outcome` (denied, cancelled, skipped) and `reason` of a call that did not run to its end.
+    `durationMs` is of pi."""
 
     tool_call_id: str
     tool_name: str
@@ -140,6 +141,7 @@ class ToolExecutionEnd(Frame, frozen=True, tag="tool_execution_end"):
     is_error: bool
     outcome: str | UnsetType = UNSET
     reason: str | UnsetType = UNSET
+    duration_ms: int | UnsetType = UNSET
 
 
 class AutoCompactionStart(Frame, frozen=True, tag="auto_compaction_start"):
@@ -279,7 +281,9 @@ class SessionSettled(Frame, frozen=True, tag="session_settled"):
 
 
 class AgentSettled(Frame, frozen=True, tag="agent_settled"):
-    """Only in pi: what `session_settled` is in omp."""
+    """Only in pi: what `session_settled` is in omp. `aborted` says whether the last turn was."""
+
+    aborted: bool
 
 
 class Alive(Frame, frozen=True, tag="alive"):
@@ -290,10 +294,17 @@ class Alive(Frame, frozen=True, tag="alive"):
 
 
 class QueueUpdate(Frame, frozen=True, tag="queue_update"):
-    """Only in pi."""
+    """In pi, and in omp after 18.3."""
 
     steering: list[str]
     follow_up: list[str]
+
+
+class BashExecutionUpdate(Frame, frozen=True, tag="bash_execution_update"):
+    """pi: what a command of `bash` has printed; `id` is that of the command."""
+
+    delta: str
+    id: str | int | UnsetType = UNSET
 
 
 class Notice(Frame, frozen=True, tag="notice"):

@@ -222,6 +222,7 @@ class CompactionResult(Part, frozen=True):
     summary: str
     first_kept_entry_id: str
     tokens_before: int
+    estimated_tokens_after: int | UnsetType = UNSET
     details: Any = UNSET
 
 

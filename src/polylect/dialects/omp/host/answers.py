@@ -170,6 +170,8 @@ READS: dict[type[requests.Request], Read] = {
     requests.GetForkMessages: fork_points,
     requests.GetQueue: queue,
     requests.ClearQueue: queue,
+    requests.RemoveQueuedMessage: lambda data: flag(data, "removed"),
+    requests.PromoteQueuedMessage: lambda data: flag(data, "promoted"),
     requests.GetCommands: commands,
     requests.GetAvailableCommands: commands,
     requests.GetSubagents: agents,

@@ -158,6 +158,9 @@ class EventReader:
     def _queue_update(self, frame: Fields) -> list[e.Event]:
         return [e.QueueChanged(soon=texts(frame, "steering"), last=texts(frame, "followUp"))]
 
+    def _shell_output(self, frame: Fields) -> list[e.Event]:
+        return [e.ShellOutput(text(frame, "id"), text(frame, "delta"))]
+
     def _notice(self, frame: Fields) -> list[e.Event]:
         level: Literal["info", "warning"] = "info" if text(frame, "level") in ("", "info") else "warning"
         return [e.Notice(text(frame, "message") or text(frame, "text"), level, turn=self.tracker.turn)]
@@ -267,6 +270,11 @@ def _rule(row: Fields) -> StreamRule:
 
 
 _AGENTS = ("subagent_lifecycle", "subagent_progress", "subagent_event")
+_SILENT = (
+    "entry_appended", "summarization_retry_scheduled", "summarization_retry_attempt_start",
+    "summarization_retry_finished",
+)  # fmt: skip
+"""Frames of newer pi that say nothing which other frames do not: what is in the session file, retries of a summary."""
 _HANDLERS: dict[str, Callable[[EventReader, Fields], list[e.Event]]] = {
     "agent_start": EventReader._agent_start,
     "agent_end": EventReader._agent_end,
@@ -282,6 +290,7 @@ _HANDLERS: dict[str, Callable[[EventReader, Fields], list[e.Event]]] = {
     "todo_reminder": EventReader._todos,
     "todo_auto_clear": EventReader._todos,
     "queue_update": EventReader._queue_update,
+    "bash_execution_update": EventReader._shell_output,
     "notice": EventReader._notice,
     "alive": EventReader._alive,
     "extension_error": EventReader._extension_error,
@@ -301,4 +310,5 @@ _HANDLERS: dict[str, Callable[[EventReader, Fields], list[e.Event]]] = {
     "available_commands_update": EventReader._commands,
     "ttsr_triggered": EventReader._rules_matched,
     **dict.fromkeys(EXTRAS, EventReader._extra),
+    **dict.fromkeys(_SILENT, lambda reader, frame: []),
 }

@@ -14,7 +14,17 @@ from polylect.dialects.omp.frames import commands as requests
 from polylect.dialects.omp.frames import messages
 from polylect.dialects.omp.frames.events import Frame
 from polylect.vocab.answers import LEVELS
-from polylect.vocab.commands import Answer, Authenticate, Configure, Hello, HostReply, OpenSession, Query
+from polylect.vocab.commands import (
+    Answer,
+    Authenticate,
+    ChangeSteer,
+    Configure,
+    Hello,
+    HostReply,
+    OpenSession,
+    Query,
+    RunShell,
+)
 from polylect.vocab.content import Attachment, Image
 from polylect.vocab.events import Ask, HostCall
 
@@ -58,6 +68,18 @@ def open_session(command: OpenSession, version: str) -> requests.Request:
     if version == "pi":
         return requests.Clone()
     raise Refusal("omp forks a session only at a message of the user's: name it in `at`", "no_entry")
+
+
+def run_shell(command: RunShell) -> requests.Request:
+    return requests.Bash(command.command, command.private or UNSET)
+
+
+def change_steer(command: ChangeSteer, version: str) -> requests.Request:
+    if version != "18":
+        raise Refusal(f"omp {version} has no word for a single message that waits; only all of them can be dropped")
+    if command.action == "promote":
+        return requests.PromoteQueuedMessage(command.text)
+    return requests.RemoveQueuedMessage(command.text, "steering" if command.when == "soon" else "followUp")
 
 
 # Settings.
