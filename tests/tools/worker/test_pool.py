@@ -160,6 +160,21 @@ def test_faults_come_back_as_what_they_are(tmp_path: Path) -> None:
     talk(tmp_path, conversation)
 
 
+def test_notebooks_are_read_and_changed_without_other_packages(tmp_path: Path) -> None:
+    """The worker is a bare interpreter: only the standard library can be imported there."""
+
+    async def conversation(yard: Yard) -> None:
+        (tmp_path / "n.ipynb").write_text('{"cells": [{"cell_type": "code", "id": "k", "source": ["x"]}]}')
+        place = {"path": "n.ipynb", "real": f"{yard.real}/n.ipynb"}
+        value, _ = await yard.pool.request("read", {**place, "offset": 1, "limit": 0})
+        assert value["output"] == "     1\t--- cell 1 (code, id k) ---\n     2\tx"
+        change = {"cell": "k", "source": "y", "kind": "", "how": "replace", "workspace": yard.real}
+        await yard.pool.request("edit_notebook", {**place, **change, "known": value["stamp"]})
+        assert '"source": ["y"]' in (tmp_path / "n.ipynb").read_text()
+
+    talk(tmp_path, conversation)
+
+
 def test_a_page_becomes_text_whatever_it_says_of_itself(tmp_path: Path) -> None:
     async def page(yard: Yard, body: bytes, content_type: str) -> str:
         arguments = {"content_type": content_type, "url": "http://a.test/"}

@@ -1,75 +1,75 @@
 """Turns a Jupyter notebook into text for Read: the cells with their numbers and ids, and their output.
 
-Images and other data are not shown, only named. Called by `worker/reading.py` for files that end in `.ipynb`.
+Images and other data are not shown, only named. Called by `worker/reading.py` for files that end in `.ipynb`, and by
+`worker/notebooks.py`. The worker has only the standard library, so this uses no other.
 """
 
+import json
 import re
 from collections.abc import Iterator
-from typing import Any
 
-import msgspec
-from msgspec import Struct
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Object = dict[str, Any]
 
 MOST_OUTPUT = 10_000
 """Characters shown of one output."""
 _ID = re.compile(r"[\w-]{1,64}")
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
-Lines = str | list[str]
+
+def parse_notebook(data: bytes) -> "Object | None":
+    """A notebook that has a list of cells, with texts or lists as their sources; None if this is none."""
+    try:
+        notebook = json.loads(data.decode())
+    except (ValueError, RecursionError):
+        return None
+    cells = notebook.get("cells") if isinstance(notebook, dict) else None
+    return notebook if isinstance(cells, list) and all(map(_is_cell, cells)) else None
 
 
-class _Output(Struct, frozen=True):
-    output_type: str = ""
-    text: Lines = ""
-    data: dict[str, Any] = {}
-    ename: str = ""
-    evalue: str = ""
-    traceback: Lines = ""
-
-
-class _Cell(Struct, frozen=True):
-    cell_type: str = "code"
-    source: Lines = ""
-    id: Any = ""
-    execution_count: int | None = None
-    outputs: list[_Output] = []
-
-
-class _Notebook(Struct, frozen=True):
-    cells: list[_Cell]
+def _is_cell(cell: object) -> bool:
+    return isinstance(cell, dict) and isinstance(cell.get("source", ""), str | list)
 
 
 def cells_as_text(data: bytes) -> str:
     """The text of all cells; empty if this is no notebook."""
-    try:
-        notebook = msgspec.json.decode(data, type=_Notebook)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return ""
-    return "\n\n".join(_cell(number, cell) for number, cell in enumerate(notebook.cells, 1))
+    notebook = parse_notebook(data)
+    cells = notebook["cells"] if notebook else ()
+    return "\n\n".join(_cell(number, cell) for number, cell in enumerate(cells, 1))
 
 
-def _cell(number: int, cell: _Cell) -> str:
-    run = f", run {cell.execution_count}" if cell.execution_count is not None else ""
-    named = f", id {cell.id}" if isinstance(cell.id, str) and _ID.fullmatch(cell.id) else ""
-    parts = [f"--- cell {number} ({cell.cell_type}{run}{named}) ---", *filter(None, [_joined(cell.source)])]
-    for output in cell.outputs:
-        parts += ["--- output ---", *_output(output)]
+def _cell(number: int, cell: "Object") -> str:
+    count, id = cell.get("execution_count"), cell.get("id")
+    run = f", run {count}" if isinstance(count, int) else ""
+    named = f", id {id}" if isinstance(id, str) and _ID.fullmatch(id) else ""
+    header = f"--- cell {number} ({cell.get('cell_type', 'code')}{run}{named}) ---"
+    parts = [header, *filter(None, [_joined(cell.get("source", ""))])]
+    outputs = cell.get("outputs")
+    for output in outputs if isinstance(outputs, list) else ():
+        if isinstance(output, dict):
+            parts += ["--- output ---", *_output(output)]
     return "\n".join(parts)
 
 
-def _output(output: _Output) -> Iterator[str]:
-    if output.output_type == "error":
-        yield _cut(_ESCAPES.sub("", _joined(output.traceback, "\n")) or f"{output.ename}: {output.evalue}")
-    elif output.text:
-        yield _cut(_joined(output.text))
-    for media, value in output.data.items():
+def _output(output: "Object") -> Iterator[str]:
+    if output.get("output_type") == "error":
+        trace = _ESCAPES.sub("", _joined(output.get("traceback", ""), "\n"))
+        yield _cut(trace or f"{output.get('ename')}: {output.get('evalue')}")
+    elif text := output.get("text"):
+        yield _cut(_joined(text))
+    data = output.get("data")
+    data = data if isinstance(data, dict) else {}
+    for media, value in data.items():
         if media == "text/plain":
             yield _cut(_joined(value))
-        elif "text/plain" not in output.data or media.startswith("image/"):
+        elif "text/plain" not in data or media.startswith("image/"):
             yield f"({media}, {len(_joined(value))} characters, not shown)"
 
 
-def _joined(value: Any, between: str = "") -> str:
+def _joined(value: object, between: str = "") -> str:
     if isinstance(value, list):
         return between.join(map(str, value)).removesuffix("\n")
     return (value if isinstance(value, str) else str(value)).removesuffix("\n")

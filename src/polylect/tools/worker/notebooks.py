@@ -11,6 +11,7 @@ import re
 from polylect.tools.files.paths import relative
 from polylect.tools.files.regular_files import as_crlf, is_crlf, read_for_change, refuse_if_changed
 from polylect.tools.text.diff import unified_diff
+from polylect.tools.text.notebook import parse_notebook
 from polylect.tools.text.truncate import cut_middle
 from polylect.tools.worker.changing import MOST_SHOWN, known_stamp, written
 from polylect.tools.worker.reading import opened
@@ -49,7 +50,10 @@ def edit_notebook(
     if known is None:
         raise ToolError(f"Read {path} first: a notebook can only be edited once you have seen it.")
     refuse_if_changed(path, status, known_stamp(known))
-    old, notebook = _parsed(path, data)
+    notebook = parse_notebook(data)
+    if notebook is None:
+        raise ToolError(f"{path} is not a notebook with cells (nbformat 4). Change it with Edit or Write.")
+    old = data.decode()
     named = _changed(notebook, cell, source, kind, how)
     new = _dumped(old, notebook)
     try:
@@ -58,18 +62,6 @@ def edit_notebook(
         raise ToolError("The notebook would hold half a character (a lone surrogate), which no file can.") from None
     diff = cut_middle(unified_diff(relative(real, workspace), old, new), MOST_SHOWN)
     return {"diff": diff, "cell": named, **written(path, real, changed, status, handed_back)}
-
-
-def _parsed(path: str, data: bytes) -> "tuple[str, dict[str, Any]]":
-    try:
-        text = data.decode()
-        notebook = json.loads(text)
-    except (ValueError, RecursionError):
-        notebook = text = None
-    cells = notebook.get("cells") if isinstance(notebook, dict) else None
-    if text is None or not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
-        raise ToolError(f"{path} is not a notebook with cells (nbformat 4). Change it with Edit or Write.")
-    return text, notebook
 
 
 def _dumped(old: str, notebook: "dict[str, Any]") -> str:
