@@ -13,7 +13,7 @@ from polylect.vocab.ports import ProviderFault
 _STATUS = re.compile(r"\b(?:API error|HTTP(?: status)?|http_|status(?: code)?)[ :_]*([45]\d\d)\b", re.IGNORECASE)
 _BARE_STATUS = re.compile(r"^([45]\d\d)\b|\(([45]\d\d)\)")
 """As pi and our own engine write it."""
-_SERVICE = re.compile(r"^(?:LLM )?(?:provider|API)\b", re.IGNORECASE)
+_SERVICE = re.compile(r"^(?:LLM )?(?:provider|API|no API key)\b", re.IGNORECASE)
 _PHRASES: tuple[tuple[str, ProviderFault, bool], ...] = (
     ("rate limit", "rate_limit", True),
     ("overloaded", "overloaded", True),

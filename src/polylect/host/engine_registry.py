@@ -34,6 +34,7 @@ class EngineSpec(Struct, frozen=True, kw_only=True):
     base_url: str = ""
     """The variable in which it looks for the address of its model's service."""
     env: Mapping[str, str] = {}
+    """Variables that it needs, unless the caller has set them."""
     without: tuple[str, ...] = ()
     """Variables that it should not inherit."""
     places: tuple[str, ...] = ()
@@ -183,6 +184,7 @@ ENGINES: dict[str, EngineSpec] = {
             flags={name: flag for name, flag in _OURS.items() if name not in _ONLY_OURS},
             modes=_THEIR_MODES,
             places=("~/.cargo/bin", "~/.local/bin"),
+            env={"WAYLAND_ASSISTANT": "polylect", "WAYLAND_ALLOW_WIRE_FORCE": "1"},  # else no servers, no modes
         ),
     )
 }
@@ -252,4 +254,4 @@ def variables(engine: EngineSpec, env: Mapping[str, str], base_url: str) -> dict
     environment = {name: value for name, value in absolute_only(env).items() if name not in engine.without}
     if base_url and engine.base_url:
         environment[engine.base_url] = base_url
-    return {**environment, **engine.env}
+    return {**engine.env, **environment}

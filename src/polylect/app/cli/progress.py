@@ -104,7 +104,11 @@ def _terminal_width(stream: TextIO) -> int:
         return 80
 
 
+_MAIN_ARGUMENTS = ("command", "cmd", "file_path", "path", "url", "pattern")
+"""aionrs calls a command `cmd`."""
+
+
 def describe_call(name: str, args: Mapping[str, Any]) -> str:
     """A call in one short line: the tool and its main argument."""
-    argument = next((str(args[key]) for key in ("command", "file_path", "path", "url", "pattern") if key in args), "")
+    argument = next((str(args[key]) for key in _MAIN_ARGUMENTS if key in args), "")
     return escape_controls(f"{name} {' '.join(argument.split())[:80]}".strip())

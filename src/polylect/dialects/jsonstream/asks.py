@@ -7,6 +7,8 @@ is an `approval_required` with a token, where the host supports it. Anything but
 
 from typing import Any
 
+from msgspec import Struct, ValidationError, convert
+
 from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames import optional
 from polylect.vocab.commands import Answer
@@ -162,14 +164,50 @@ def resume_frame(answer: Answer, ask: Ask) -> shapes.ApprovalResume:
     return shapes.ApprovalResume(ask.ask, answer.verdict == "allow", answer.args)
 
 
-def answer_frame(answer: Answer, ask: Ask, *, only_words: bool = False) -> shapes.ToolApprove | shapes.ToolDeny:
+def answer_frame(
+    answer: Answer, ask: Ask, boundary: "Boundary | None" = None, *, only_words: bool = False
+) -> shapes.ToolApprove | shapes.ToolDeny:
     """`only_words`: the engine cannot read a scope that is an object, and would go on waiting."""
     if answer.verdict != "allow":
         return shapes.ToolDeny(ask.ask, answer.reason or ("" if answer.verdict == "deny" else "cancelled"))
     if ask.kind == "permission":
-        scope = scope_of(answer.always, ask)
+        scope = boundary.scope(answer.always) if boundary else scope_of(answer.always, ask)
         return shapes.ToolApprove(ask.ask, "once" if only_words and isinstance(scope, shapes.Standing) else scope)
     return shapes.ToolApprove(ask.ask, "once", YES.label if ask.kind == "confirm" else _answer_text(answer.value, ask))
+
+
+class Boundary(Struct, frozen=True):
+    """A place outside the workspace that a call needs, as wayland-core names it since 0.13.4 in `tool.escalation`.
+
+    An approval without a path lets the call run, and it fails: only a path that was granted is reached. So the smallest
+    grant that serves is sent: of the target alone, if the call is allowed once.
+    """
+
+    target: str
+    access: str = "read"
+    suggested_root: str = ""
+
+    @property
+    def reason(self) -> str:
+        return f"it would {self.access} {self.target}, which is outside the workspace"
+
+    def scope(self, rule: Rule | None) -> shapes.Standing:
+        match rule:
+            case Rule(kind="path", value=root, effect="allow"):
+                write = rule.write and self.access == "write"
+            case Rule(kind="category", effect="allow"):
+                root, write = self.suggested_root or self.target, False
+            case _:
+                root, write = self.target, False
+        return shapes.Standing(always_path=shapes.Path(root, write))
+
+
+def boundary_of(escalation: object) -> Boundary | None:
+    """The boundary that a `tool_request` names, if it does."""
+    try:
+        return convert(escalation, Boundary)
+    except ValidationError:
+        return None
 
 
 def scope_of(rule: Rule | None, ask: Ask) -> shapes.Scope:

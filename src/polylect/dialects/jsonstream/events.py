@@ -133,8 +133,16 @@ def _priced(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def cost_of(frame: optional.SessionCost) -> e.CostChanged:
-    rows = tuple(msgspec.to_builtins(row) for row in frame.per_turn)
+    """The cost is not known if a row has no price: engines then count 0 for it."""
+    rows = tuple(_row_of(row) for row in frame.per_turn)
+    if any(row["cost_usd"] is None for row in rows):
+        return e.CostChanged(Usage(), rows)
     return e.CostChanged(Usage(cost=frame.total_cost_usd), rows)
+
+
+def _row_of(row: optional.CostRow) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(row)
+    return fields if fields.pop("priced", True) else {**fields, "cost_usd": None}
 
 
 def offload(event: e.CompactionEnded, why: e.CompactionStarted, msg_id: str, window: int) -> optional.CompactOffload:

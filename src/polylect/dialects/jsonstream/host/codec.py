@@ -6,7 +6,9 @@ The four rules of a decoder in a host: generic JSON first; a line is known, unkn
 ignored; what an engine says it can do is never a reason to refuse what it does.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import chain
 from typing import Any, Literal
 
 from msgspec.structs import replace
@@ -27,6 +29,12 @@ from polylect.vocab import events as e
 from polylect.vocab.content import Failure, Rule, Usage
 from polylect.wire import jsonl
 
+_KEY_REFUSED = ("auth_required", "auth_invalid")
+_REFUSED = re.compile(
+    r"^set_mode: .*refused|^(?:path )?grant refused|"
+    r"\b(?:thinking|effort|compaction): (?:ignored invalid|not supported|invalid)"
+)
+"""How aionrs and wayland-core refuse a command, in an `info`."""
 _TOO_LONG = f"a json-stream line holds at most {MAX_FRAME} bytes; put the text into a file and attach its path"
 
 
@@ -66,6 +74,8 @@ class HostSide(HostCodec):
         """Turns that stand for a steer."""
         self._requests: dict[str, tuple[str, str]] = {}
         """Commands that the engine itself answers: their word and their ref, by the id they were sent with."""
+        self._confirmations: list[e.Reply] = []
+        """Replies to commands that a `pong` confirms, in order; with a failure once the engine has refused one."""
 
     @property
     def memory(self) -> dict[str, Any]:
@@ -86,7 +96,7 @@ class HostSide(HostCodec):
         waiting = [] if self.successor else [prompt.turn for prompt in self._queue.drop()]
         broken = [] if self.successor else [turn for turn in running if turn not in self._reader.stopped]
         yield from self._reader.flush()
-        for _, ref in self._requests.values():
+        for ref in self._awaited:
             yield e.Reply(ref, failure=ENGINE_GONE)
         yield from self._follow(stopped)
         for turn in (*broken, *waiting):
@@ -97,8 +107,12 @@ class HostSide(HostCodec):
         if handler is None:
             raise Refusal(f"json-stream has no word for {type(command).__name__}")
         follows = handler(self, command)
-        waits = command.ref in [ref for _, ref in self._requests.values()]
-        return follows if waits else [*accepted(command), *follows]
+        return follows if command.ref in self._awaited else [*accepted(command), *follows]
+
+    @property
+    def _awaited(self) -> list[str]:
+        """The refs of commands that the engine has not answered yet."""
+        return [ref for _, ref in self._requests.values()] + [reply.ref for reply in self._confirmations]
 
     def note_sent(self, data: bytes) -> list[e.Event]:
         frames = [read_command(line, self._version) for line in self._own_lines.feed(data)]
@@ -115,7 +129,21 @@ class HostSide(HostCodec):
                 return self._malformed(raw, why)
             case frame, fields:
                 self.outcomes["known"] += 1
-                return self._complete(self._follow(self._reader.read(frame, fields)))
+                return self._complete(chain(self._confirmed(frame), self._follow(self._reader.read(frame, fields))))
+
+    def _confirmed(self, frame: shapes.Frame) -> list[e.Event]:
+        """The reply to a command that waits for its confirmation."""
+        if isinstance(frame, shapes.Pong) and self._confirmations:
+            return [self._confirmations.pop(0)]
+        if isinstance(frame, shapes.Info) and _REFUSED.search(frame.message):
+            self._refuse(Failure("refused", frame.message, "engine"))
+        return []
+
+    def _refuse(self, failure: Failure) -> bool:
+        """Whether a command waited for its confirmation, which is a refusal now."""
+        if self._confirmations:
+            self._confirmations[0] = replace(self._confirmations[0], failure=failure)
+        return bool(self._confirmations)
 
     def _undocumented_event(self, kind: str, fields: dict[str, Any], raw: bytes) -> list[e.Event]:
         """Events of engines that are newer than the documented protocol."""
@@ -124,7 +152,12 @@ class HostSide(HostCodec):
         except ValueError as error:
             return self._malformed(raw, str(error))
         self.outcomes["unknown" if events is None else "known"] += 1
-        return [e.UnknownEvent(kind, raw)] if events is None else [self._answered(event) for event in events]
+        if events is None:
+            return [e.UnknownEvent(kind, raw)]
+        return [event for event in map(self._answered, events) if not self._is_refusal(event)]
+
+    def _is_refusal(self, event: e.Event) -> bool:
+        return isinstance(event, e.Failed) and self._refuse(event.failure)
 
     def _answered(self, event: e.Event) -> e.Event:
         """The engine's answer to a command goes to whoever sent it."""
@@ -141,12 +174,18 @@ class HostSide(HostCodec):
                     yield from self._release(self._queue.ready())
                 case e.Failed(failure) if id := self._refused_request(failure):
                     yield e.Reply(self._requests.pop(id)[1], failure=failure)
+                case e.Failed(failure) if "invalid protocol command" in failure.message and self._refuse(failure):
+                    pass  # an engine that is older than the command
                 case e.Ask() if self._is_approved(event):
                     self._write(shapes.ToolApprove(event.ask))
                 case e.TurnStarted():
                     yield from self._begin_turn(event, steer=event.turn in self._steers)
                     yield from self._release(self._queue.ready())  # a tape may begin after `ready`
-                case e.TurnEnded():
+                case e.TurnEnded(failure=Failure("session_interrupted")) if self._completer.idle:
+                    self.successor = "new"  # and there the prompt is sent again: it never began here
+                case e.TurnEnded(failure=failure):
+                    if failure and failure.code in _KEY_REFUSED and self._reader.habits.drops_its_key:
+                        self.successor = "resume"
                     yield event
                     self._steers.discard(event.turn)
                     yield from self._release(self._queue.ended(event.turn))
@@ -159,7 +198,8 @@ class HostSide(HostCodec):
 
     def _is_approved(self, ask: e.Ask) -> bool:
         """Whether a call like this was allowed for good, which this engine has forgotten."""
-        return ask.kind == "permission" and ask.ask in self._reader.asks and ask.category in self._approved
+        usual = ask.kind == "permission" and ask.ask in self._reader.asks and ask.ask not in self._reader.boundaries
+        return usual and ask.category in self._approved
 
     def _refused_request(self, failure: Failure) -> str:
         """An engine that does not know a command says so by its name, if it says anything."""
@@ -247,7 +287,8 @@ class HostSide(HostCodec):
         elif ask := self._reader.asks.get(command.ask):
             if command.args not in (None, ask.args):
                 raise Refusal("json-stream has no word for allowing a call with other arguments")
-            follows = self._write(asks_format.answer_frame(command, ask, only_words=self._reader.habits.only_words))
+            boundary, only_words = self._reader.boundaries.get(command.ask), self._reader.habits.only_words
+            follows = self._write(asks_format.answer_frame(command, ask, boundary, only_words=only_words))
             self._remember(command, ask)
         else:
             raise Refusal(f"no ask {command.ask!r} waits for an answer", "unknown_ask")
@@ -262,7 +303,15 @@ class HostSide(HostCodec):
 
     def _configure(self, command: c.Configure) -> list[e.Event]:
         modes = {**self._more_modes, **WIRE_MODES[self._version]}
-        return [event for frame in configure_frames(command.settings, modes) for event in self._write(frame)]
+        follows = [event for frame in configure_frames(command.settings, modes) for event in self._write(frame)]
+        return [*follows, *self._await_confirmation(command)]
+
+    def _await_confirmation(self, command: c.Command) -> list[e.Event]:
+        """Where only an `info` tells a refusal, the command is answered when a `pong` shows that it was handled."""
+        if not self._reader.habits.confirms_by_pong or not command.ref:
+            return []
+        self._confirmations.append(e.Reply(command.ref, session=command.session))
+        return self._write(shapes.Ping())
 
     def _add_context(self, command: c.AddContext) -> list[e.Event]:
         if not self._reader.habits.loses_context:
@@ -281,9 +330,11 @@ class HostSide(HostCodec):
     def _request(self, command: c.Command, frame: shapes.Frame) -> list[e.Event]:
         if self._version == "0.1.0":
             raise Refusal(f"json-stream 0.1.0 has no word for {type(command).__name__}")
-        if command.ref and (id := getattr(frame, "request_id", "")):
+        id = getattr(frame, "request_id", "")
+        if command.ref and id:
             self._requests[id] = (str(frame.__struct_config__.tag), command.ref)
-        return self._write(frame)
+        confirmed = not id and isinstance(command, c.Grant)
+        return [*self._write(frame), *(self._await_confirmation(command) if confirmed else ())]
 
 
 _HANDLERS: dict[type[c.Command], Callable[[HostSide, Any], list[e.Event]]] = {

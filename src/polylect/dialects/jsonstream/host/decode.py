@@ -33,6 +33,8 @@ _READY_EXTRAS = ("session_persistence", "contract", "execution_policy")
 _CALL_ECHO = re.compile(r"Tool call: \S+")
 _RESULT_ECHO = re.compile(r"\[(.+?) (?:success|error)\](?: |$)")
 _SERVER_REFUSED = re.compile(r"AddMcpServer '(.+?)'(?: failed)?: (.+)", re.DOTALL)
+_INTERRUPTED = re.compile(r"interrupted turn .*before starting a new message", re.DOTALL)
+"""wayland-core will answer no more in this session."""
 _NO_TOOLS = "it has no tools: the engine says the same of a server that could not be started"
 
 
@@ -64,6 +66,8 @@ class EventReader:
         """Of the turn that runs: while there are any, aionrs has stored a history that no model takes."""
         self.asks: dict[str, e.Ask] = parent.asks if parent else {}
         """Asks that nobody has answered, by id. Those of sub-agents are answered like all others."""
+        self.boundaries: dict[str, asks_format.Boundary] = {}
+        """Those of them that are about a place outside the workspace."""
         self.suspended: dict[str, e.Ask] = {}
         """Asks that are answered by `approval_resume`, by its token."""
         self.denied: set[str] = parent.denied if parent else set()
@@ -224,13 +228,18 @@ class EventReader:
             self._names.clear()
             self._started.clear()
             self.denied.clear()
+            self.boundaries.clear()
 
     # Calls and asks.
 
     def _tool_request(self, frame: shapes.ToolRequest, fields: dict[str, Any]) -> list[e.Event]:
         ask, tool = asks_format.ask_of(frame), frame.tool
-        if isinstance(why := fields["tool"].get("escalation"), str):  # later engines say why they ask
-            ask = replace(ask, reason=why)
+        escalation = fields["tool"].get("escalation")  # later engines say why they ask
+        if boundary := asks_format.boundary_of(escalation):
+            self.boundaries[ask.ask] = boundary
+            ask = replace(ask, reason=boundary.reason)
+        elif isinstance(escalation, str):
+            ask = replace(ask, reason=escalation)
         self.asks[ask.ask] = ask
         if not frame.msg_id:
             self._lone.add(frame.call_id)
@@ -312,6 +321,8 @@ class EventReader:
 
     def _error(self, frame: shapes.Error, fields: dict[str, Any]) -> list[e.Event]:
         failure, turn = events.failure_of(frame.error), frame.msg_id or ""
+        if _INTERRUPTED.search(failure.message):
+            failure = Failure("session_interrupted", failure.message, "engine")
         if refused := _SERVER_REFUSED.fullmatch(failure.message):
             return [e.ServerChanged(refused[1], "failed", reason=refused[2])]
         if not self.turns and not turn:

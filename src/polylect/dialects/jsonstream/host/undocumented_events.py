@@ -84,6 +84,12 @@ def _no_answer(fields: Fields, ids: _Ids) -> list[e.Event]:
     return [e.Reply(ids.request_id, failure=Failure("unavailable", why, "engine"))]
 
 
+def _grant_refused(fields: Fields, ids: _Ids) -> list[e.Event]:
+    """Since contract 1.23; before, an `info` says it."""
+    why = str(fields.get("detail") or fields.get("reason") or "refused")
+    return [e.Failed(Failure("grant_refused", f"grant refused: {why}", "engine"))]
+
+
 def _without(fields: Fields, *without: str) -> Fields:
     return {key: value for key, value in fields.items() if key not in ("type", *without)}
 
@@ -97,6 +103,7 @@ HANDLERS: dict[str, Callable[[Fields, _Ids], list[e.Event]]] = {
     "host_send_message_request": _host_send_message_request,
     "mcp_removal_result": _mcp_removal_result,
     "budget_grant_result": _budget_grant_result,
+    "workspace_grant_refused": _grant_refused,
     "session_recovery_snapshot": _answer,
     "session_recovery_unavailable": _no_answer,
     "runtime_diagnostics_snapshot": _answer,
