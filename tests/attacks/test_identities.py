@@ -23,9 +23,9 @@ from polylect.permissions.gate import ProposedCall, verdict
 from polylect.permissions.rules import parse
 from polylect.providers.scripted import Scripted
 from polylect.tools.standard import standard_tools
-from polylect.vocab.commands import Answer, Command, Hello, Prompt
+from polylect.vocab.commands import Answer, Command, Hello, HostReply, Prompt
 from polylect.vocab.content import Category, Mode, Origin, Rule, ToolCall
-from polylect.vocab.events import AgentStarted, Ask, Event, Notice, ToolCalled, ToolFinished
+from polylect.vocab.events import AgentStarted, Ask, Event, HostCall, Notice, ToolCalled, ToolFinished
 from polylect.vocab.modes import MODES
 from polylect.vocab.tool_names import BUILTIN, is_reserved
 
@@ -210,6 +210,18 @@ def test_a_hook_for_one_name_of_a_tool_sees_it_under_every_name(tmp_path: Path) 
     call = {"call": "KillShell", "args": {"shell_id": "x"}}
     kill = standard_tools(str(tmp_path))["KillBash"]
     talk = extended(tmp_path, code, Scripted.in_order([call, "ok"]), [Prompt("t1", "x")], kill, mode="force")
+    assert [(event.name, event.outcome) for event in talk.of(ToolFinished)] == [("KillBash", "denied")]
+
+
+def test_a_hook_of_the_host_for_one_name_of_a_tool_sees_it_under_every_name(tmp_path: Path) -> None:
+    def host(event: Event) -> Command | None:
+        return HostReply(event.call, {"decision": "block", "reason": "no"}) if isinstance(event, HostCall) else None
+
+    hooks = {"PreToolUse": [{"matcher": "KillShell", "ids": ["h1"]}]}
+    call = {"call": "TaskStop", "args": {"task_id": "x"}}
+    commands = [Hello(offers={"hooks": hooks}, ref="r"), Prompt("t1", "x")]
+    kill = standard_tools(str(tmp_path))["KillBash"]
+    talk = converse(tmp_path, Scripted.in_order([call, "ok"]), commands, kill, mode="force", host=host)
     assert [(event.name, event.outcome) for event in talk.of(ToolFinished)] == [("KillBash", "denied")]
 
 

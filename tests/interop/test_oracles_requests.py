@@ -13,7 +13,8 @@ from pydantic import TypeAdapter, ValidationError
 from apis.cases import CASES
 from polylect.apis import anthropic_messages, openai_chat, openai_responses
 from polylect.tools.standard import standard_tools
-from polylect.vocab.ports import ModelInfo, ModelRequest
+from polylect.vocab.content import Message, Text
+from polylect.vocab.ports import ModelInfo, ModelRequest, WebDomains
 
 TYPES: dict[str, TypeAdapter[Any]] = {
     "anthropic": TypeAdapter(MessageCreateParamsStreaming),
@@ -53,6 +54,15 @@ def test_a_request_is_one_that_the_vendor_s_types_allow(wire: str, name: str, mo
         request = ModelRequest("m", "be good", CASES[name], tools, max_tokens=most, thinking=budget, effort=effort)
         body = bodies(request, MODELS[model])[wire]
         assert all_of(TYPES[wire].validate_python(body, extra="forbid")) == body
+
+
+@pytest.mark.parametrize("domains", [WebDomains(), WebDomains(("a.test",)), WebDomains((), ("b.test",))])
+@pytest.mark.parametrize("wire", ["anthropic", "responses"])
+def test_a_search_of_the_web_is_one_that_the_vendor_s_types_allow(wire: str, domains: WebDomains) -> None:
+    request = ModelRequest("m", "search", [Message("user", (Text("x"),))], TOOLS[:1], web_search=domains)
+    body = bodies(request, MODELS["plain"])[wire]
+    assert len(body["tools"]) == 2
+    assert all_of(TYPES[wire].validate_python(body, extra="forbid")) == body
 
 
 @pytest.mark.parametrize("wire", TYPES)
