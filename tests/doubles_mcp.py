@@ -12,6 +12,7 @@ from typing import Any, Literal
 from doubles_worker import DirectWorker
 from machine import PATIENCE
 from polylect.mcp.servers import Servers
+from polylect.mcp.values import ServerSetup
 from polylect.tools.process.custody import Custody
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import PlanItem, Server
@@ -68,7 +69,9 @@ class Stage:
         self.commands_changed = asyncio.Event()
         options = {"on_commands": self.commands_changed.set, "trusted": True, **options}
         options = {"env": dict(os.environ), "workspace": os.path.realpath(workspace), **options}
-        self.servers = Servers(self.tools, self._report, self.custody, **options)
+        names = {name: options.pop(name) for name in ("long_names", "withheld") if name in options}
+        setup = ServerSetup(children=self.custody, report=self._report, **options)
+        self.servers = Servers(self.tools, setup, **names)
 
     def _report(self, event: Event) -> None:
         self.events.append(event)

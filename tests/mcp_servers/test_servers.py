@@ -120,6 +120,7 @@ import asyncio, sys
 if sys.argv[1] == "without":
     sys.modules["mcp"] = None
 from polylect.mcp.servers import Servers
+from polylect.mcp.values import ServerSetup
 from polylect.tools.process.custody import Custody
 from polylect.vocab.content import Server
 assert "mcp.client" not in sys.modules and "pydantic" not in sys.modules
@@ -130,7 +131,7 @@ async def main():
         print(event.status, event.reason)
         heard.set()
     custody = Custody()
-    servers = Servers({}, report, custody, {}, "/")
+    servers = Servers({}, ServerSetup(custody, {}, "/", report))
     assert "mcp.client" not in sys.modules
     servers.add(Server("plain", command=sys.executable, args=(sys.argv[2], "Works")))
     turns = 0

@@ -12,7 +12,7 @@ from polylect.permissions.command_rules import _catches, _runs_other_programs, c
 from polylect.permissions.gate import ProposedCall, verdict
 from polylect.permissions.rulebook import MOST_RULES, fault_in, rules_in
 from polylect.permissions.rules import MOST_PATH, BadRule, Effect, covers, parse
-from polylect.permissions.shell_words import MOST, MOST_STEPS, Simple, Word
+from polylect.permissions.shell_parser import MOST, MOST_STEPS, Simple, Word
 from polylect.vocab.content import Rule
 from polylect.wire.path_patterns import MOST_LENGTH, literal
 

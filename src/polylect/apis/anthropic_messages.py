@@ -20,22 +20,10 @@ from polylect.apis.encoded_history import EncodedHistory
 from polylect.apis.event_parser import EventParser
 from polylect.apis.faults import FAULTS, Tokens, cut_off
 from polylect.apis.history import normalize
+from polylect.vocab import ports
 from polylect.vocab.content import Block, Document, Image, Message, Stop, Text, Thinking, ToolCall, ToolResult, Usage
 from polylect.vocab.errors import ProviderError
-from polylect.vocab.ports import (
-    ArgsChunk,
-    BlockDone,
-    ModelEvent,
-    ModelInfo,
-    ModelRequest,
-    ReplyBegun,
-    ReplyDone,
-    TextChunk,
-    ThinkingChunk,
-    ToolSpec,
-    WebDomains,
-    WebResults,
-)
+from polylect.vocab.ports import ArgsChunk, BlockDone, ModelEvent, ReplyBegun, ReplyDone, TextChunk, ThinkingChunk
 
 # Requests.
 
@@ -49,7 +37,7 @@ _MARK: Json = {"type": "ephemeral"}
 
 
 def request_body(
-    request: ModelRequest, info: ModelInfo, *, caching: bool = True, encoded: EncodedHistory | None = None
+    request: ports.ModelRequest, info: ports.ModelInfo, *, caching: bool = True, encoded: EncodedHistory | None = None
 ) -> Json:
     """The body of a streaming request.
 
@@ -84,11 +72,11 @@ def encode_message(message: Message) -> list[Json]:
     return [{"role": message.role, "content": _content(message)}]
 
 
-def _tool(tool: ToolSpec) -> Json:
+def _tool(tool: ports.ToolSpec) -> Json:
     return {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
 
 
-def _search_tool(domains: WebDomains | None) -> list[Json]:
+def _search_tool(domains: ports.WebDomains | None) -> list[Json]:
     """The search that the service does itself. Domains are either allowed or blocked."""
     if domains is None:
         return []
@@ -345,12 +333,12 @@ class StreamParser(EventParser):
         )
 
 
-def _web_results(content: Any) -> WebResults:
+def _web_results(content: Any) -> ports.WebResults:
     """The pages of a search, or the error that the service has in their place."""
     if isinstance(content, dict):
-        return WebResults(error=str(content.get("error_code") or "it failed"))
+        return ports.WebResults(error=str(content.get("error_code") or "it failed"))
     pages = [page for page in content if isinstance(page, dict)] if isinstance(content, list) else []
-    return WebResults(tuple((str(page.get("title") or ""), str(page.get("url") or "")) for page in pages))
+    return ports.WebResults(tuple((str(page.get("title") or ""), str(page.get("url") or "")) for page in pages))
 
 
 def fault_of(error: _Error) -> ProviderError:

@@ -16,18 +16,10 @@ from polylect.apis.arguments import MOST_CALLS, ReplyCalls, is_unwieldy
 from polylect.apis.encoded_history import EncodedHistory
 from polylect.apis.faults import UNREADABLE, Tokens, cut_off, fault_of, too_many_calls, unreadable
 from polylect.apis.history import normalize
+from polylect.vocab import ports
 from polylect.vocab.content import Block, Document, Image, Message, Stop, Text, Thinking, ToolCall, ToolResult, Usage
 from polylect.vocab.errors import ProviderError
-from polylect.vocab.ports import (
-    ArgsChunk,
-    BlockDone,
-    ModelEvent,
-    ModelRequest,
-    ReplyDone,
-    TextChunk,
-    ThinkingChunk,
-    ToolSpec,
-)
+from polylect.vocab.ports import ArgsChunk, BlockDone, ModelEvent, ReplyDone, TextChunk, ThinkingChunk
 
 # Requests.
 
@@ -36,7 +28,10 @@ MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 
 
 def request_body(
-    request: ModelRequest, *, max_tokens_field: MaxTokensField = "max_tokens", encoded: EncodedHistory | None = None
+    request: ports.ModelRequest,
+    *,
+    max_tokens_field: MaxTokensField = "max_tokens",
+    encoded: EncodedHistory | None = None,
 ) -> Json:
     """The body of a streaming request.
 
@@ -68,7 +63,7 @@ def encode_message(message: Message) -> Iterator[Json]:
     return _assistant(message) if message.role == "assistant" else _user(message)
 
 
-def _tool(tool: ToolSpec) -> Json:
+def _tool(tool: ports.ToolSpec) -> Json:
     function = {"name": tool.name, "description": tool.description, "parameters": tool.schema}
     return {"type": "function", "function": function}
 

@@ -16,27 +16,16 @@ from polylect.apis.event_parser import EventParser
 from polylect.apis.faults import Tokens, cut_off, fault_of
 from polylect.apis.history import normalize
 from polylect.apis.openai_chat import document_text
+from polylect.vocab import ports
 from polylect.vocab.content import Block, Document, Image, Message, Stop, Text, Thinking, ToolCall, ToolResult, Usage
-from polylect.vocab.ports import (
-    ArgsChunk,
-    BlockDone,
-    ModelEvent,
-    ModelInfo,
-    ModelRequest,
-    ReplyDone,
-    TextChunk,
-    ThinkingChunk,
-    ToolSpec,
-    WebDomains,
-    WebResults,
-)
+from polylect.vocab.ports import ArgsChunk, BlockDone, ModelEvent, ReplyDone, TextChunk, ThinkingChunk
 
 # Requests.
 
 Json = dict[str, Any]
 
 
-def request_body(request: ModelRequest, info: ModelInfo, *, encoded: EncodedHistory | None = None) -> Json:
+def request_body(request: ports.ModelRequest, info: ports.ModelInfo, *, encoded: EncodedHistory | None = None) -> Json:
     """The body of a streaming request.
 
     info      the abilities of the model; reasoning is requested if it has effort levels
@@ -62,12 +51,12 @@ def encode_message(message: Message) -> Iterable[Json]:
     return _assistant(message) if message.role == "assistant" else _user(message)
 
 
-def _tool(tool: ToolSpec) -> Json:
+def _tool(tool: ports.ToolSpec) -> Json:
     function = {"name": tool.name, "description": tool.description, "parameters": tool.schema}
     return {"type": "function", **function, "strict": False}
 
 
-def _search_tool(domains: WebDomains | None) -> list[Json]:
+def _search_tool(domains: ports.WebDomains | None) -> list[Json]:
     """The search that the service does itself. It cannot block domains; whoever asks leaves those pages out."""
     if domains is None:
         return []
@@ -278,11 +267,11 @@ class StreamParser(EventParser):
 def _web_results(item: _Item) -> list[ModelEvent]:
     """That a search was done, and the pages that a text cites."""
     if item.type == "web_search_call":
-        return [WebResults(error="it failed" if item.status == "failed" else "")]
+        return [ports.WebResults(error="it failed" if item.status == "failed" else "")]
     notes = [note for part in item.content or () if isinstance(part.annotations, list) for note in part.annotations]
     cited = [note for note in notes if isinstance(note, dict) and note.get("type") == "url_citation"]
     pages = tuple((str(note.get("title") or ""), str(note.get("url") or "")) for note in cited)
-    return [WebResults(pages)] if pages else []
+    return [ports.WebResults(pages)] if pages else []
 
 
 def _signature(item: _Item) -> str:

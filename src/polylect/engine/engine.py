@@ -37,29 +37,7 @@ from polylect.engine.turn.loop import MOST_REMINDERS
 from polylect.engine.turn.steering import STEER
 from polylect.engine.turn.turns import TurnQueue
 from polylect.permissions.rules import BadRule
-from polylect.vocab.commands import (
-    AddContext,
-    AddServer,
-    Answer,
-    Cancel,
-    ChangeServer,
-    ChangeSteer,
-    Command,
-    Compact,
-    Configure,
-    Grant,
-    Hello,
-    HostReply,
-    HostSays,
-    MalformedCommand,
-    OpenSession,
-    Prompt,
-    Query,
-    Rewind,
-    RunShell,
-    Steer,
-    UnknownCommand,
-)
+from polylect.vocab import commands as c
 from polylect.vocab.content import Failure, Message, Text
 from polylect.vocab.errors import SessionError
 from polylect.vocab.events import Event, Notice, PlanChanged, TurnEnded
@@ -135,23 +113,23 @@ class Engine:
 
     # From outside.
 
-    def handle(self, command: Command) -> None:
+    def handle(self, command: c.Command) -> None:
         """Carry out one command. Never waits; the reply is emitted now or when the work is done."""
         held = self.context.held
         if held.holding and type(command) not in _AT_ONCE:
             return held.add(command)
-        if held and isinstance(command, Cancel):  # what was said before it is stopped too, once it is there
+        if held and isinstance(command, c.Cancel):  # what was said before it is stopped too, once it is there
             held.add(replace(command, ref=""))
         match command:
-            case Query():
+            case c.Query():
                 return queries.answer(self.context, command)
-            case MalformedCommand():
+            case c.MalformedCommand():
                 return None  # its codec has answered it
             case _ if take := _COMMANDS.get(type(command)):
                 failure = attempted(take, self, command)
                 if failure is LATER:
                     return None
-            case UnknownCommand(kind):
+            case c.UnknownCommand(kind):
                 failure = Failure("unknown_command", f"Unknown command type: {kind}", "host")
             case _:
                 failure = Failure("unsupported", f"this engine cannot do {type(command).__name__} yet", "host")
@@ -227,12 +205,12 @@ class Engine:
         except SessionError as error:
             self.emit(Notice(f"What the model was to be told next could not be kept: {error}", "warning"))
             return False
-        self.turns.add(Prompt(turn, text), cause="engine")
+        self.turns.add(c.Prompt(turn, text), cause="engine")
         return True
 
     # Commands: each is carried out, or the failure says why not.
 
-    def _prompt(self, command: Prompt) -> Failure | None:
+    def _prompt(self, command: c.Prompt) -> Failure | None:
         turns = self.turns
         if not command.turn:
             message = "the prompt has no id: give it one, and every event of its turn will carry it"
@@ -254,7 +232,7 @@ class Engine:
         turns.add(command)
         return None
 
-    def _steer(self, command: Steer) -> Failure | None:
+    def _steer(self, command: c.Steer) -> Failure | None:
         if not self.turns.running and command.idle == "refuse":
             return Failure("idle", "no turn is running that could be steered; send a prompt", "host")
         user_message = self._read(command)
@@ -265,7 +243,7 @@ class Engine:
         self.agent.steer_queue.add(id, command)
         return None
 
-    def _read(self, command: Prompt | Steer) -> Message | Failure:
+    def _read(self, command: c.Prompt | c.Steer) -> Message | Failure:
         """The message for the model with all attachments read, or why the prompt is refused."""
         try:
             fault = partial(self.agent.reading_fault, chosen=True)
@@ -274,7 +252,7 @@ class Engine:
             return Failure("bad_attachment", str(error), "host")
         return Message("user", content) if content else Failure("empty_prompt", "the prompt is empty", "host")
 
-    def _change_steer(self, command: ChangeSteer) -> Failure | None:
+    def _change_steer(self, command: c.ChangeSteer) -> Failure | None:
         steer_queue = self.agent.steer_queue
         if id := steer_queue.find(command.text, command.when):
             if command.action == "promote":
@@ -287,7 +265,7 @@ class Engine:
         self.turns.emit_queue()
         return LATER
 
-    def _cancel(self, command: Cancel) -> Failure | None:
+    def _cancel(self, command: c.Cancel) -> Failure | None:
         match command.what:
             case "turn":
                 self._compact_queue.drop()
@@ -315,7 +293,7 @@ class Engine:
                 self._shell.cancel(command.target)
         return None
 
-    def _answer(self, command: Answer) -> Failure | None:
+    def _answer(self, command: c.Answer) -> Failure | None:
         return None if self.agent.asks.answer(command) else resume_approval.resume(self.context, command)
 
     def _known_agents(self, settings: dict[str, Any]) -> dict[str, Any]:
@@ -328,7 +306,7 @@ class Engine:
             self._capabilities.renew()
         return {key: value for key, value in settings.items() if key != "agents"}
 
-    def configure(self, command: Configure) -> Failure | None:
+    def configure(self, command: c.Configure) -> Failure | None:
         """Apply settings and rules from the host, all or none of them."""
         settings = dict(command.settings)
         try:
@@ -349,13 +327,13 @@ class Engine:
     def _leave_plan(self) -> None:
         """Leave plan mode, unless the answer to the plan has already set another mode."""
         if self.settings.mode == "plan":
-            self.configure(Configure({"mode": "default"}))
+            self.configure(c.Configure({"mode": "default"}))
 
-    def _add_context(self, command: AddContext) -> Failure | None:
+    def _add_context(self, command: c.AddContext) -> Failure | None:
         self.agent.session.add_context(command.text)
         return None
 
-    def _add_server(self, command: AddServer) -> Failure | None:
+    def _add_server(self, command: c.AddServer) -> Failure | None:
         name = command.server.name
         if self._prompted and not self._capabilities.hello_received:
             return Failure(
@@ -368,7 +346,7 @@ class Engine:
             return None
         return Failure("mcp", f"the MCP server {name!r} cannot be added: this engine has no MCP", "host")
 
-    def _change_server(self, command: ChangeServer) -> Failure | None:
+    def _change_server(self, command: c.ChangeServer) -> Failure | None:
         try:
             if servers := self.context.servers.current:
                 servers.change(command.name, command.action)
@@ -377,7 +355,7 @@ class Engine:
             return Failure("mcp", str(error), "host")
         return Failure("mcp", f"there is no MCP server {command.name!r}", "host")
 
-    def _grant(self, command: Grant) -> Failure | None:
+    def _grant(self, command: c.Grant) -> Failure | None:
         if command.revoke:
             revoked = self.agent.rules.revoke(command.rule, command.id)
             return None if revoked else Failure("unknown_grant", "no such permission was granted", "host")
@@ -390,24 +368,24 @@ class Engine:
         return None
 
 
-_AT_ONCE = (Cancel, Answer, HostReply, HostSays)
+_AT_ONCE = (c.Cancel, c.Answer, c.HostReply, c.HostSays)
 """What never waits for another session."""
-_COMMANDS: dict[type[Command], Callable[..., Failure | None]] = {
-    Hello: lambda engine, command: engine._capabilities.hello(command),
-    HostReply: lambda engine, command: host_capabilities.receive_reply(engine.context, command),
-    HostSays: lambda engine, command: host_capabilities.receive_notification(engine.context, command),
-    OpenSession: lambda engine, command: engine.sessions.open_session(command),
-    Rewind: lambda engine, command: engine.sessions.rewind(command),
-    Prompt: Engine._prompt,
-    Steer: Engine._steer,
-    ChangeSteer: Engine._change_steer,
-    Cancel: Engine._cancel,
-    Answer: Engine._answer,
-    Configure: Engine.configure,
-    AddContext: Engine._add_context,
-    AddServer: Engine._add_server,
-    ChangeServer: Engine._change_server,
-    Compact: lambda engine, command: engine._compact_queue.submit(command),
-    RunShell: lambda engine, command: engine._shell.run(command),
-    Grant: Engine._grant,
+_COMMANDS: dict[type[c.Command], Callable[..., Failure | None]] = {
+    c.Hello: lambda engine, command: engine._capabilities.hello(command),
+    c.HostReply: lambda engine, command: host_capabilities.receive_reply(engine.context, command),
+    c.HostSays: lambda engine, command: host_capabilities.receive_notification(engine.context, command),
+    c.OpenSession: lambda engine, command: engine.sessions.open_session(command),
+    c.Rewind: lambda engine, command: engine.sessions.rewind(command),
+    c.Prompt: Engine._prompt,
+    c.Steer: Engine._steer,
+    c.ChangeSteer: Engine._change_steer,
+    c.Cancel: Engine._cancel,
+    c.Answer: Engine._answer,
+    c.Configure: Engine.configure,
+    c.AddContext: Engine._add_context,
+    c.AddServer: Engine._add_server,
+    c.ChangeServer: Engine._change_server,
+    c.Compact: lambda engine, command: engine._compact_queue.submit(command),
+    c.RunShell: lambda engine, command: engine._shell.run(command),
+    c.Grant: Engine._grant,
 }

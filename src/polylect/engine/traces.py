@@ -12,19 +12,8 @@ from collections.abc import Callable
 
 from msgspec import Struct, field
 
+from polylect.vocab import events as e
 from polylect.vocab.content import CallRecord, Usage
-from polylect.vocab.events import (
-    Event,
-    ReplyEnded,
-    StepEnded,
-    StepStarted,
-    StepTraced,
-    ToolCalled,
-    ToolFinished,
-    ToolStarted,
-    TurnEnded,
-    TurnStarted,
-)
 
 PRODUCT = "polylect"
 
@@ -39,16 +28,16 @@ class TurnRecord(Struct, frozen=True):
     ended: int
 
 
-Record = StepTraced | TurnRecord
+Record = e.StepTraced | TurnRecord
 
 
 class _Open(Struct):
     """A step that has not ended."""
 
     began: int
-    called: dict[str, tuple[ToolCalled, int]] = field(default_factory=dict)
+    called: dict[str, tuple[e.ToolCalled, int]] = field(default_factory=dict)
     calls: list[CallRecord] = field(default_factory=list)
-    reply: ReplyEnded | None = None
+    reply: e.ReplyEnded | None = None
     ended: int = 0
 
 
@@ -61,7 +50,7 @@ class Tracer:
 
     def __init__(
         self,
-        output: Callable[[Event], None],
+        output: Callable[[e.Event], None],
         provider: Callable[[], str],
         *,
         emit_traces: bool,
@@ -78,40 +67,42 @@ class Tracer:
         """By agent."""
         self._turns: dict[str, int] = {}
 
-    def receive(self, event: Event) -> None:
+    def receive(self, event: e.Event) -> None:
         self._output(event)
         match event:
-            case TurnStarted(turn=turn):
+            case e.TurnStarted(turn=turn):
                 self._turns[turn] = self._now()
-            case StepStarted(agent=agent):
+            case e.StepStarted(agent=agent):
                 self._steps[agent] = _Open(self._now())
-            case ReplyEnded() | ToolCalled() | ToolStarted() | ToolFinished() if step := self._steps.get(event.agent):
+            case e.ReplyEnded() | e.ToolCalled() | e.ToolStarted() | e.ToolFinished() if step := self._steps.get(
+                event.agent
+            ):
                 self._note(step, event)
-            case StepEnded() if step := self._steps.pop(event.agent, None):
+            case e.StepEnded() if step := self._steps.pop(event.agent, None):
                 self._end(step, event)
-            case TurnEnded(reason, usage, turn=turn) if (began := self._turns.pop(turn, None)) and self._record:
+            case e.TurnEnded(reason, usage, turn=turn) if (began := self._turns.pop(turn, None)) and self._record:
                 self._record(TurnRecord(turn, reason, usage, began, self._now()))
 
-    def _note(self, step: _Open, event: ReplyEnded | ToolCalled | ToolStarted | ToolFinished) -> None:
+    def _note(self, step: _Open, event: e.ReplyEnded | e.ToolCalled | e.ToolStarted | e.ToolFinished) -> None:
         now = self._now()
         match event:
-            case ReplyEnded():
+            case e.ReplyEnded():
                 step.reply, step.ended = event, now
-            case ToolCalled(call):
+            case e.ToolCalled(call):
                 step.called[call] = (event, 0)
-            case ToolStarted(call) if call in step.called:
+            case e.ToolStarted(call) if call in step.called:
                 step.called[call] = (step.called[call][0], now)
-            case ToolFinished(call, name, output, outcome) if call in step.called:
+            case e.ToolFinished(call, name, output, outcome) if call in step.called:
                 called, began = step.called[call]  # one that never started took no time
                 step.calls.append(CallRecord(call, name, called.args, output, outcome, began or now, now))
 
-    def _end(self, step: _Open, event: StepEnded) -> None:
+    def _end(self, step: _Open, event: e.StepEnded) -> None:
         if step.reply is None:
             return
         calls = tuple(step.calls)
         reply, provider = step.reply, self._provider()
         about = (self._number, provider, reply.model, reply.stop, reply.usage, calls, step.began, step.ended)
-        traced = StepTraced(*about, reply.error, turn=event.turn, agent=event.agent)
+        traced = e.StepTraced(*about, reply.error, turn=event.turn, agent=event.agent)
         self._number += 1
         if self._emit_traces:
             self._output(traced)

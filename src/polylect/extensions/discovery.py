@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from polylect.system.plain_files import names_in
+
 GROUP = "polylect.extensions"
 Extend = Callable[..., Any]
 Source = tuple[str, Callable[[], Extend]]
@@ -19,11 +21,9 @@ Source = tuple[str, Callable[[], Extend]]
 
 def files_in(folder: str) -> list[str]:
     """The Python files of a folder, sorted by name, without those whose name begins with an underscore."""
-    try:
-        names = sorted(os.listdir(folder))
-    except OSError:
-        return []
-    return [os.path.join(folder, name) for name in names if name.endswith(".py") and not name.startswith("_")]
+    return [
+        os.path.join(folder, name) for name in names_in(folder) if name.endswith(".py") and not name.startswith("_")
+    ]
 
 
 def from_file(path: str) -> Extend:

@@ -34,7 +34,7 @@ from polylect.vocab.argument_schema import schema_error
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Server
 from polylect.vocab.errors import ToolError
-from polylect.vocab.events import Ask
+from polylect.vocab.events import Ask, Notice
 
 _MODES = ("legacy", "auto")
 """Handshakes in the order in which they are tried. The old one comes first, because some servers exit when the first
@@ -175,13 +175,18 @@ async def connected(
                 await stack.enter_async_context(client)
                 break
             except Exception as error:
-                if mode == _MODES[-1] or not any(_needs_newer_handshake(leaf) for leaf in _leaves(error)):
+                if mode == _MODES[-1] or not any(
+                    isinstance(leaf, MCPError) and leaf.code in _NEWER_CODES for leaf in _leaves(error)
+                ):
                     raise
         if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
             listening = asyncio.create_task(_listen(client, on_change))
             stack.callback(listening.cancel)
         yield Connection(
-            client, lost, pages, lambda text: setup.notify(log.redact(f"The MCP server {server.name} {text}"))
+            client,
+            lost,
+            pages,
+            lambda text: setup.report(Notice(log.redact(f"The MCP server {server.name} {text}"), "warning")),
         )
 
 
@@ -219,10 +224,6 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
             yield from _leaves(inner)
     else:
         yield error
-
-
-def _needs_newer_handshake(error: BaseException) -> bool:
-    return isinstance(error, MCPError) and error.code in _NEWER_CODES
 
 
 async def _pages(request: Callable[..., Awaitable[Any]]) -> AsyncIterator[Any]:

@@ -15,17 +15,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
+import mcp_types as types
 from anyio.streams.memory import MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
-from mcp_types import (
-    INTERNAL_ERROR,
-    JSONRPCError,
-    JSONRPCNotification,
-    JSONRPCRequest,
-    JSONRPCResponse,
-    RequestId,
-    jsonrpc_message_adapter,
-)
 
 from polylect.mcp.server_log import ServerLog
 from polylect.mcp.stdio_streams import SdkStream
@@ -63,22 +55,24 @@ class _HostStream(SdkStream):
         self._host = setup.host
         self._log = log
         self._sender = sender
-        self._requests: dict[RequestId, asyncio.Task[None]] = {}
+        self._requests: dict[types.RequestId, asyncio.Task[None]] = {}
         self._tasks = TaskSet()
 
     async def send(self, item: SessionMessage) -> None:
         message = item.message
         frame = message.model_dump(by_alias=True, exclude_unset=True, mode="json")
-        if isinstance(message, JSONRPCNotification) and message.method == _CANCELLED:
+        if isinstance(message, types.JSONRPCNotification) and message.method == _CANCELLED:
             self._cancel_request((message.params or {}).get("requestId"))
-        task = self._tasks.start(self._call_host(frame, message.id if isinstance(message, JSONRPCRequest) else None))
-        if isinstance(message, JSONRPCRequest):
+        task = self._tasks.start(
+            self._call_host(frame, message.id if isinstance(message, types.JSONRPCRequest) else None)
+        )
+        if isinstance(message, types.JSONRPCRequest):
             self._requests[message.id] = task
 
     def receive(self, frame: Any) -> None:
         """Pass a message of the server to the SDK. What is no message is logged and skipped."""
         try:
-            message = jsonrpc_message_adapter.validate_python(frame, by_name=False)
+            message = types.jsonrpc_message_adapter.validate_python(frame, by_name=False)
             self._sender.send_nowait(SessionMessage(message))
         except (ValueError, anyio.WouldBlock, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
             self._log.log(logging.WARNING, f"a message of the host's is lost: {str(error) or type(error).__name__}")
@@ -86,7 +80,7 @@ class _HostStream(SdkStream):
     async def aclose(self) -> None:
         self._tasks.cancel()
 
-    async def _call_host(self, frame: dict[str, Any], id: RequestId | None) -> None:
+    async def _call_host(self, frame: dict[str, Any], id: types.RequestId | None) -> None:
         assert self._host
         try:
             result = await self._host(self._server, frame)
@@ -104,16 +98,16 @@ class _HostStream(SdkStream):
             task.cancel()
 
 
-def _answer(result: Any, id: RequestId) -> Any:
+def _answer(result: Any, id: types.RequestId) -> Any:
     """The host's result if it answers this request, else an error: no other answer will arrive for it."""
     try:
-        message = jsonrpc_message_adapter.validate_python(result, by_name=False)
+        message = types.jsonrpc_message_adapter.validate_python(result, by_name=False)
     except ValueError:
         return _failed("the host's answer is no message of this protocol", id)
-    if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id == id:
+    if isinstance(message, types.JSONRPCResponse | types.JSONRPCError) and message.id == id:
         return result
     return _failed("the host's answer is none to this request", id)
 
 
-def _failed(why: str, id: RequestId) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "id": id, "error": {"code": INTERNAL_ERROR, "message": why}}
+def _failed(why: str, id: types.RequestId) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": id, "error": {"code": types.INTERNAL_ERROR, "message": why}}

@@ -9,7 +9,7 @@ the rest are deferred until ToolSearch finds them.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from contextlib import suppress
 from time import monotonic
 from typing import Any, Literal
@@ -22,10 +22,9 @@ from polylect.mcp.tool import ServerTool
 from polylect.mcp.values import PromptCommand, ServerFault, ServerSetup, ServerStatus
 from polylect.system.tasks import TaskSet
 from polylect.vocab.answers import CommandCard
-from polylect.vocab.commands import Answer
 from polylect.vocab.content import Block, Server
-from polylect.vocab.events import Ask, Event, Notice, ServerChanged
-from polylect.vocab.ports import Children, Tool
+from polylect.vocab.events import ServerChanged
+from polylect.vocab.ports import Tool
 
 CLOSE_BOUND = 0.6
 """Seconds that servers have to exit by themselves. Custody ends those that do not."""
@@ -41,38 +40,23 @@ Action = Literal["remove", "reconnect", "enable", "disable"]
 class Servers:
     """Servers by name. No method waits for a server to connect: it is reported when it is ready or has failed (L5)."""
 
-    CONNECT_TIMEOUT = 30.0
-
     def __init__(
         self,
         tools: MutableMapping[str, Tool],
-        report: Callable[[Event], None],
-        children: Children,
-        env: Mapping[str, str],
-        workspace: str,
-        connect_timeout: float = CONNECT_TIMEOUT,
-        call_timeout: float = 120.0,
-        ask: Callable[[Ask], Awaitable[Answer]] | None = None,
-        on_commands: Callable[[], None] = lambda: None,
-        host: Callable[[str, Any], Awaitable[Any]] | None = None,
+        setup: ServerSetup,
+        *,
         long_names: bool = False,
         withheld: Callable[[str], bool] | None = None,
-        trusted: bool = False,
     ) -> None:
-        """`tools` is the engine's table, which is changed in place. `ask` gets questions that belong to no call.
-        `on_commands` is called when `commands()` has changed. `host` sends a message to a server inside the host. With
-        `long_names` every tool is named `mcp__server__tool`, as hosts of Claude's wire expect; without, a tool has its
-        own name where that is free. Tools for whose full name `withheld` is true are left out. Servers run
-        in a `trusted` workspace, else in an empty folder, unless they name one.
+        """`tools` is the engine's table, which is changed in place. With `long_names` every tool is named
+        `mcp__server__tool`, as hosts of Claude's wire expect; without, a tool has its own name where that is free.
+        Tools for whose full name `withheld` is true are left out.
         """
         self._tools = tools
-        self._report = report
+        self._setup = setup
+        self._report = setup.report
         self._long_names = long_names
         self._withheld = withheld
-        values = (children, env, workspace, connect_timeout, call_timeout, ask, on_commands)
-        self._setup = ServerSetup(
-            *values, host, {}, asyncio.Lock(), lambda text: report(Notice(text, "warning")), trusted
-        )
         self._configured: dict[str, Server] = {}
         self._supervisors: dict[str, ServerSupervisor] = {}
         self._tool_names: dict[str, dict[str, str]] = {}

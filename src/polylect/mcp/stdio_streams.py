@@ -12,17 +12,9 @@ from collections import deque
 from typing import Any
 
 import anyio
+import mcp_types as types
 import msgspec
 from mcp.shared.message import SessionMessage
-from mcp_types import (
-    PARSE_ERROR,
-    ErrorData,
-    JSONRPCError,
-    JSONRPCRequest,
-    JSONRPCResponse,
-    RequestId,
-    jsonrpc_message_adapter,
-)
 
 from polylect.mcp.large_results import LARGE, MOST_UNEXPECTED, Pages, limit_lists, read_response
 from polylect.mcp.server_log import ServerLog
@@ -57,7 +49,7 @@ class Incoming(SdkStream):
     """Messages from the server. Lines that are no messages are logged and skipped."""
 
     def __init__(
-        self, child: Child, pending: dict[RequestId, str], log: ServerLog, lost: asyncio.Event, pages: Pages
+        self, child: Child, pending: dict[types.RequestId, str], log: ServerLog, lost: asyncio.Event, pages: Pages
     ) -> None:
         """`pending` holds the requests without an answer: the method by the id."""
         self._child = child
@@ -98,15 +90,15 @@ class Incoming(SdkStream):
         if len(line) > MOST_UNEXPECTED:
             return self._invalid(line)
         try:
-            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
             return self._invalid(line)
-        if isinstance(message, JSONRPCResponse | JSONRPCError):
+        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
             if message.id not in self._pending:
                 self._log.unknown_answer(message.id)
                 return None
             self._pending.pop(message.id)
-        if isinstance(message, JSONRPCResponse):
+        if isinstance(message, types.JSONRPCResponse):
             limit_lists(message.result)  # a short message can hold 100 000 wrong parts, which take the SDK seconds
         return SessionMessage(message)
 
@@ -117,7 +109,7 @@ class Incoming(SdkStream):
             return None
         id, result = response
         del self._pending[id]
-        return SessionMessage(JSONRPCResponse.model_construct(jsonrpc="2.0", id=id, result=result))
+        return SessionMessage(types.JSONRPCResponse.model_construct(jsonrpc="2.0", id=id, result=result))
 
     def _invalid(self, line: bytes) -> SessionMessage | None:
         """Log the line. If it has the id of a request, that request gets an error at once."""
@@ -129,8 +121,8 @@ class Incoming(SdkStream):
         if answer.method or answer.id not in self._pending:
             return None
         del self._pending[answer.id]
-        error = ErrorData(code=PARSE_ERROR, message="the server's answer does not follow the protocol")
-        return SessionMessage(JSONRPCError(jsonrpc="2.0", id=answer.id, error=error))
+        error = types.ErrorData(code=types.PARSE_ERROR, message="the server's answer does not follow the protocol")
+        return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=answer.id, error=error))
 
     def _invalid_lines(self, line: bytes, why: str) -> None:
         if self._log.invalid_line(line, why) >= MOST_INVALID_LINES:
@@ -140,7 +132,7 @@ class Incoming(SdkStream):
 class Outgoing(SdkStream):
     """Messages to the server. `send` only queues, so a cancelled sender cannot leave half a line behind."""
 
-    def __init__(self, child: Child, pending: dict[RequestId, str], lost: asyncio.Event) -> None:
+    def __init__(self, child: Child, pending: dict[types.RequestId, str], lost: asyncio.Event) -> None:
         self._child = child
         self._pending = pending
         self._lost = lost
@@ -150,7 +142,7 @@ class Outgoing(SdkStream):
     async def send(self, item: SessionMessage) -> None:
         if self._lost.is_set():
             raise anyio.BrokenResourceError
-        if isinstance(item.message, JSONRPCRequest):
+        if isinstance(item.message, types.JSONRPCRequest):
             self._pending[item.message.id] = item.message.method
         line = item.message.model_dump_json(by_alias=True, exclude_unset=True)
         self._queue.put_nowait(line.encode() + b"\n")

@@ -63,7 +63,8 @@ class ServerTool:
     def spec(self) -> ToolSpec:
         large = len(self.listed.schema) > MOST_SCHEMA
         schema = {} if large else msgspec.json.decode(self.listed.schema, type=dict[str, Any])
-        return ToolSpec(self.name, _description(self._server, self.listed), _schema(schema))
+        schema = {**schema, "type": "object", "properties": schema.get("properties") or {}}
+        return ToolSpec(self.name, _description(self._server, self.listed), schema)
 
     def describe(self, args: dict[str, Any]) -> str:
         return f"MCP {self._server}/{self.listed.name}: {arguments(args)}"
@@ -78,8 +79,3 @@ class ServerTool:
 def _description(server: str, listed: ListedTool) -> str:
     text = listed.description.strip() or f"The tool {listed.name} of the MCP server {server}."
     return text if len(text) <= _MOST_DESCRIPTION else f"{text[:_MOST_DESCRIPTION]} ..."
-
-
-def _schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema with the two fields that every vendor requires, also where the server omits them."""
-    return {**schema, "type": "object", "properties": schema.get("properties") or {}}

@@ -7,13 +7,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from polylect.vocab.commands import Answer
 from polylect.vocab.errors import PolylectError
-from polylect.vocab.events import Ask
+from polylect.vocab.events import Ask, Event
 from polylect.vocab.ports import Children
 
+CONNECT_TIMEOUT = 30.0
 Condition = Literal["connecting", "ready", "failed", "disabled"]
 
 
@@ -27,20 +28,21 @@ class ServerSetup(Struct, frozen=True):
     children: Children
     env: Mapping[str, str]
     workspace: str
-    connect_timeout: float
-    call_timeout: float
-    ask: Callable[[Ask], Awaitable[Answer]] | None
-    on_commands: Callable[[], None]
-    host: Callable[[str, Any], Awaitable[Any]] | None
+    report: Callable[[Event], None]
+    connect_timeout: float = CONNECT_TIMEOUT
+    call_timeout: float = 120.0
+    ask: Callable[[Ask], Awaitable[Answer]] | None = None
+    """Gets questions that belong to no call."""
+    on_commands: Callable[[], None] = lambda: None
+    """Is called when the prompts that servers offer have changed."""
+    host: Callable[[str, Any], Awaitable[Any]] | None = None
     """Sends a message to a server inside the host and returns its answer. Raises PolylectError."""
-    inboxes: dict[str, Callable[[Any], None]]
+    inboxes: dict[str, Callable[[Any], None]] = {}
     """For each connected server inside the host, the callback that gets the messages it sends unasked."""
-    loading: asyncio.Lock
+    loading: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while the SDK is loaded, so that a dozen servers do not use a dozen threads for it."""
-    notify: Callable[[str], None]
-    """Shows a text to the host."""
-    trusted: bool
-    """Whether servers may load code from the workspace, and so run in it."""
+    trusted: bool = False
+    """Whether servers may load code from the workspace, and so run in it; else they run in an empty folder."""
 
 
 class PromptCommand(Struct, frozen=True):

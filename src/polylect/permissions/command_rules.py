@@ -2,7 +2,7 @@
 
 An allowed line has nothing in it that no rule allows. A denied one has anything in it that a rule denies, also behind
 `sudo` or in `sh -c '...'`. The line is written by the model and some rules by a project, so the work is bounded: a line
-is read once for all rules, a rule goes over its words once, and a line that is too long to be read (`shell_words.py`)
+is read once for all rules, a rule goes over its words once, and a line that is too long to be read (`shell_parser.py`)
 is never allowed by a prefix and always asked about where a rule might deny it.
 """
 
@@ -13,8 +13,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from polylect.permissions.shell_parser import NotUnderstood, ParsedLine, Simple, Word, read
-from polylect.permissions.shell_words import MOST_STEPS
+from polylect.permissions.shell_parser import MOST_STEPS, NotUnderstood, ParsedLine, Simple, Word, read
 from polylect.vocab.content import Rule
 from polylect.wire.lazy_regex import pattern
 
@@ -112,7 +111,7 @@ def why_not(line: str, parsed: ParsedLine | NotUnderstood, rules: Sequence[Rule]
         by_name.setdefault((prefix_words(rule.value) or ("",))[0], []).append(rule)
     for command in parsed.commands:
         if not any(_allows(rule, command) for rule in by_name.get(command.words[0].text, ())):
-            return f"no rule allows {_display(command)!r}"
+            return f"no rule allows {' '.join(word.text for word in command.words[:3])!r}"
     return "" if parsed.commands else "it runs nothing"
 
 
@@ -135,10 +134,6 @@ def _does_more(careful: _Careful, word: str) -> bool:
     else:
         more = word.startswith("-") and any(letter in word for letter in careful.letters)
     return more or word.startswith(careful.beginnings) or bool(careful.form and careful.form.search(word))
-
-
-def _display(command: Simple) -> str:
-    return " ".join(word.text for word in command.words[:3])
 
 
 # Denying. A rail for a model that means well: a program can always be had by another name.

@@ -145,7 +145,7 @@ def _permission(call: ProposedCall, mode: Mode, allow_list: Sequence[str], rules
     if builtin and any(same_tool(name, call.name) for name in allow_list):
         return Verdict("allow", f"{call.name} is on the allow list")
     for rule in rules:
-        if _permits(rule, call):
+        if rule.kind in ("category", "tool", "domain") and _applies_to(rule, call) is True:
             return Verdict("allow", f"the rule {written(rule)} allows it")
     if call.touched and all(any(_grants(rule, path, call) for rule in rules) for path in call.touched):
         return Verdict("allow", "rules allow the files it touches")
@@ -178,10 +178,6 @@ def _by_command(call: ProposedCall, mode: Mode, rules: Sequence[Rule]) -> Verdic
         return Verdict("ask", default_reason)
     why = command_rules.why_not(call.command, command_rules.commands_in(call.command), rules)
     return Verdict("ask", f"{default_reason}: {why}") if why else Verdict("allow", "rules allow every command in it")
-
-
-def _permits(rule: Rule, call: ProposedCall) -> bool:
-    return rule.kind in ("category", "tool", "domain") and _applies_to(rule, call) is True
 
 
 def _grants(rule: Rule, path: str, call: ProposedCall) -> bool:

@@ -15,15 +15,7 @@ from msgspec.structs import replace
 from polylect.vocab.content import CircuitState
 from polylect.vocab.errors import ProviderError
 from polylect.vocab.events import CircuitChanged
-from polylect.vocab.ports import (
-    ModelEvent,
-    ModelInfo,
-    ModelRequest,
-    Provider,
-    ReplyBegun,
-    ReplyDone,
-    Retrying,
-)
+from polylect.vocab.ports import ModelEvent, ModelInfo, ModelRequest, Provider, ReplyBegun, ReplyDone, Retrying
 
 _ITS_FAULT = ("rate_limit", "overloaded", "server", "network", "timeout", "protocol")
 """What another service may do better. A wrong key or a bad request is for a person to mend, not to work around."""

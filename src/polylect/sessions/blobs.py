@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
+from polylect.system.plain_files import names_in
 from polylect.vocab.content import Block, Image, Message, ToolResult
 from polylect.vocab.entries import Entry, FileSaved, MessageAdded
 
@@ -65,7 +66,7 @@ class Blobs:
     def sweep(self, entries: Iterable[Entry]) -> list[str]:
         """Remove our own blobs that these entries do not name. Returns their paths."""
         folder = self._folders[0]
-        names = _names(folder)
+        names = [] if os.path.islink(folder) else names_in(folder)  # not ours, where a link leads
         known = named(entries) if names else set()
         orphans = [os.path.join(folder, name) for name in names if _PREFIX + name not in known]
         for path in orphans:
@@ -159,11 +160,3 @@ def _size(path: str) -> int:
         return os.stat(path).st_size
     except FileNotFoundError:
         return -1
-
-
-def _names(folder: str) -> list[str]:
-    """What is in a folder of ours; nothing if it is a link, because what that leads to is not."""
-    try:
-        return [] if os.path.islink(folder) else os.listdir(folder)
-    except FileNotFoundError:
-        return []

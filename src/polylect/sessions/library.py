@@ -82,12 +82,8 @@ class FileLibrary:
         ]
 
     def export(self, store: Store, path: str) -> str:
-        from polylect.sessions.formats import (  # 10 ms, and only for those who export
-            html_page,
-            json_document,
-            markdown,
-            omp,
-        )
+        # 10 ms, and only for those who export.
+        from polylect.sessions.formats import html_page, json_document, markdown, omp
         from polylect.sessions.formats.conversation import Conversation
 
         forms = {".html": html_page.pieces, ".md": markdown.pieces, ".json": json_document.pieces, ".jsonl": omp.pieces}

@@ -108,7 +108,8 @@ class Replay:
         if not message.content:
             return
         if message.role == "tool":
-            if _answered(message) != [call.call for call in self._unanswered]:
+            answered = [block.call for block in message.content if isinstance(block, ToolResult)]
+            if answered != [call.call for call in self._unanswered]:
                 return  # a damaged line in the middle of the log held the calls
         elif self._unanswered:
             self._append(None, Message("tool", tuple(map(cut_off, self._unanswered))))  # or it held the results
@@ -236,7 +237,3 @@ def message_text(message: Message) -> str:
 
 def _calls(message: Message) -> list[ToolCall]:
     return [block for block in message.content if isinstance(block, ToolCall)] if message.role == "assistant" else []
-
-
-def _answered(message: Message) -> list[str]:
-    return [block.call for block in message.content if isinstance(block, ToolResult)]

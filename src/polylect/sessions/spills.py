@@ -7,6 +7,7 @@ of it: when the session is closed, or when it is opened again after a crash.
 import os
 from collections.abc import Callable, Iterable
 
+from polylect.system.plain_files import names_in
 from polylect.vocab.content import ToolResult
 from polylect.vocab.entries import Body, Entry, MessageAdded, Opened, ShellRan
 from polylect.vocab.ports import Store
@@ -40,7 +41,7 @@ class Spills:
 
     def sweep(self, entries: Iterable[Entry]) -> list[str]:
         """Remove the files that these entries do not name. Returns their paths."""
-        names = set(self._names())
+        names = set() if os.path.islink(self._folder) else set(names_in(self._folder))  # not ours, where a link leads
         for entry in entries if names else ():
             names -= _named(entry.body)
         return self._remove(names)
@@ -56,12 +57,6 @@ class Spills:
             except FileNotFoundError:
                 pass
         return paths
-
-    def _names(self) -> list[str]:
-        try:
-            return [] if os.path.islink(self._folder) else os.listdir(self._folder)  # not ours, where a link leads
-        except FileNotFoundError:
-            return []
 
 
 def spill_folders(store: Store) -> list[str]:

@@ -33,6 +33,14 @@ def real_path(path: str) -> str:
     return ""
 
 
+def names_in(folder: str) -> list[str]:
+    """The names of what is in a folder, sorted; none if it cannot be listed."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
 @contextmanager
 def opened_parent(real: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
     """The folder of a real path as a descriptor, and the name in it.

@@ -16,26 +16,8 @@ from rich.spinner import Spinner
 from rich.syntax import Syntax
 from rich.text import Text
 
+from polylect.vocab import events as e
 from polylect.vocab.escape import escape_controls
-from polylect.vocab.events import (
-    AgentEnded,
-    AgentStarted,
-    BlockEnded,
-    CompactionEnded,
-    Event,
-    Failed,
-    Notice,
-    PlanChanged,
-    RetryStarted,
-    StepStarted,
-    TextDelta,
-    ThinkingDelta,
-    ToolCalled,
-    ToolFinished,
-    ToolOutput,
-    ToolStarted,
-    TurnEnded,
-)
 
 _MAX_OUTPUT_LINES = 16
 _MAX_PREVIEW_LINES = 40
@@ -71,54 +53,54 @@ class View:
         """Prints something for good, above the lines that are redrawn."""
         self._console.print(thing)
 
-    def update(self, event: Event) -> None:
+    def update(self, event: e.Event) -> None:
         match event:
-            case StepStarted():
+            case e.StepStarted():
                 self._activity = "asking the model"
-            case TextDelta(text):
+            case e.TextDelta(text):
                 self._text += escape_controls(text)
-            case ThinkingDelta():
+            case e.ThinkingDelta():
                 self._activity = "thinking"
-            case BlockEnded():
+            case e.BlockEnded():
                 self._flush_text()
-            case ToolCalled(call, name, args, _, description):
+            case e.ToolCalled(call, name, args, _, description):
                 self._flush_text()
                 self._descriptions[call] = escape_controls(description or _describe_call(name, args))
-            case ToolStarted(call, name):
+            case e.ToolStarted(call, name):
                 self._activity = self._descriptions.setdefault(call, escape_controls(name))
-            case ToolOutput(call, text, replaced):
+            case e.ToolOutput(call, text, replaced):
                 text = escape_controls(text)
                 self._output[call] = text if replaced else self._output.get(call, "") + text
-            case ToolFinished():
+            case e.ToolFinished():
                 self._finish(event)
             case _:
                 self._show_notice(event)
         if self._live:
             self._live.update(self._live_view())
 
-    def _show_notice(self, event: Event) -> None:
+    def _show_notice(self, event: e.Event) -> None:
         match event:
-            case AgentStarted(name=name):
+            case e.AgentStarted(name=name):
                 self.show(escaped(f"  agent {name} is at work", "dim"))
-            case AgentEnded(ok):
+            case e.AgentEnded(ok):
                 self.show(escaped(f"  agent {event.agent} has {'ended' if ok else 'failed'}", "dim"))
-            case PlanChanged(items):
+            case e.PlanChanged(items):
                 self.show(
                     Group(*(escaped(f"  {_PLAN_MARKS.get(item.status, '·')} {item.text}", "cyan") for item in items))
                 )
-            case RetryStarted(attempt, most, delay, error):
+            case e.RetryStarted(attempt, most, delay, error):
                 self.show(escaped(f"  {error}: trying again in {delay / 1000:.0f} s ({attempt} of {most})", "yellow"))
-            case CompactionEnded(ok):
+            case e.CompactionEnded(ok):
                 self.show(Text("  the conversation was shortened" if ok else "  it could not be shortened", "dim"))
-            case Notice(text, level):
+            case e.Notice(text, level):
                 self.show(escaped(f"  {text}", "yellow" if level == "warning" else "dim"))
-            case Failed(failure):
+            case e.Failed(failure):
                 self.show(escaped(f"  {failure.message}", "red"))
-            case TurnEnded():
+            case e.TurnEnded():
                 self._flush_text()
                 self.show(_turn_summary(event))
 
-    def _finish(self, event: ToolFinished) -> None:
+    def _finish(self, event: e.ToolFinished) -> None:
         self._activity = "going on"
         self._output.pop(event.call, None)
         mark, style = _OUTCOME_MARKS.get(event.outcome, ("−", "yellow"))
@@ -179,7 +161,7 @@ def _describe_call(name: str, args: dict[str, Any]) -> str:
     return f"{name} {arguments}"[:160]
 
 
-def _turn_summary(ended: TurnEnded) -> RenderableType:
+def _turn_summary(ended: e.TurnEnded) -> RenderableType:
     usage = ended.usage
     cost = "" if usage.cost is None else f", ${usage.cost:.4f}"
     how = "" if ended.reason == "end" else f"{ended.reason}  "

@@ -242,6 +242,7 @@ class Keeper:
 def reaches_its_host(talk: Talk, folder: Path) -> Any:
     """Servers as the program opens them."""
     from polylect.mcp.servers import Servers
+    from polylect.mcp.values import ServerSetup
     from polylect.tools.process.custody import Custody
 
     agent, custody = talk.engine.agent, Custody()
@@ -253,7 +254,8 @@ def reaches_its_host(talk: Talk, folder: Path) -> Any:
     async def to_host(server: str, message: object) -> object:
         return await agent.host_calls.call("mcp_message", {"server_name": server, "message": message}, agent.emit)
 
-    agent.open_servers = lambda agent: Servers(agent.tools, report, custody, {}, str(folder), host=to_host)
+    setup = ServerSetup(custody, {}, str(folder), report, host=to_host)
+    agent.open_servers = lambda agent: Servers(agent.tools, setup)
     return custody
 
 

@@ -15,17 +15,7 @@ from typing import Any, Literal
 from polylect.app.cli.demo_screen import Screen
 from polylect.app.cli.terminal import print_error
 from polylect.host import Ask, EngineDied, connect
-from polylect.vocab.events import (
-    Event,
-    Failed,
-    Notice,
-    TextDelta,
-    ThinkingDelta,
-    ToolCalled,
-    ToolFinished,
-    ToolStarted,
-    TurnEnded,
-)
+from polylect.vocab import events as e
 
 PROMPT = "The tests of this project fail. Find out why and mend it."
 USAGE = """\
@@ -86,7 +76,7 @@ class _Demo:
             self._screen.prompt(PROMPT)
             async for event in agent.prompt(PROMPT):
                 await self._show(event)
-                if isinstance(event, TurnEnded):
+                if isinstance(event, e.TurnEnded):
                     ended = event
         return 0 if ended.reason == "end" else 1
 
@@ -95,25 +85,25 @@ class _Demo:
         if task:
             task.cancel()
 
-    async def _show(self, event: Event) -> None:
+    async def _show(self, event: e.Event) -> None:
         screen = self._screen
         match event:
-            case TextDelta(text):
+            case e.TextDelta(text):
                 screen.text(text)
-            case ThinkingDelta(text):
+            case e.ThinkingDelta(text):
                 screen.thought(text)
-            case ToolCalled(call, name, _, _, description):
+            case e.ToolCalled(call, name, _, _, description):
                 self._descriptions[call] = description or name
             case Ask() as ask:
                 self._descriptions[ask.call] = ask.title
                 await self._decide(ask)
-            case ToolStarted(call, name):
+            case e.ToolStarted(call, name):
                 screen.call(self._descriptions.get(call) or name)
-            case ToolFinished() as finished:
+            case e.ToolFinished() as finished:
                 screen.outcome(finished)
-            case Notice(text) | Failed(failure=text):
+            case e.Notice(text) | e.Failed(failure=text):
                 screen.fact(str(text))
-            case TurnEnded():
+            case e.TurnEnded():
                 screen.end(event)
 
     async def _decide(self, ask: Ask) -> None:

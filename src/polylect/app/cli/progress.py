@@ -11,21 +11,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
+from polylect.vocab import events as e
 from polylect.vocab.content import Usage
 from polylect.vocab.escape import escape_controls
-from polylect.vocab.events import (
-    CompactionStarted,
-    CostChanged,
-    Event,
-    ReplyEnded,
-    RetryStarted,
-    StepStarted,
-    TextDelta,
-    ThinkingDelta,
-    ToolCalled,
-    ToolFinished,
-    ToolStarted,
-)
 
 _INTERVAL = 0.2
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -47,28 +35,28 @@ class Progress:
         self._descriptions: dict[str, str] = {}
         self._frame = 0
 
-    def update(self, event: Event) -> None:
+    def update(self, event: e.Event) -> None:
         match event:
-            case StepStarted():
+            case e.StepStarted():
                 self._activity = "asking the model"
-            case ThinkingDelta():
+            case e.ThinkingDelta():
                 self._activity = "thinking"
-            case TextDelta():
+            case e.TextDelta():
                 self._activity = "answering"
-            case ToolCalled(call, name, _, _, description):
+            case e.ToolCalled(call, name, _, _, description):
                 self._descriptions[call] = description or name
-            case ToolStarted(call, name):
+            case e.ToolStarted(call, name):
                 self._activity = self._descriptions.get(call) or name
-            case ToolFinished(call):
+            case e.ToolFinished(call):
                 self._descriptions.pop(call, None)
                 self._activity = "going on"
-            case ReplyEnded(usage=usage):
+            case e.ReplyEnded(usage=usage):
                 self._usage += usage
-            case CostChanged(total):
+            case e.CostChanged(total):
                 self._usage = total
-            case RetryStarted(attempt, most):
+            case e.RetryStarted(attempt, most):
                 self._activity = f"waiting to try again ({attempt} of {most})"
-            case CompactionStarted():
+            case e.CompactionStarted():
                 self._activity = "shortening the conversation"
 
     async def run(self) -> None:

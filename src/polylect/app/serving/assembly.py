@@ -65,7 +65,8 @@ class Assembly:
         custody = Custody(before=secrets.seal, adopt=True)
         passed = command_environment(start.env, config.texts(start.values, "sandbox_env"), keys(start.values))
         env = absolute_only(passed)
-        worker = WorkerPool(custody, self._sandbox, _roots(settings))
+        roots = [os.path.realpath(path) for path in (settings.workspace, *settings.folders)]
+        worker = WorkerPool(custody, self._sandbox, roots)
 
         self._extensions = _open_extensions(start, tools, custody, env, self._sandbox)
         withheld = _withheld(start.values.get("without"))
@@ -148,11 +149,6 @@ def _withheld(rules: object) -> Callable[[str], bool] | None:
     """A function that says whether a flag withholds a tool of a server, by its full name; None if none does."""
     named = [rule for rule in rules if rule.startswith("mcp__")] if isinstance(rules, list) else []
     return (lambda name: any(names_tool(rule, name) for rule in named)) if named else None
-
-
-def _roots(settings: Settings) -> list[str]:
-    """The folders that workers may change from the start."""
-    return [os.path.realpath(path) for path in (settings.workspace, *settings.folders)]
 
 
 def _standard_tools(settings: Settings, start: Start, sandbox: Sandbox) -> dict[str, Tool]:

@@ -16,6 +16,7 @@ def open_servers(
 ) -> Servers:
     """Servers whose tools are added to the agent's and whose processes belong to `children`; see `mcp/servers.py`."""
     from polylect.mcp.servers import Servers as McpServers  # 30 ms, and only where there is a server
+    from polylect.mcp.values import CONNECT_TIMEOUT, ServerSetup
 
     def report(event: Event) -> None:
         agent.emit(event)
@@ -25,16 +26,14 @@ def open_servers(
         params = {"server_name": server, "message": message}
         return await agent.host_calls.call("mcp_message", params, agent.emit)
 
-    return McpServers(
-        agent.tools,
-        report,
+    setup = ServerSetup(
         children,
         agent.env,
         agent.settings.workspace,
-        connect_timeout=max(McpServers.CONNECT_TIMEOUT, agent.settings.mcp_wait),
+        report,
+        connect_timeout=max(CONNECT_TIMEOUT, agent.settings.mcp_wait),
         on_commands=agent.callbacks.offer_changed,
         host=to_host,
-        long_names=long_names,
-        withheld=withheld,
         trusted=agent.settings.trust_workspace,
     )
+    return McpServers(agent.tools, setup, long_names=long_names, withheld=withheld)

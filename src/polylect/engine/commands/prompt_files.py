@@ -19,7 +19,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from polylect.permissions.rules import is_below
-from polylect.system.plain_files import read_resolved, real_path
+from polylect.system.plain_files import names_in, read_resolved, real_path
 from polylect.wire.front_matter import split_front
 
 _FOLDERS = (".claude/commands", ".polylect/commands")
@@ -87,17 +87,10 @@ def markdown_in(
     project = places[-1] if places[-1] not in places[:-1] else ""
     for place, folder in ((place, os.path.join(place, name)) for place in places for name in folders):
         bound = os.path.realpath(place) if place == project else "/"
-        for file in _names(folder):
+        for file in names_in(folder)[:_MOST_FILES]:
             name, ending = os.path.splitext(file)
             if ending == ".md" and (text := _read(os.path.join(folder, file), bound, largest, fault)):
                 yield MarkdownFile(name, text, own=place != project)
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))[:_MOST_FILES]
-    except OSError:
-        return []
 
 
 def _read(path: str, bound: str, largest: int, fault: Fault) -> str:

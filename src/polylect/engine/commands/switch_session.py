@@ -133,9 +133,8 @@ class SessionSwitch:
     async def _entered(self, command: OpenSession, session: Session, waiting: list[Prompt]) -> SessionOpened:
         agent, old = self._agent, self._agent.session
         left = _forked_prompt(old, command)
-        await _uncancelled(
-            self._context.running_agents.cancel_and_wait()
-        )  # agents in the background worked for the old session
+        # Agents in the background worked for the old session.
+        await _uncancelled(self._context.running_agents.cancel_and_wait())
         if session is not old:
             self._shell.cancel()  # what the user started there is told there, and nowhere else
             await _uncancelled(self._shell.finished())

@@ -13,6 +13,7 @@ from polylect.engine.commands.prompt_files import Fault, no_fault
 from polylect.engine.context import images
 from polylect.system.plain_files import open_resolved
 from polylect.vocab.content import Attachment, Block, Document, File, Image, Link, Text
+from polylect.vocab.image_type import image_type
 
 MOST_TEXT = 1024 * 1024
 MOST_IMAGE = 5 * 1024 * 1024
@@ -108,7 +109,7 @@ def _image_type(path: str, data: bytes) -> str:
 
 def _picture_type(what: str, data: bytes) -> str:
     """The media type, or nothing if it is no image. Truncated images are refused, as vendors refuse them."""
-    if len(data) > MOST_IMAGE and images.kind_of(data):
+    if len(data) > MOST_IMAGE and image_type(data):
         raise AttachmentError(f"{what} is larger than {MOST_IMAGE} bytes; make it smaller")
     try:
         return images.check(data)

@@ -6,6 +6,8 @@ Pure. A single truncated or oversized image makes a vendor reject the whole requ
 
 from collections.abc import Callable
 
+from polylect.vocab.image_type import image_type
+
 MOST_PIXELS = 8000
 """On either side: vendors refuse larger ones."""
 
@@ -14,20 +16,9 @@ class BadPicture(Exception):
     """The image cannot be used. The text says why and is meant to follow the image's name."""
 
 
-def kind_of(data: bytes) -> str:
-    """The media type, or nothing if these bytes are no image."""
-    if data.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if data.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if data.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
-    return "image/webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else ""
-
-
 def check(data: bytes) -> str:
-    """Like `kind_of`, and raises BadPicture for an image that is truncated or too large."""
-    kind = kind_of(data)
+    """The media type of a picture; empty if it is none. Raises BadPicture for one that is truncated or too large."""
+    kind = image_type(data)
     if not kind:
         return ""
     if not _WHOLE[kind](data):

@@ -31,16 +31,13 @@ def system_prompt(workspace: str, custom: str, contexts: Sequence[str], fault: F
     `custom` is text of the host or the settings, `contexts` what was added to the session, `fault` returns why a file
     must not be read.
     """
-    parts = [_WHO, _where(workspace), *_instructions(workspace, fault)]
+    where = f"Workspace: {workspace}\nSystem: {platform.system()}\nToday: {date.today().isoformat()}"
+    parts = [_WHO, where, *_instructions(workspace, fault)]
     if custom:
         parts.append(custom)
     if contexts:
         parts.append("Context from before this conversation:\n\n" + "\n\n".join(contexts))
     return "\n\n".join(parts)
-
-
-def _where(workspace: str) -> str:
-    return f"Workspace: {workspace}\nSystem: {platform.system()}\nToday: {date.today().isoformat()}"
 
 
 def _instructions(workspace: str, fault: Fault) -> list[str]:

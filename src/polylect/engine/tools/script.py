@@ -122,9 +122,8 @@ class _Run:
         calls.early_answer = self._early_answer
         for step in self._request.steps[len(self._results) :]:
             gate = f"Script step {step.id!r} is approval-gated" if step.approval_required else ""
-            reason = (
-                calls.early_answer.suspension.reason if calls.early_answer else gate
-            )  # what is allowed by now may be denied here
+            # What is allowed by now may be denied here.
+            reason = calls.early_answer.suspension.reason if calls.early_answer else gate
             call = ToolCall(f"{self._context.call}:{step.id}", step.tool, step.input)
             result = await calls.run_now(call, approval_reason=reason)
             calls.early_answer = None

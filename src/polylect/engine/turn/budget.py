@@ -8,6 +8,7 @@ sub-agents is no meter's: `subagents/spawn.py` compares it.
 import asyncio
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from polylect.vocab.content import Usage
 from polylect.vocab.events import BudgetExceeded
@@ -78,14 +79,11 @@ class Meter:
     def grant(self, *, tokens: int, cost: float) -> None:
         """Raise the caps that exist."""
         budget = self.budget
-        self.budget = Budget(
+        self.budget = replace(
+            budget,
             max_cost_usd=budget.max_cost_usd and budget.max_cost_usd + cost,
             max_tokens_in=budget.max_tokens_in and budget.max_tokens_in + tokens,
             max_tokens_out=budget.max_tokens_out and budget.max_tokens_out + tokens,
-            max_wall_time_secs=budget.max_wall_time_secs,
-            max_tool_runtime_secs=budget.max_tool_runtime_secs,
-            max_processes=budget.max_processes,
-            max_agent_depth=budget.max_agent_depth,
         )
         self.reported = False
 

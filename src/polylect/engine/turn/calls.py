@@ -26,22 +26,11 @@ from polylect.permissions.gate import ProposedCall, Verdict, verdict
 from polylect.permissions.protected_paths import decides_what_runs
 from polylect.permissions.rules import is_below
 from polylect.sessions.suspension import EarlyAnswer
+from polylect.vocab import events as e
 from polylect.vocab.argument_schema import schema_error
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import UNPARSED, Outcome, PlanItem, Rule, ToolCall, ToolResult
 from polylect.vocab.errors import ToolError
-from polylect.vocab.events import (
-    Ask,
-    AskClosed,
-    Event,
-    Notice,
-    PlanChanged,
-    ToolCalled,
-    ToolCrashed,
-    ToolFinished,
-    ToolOutput,
-    ToolStarted,
-)
 from polylect.vocab.hooks import HookResult
 from polylect.vocab.ports import Tool, ToolReturn
 
@@ -102,7 +91,7 @@ class Calls:
         category = tool.category if tool else "exec"
         description = _described(tool, call.args) if tool else ""
         self._called.append(call)
-        self._emit(ToolCalled(call.call, call.name, call.args, category, description))
+        self._emit(e.ToolCalled(call.call, call.name, call.args, category, description))
         return call
 
     def _in_own_names(self, call: ToolCall) -> ToolCall:
@@ -182,24 +171,24 @@ class Calls:
 
     # Calls that a call makes.
 
-    def nested(self, call: str, observe: Callable[[Event], None]) -> "Calls":
+    def nested(self, call: str, observe: Callable[[e.Event], None]) -> "Calls":
         """Calls that the call `call` makes itself. They are judged, asked about and run like any other.
 
         `observe` receives their events; the host sees only questions and output, as part of the outer call.
         """
 
-        def emit(event: Event) -> None:
-            if not isinstance(event, AskClosed):
+        def emit(event: e.Event) -> None:
+            if not isinstance(event, e.AskClosed):
                 observe(event)
             match event:
-                case AskClosed():  # whatever becomes of it, the ask is closed
+                case e.AskClosed():  # whatever becomes of it, the ask is closed
                     self._emit(event)
                     observe(event)
-                case ToolCalled() | ToolStarted() | ToolFinished():
+                case e.ToolCalled() | e.ToolStarted() | e.ToolFinished():
                     pass
-                case ToolOutput() if call in self._results:
+                case e.ToolOutput() if call in self._results:
                     pass  # left behind by a stop
-                case Ask() | ToolOutput():
+                case e.Ask() | e.ToolOutput():
                     force_setattr(event, "call", call)
                     self._emit(event)
                 case _:
@@ -334,7 +323,7 @@ class Calls:
 
     async def _ask(self, call: ToolCall, tool: Tool, proposed: ProposedCall, why: str) -> Answer:
         agent = self._agent
-        ask = Ask(
+        ask = e.Ask(
             f"ask-{agent.new_id()}",
             call=call.call,
             name=call.name,
@@ -361,7 +350,7 @@ class Calls:
             f" ({path})" for path in critical[:1] if path not in title and os.path.relpath(path, workspace) not in title
         )
 
-    async def _ask_host(self, ask: Ask) -> Answer:
+    async def _ask_host(self, ask: e.Ask) -> Answer:
         agent = self._agent
         notification = asyncio.create_task(agent.hooks.notify(agent.hook_context(self.turn), "asked", ask.title))
         try:
@@ -374,9 +363,9 @@ class Calls:
         roots = [*self._agent.roots(tool.category), *proposed.outside, *proposed.hidden]
         args, context = copy.deepcopy(call.args), Context(self._agent, self, call.call, roots, proposed.touched)
         self._running[call.call] = call.name
-        self._emit(ToolStarted(call.call, call.name))
+        self._emit(e.ToolStarted(call.call, call.name))
         if tool.category == "exec" and (notice := self._agent.take_command_notice()):
-            self._emit(Notice(notice))
+            self._emit(e.Notice(notice))
         began = asyncio.get_running_loop().time()
         try:
             if tool.category == "edit":
@@ -401,7 +390,7 @@ class Calls:
                     meter.processes += tool.category == "exec"
 
     def _crashed(self, call: ToolCall, how: str) -> ToolReturn:
-        self._emit(ToolCrashed(call.call, call.name, how))
+        self._emit(e.ToolCrashed(call.call, call.name, how))
         return ToolReturn(f"The tool crashed: {how}", ok=False)
 
     def _finish(self, call: ToolCall, returned: ToolReturn, outcome: Outcome, reason: str = "") -> None:
@@ -411,7 +400,7 @@ class Calls:
         self._running.pop(call.call, None)
         output = self._agent.asks.scrub(returned.output)
         self._results[call.call] = ToolResult(call.call, call.name, output, outcome, returned.images)
-        finished = ToolFinished(
+        finished = e.ToolFinished(
             call.call,
             call.name,
             output,
@@ -423,7 +412,7 @@ class Calls:
         )
         self._emit(finished)
 
-    async def ask_host(self, call: str, question: Ask) -> Answer:
+    async def ask_host(self, call: str, question: e.Ask) -> Answer:
         """A question that a running call has for the person. A call left behind by a stop has none to ask."""
         if call in self._results:
             return Answer("", "cancelled", reason=STOPPED)
@@ -432,12 +421,12 @@ class Calls:
 
     def progress(self, call: str, text: str) -> None:
         if call not in self._results:
-            self._emit(ToolOutput(call, self._agent.asks.scrub(text)))
+            self._emit(e.ToolOutput(call, self._agent.asks.scrub(text)))
 
     def plan(self, call: str, items: Sequence[PlanItem]) -> None:
         if call not in self._results:
             self._agent.todos = items
-            self._emit(PlanChanged(tuple(items)))
+            self._emit(e.PlanChanged(tuple(items)))
 
     def _touched(self, tool: Tool, args: dict[str, Any]) -> tuple[str, ...]:
         try:
@@ -465,7 +454,7 @@ class Context:
         self.agent = agent
         self._calls = calls
 
-    def steps(self, observe: Callable[[Event], None]) -> Calls:
+    def steps(self, observe: Callable[[e.Event], None]) -> Calls:
         """Calls that this call makes itself; `observe` receives their events."""
         return self._calls.nested(self.call, observe)
 
@@ -475,7 +464,7 @@ class Context:
     def progress(self, text: str) -> None:
         self._calls.progress(self.call, text)
 
-    async def ask(self, question: Ask) -> Answer:
+    async def ask(self, question: e.Ask) -> Answer:
         return await self._calls.ask_host(self.call, question)
 
     def reading_fault(self, path: str) -> str:

@@ -30,20 +30,10 @@ from polylect.engine.turn.calls import Calls
 from polylect.engine.turn.reply import StreamedReply
 from polylect.engine.turn.steering import When
 from polylect.engine.turn.structured import NoAnswer, open_form
+from polylect.vocab import events as e
 from polylect.vocab.commands import Prompt
 from polylect.vocab.content import Failure, Message, Reason, Stop, StreamRule, Text, Usage
 from polylect.vocab.errors import PolylectError, ProviderError, SessionError
-from polylect.vocab.events import (
-    CostChanged,
-    Event,
-    Notice,
-    RulesMatched,
-    StepEnded,
-    StepStarted,
-    StructuredAnswer,
-    TurnEnded,
-    UserMessage,
-)
 from polylect.vocab.hooks import ReplyWatcher
 from polylect.vocab.ports import ModelEvent, ModelRequest, Retrying, TextChunk
 
@@ -102,7 +92,7 @@ class TurnLoop:
         self._given_up = False
         self._form = open_form(agent)
 
-    async def run(self) -> TurnEnded:
+    async def run(self) -> e.TurnEnded:
         """Run the turn to its end, whatever happens, and return its terminal event."""
         try:
             if (over := await self._prepare_prompt()) is not None:
@@ -119,9 +109,9 @@ class TurnLoop:
             message = f"internal error: {type(error).__name__}: {error}. The session is intact; please report this"
             return self._ended("error", Failure("internal", message, "engine"))
 
-    def _ended(self, reason: Reason, failure: Failure | None = None) -> TurnEnded:
+    def _ended(self, reason: Reason, failure: Failure | None = None) -> e.TurnEnded:
         spent, self._agent.spent = self._agent.spent, Usage()  # what agents still use counts for the next turn
-        return TurnEnded(reason, spent, self._steps, failure, turn=self.id, agent=self._agent.id)
+        return e.TurnEnded(reason, spent, self._steps, failure, turn=self.id, agent=self._agent.id)
 
     async def _prepare_prompt(self) -> Reason | None:
         """Pass a person's prompt to hooks and slash commands. Returns a reason if that ended the turn."""
@@ -135,7 +125,7 @@ class TurnLoop:
             verdict = await expand(verdict, self._emit)
         if verdict.refused or verdict.answer is not None:
             if message := verdict.refused or verdict.answer:
-                self._emit(Notice(message, "warning" if verdict.refused else "info"))
+                self._emit(e.Notice(message, "warning" if verdict.refused else "info"))
             return "refused" if verdict.refused else "end"
         if verdict.contexts or verdict.text != prompt.text:
             agent.session.amend(self.id, verdict.text, verdict.contexts)
@@ -150,13 +140,13 @@ class TurnLoop:
     def _begin(self) -> None:
         self._report_lost_agents()
         message = self._agent.session.begin(self.id)
-        self._emit(UserMessage(_words(message), self.cause, self._prompt.attachments if self._prompt else ()))
+        self._emit(e.UserMessage(_words(message), self.cause, self._prompt.attachments if self._prompt else ()))
 
     def _report_lost_agents(self) -> None:
         """Tell host and model of background agents that ended with an earlier process."""
         if names := self._agent.session.pop_lost_agents():
             message = f"Agents that were at work in the background when the engine ended are gone: {', '.join(names)}."
-            self._emit(Notice(message, "warning"))
+            self._emit(e.Notice(message, "warning"))
             self._add(
                 f"{message} They will not report, and their effects are unknown: look before you start them again."
             )
@@ -183,7 +173,7 @@ class TurnLoop:
             if more or when == "last" or await self._hooks_want_more(reply):
                 continue
             if self._form and self._form.answered:
-                self._emit(StructuredAnswer(self._form.value))
+                self._emit(e.StructuredAnswer(self._form.value))
             if self._agent.settings.budget_anew and not self._agent.parent and self._out_of_budget():
                 return "limit"  # claude says so also after a turn's last request
             return _REASONS.get(reply.stop, "error")
@@ -201,7 +191,7 @@ class TurnLoop:
     def _remind(self, rules: Sequence[StreamRule]) -> None:
         """Tell the model which stream rules it broke, before it is asked again."""
         self._reminders += 1
-        self._emit(RulesMatched(tuple(rules)))
+        self._emit(e.RulesMatched(tuple(rules)))
         for rule in rules:
             self._add(rule.text)
 
@@ -219,7 +209,7 @@ class TurnLoop:
     def _add(self, text: str) -> None:
         """Add a message for the model that no person wrote."""
         self._agent.session.add_messages("", Message("user", (Text(text),)))
-        self._emit(UserMessage(text, "engine"))
+        self._emit(e.UserMessage(text, "engine"))
 
     async def _step_that_fits(self) -> StreamedReply | None:
         """Run a step; compact the conversation first if the window is nearly full, or when it overflows.
@@ -252,7 +242,7 @@ class TurnLoop:
         calls = Calls(self._agent, self.id, self._meter)
         reply = StreamedReply(self._emit, calls.announce, self._agent.tool_name, self._agent.session.calls)
         self._steps += 1
-        self._emit(StepStarted())
+        self._emit(e.StepStarted())
         stored = False
         try:
             try:
@@ -314,7 +304,7 @@ class TurnLoop:
             if stored:
                 self._agent.session.add_messages("", results)
         finally:
-            self._emit(StepEnded())
+            self._emit(e.StepEnded())
 
     async def _next(
         self, stream: AsyncGenerator[Sequence[ModelEvent], None], retrying: Retrying | None
@@ -360,7 +350,7 @@ class TurnLoop:
         agent.session.add_messages(self.id, message, request=reply.request)
         agent.compactor.record_usage(reply.usage, self._emit)
         if agent.settings.cost_updates == "step":
-            self._emit_to_main(CostChanged(agent.top.session.known_usage))
+            self._emit_to_main(e.CostChanged(agent.top.session.known_usage))
 
     def _with_usage(self, reply: StreamedReply) -> Message:
         """The reply's message. Its usage is estimated if the server reported none and there is a cap on it."""
@@ -372,7 +362,7 @@ class TurnLoop:
             return message
         if not agent.meter.estimate_reported:
             agent.meter.estimate_reported = True
-            self._emit_to_main(Notice(ESTIMATED, "warning"))
+            self._emit_to_main(e.Notice(ESTIMATED, "warning"))
         return replace(message, usage=reply.total_usage + usage)
 
     def _deliver(self, when: When) -> None:
@@ -382,7 +372,7 @@ class TurnLoop:
         for id, steer in queued:
             agent.session.begin(id)
             agent.steer_queue.delivered(id)
-            self._emit(UserMessage(steer.text, "steer" if when == "soon" else "follow_up", steer.attachments))
+            self._emit(e.UserMessage(steer.text, "steer" if when == "soon" else "follow_up", steer.attachments))
         if queued:
             agent.callbacks.queue_changed()
 
@@ -390,7 +380,7 @@ class TurnLoop:
         most = self._agent.settings.max_turns
         if not most or self._steps < most:
             return False
-        self._emit(Notice(f"Stopped after {most} model requests: that is the limit set by --max-turns."))
+        self._emit(e.Notice(f"Stopped after {most} model requests: that is the limit set by --max-turns."))
         return True
 
     def _out_of_budget(self) -> bool:
@@ -401,11 +391,11 @@ class TurnLoop:
             if not meter.reported:
                 meter.reported = True
                 self._emit_to_main(passed)
-            self._emit(Notice(f"Stopped: {meter.used_up()}."))
+            self._emit(e.Notice(f"Stopped: {meter.used_up()}."))
             return True
         return False
 
-    def _emit_to_main(self, event: Event) -> None:
+    def _emit_to_main(self, event: e.Event) -> None:
         """Emit an event of the main agent: for what concerns the whole turn or session."""
         self._agent.top.emitter("" if self._agent.detached else self.id)(event)
 

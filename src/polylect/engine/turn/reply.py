@@ -8,28 +8,11 @@ from collections.abc import Callable
 from io import StringIO
 
 from polylect.apis.arguments import ReplyCalls
+from polylect.vocab import events as e
+from polylect.vocab import ports
 from polylect.vocab.content import Block, Message, Stop, Text, Thinking, ToolCall, Usage
-from polylect.vocab.events import (
-    ArgsDelta,
-    BlockEnded,
-    CircuitChanged,
-    Event,
-    ReplyEnded,
-    RetryEnded,
-    RetryStarted,
-    TextDelta,
-    ThinkingDelta,
-)
-from polylect.vocab.ports import (
-    ArgsChunk,
-    BlockDone,
-    ModelEvent,
-    ReplyBegun,
-    ReplyDone,
-    Retrying,
-    TextChunk,
-    ThinkingChunk,
-)
+from polylect.vocab.events import Event, TextDelta
+from polylect.vocab.ports import TextChunk
 from polylect.vocab.text_size import text_size
 
 _MOST_ID = 256
@@ -93,34 +76,34 @@ class StreamedReply:
         content = tuple(block for block in self._content if block != Text(""))
         return Message("assistant", content, self.stop, self.total_usage, self.model, provider)
 
-    def add(self, event: ModelEvent) -> None:
+    def add(self, event: ports.ModelEvent) -> None:
         """Process one event of the provider."""
         if type(event) is TextChunk and not self._attempt:  # by far the most frequent, and it matters
             self._open.write(event.text)
             self._emit(TextDelta(event.text))
             return
-        if self._attempt and not isinstance(event, Retrying | CircuitChanged | ReplyBegun):
+        if self._attempt and not isinstance(event, ports.Retrying | e.CircuitChanged | ports.ReplyBegun):
             self._retried(ok=True)
         match event:
             case TextChunk(text):
                 self._open.write(text)
                 self._emit(TextDelta(text))
-            case ThinkingChunk(text):
+            case ports.ThinkingChunk(text):
                 self._open.write(text)
                 self._thinking = True
-                self._emit(ThinkingDelta(text))
-            case ArgsChunk(call, name, text):
-                self._emit(ArgsDelta(self._unique(call), self._tool_name(name), text))
-            case BlockDone(block):
+                self._emit(e.ThinkingDelta(text))
+            case ports.ArgsChunk(call, name, text):
+                self._emit(e.ArgsDelta(self._unique(call), self._tool_name(name), text))
+            case ports.BlockDone(block):
                 self._end_block(block)
-            case Retrying(attempt, most, delay_ms, error):
+            case ports.Retrying(attempt, most, delay_ms, error):
                 self._attempt, self._failed_usage, self.usage = attempt, self.total_usage, Usage()
-                self._emit(RetryStarted(attempt, most, delay_ms, error))
-            case CircuitChanged():
+                self._emit(e.RetryStarted(attempt, most, delay_ms, error))
+            case e.CircuitChanged():
                 self._emit(event)
-            case ReplyBegun(usage, request, model):
+            case ports.ReplyBegun(usage, request, model):
                 self.usage, self.request, self.model = usage, request, model
-            case ReplyDone(stop, usage, request, model):
+            case ports.ReplyDone(stop, usage, request, model):
                 self.usage, self.request, self.model = usage, request, model
                 self._end("calls" if self.calls and stop == "end" else stop)
 
@@ -145,14 +128,14 @@ class StreamedReply:
                 self._content.append(self._announce(block))
             case Text(text) | Thinking(text):
                 if text and not self._open.tell():  # it came whole
-                    delta = ThinkingDelta if isinstance(block, Thinking) else TextDelta
+                    delta = e.ThinkingDelta if isinstance(block, Thinking) else TextDelta
                     self._emit(delta(text))
                 self._ended_size += text_size(block)
                 self._content.append(block)
-                self._emit(BlockEnded(block))
+                self._emit(e.BlockEnded(block))
             case _:
                 self._content.append(block)
-                self._emit(BlockEnded(block))
+                self._emit(e.BlockEnded(block))
         self._open = StringIO()
         self._thinking = False
 
@@ -170,10 +153,10 @@ class StreamedReply:
         return self._renamed[call]
 
     def _retried(self, *, ok: bool, error: str = "") -> None:
-        self._emit(RetryEnded(ok, self._attempt, error))
+        self._emit(e.RetryEnded(ok, self._attempt, error))
         self._attempt = 0
 
     def _end(self, stop: Stop, error: str = "") -> None:
         self.stop = stop
         self.ended = True
-        self._emit(ReplyEnded(stop, self.total_usage, self.model, self.request, error))
+        self._emit(e.ReplyEnded(stop, self.total_usage, self.model, self.request, error))

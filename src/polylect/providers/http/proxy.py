@@ -15,7 +15,8 @@ _LOOPBACK = ("localhost", "127.", "::1")
 def proxy_for(url: Url, env: Mapping[str, str]) -> Url | None:
     """From HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY, small letters first. This machine is never proxied."""
     text = _variable(f"{url.scheme}_proxy", env) or _variable("all_proxy", env)
-    if not text or url.host.startswith(_LOOPBACK) or _excluded(url, _variable("no_proxy", env)):
+    rules = _variable("no_proxy", env).lower().split(",")
+    if not text or url.host.startswith(_LOOPBACK) or any(_matches(rule.strip(), url) for rule in rules):
         return None
     try:
         proxy = parse_url(text if "://" in text else f"http://{text}")
@@ -28,10 +29,6 @@ def proxy_for(url: Url, env: Mapping[str, str]) -> Url | None:
 
 def _variable(name: str, env: Mapping[str, str]) -> str:
     return env.get(name) or env.get(name.upper()) or ""
-
-
-def _excluded(url: Url, rules: str) -> bool:
-    return any(_matches(rule.strip().lower(), url) for rule in rules.split(","))
 
 
 def _matches(rule: str, url: Url) -> bool:

@@ -12,18 +12,7 @@ from math import inf
 
 import msgspec
 
-from polylect.providers.scripted.parse import (
-    CallPart,
-    ErrorPart,
-    HangPart,
-    Part,
-    Price,
-    Script,
-    Split,
-    TextPart,
-    ThinkingPart,
-    WaitPart,
-)
+from polylect.providers.scripted import parse
 from polylect.providers.scripted.script_match import MatchedReply, ScriptPosition, fill, texts
 from polylect.vocab.content import Block, Text, Thinking, ToolCall, Usage
 from polylect.vocab.errors import ProviderError
@@ -34,14 +23,14 @@ PlaybackItem = ModelEvent | float | ProviderError
 Faults = Counter[tuple[str, int, int]]
 """How often an error was played: by session, length of the conversation and number of the part."""
 _PASSING = frozenset({"rate_limit", "overloaded", "server", "network", "timeout"})
-_CUTS: dict[Split, str] = {"word": r"\s*\S+\s*|\s+", "line": r"[^\n]*\n|[^\n]+", "char": r"(?s:.)"}
+_CUTS: dict[parse.Split, str] = {"word": r"\s*\S+\s*|\s+", "line": r"[^\n]*\n|[^\n]+", "char": r"(?s:.)"}
 
 
 class Playback:
     """One reply of `script`, played for the request at `position`. `faults` counts the errors that were played."""
 
     def __init__(
-        self, script: Script, matched: MatchedReply, position: ScriptPosition, faults: Faults, pace: float | None
+        self, script: parse.Script, matched: MatchedReply, position: ScriptPosition, faults: Faults, pace: float | None
     ) -> None:
         self._script = script
         self._matched = matched
@@ -63,26 +52,26 @@ class Playback:
         stop = head.stop or ("calls" if self._called else "end")
         yield ReplyDone(stop, self._usage(), f"scripted-{os.urandom(8).hex()}", self._request.model)
 
-    def _part(self, number: int, part: Part) -> Iterator[PlaybackItem]:
+    def _part(self, number: int, part: parse.Part) -> Iterator[PlaybackItem]:
         match part:
-            case TextPart() | ThinkingPart():
+            case parse.TextPart() | parse.ThinkingPart():
                 yield from self._words(part)
-            case CallPart():
+            case parse.CallPart():
                 yield from self._end_block()
                 yield from self._calls(part)
-            case WaitPart():
+            case parse.WaitPart():
                 yield part.wait
-            case HangPart():
+            case parse.HangPart():
                 yield inf
-            case ErrorPart():
+            case parse.ErrorPart():
                 yield from self._fault(number, part)
 
-    def _words(self, part: TextPart | ThinkingPart) -> Iterator[PlaybackItem]:
-        thinking = isinstance(part, ThinkingPart)
+    def _words(self, part: parse.TextPart | parse.ThinkingPart) -> Iterator[PlaybackItem]:
+        thinking = isinstance(part, parse.ThinkingPart)
         if thinking != self._thinking:
             yield from self._end_block()
         self._thinking = thinking
-        if isinstance(part, ThinkingPart) and part.signature:
+        if isinstance(part, parse.ThinkingPart) and part.signature:
             self._signature = part.signature
         chunk_type: type[TextChunk | ThinkingChunk] = ThinkingChunk if thinking else TextChunk
         pace = self._pace if part.pace is None else part.pace
@@ -93,9 +82,9 @@ class Playback:
                     yield pace
                 yield chunk_type(piece)
 
-    def _rounds(self, part: TextPart | ThinkingPart) -> Iterator[list[str]]:
+    def _rounds(self, part: parse.TextPart | parse.ThinkingPart) -> Iterator[list[str]]:
         """The chunks of each repetition."""
-        words = part.thinking if isinstance(part, ThinkingPart) else part.text
+        words = part.thinking if isinstance(part, parse.ThinkingPart) else part.text
         split = part.split or self._script.head.split
         whole = words if isinstance(words, str) else "".join(words)
         pieces: list[str] = []
@@ -105,7 +94,7 @@ class Playback:
                 pieces = _cut(filled, split) if isinstance(filled, str) else [piece for piece in filled if piece]
             yield pieces
 
-    def _calls(self, part: CallPart) -> Iterator[PlaybackItem]:
+    def _calls(self, part: parse.CallPart) -> Iterator[PlaybackItem]:
         for number in range(1, part.repeat + 1):
             values = self._matched.values | {"i": str(number)}
             call = ToolCall(self._call_id(fill(part.id, values)), fill(part.call, values), fill(part.args, values))
@@ -126,7 +115,7 @@ class Playback:
         self._used.add(unique)
         return unique
 
-    def _fault(self, number: int, part: ErrorPart) -> Iterator[PlaybackItem]:
+    def _fault(self, number: int, part: parse.ErrorPart) -> Iterator[PlaybackItem]:
         # The one thing a request cannot tell: a request that is made again looks like the first.
         key = (self._request.session, len(self._request.messages), number)
         if part.times and self._faults[key] >= part.times:
@@ -159,7 +148,7 @@ class Playback:
         return usage
 
 
-def _cut(text: str, split: Split) -> list[str]:
+def _cut(text: str, split: parse.Split) -> list[str]:
     if split == "none":
         return [text] if text else []
     return re.findall(_CUTS[split], text)
@@ -172,7 +161,7 @@ def _estimate(request: ModelRequest, written: int) -> dict[str, int]:
     return {"input": -(-read // 4), "output": -(-written // 4)}
 
 
-def _cost(usage: Usage, price: Price) -> float:
+def _cost(usage: Usage, price: parse.Price) -> float:
     dollars = (
         usage.input * price.input
         + usage.output * price.output

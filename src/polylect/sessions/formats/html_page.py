@@ -130,12 +130,9 @@ def _pre(text: str) -> str:
 
 
 def _diff(text: str) -> str:
-    lines = (f'<span class="{_kind(line)}">{escape(line)}</span>' for line in text.rstrip().split("\n"))
+    kinds = ((_KINDS.get(line[:3]) or _KINDS.get(line[:1], ""), line) for line in text.rstrip().split("\n"))
+    lines = (f'<span class="{kind}">{escape(line)}</span>' for kind, line in kinds)
     return f'<pre class="diff">{"".join(lines)}</pre>'
-
-
-def _kind(line: str) -> str:
-    return _KINDS.get(line[:3]) or _KINDS.get(line[:1], "")
 
 
 def _image(image: Image) -> str:

@@ -17,10 +17,11 @@ from msgspec.structs import replace
 
 from polylect.dialects.omp.engine.messages import bash_execution, reply_block, tool_result, usage_object
 from polylect.dialects.omp.frames import messages as m
+from polylect.dialects.omp.host.fields import Fields, flag, rows, table, text
+from polylect.dialects.omp.host.messages import block_of, shell_of, usage_of
 from polylect.dialects.omp.stop_reasons import OUR_STOPS, WIRE_STOPS
 from polylect.sessions.formats.conversation import Conversation, Imported, Importer, WrongFormat, iso, milliseconds
-from polylect.vocab.answers import ShellResult
-from polylect.vocab.content import Block, Document, Image, Message, Text, Thinking, ToolCall, ToolResult, Usage
+from polylect.vocab.content import Block, Document, Image, Message, Outcome, Text, ToolCall, ToolResult, Usage
 from polylect.vocab.entries import Compacted, ShellRan
 from polylect.wire import jsonl
 
@@ -30,58 +31,7 @@ _APIS = {"anthropic": "anthropic-messages", "bedrock": "bedrock-converse-stream"
 _BLOB = "blob:sha256:"
 
 
-# The lines of the format.
-
-
-class _Block(Struct, rename="camel"):
-    type: str = ""
-    text: str = ""
-    thinking: str = ""
-    thinking_signature: str | None = None
-    data: str = ""
-    mime_type: str = ""
-    id: str = ""
-    name: str = ""
-    arguments: dict[str, Any] = {}
-
-
-class _Cost(Struct):
-    total: float = 0.0
-
-
-class _Usage(Struct, rename="camel"):
-    input: int = 0
-    output: int = 0
-    cache_read: int = 0
-    cache_write: int = 0
-    cost: _Cost | None = None
-
-
-class _File(Struct):
-    path: str = ""
-    content: str = ""
-
-
-class _Message(Struct, rename="camel"):
-    role: str = ""
-    content: str | list[_Block] = ""
-    model: str = ""
-    provider: str = ""
-    usage: _Usage | None = None
-    stop_reason: str = ""
-    response_id: str = ""
-    tool_call_id: str = ""
-    tool_name: str = ""
-    is_error: bool = False
-    command: str = ""
-    code: str = ""
-    output: str = ""
-    exit_code: int | None = None
-    cancelled: bool = False
-    truncated: bool = False
-    exclude_from_context: bool = False
-    summary: str = ""
-    files: list[_File] = []
+# Lines: what is in a message is read as on the wire (`dialects/omp/host/messages.py`).
 
 
 class _Entry(Struct, rename="camel"):
@@ -92,8 +42,8 @@ class _Entry(Struct, rename="camel"):
     version: int = 1
     cwd: str = ""
     title: str | None = None
-    message: _Message | None = None
-    content: str | list[_Block] = ""
+    message: Fields | None = None
+    content: str | list[Fields] = ""
     model: str = ""
     summary: str = ""
     first_kept_entry_id: str = ""
@@ -120,7 +70,10 @@ def import_lines(lines: Sequence[bytes], blob: Callable[[str], str] = lambda nam
     if header.title:
         importer.configured(name=header.title)
     for entry in _path(entries[1:]):
-        importer.entry(entry)
+        try:
+            importer.entry(entry)
+        except (ValueError, OverflowError) as error:  # a field has the wrong type, or a number beyond all bounds
+            importer.notes.append(f"the entry {entry.id} could not be read: {error}")
     return importer.finish()
 
 
@@ -149,7 +102,7 @@ class _Importer(Importer):
             case "message" if entry.message:
                 self._message(entry.message)
             case "custom_message":
-                self.user(*self._blocks(entry.content))
+                self.user(*self._blocks({"content": entry.content}))
             case "branch_summary":
                 self.user(Text(entry.summary))
             case "compaction":
@@ -158,66 +111,47 @@ class _Importer(Importer):
             case "model_change":
                 self.configured(model=entry.model)
 
-    def _message(self, message: _Message) -> None:
-        match message.role:
+    def _message(self, message: Fields) -> None:
+        match text(message, "role"):
             case "assistant":
-                self.reply(self._reply(message), message.response_id)
+                stop, usage = OUR_STOPS.get(text(message, "stopReason")), usage_of(table(message, "usage"))
+                author = (text(message, "model"), text(message, "provider"))
+                reply = Message("assistant", tuple(self._blocks(message)), stop, usage, *author)
+                self.reply(reply, text(message, "responseId"))
             case "toolResult":
                 self.result(self._result(message))
             case "user" | "developer" | "custom" | "hookMessage":
-                self.user(*self._blocks(message.content))
-            case "bashExecution" | "pythonExecution" if not message.exclude_from_context:
-                self.ran(_shell(message))
+                self.user(*self._blocks(message))
+            case "bashExecution" | "pythonExecution" if not flag(message, "excludeFromContext"):
+                output = text(message, "output")
+                result = shell_of(message, text(message, "command") or text(message, "code"))
+                self.ran(replace(result, lines=output.count("\n"), size=len(output), path=""))
             case "branchSummary" | "compactionSummary":
-                self.user(Text(message.summary))
+                self.user(Text(text(message, "summary")))
             case "fileMention":
-                self.user(*(Document(file.path, "text/plain", file.content) for file in message.files))
-            case role if not message.exclude_from_context:
+                files = rows(message, "files")
+                self.user(*(Document(text(file, "path"), "text/plain", text(file, "content")) for file in files))
+            case role if not flag(message, "excludeFromContext"):
                 self.notes.append(f"a message of the role {role!r} was left out")
 
-    def _reply(self, message: _Message) -> Message:
-        used = message.usage or _Usage()
-        cost = used.cost.total if used.cost and used.cost.total else None
-        usage = Usage(used.input, used.output, used.cache_read, used.cache_write, cost)
-        content = tuple(self._blocks(message.content))
-        return Message("assistant", content, OUR_STOPS.get(message.stop_reason), usage, message.model, message.provider)
-
-    def _result(self, message: _Message) -> ToolResult:
-        blocks = list(self._blocks(message.content))
-        text = "\n".join(block.text for block in blocks if isinstance(block, Text))
+    def _result(self, message: Fields) -> ToolResult:
+        blocks = list(self._blocks(message))
+        output = "\n".join(block.text for block in blocks if isinstance(block, Text))
         images = tuple(block for block in blocks if isinstance(block, Image))
-        return ToolResult(message.tool_call_id, message.tool_name, text, "error" if message.is_error else "ok", images)
+        outcome: Outcome = "error" if flag(message, "isError") else "ok"
+        return ToolResult(text(message, "toolCallId"), text(message, "toolName"), output, outcome, images)
 
-    def _blocks(self, content: str | list[_Block]) -> Iterator[Block]:
-        for block in [_Block("text", content)] if isinstance(content, str) else content:
-            match block.type:
-                case "text" if block.text:
-                    yield Text(block.text)
-                case "thinking":
-                    yield Thinking(block.thinking, block.thinking_signature or "")
-                case "redactedThinking":
-                    yield Thinking("", redacted=block.data)
-                case "toolCall":
-                    yield ToolCall(block.id, block.name, block.arguments)
-                case "image":
-                    yield self._image(block)
-
-    def _image(self, block: _Block) -> Block:
-        named = block.data.startswith(_BLOB)
-        data = self._blob(block.data.removeprefix(_BLOB)) if named else block.data
-        return Image(block.mime_type, data) if data else Text("[an image that is no longer there]")
-
-
-def _shell(message: _Message) -> ShellResult:
-    return ShellResult(
-        message.command or message.code,
-        message.output,
-        message.exit_code,
-        message.cancelled,
-        message.truncated,
-        lines=message.output.count("\n"),
-        size=len(message.output),
-    )
+    def _blocks(self, message: Fields) -> Iterator[Block]:
+        content = message.get("content")
+        for part in [{"type": "text", "text": content}] if isinstance(content, str) else rows(message, "content"):
+            match block_of(part):
+                case Image(media_type, data):
+                    image = self._blob(data.removeprefix(_BLOB)) if data.startswith(_BLOB) else data
+                    yield Image(media_type, image) if image else Text("[an image that is no longer there]")
+                case Text("") | None:
+                    pass
+                case block:
+                    yield block
 
 
 # Exporting.

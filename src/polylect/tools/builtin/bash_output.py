@@ -10,8 +10,8 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from polylect.tools.arguments import display_argument
-from polylect.tools.process.background_jobs import BackgroundTool, Job, UnreadOutput
-from polylect.tools.process.output_spool import format_streams
+from polylect.tools.process.background_jobs import BackgroundTool, UnreadOutput
+from polylect.tools.process.output_spool import Stream, format_streams
 from polylect.tools.setup import ToolSetup
 from polylect.tools.text.truncate import Capture
 from polylect.tools.worker.timeout_error import WorkerTimeout
@@ -48,12 +48,10 @@ class BashOutput(BackgroundTool[Arguments]):
         job = self._background.find(args.bash_id)
         await job.wait_for_output(min(args.wait, MOST_WAIT) / 1000)
         state = job.state()  # read before the output: a command that has ended by now has printed everything
-        text = await _filtered(job, args.filter, context) if args.filter else format_streams(job.out, job.err, MOST)
+        out: Stream = await _matching(job.out, args.filter, context) if args.filter else job.out
+        err: Stream = await _matching(job.err, args.filter, context) if args.filter else job.err
+        text = format_streams(out, err, MOST)
         return ToolReturn(f"{state}\n{text}", metadata={"bash_id": job.id, "running": not job.end})
-
-
-async def _filtered(job: Job, pattern: str, context: ToolContext) -> str:
-    return format_streams(await _matching(job.out, pattern, context), await _matching(job.err, pattern, context), MOST)
 
 
 async def _matching(unread: UnreadOutput, pattern: str, context: ToolContext) -> Capture:

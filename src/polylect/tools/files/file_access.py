@@ -41,15 +41,9 @@ async def ask_about_file(
     """The worker's answer about a file. From now on the conversation has seen this state of it."""
     real = admit(path, context)
     request = {"path": path, "real": real, **arguments}
-    if not context.worker.reaches(real):
+    value = await _by_worker(operation, request, context)
+    if value is None:
         value, _ = await _with_descriptor(operation, request, context)
-    else:
-        try:
-            value, _ = await context.worker.request(operation, request)
-        except OSError as error:
-            if error.errno not in _DENIED:
-                raise
-            value, _ = await _with_descriptor(operation, request, context)
     context.seen[real] = Stamp.unpacked(value["stamp"])
     return value
 
@@ -59,14 +53,10 @@ async def change_file(operation: str, path: str, arguments: Mapping[str, Any], c
     real = admit(path, context)
     known = context.seen.get(real)
     request = {"path": path, "real": real, "known": _packed(known), **arguments}
-    if context.worker.reaches(real):
-        try:
-            value, _ = await context.worker.request(operation, request)
-            context.seen[real] = Stamp.unpacked(value["stamp"])
-            return value
-        except OSError as error:
-            if error.errno not in _DENIED:
-                raise
+    written = await _by_worker(operation, request, context)
+    if written is not None:
+        context.seen[real] = Stamp.unpacked(written["stamp"])
+        return written
     value, data = await _with_descriptor(operation, {**request, "handed_back": True}, context)
     before = Stamp.unpacked(value["before"]) if value["before"] else None
     context.seen[real] = await run_in_thread(replace, path, real, data, before)
@@ -95,6 +85,18 @@ async def search_folder(operation: str, real: str, arguments: Mapping[str, Any],
 
 def _packed(known: tuple[int, int] | None) -> list[int] | None:
     return known.packed if isinstance(known, Stamp) else None if known is None else list(known)
+
+
+async def _by_worker(operation: str, request: Mapping[str, Any], context: ToolContext) -> dict[str, Any] | None:
+    """Has the worker do it. None where the sandbox keeps the file from the worker, so the engine has to open it."""
+    if not context.worker.reaches(request["real"]):
+        return None
+    try:
+        return (await context.worker.request(operation, request))[0]
+    except OSError as error:
+        if error.errno not in _DENIED:
+            raise
+        return None
 
 
 async def _with_descriptor(

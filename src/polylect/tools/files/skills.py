@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from polylect.system.plain_files import real_path
+from polylect.system.plain_files import names_in, real_path
 from polylect.system.repository import folders_from_root
 from polylect.tools.files.paths import PROC, is_inside
 from polylect.tools.files.regular_files import opened_file
@@ -49,20 +49,13 @@ def find_skills(folders: Sequence[tuple[str, str]], *, trusted: bool = False) ->
     """Skills by name. Of two with one name the nearer one counts, or the user's own if the project is not trusted."""
     skills: dict[str, SkillFile] = {}
     for folder, bound in folders:
-        for name in _names(folder):
+        for name in names_in(folder)[:MOST_SKILLS]:
             skill = _read_front(os.path.join(folder, name, _NAME), name, bound)
             if skill and (len(skills) < MOST_SKILLS or not bound):
                 nearer = skills.setdefault(skill.name, skill)
                 if nearer.bound and not (skill.bound or trusted):
                     skills[skill.name] = skill
     return skills
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))[:MOST_SKILLS]
-    except OSError:
-        return []
 
 
 def _read_front(path: str, folder: str, bound: str) -> SkillFile | None:

@@ -23,16 +23,9 @@ import sys
 from contextlib import suppress
 from time import monotonic
 
+from polylect.tools.process import process_tree
 from polylect.tools.process.descriptors import receive_descriptors
 from polylect.tools.process.guardian_protocol import CLEAR, INTERRUPT, unpack
-from polylect.tools.process.process_tree import (
-    adopt_orphans,
-    continue_when_parent_dies,
-    descendants,
-    kill_tree,
-    signal_each,
-    signal_group,
-)
 from polylect.tools.sandbox.fence import FENCE, read_fence
 
 with suppress(ImportError, AttributeError, OSError):  # no ctypes, or not Linux: there is no such fence then
@@ -106,7 +99,7 @@ def end_tree(wakeup: Wakeup, group: int = 0) -> None:
     wakeup.ignore_peer()
     deadline = monotonic() + KILL_GRACE
     while reap()[1] and monotonic() < deadline:
-        kill_tree(group)
+        process_tree.kill_tree(group)
         _wait_for_all(wakeup, 0.1)
 
 
@@ -128,8 +121,8 @@ def _receive(channel: _socket.socket) -> bytes:
 
 def run_warden(channel: _socket.socket, out: int, err: int, stdin: int = -1) -> None:
     """Run one command, from its start to the end of the last process that it left behind."""
-    reaches_tree = adopt_orphans()
-    continue_when_parent_dies()
+    reaches_tree = process_tree.adopt_orphans()
+    process_tree.continue_when_parent_dies()
     wakeup = Wakeup(channel)
     _send_line(channel, f"warden {os.getpid()}")
     request = _receive(channel)
@@ -214,25 +207,21 @@ def _wait_for_command(child: int, channel: _socket.socket, wakeup: Wakeup) -> in
             if not steps:
                 return -signal.SIGKILL
             (number, grace), *rest = steps
-            _signal_command(child, number)
+            if number == signal.SIGKILL:
+                process_tree.kill_tree(child)
+            else:
+                process_tree.signal_group(child, number)
             steps, deadline = tuple(rest), monotonic() + grace
     return ended[child]
 
 
-def _signal_command(child: int, number: int) -> None:
-    if number == signal.SIGKILL:
-        kill_tree(child)
-    else:
-        signal_group(child, number)
-
-
 def _end_leftovers(child: int, wakeup: Wakeup, reaches_tree: bool) -> None:
     """Send SIGTERM to what the command left running, then kill it."""
-    signal_each(descendants(), signal.SIGTERM)
-    if signal_group(child, signal.SIGTERM) and not reaches_tree:
+    process_tree.signal_each(process_tree.descendants(), signal.SIGTERM)
+    if process_tree.signal_group(child, signal.SIGTERM) and not reaches_tree:
         wakeup.wait(LEFTOVER_GRACE)  # we get no signal for orphans that are not our children
     _wait_for_all(wakeup, LEFTOVER_GRACE)
-    signal_group(child, signal.SIGKILL)
+    process_tree.signal_group(child, signal.SIGKILL)
     end_tree(wakeup, child)
 
 
@@ -260,8 +249,8 @@ def main() -> None:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # wardens must not keep the engine's channel open
     parent = os.getppid()
     wakeup = Wakeup(engine)
-    adopt_orphans()
-    continue_when_parent_dies()
+    process_tree.adopt_orphans()
+    process_tree.continue_when_parent_dies()
     wardens: set[int] = set()
     while os.getppid() == parent:  # the engine may die while another process holds its sockets
         if wakeup.wait():
@@ -280,7 +269,7 @@ def main() -> None:
 
 
 def _kill_all_but(wardens: "Collection[int]") -> None:
-    kill_tree(spared=lambda pid, _: pid in wardens)
+    process_tree.kill_tree(spared=lambda pid, _: pid in wardens)
 
 
 def _accept(engine: _socket.socket) -> list[int]:

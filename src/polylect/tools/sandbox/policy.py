@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from polylect.system.plain_files import real_path
 from polylect.system.repository import find_repository, is_git_directory, read_line
+from polylect.tools.files.paths import is_inside
 from polylect.tools.sandbox.secret_places import KEYS_AND_TOKENS, SERVICES, VARIABLES
-from polylect.tools.sandbox.sockets import is_below_any, is_usable_socket, known_sockets, listening_sockets
+from polylect.tools.sandbox.sockets import is_usable_socket, known_sockets, listening_sockets
 
 CACHES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("npm", ("~/.npm",)),
@@ -88,7 +89,7 @@ class HiddenPlaces:
         if self._sockets is None:
             self._sockets = listening_sockets()
         sockets = [path for path in (*self._sockets, *known_sockets()) if is_usable_socket(path)]
-        strange = [path for path in sockets if not is_below_any(path, (*roots, *self._excluded))]
+        strange = [path for path in sockets if not is_inside(path, (*roots, *self._excluded))]
         places = _unique(real_path(path) for path in (*filter(_is_accessible, self.names), *strange))
         places += self._linked(places, roots)
         self._seen |= dict.fromkeys(path for path in places if path not in self._excluded)
@@ -103,7 +104,7 @@ class HiddenPlaces:
         return [
             path
             for path in targets
-            if (path.startswith(home) or _is_private(path)) and not any(is_below_any(root, (path,)) for root in roots)
+            if (path.startswith(home) or _is_private(path)) and not any(is_inside(root, (path,)) for root in roots)
         ]
 
 

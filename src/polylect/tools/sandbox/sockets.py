@@ -10,8 +10,9 @@ Landlock of today's kernels does not govern who connects to a socket that has a 
 
 import os
 import stat
-from collections.abc import Iterable
 
+from polylect.system.plain_files import names_in
+from polylect.tools.files.paths import is_inside
 from polylect.tools.sandbox.secret_places import DISPLAYS, HARMLESS_SOCKETS, TEMPORARY_SOCKETS
 
 _TABLE = "/proc/net/unix"
@@ -25,7 +26,7 @@ def listening_sockets() -> list[str]:
     except OSError:
         return []
     paths = dict.fromkeys(row[7].rstrip("\n") for row in rows if len(row) == 8 and row[7].startswith("/"))
-    return [path for path in paths if is_usable_socket(path) and not is_below_any(path, HARMLESS_SOCKETS)]
+    return [path for path in paths if is_usable_socket(path) and not is_inside(path, HARMLESS_SOCKETS)]
 
 
 def known_sockets() -> list[str]:
@@ -43,12 +44,5 @@ def is_usable_socket(path: str) -> bool:
         return False
 
 
-def is_below_any(path: str, folders: Iterable[str]) -> bool:
-    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
-
-
 def _entries(folder: str, beginnings: str | tuple[str, ...] = "") -> list[str]:
-    try:
-        return [os.path.join(folder, name) for name in os.listdir(folder) if name.startswith(beginnings)]
-    except OSError:
-        return []
+    return [os.path.join(folder, name) for name in names_in(folder) if name.startswith(beginnings)]

@@ -15,12 +15,8 @@ from polylect.tools.text.truncate import cut_middle
 from polylect.tools.worker.reading import opened
 from polylect.vocab.errors import ToolError
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    Change = tuple[str, str, bool]
-    """The old text, the new text, and whether to replace every occurrence."""
+Change = tuple[str, str, bool]
+"""The old text, the new text, and whether to replace every occurrence."""
 
 MOST_SHOWN = 10_000
 """Characters of a diff."""
@@ -29,7 +25,7 @@ _HEAD_SIZE = 65536
 
 def write(
     *, path: str, real: str, content: str, known: list[int] | None, handed_back: bool = False, file: int = -1
-) -> "dict[str, Any]":
+) -> dict[str, object]:
     """Write a whole file. With `handed_back` the engine writes the content; without `file` the file does not exist."""
     before, head = _read_head(path, real, file) if file >= 0 or not handed_back else (None, b"")
     if before:
@@ -45,12 +41,12 @@ def edit(
     *,
     path: str,
     real: str,
-    changes: "Sequence[Change]",
+    changes: Sequence[Change],
     known: list[int] | None,
     workspace: str,
     handed_back: bool = False,
     file: int = -1,
-) -> "dict[str, Any]":
+) -> dict[str, object]:
     """Make all changes in order, or none. The answer has a `diff` of the whole change."""
     try:
         with opened(path, real, file) as descriptor:
@@ -75,7 +71,7 @@ def known_stamp(known: list[int] | None) -> Stamp | None:
     return None if known is None else Stamp.unpacked(known)
 
 
-def written(path: str, real: str, data: bytes, before: os.stat_result | None, handed_back: bool) -> "dict[str, Any]":
+def written(path: str, real: str, data: bytes, before: os.stat_result | None, handed_back: bool) -> dict[str, object]:
     """Write the new content, or hand it back to the engine: the part of an answer that says which."""
     stamp = Stamp(before) if before else None
     if handed_back:
@@ -113,7 +109,7 @@ def _decode(path: str, data: bytes) -> tuple[bytes, str]:
         raise ToolError(f"{path} is not UTF-8 text, so Edit would damage it. Change it with Bash.") from None
 
 
-def _apply_changes(text: str, changes: "Sequence[Change]") -> str:
+def _apply_changes(text: str, changes: Sequence[Change]) -> str:
     before = text
     for number, change in enumerate(changes, 1):
         try:
@@ -127,7 +123,7 @@ def _apply_changes(text: str, changes: "Sequence[Change]") -> str:
     return text
 
 
-def _apply_change(text: str, change: "Change") -> str:
+def _apply_change(text: str, change: Change) -> str:
     old, new = _with_line_endings(text, change)
     if not old:
         raise ToolError("old_string is empty. Name the text to replace, or use Write for the whole file.")
@@ -141,7 +137,7 @@ def _apply_change(text: str, change: "Change") -> str:
     return text.replace(old, new)
 
 
-def _with_line_endings(text: str, change: "Change") -> tuple[str, str]:
+def _with_line_endings(text: str, change: Change) -> tuple[str, str]:
     """Both strings with the line endings of the file, which Read does not show to the model."""
     old, new, _ = change
     if is_crlf(text):

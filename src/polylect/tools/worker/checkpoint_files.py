@@ -15,24 +15,20 @@ from polylect.tools.files.regular_files import Draft, opened_file
 from polylect.tools.text.diff import changed_spans
 from polylect.vocab.errors import ToolError
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
-
-def snapshot(*, path: str) -> "dict[str, Any]":
+def snapshot(*, path: str) -> dict[str, object]:
     """Its `mode` and its bytes; `there` is false if there is none. Raises ToolError for what is not a file."""
     state = read_state(path)
     return {"there": False} if state is None else {"there": True, "data": state[0], "mode": state[1]}
 
 
-def restore(*, path: str, there: bool, mode: int = 0, data: bytes = b"") -> "dict[str, Any]":
+def restore(*, path: str, there: bool, mode: int = 0, data: bytes = b"") -> dict[str, object]:
     """Replace the file by these bytes, or delete it."""
     restore_file(path, (data, mode) if there else None)
     return {}
 
 
-def count_changes(*, size: int, data: bytes = b"") -> "dict[str, Any]":
+def count_changes(*, size: int, data: bytes = b"") -> dict[str, object]:
     """The number of added (`come`) and removed (`go`) lines between the first `size` bytes and the rest."""
     old, new = data[:size].splitlines(), data[size:].splitlines()
     spans = changed_spans(old, new)

@@ -13,21 +13,12 @@ from polylect.tools.files.paths import opened_folder
 from polylect.tools.files.regular_files import MOST_EDITED, Stamp, opened_file, regular
 from polylect.tools.text.line_pages import Page, find_last_lines
 from polylect.vocab.errors import ToolError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from polylect.vocab.image_type import image_type
 
 MOST_IMAGE = 3_750_000
 """Bytes of a picture; as base64 they are 5 MB, which is what vendors take."""
 _HEAD_SIZE = 8192
 _CHUNK = 256 * 1024
-_MARKS = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF87a", "image/gif"),
-    (b"GIF89a", "image/gif"),
-)
 
 
 @contextmanager
@@ -41,7 +32,7 @@ def opened(path: str, real: str, file: int) -> Iterator[int]:
         yield file
 
 
-def read(*, path: str, real: str, offset: int, limit: int, file: int = -1) -> "dict[str, Any]":
+def read(*, path: str, real: str, offset: int, limit: int, file: int = -1) -> dict[str, object]:
     """What Read shows from line `offset` on: `output`, `form`, an `image` as (media type, base64), and a `stamp`."""
     try:
         with opened(path, real, file) as descriptor:
@@ -51,9 +42,9 @@ def read(*, path: str, real: str, offset: int, limit: int, file: int = -1) -> "d
         raise ToolError(f"Failed to read file {path}: there is none. {_suggestion(real)}") from None
 
 
-def _content(file: int, size: int, path: str, offset: int, limit: int) -> "dict[str, Any]":
+def _content(file: int, size: int, path: str, offset: int, limit: int) -> dict[str, object]:
     head = os.pread(file, _HEAD_SIZE, 0)
-    if media := _media_type(head):
+    if media := image_type(head):
         return _picture(file, size, media, path)
     if head.startswith(b"%PDF-"):
         return {"output": f"(binary file, {size} bytes: a PDF. Bash may have a program that shows its text.)"}
@@ -71,14 +62,7 @@ def _content(file: int, size: int, path: str, offset: int, limit: int) -> "dict[
     return {"output": "(empty file)"}
 
 
-def _media_type(head: bytes) -> str:
-    """The type of an image, by its content: a vendor refuses the whole conversation if the type is wrong."""
-    if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
-        return "image/webp"
-    return next((media for mark, media in _MARKS if head.startswith(mark)), "")
-
-
-def _picture(file: int, size: int, media: str, path: str) -> "dict[str, Any]":
+def _picture(file: int, size: int, media: str, path: str) -> dict[str, object]:
     if size > MOST_IMAGE:
         raise ToolError(
             f"{path} is a picture of {size} bytes; at most {MOST_IMAGE} can be shown. Make it smaller first."

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from polylect.tools.files.paths import opened_folder
-from polylect.tools.sandbox.landlock import EXECUTE, READ_DIR, READ_FILE, add_rule, create_ruleset, restrict, version
+from polylect.tools.sandbox.landlock import EXECUTE, READ_DIR, READ_FILE, add_rule, create_ruleset, version
 
 _RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
 """How many kinds of access to files each version of Landlock knows; later ones know at least 16."""
@@ -33,11 +33,6 @@ def landlock_ruleset(folder: int, real: str, program: str) -> int:
         _allow_files(ruleset, (program,), READ_FILE | EXECUTE)
     _allow_files(ruleset, _ignore_files(real), READ_FILE)
     return ruleset
-
-
-def confine_to(ruleset: int) -> None:
-    """Confine this process by the ruleset from now on. Raises OSError, and then nothing must be searched."""
-    restrict(ruleset)
 
 
 def _ignore_files(real: str) -> Sequence[str]:

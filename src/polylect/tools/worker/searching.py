@@ -26,10 +26,6 @@ from polylect.tools.text.search_results import Matches
 from polylect.tools.text.truncate import Capture
 from polylect.vocab.errors import ToolError
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
 MOST_KEPT = 10_000
 """Matches of a Glob that are held before the oldest are dropped."""
 MOST_SHOWN = 20_000
@@ -43,7 +39,7 @@ _SIMPLE_NAME = r"[\w.*?-]*(\{[\w.,-]+\})?[\w.*?-]*"
 # Glob.
 
 
-def glob(*, pattern: str, path: str, real: str, most: int, workspace: str) -> "dict[str, Any]":
+def glob(*, pattern: str, path: str, real: str, most: int, workspace: str) -> dict[str, object]:
     """The `output` of Glob. `real` is the folder that holds every match: `path` and the pattern's fixed beginning."""
     matcher = _matcher(pattern)
     try:
@@ -124,7 +120,7 @@ def grep(
     by_file: bool,
     workspace: str,
     file: int = -1,
-) -> "dict[str, Any]":
+) -> dict[str, object]:
     """The `output` of Grep: `most` lines after the first `offset` ones, with or without the numbers of lines.
 
     `options` are ripgrep's; `by_file` says that these let it print only names.
@@ -219,13 +215,12 @@ def _exec_search(
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
         resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
         if not program:
-            from polylect.tools.files.fallback_search import (
-                main,  # before our own files are out of reach
-            )
+            # Before our own files are out of reach.
+            from polylect.tools.files.fallback_search import main
         if ruleset >= 0:
-            from polylect.tools.worker.search_confinement import confine_to
+            from polylect.tools.sandbox.landlock import restrict
 
-            confine_to(ruleset)
+            restrict(ruleset)
         if program:
             os.execve(program, (program, *arguments), {})
         code = main(arguments)

@@ -10,15 +10,11 @@ from polylect.tools.text.charset import text_codec
 from polylect.tools.text.truncate import Capture
 from polylect.vocab.errors import ToolError
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
 _META = rb"""<meta[^>]{0,200}charset=["']?([\w-]{1,40})"""
 _HTML = ("text/html", "application/xhtml+xml")
 
 
-def filter_lines(*, pattern: str, start: int, stop: int, most: int, file: int) -> "dict[str, Any]":
+def filter_lines(*, pattern: str, start: int, stop: int, most: int, file: int) -> dict[str, object]:
     """The matching lines in a part of a file: the first and the last `most` bytes of them, and their total size."""
     try:
         expression = re.compile(pattern.encode("utf-8", "surrogatepass"))
@@ -42,7 +38,7 @@ def filter_lines(*, pattern: str, start: int, stop: int, most: int, file: int) -
     }
 
 
-def page_text(*, content_type: str, url: str, data: bytes = b"") -> "dict[str, Any]":
+def page_text(*, content_type: str, url: str, data: bytes = b"") -> dict[str, object]:
     """The `text` of a page's body, by its media type and charset: HTML as Markdown, other text as it is."""
     text = data.decode(_charset(data, content_type), errors="replace")
     if content_type.partition(";")[0].strip().lower() in _HTML:
