@@ -19,7 +19,7 @@ from machine import within
 from polylect import plug
 from polylect.app.startup import config, project_settings
 from polylect.app.startup.config import ConfigError, Values
-from polylect.app.startup.project_settings import ALLOWED, LONGEST_RULE, MOST_RULES
+from polylect.app.startup.project_settings import LONGEST_RULE, MOST_RULES
 from polylect.engine.commands.prompt_files import find_prompt_files
 from polylect.engine.subagents.personas import find_personas
 from polylect.providers.check import check, providers
@@ -31,6 +31,15 @@ from polylect.vocab.errors import ProviderError
 
 DOCS = Path(__file__).parents[2] / "docs"
 HELLO = b'{"type":"message","msg_id":"m1","content":"hello"}\n'
+ALLOWED = {
+    "default.approval_mode": "`default`, `plan` or `dont_ask`, where it is stricter than yours",
+    "tools.deny": "added to your rules",
+    "tools.ask": "added to your rules",
+    "tools.script": "only `false`",
+    "sandbox.network": "only `false`",
+    "sandbox.hidden": "files and folders of the workspace, at most 64, added to yours",
+}
+"""A setting that a project may make, and what is taken of it."""
 
 
 @pytest.fixture

@@ -8,8 +8,9 @@ import pytest
 
 from doubles_tools import FolderContext, use
 from polylect.tools.standard import standard_tools
-from polylect.tools.text.truncate import Capture, cut_middle
+from polylect.tools.text.truncate import Capture
 from polylect.vocab.ports import Tool
+from polylect.wire.cut_text import cut_middle
 
 REQUIRED = {
     "Read": ["file_path"],

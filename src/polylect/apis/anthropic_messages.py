@@ -253,7 +253,8 @@ class StreamParser(EventParser):
         return events
 
     def _delta(self, event: _Event, events: list[ModelEvent]) -> None:
-        delta = event.delta or _Delta()
+        if (delta := event.delta) is None:
+            return
         match delta.type:
             case "text_delta":
                 self._text.write(delta.text)

@@ -33,15 +33,16 @@ class EventParser:
     def feed(self, payloads: Iterable[bytes]) -> list[ModelEvent]:
         """The model events in the data of some server-sent events."""
         events: list[ModelEvent] = []
+        decode, step_of = self.decode, self.steps.get
         for payload in payloads:
             try:
-                event = self.decode(payload)
+                event = decode(payload)
             except UNREADABLE as error:
                 if payload.strip() in (b"", b"[DONE]"):
                     continue
                 self.fault = unreadable(error)
                 break
-            if step := self.steps.get(event.type):
+            if step := step_of(event.type):
                 step(self, event, events)
             if self.done or self.fault:
                 break

@@ -90,11 +90,8 @@ class Polylect:
         if not re.fullmatch(r"[\w:.-]+", name):
             raise ValueError(f"{name!r} is no name for a command")
 
-        def add(act: Act) -> Act:
-            self._registry.commands.append(Command(name, description, act, timeout, self._registry.path))
-            return act
-
-        return add if act is None else add(act)
+        commands, path = self._registry.commands, self._registry.path
+        return _decorator(lambda act: commands.append(Command(name, description, act, timeout, path)), act)
 
     def rule(self, pattern: str, text: str, *, name: str = "") -> None:
         """When the model's text matches, the reply is stopped and requested again, with `text` as an instruction."""
@@ -115,13 +112,10 @@ class Polylect:
         if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
             raise ValueError(f"{name!r} is no name for a tool")
 
-        def add(act: Act) -> Act:
-            self._registry.tools.append(
-                OfferedTool(name, description, schema, act, category, timeout, self._registry.path)
-            )
-            return act
-
-        return add if act is None else add(act)
+        tools, path = self._registry.tools, self._registry.path
+        return _decorator(
+            lambda act: tools.append(OfferedTool(name, description, schema, act, category, timeout, path)), act
+        )
 
     # Results of hooks.
 
@@ -180,18 +174,23 @@ class Polylect:
         self._runner.emit(Display("setTitle", {"title": text}))
 
     def _hook(self, moment: Moment, act: Act | None, timeout: float, tools: str = "") -> Any:
-        which = matcher(tools)
-
-        def add(act: Act) -> Act:
-            self._registry.hooks.append(Hook(moment, act, timeout, self._registry.path, moment, tools=which))
-            return act
-
-        return add if act is None else add(act)
+        which, hooks, path = matcher(tools), self._registry.hooks, self._registry.path
+        return _decorator(lambda act: hooks.append(Hook(moment, act, timeout, path, moment, tools=which)), act)
 
     async def _text(self, question: Ask) -> str | None:
         answer = await self._runner.ask(question)
         value = answer.value[0] if isinstance(answer.value, list) and answer.value else answer.value
         return str(value) if answer.verdict == "allow" and value is not None else None
+
+
+def _decorator(store: Callable[[Any], None], act: Act | None) -> Any:
+    """Stores `act`, or returns a decorator that stores the function below it."""
+
+    def add(act: Act) -> Act:
+        store(act)
+        return act
+
+    return add if act is None else add(act)
 
 
 def _question(kind: Literal["confirm", "choice", "text"], title: str, reason: str, timeout: float, **more: Any) -> Ask:

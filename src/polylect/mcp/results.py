@@ -14,6 +14,7 @@ import msgspec
 
 from polylect.vocab.content import Block, Image, Text
 from polylect.vocab.ports import ToolContext, ToolReturn
+from polylect.wire.cut_text import cut_middle
 
 MOST = 50_000
 """Characters of one answer that the model is shown."""
@@ -30,8 +31,9 @@ def tool_return(result: Any, context: ToolContext) -> ToolReturn:
     structured = result.structured_content
     if not parts and structured is not None:
         text = msgspec.json.encode(structured).decode()
+    where = context.spill(text) if len(text) > MOST else ""
     return ToolReturn(
-        shortened(text or ("" if images else "(no output)"), context),
+        cut_middle(text, MOST, where) or ("" if images else "(no output)"),
         ok=not result.is_error,
         form="image" if images and not text else "text",
         metadata=None if structured is None else {"structured": structured},
@@ -57,15 +59,6 @@ def prompt_blocks(messages: Iterable[Any]) -> tuple[Block, ...]:
                 part = Text(f"[{message.role}] {part.text}")
             content.append(part)
     return tuple(content)
-
-
-def shortened(text: str, context: ToolContext) -> str:
-    """The text, or its head and tail if it is too long. The whole text is then in a file that is named between them."""
-    if len(text) <= MOST:
-        return text
-    half = MOST // 2
-    where = context.spill(text)
-    return f"{text[:half]}\n\n... [truncated {len(text) - MOST} chars; all of it is in {where}] ...\n\n{text[-half:]}"
 
 
 def _block(part: Any) -> Text | Image:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from polylect import __version__
 from polylect.system.threads import NoThread, run_in_thread
 from polylect.vocab.errors import ToolError
-from polylect.wire.http1 import Response, request
+from polylect.wire.http1 import Response, Url, request
 
 if TYPE_CHECKING:
     import ssl
@@ -36,18 +36,6 @@ _CLOUD_SERVICES = ("168.63.129.16", "192.0.0.192")
 _SAFE = "/%:@!$&'()*+,;=~-._?"
 
 
-class Place(Struct, frozen=True):
-    scheme: str
-    host: str
-    port: int
-    target: str
-
-    @property
-    def authority(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
-
-
 class Page(Struct, frozen=True):
     url: str
     status: int
@@ -59,7 +47,7 @@ class Page(Struct, frozen=True):
     """The address on another host that it leads to."""
 
 
-def parse(url: str) -> Place:
+def parse(url: str) -> Url:
     from urllib.parse import quote, urlsplit  # 4 ms, only for who fetches
 
     if len(url) > MOST_URL:
@@ -76,7 +64,7 @@ def parse(url: str) -> Place:
     if parts.username is not None:
         raise ToolError("An address with a user name or password in it is not fetched.")
     target = quote(parts.path or "/", safe=_SAFE) + (f"?{quote(parts.query, safe=_SAFE)}" if parts.query else "")
-    return Place(parts.scheme, host, port or _PORTS[parts.scheme], target)
+    return Url(parts.scheme, host, port or _PORTS[parts.scheme], target)
 
 
 async def fetch(url: str, *, private: bool = False) -> Page:
@@ -124,7 +112,7 @@ async def _get(url: str, private: bool) -> Page:
     return Page(url, response.status, response.headers, whole[:MOST_BODY], not response.done or len(whole) > MOST_BODY)
 
 
-async def _addresses(place: Place, private: bool) -> list[str]:
+async def _addresses(place: Url, private: bool) -> list[str]:
     from socket import gaierror
 
     if not _lookups.acquire(blocking=False):
@@ -145,7 +133,7 @@ async def _addresses(place: Place, private: bool) -> list[str]:
     return allowed
 
 
-def _resolve(place: Place) -> list[str]:
+def _resolve(place: Url) -> list[str]:
     from socket import SOCK_STREAM, getaddrinfo
 
     try:
@@ -171,7 +159,7 @@ def is_public(address: str) -> bool:
 
 
 async def _connect(
-    addresses: list[str], place: Place, tls: "ssl.SSLContext | None"
+    addresses: list[str], place: Url, tls: "ssl.SSLContext | None"
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """To the first address that answers; the name is only for the certificate."""
     *others, last = addresses[:4]
@@ -190,7 +178,7 @@ def _tls() -> "ssl.SSLContext":
     return ssl.create_default_context()
 
 
-def _request_bytes(place: Place) -> bytes:
+def _request_bytes(place: Url) -> bytes:
     headers = {
         "host": place.authority,
         "user-agent": f"polylect/{__version__}",
@@ -198,10 +186,10 @@ def _request_bytes(place: Place) -> bytes:
         "accept-encoding": "gzip",
         "connection": "close",
     }
-    return request("GET", place.target, headers)
+    return request("GET", place.path, headers)
 
 
-async def _read_response(reader: asyncio.StreamReader, place: Place) -> tuple[Response, bytes]:
+async def _read_response(reader: asyncio.StreamReader, place: Url) -> tuple[Response, bytes]:
     response, body = Response(), bytearray()
     received = 0
     while not response.done and len(body) <= MOST_BODY:

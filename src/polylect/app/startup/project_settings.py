@@ -1,11 +1,10 @@
 """Decides what an untrusted project's `.polylect/config.toml` may set.
 
-The file came with a repository that may be anybody's. So only the settings in `ALLOWED` are taken from it, and each can
-only narrow what the user's own settings permit. Everything else is ignored and named in one note for stderr.
+The file came with a repository that may be anybody's. So only the settings in `_NARROWING` are taken from it, and each
+can only narrow what the user's own settings permit. Everything else is ignored and named in one note for stderr.
 `config.gather` calls `narrowed` for a project's file, unless --trust-workspace was given.
 
-To permit another setting, add it to `ALLOWED`, to `_NARROWING` and to the table in docs/settings.md; a test compares
-the three.
+To permit another setting, add it to `_NARROWING` and to the table in docs/settings.md; a test compares the two.
 """
 
 import os
@@ -14,15 +13,6 @@ from collections.abc import Callable
 from polylect.app.startup.config import ConfigError, Values, check_value, flatten, parse_file
 from polylect.vocab.modes import MODE_WORDS
 
-ALLOWED = {
-    "default.approval_mode": "`default`, `plan` or `dont_ask`, where it is stricter than yours",
-    "tools.deny": "added to your rules",
-    "tools.ask": "added to your rules",
-    "tools.script": "only `false`",
-    "sandbox.network": "only `false`",
-    "sandbox.hidden": "files and folders of the workspace, at most 64, added to yours",
-}
-"""A setting, and what is taken of it. The same texts are in docs/settings.md."""
 MOST_BYTES = 64 * 1024
 MOST_RULES = 100
 LONGEST_RULE = 200

@@ -13,7 +13,7 @@ from polylect.engine.commands.prompt_files import Fault, no_fault
 from polylect.engine.context import images
 from polylect.system.plain_files import open_resolved
 from polylect.vocab.content import Attachment, Block, Document, File, Image, Link, Text
-from polylect.vocab.image_type import image_type
+from polylect.wire.image_type import image_type
 
 MOST_TEXT = 1024 * 1024
 MOST_IMAGE = 5 * 1024 * 1024

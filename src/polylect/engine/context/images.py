@@ -6,7 +6,7 @@ Pure. A single truncated or oversized image makes a vendor reject the whole requ
 
 from collections.abc import Callable
 
-from polylect.vocab.image_type import image_type
+from polylect.wire.image_type import image_type
 
 MOST_PIXELS = 8000
 """On either side: vendors refuse larger ones."""

@@ -33,6 +33,7 @@ from polylect.vocab.content import UNPARSED, Outcome, PlanItem, Rule, ToolCall, 
 from polylect.vocab.errors import ToolError
 from polylect.vocab.hooks import HookResult
 from polylect.vocab.ports import Tool, ToolReturn
+from polylect.wire.cut_text import cut_middle
 
 STOPPED = "Stopped"
 SKIPPED = "A message from the user came first"
@@ -280,10 +281,10 @@ class Calls:
         """Shorten a result that is too long; all of it goes to a file. Tools of others may have no limit."""
         if len(output) <= MOST_OUTPUT:
             return output
-        half, where = MOST_OUTPUT // 2, ""
+        where = ""
         with suppress(OSError):
-            where = f"; all of it is in {self.spill(self._agent.asks.scrub(output))}"
-        return f"{output[:half]}\n\n... [truncated {len(output) - MOST_OUTPUT} chars{where}] ...\n\n{output[-half:]}"
+            where = self.spill(self._agent.asks.scrub(output))
+        return cut_middle(output, MOST_OUTPUT, where)
 
     def spill(self, text: str) -> str:
         """Write a long output to a file that the model may read, and return its path."""

@@ -30,6 +30,7 @@ from polylect.engine.turn.calls import Calls
 from polylect.engine.turn.reply import StreamedReply
 from polylect.engine.turn.steering import When
 from polylect.engine.turn.structured import NoAnswer, open_form
+from polylect.sessions.replay import message_text
 from polylect.vocab import events as e
 from polylect.vocab.commands import Prompt
 from polylect.vocab.content import Failure, Message, Reason, Stop, StreamRule, Text, Usage
@@ -140,7 +141,7 @@ class TurnLoop:
     def _begin(self) -> None:
         self._report_lost_agents()
         message = self._agent.session.begin(self.id)
-        self._emit(e.UserMessage(_words(message), self.cause, self._prompt.attachments if self._prompt else ()))
+        self._emit(e.UserMessage(message_text(message), self.cause, self._prompt.attachments if self._prompt else ()))
 
     def _report_lost_agents(self) -> None:
         """Tell host and model of background agents that ended with an earlier process."""
@@ -200,7 +201,7 @@ class TurnLoop:
         if reply.stop != "end" or self._sent_back == MOST_REMINDERS:
             return False
         hooks, context = self._agent.hooks, self._agent.hook_context(self.id)
-        reply_text = _words(reply.message(self._agent.provider.name))
+        reply_text = message_text(reply.message(self._agent.provider.name))
         if why := await hooks.before_stop(context, reply_text, again=self._sent_back > 0):
             self._sent_back += 1
             self._add(why)
@@ -398,10 +399,6 @@ class TurnLoop:
     def _emit_to_main(self, event: e.Event) -> None:
         """Emit an event of the main agent: for what concerns the whole turn or session."""
         self._agent.top.emitter("" if self._agent.detached else self.id)(event)
-
-
-def _words(message: Message) -> str:
-    return "\n".join(block.text for block in message.content if isinstance(block, Text))
 
 
 def _failure(error: PolylectError) -> Failure:

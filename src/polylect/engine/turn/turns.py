@@ -257,23 +257,20 @@ class TurnQueue:
     def drop_steers(self, *, keep: bool) -> None:
         """Drop waiting steers; with `keep`, only those that must not wait for another turn."""
         dropped = self._agent.steer_queue.drop(keep=keep)
-        for id in dropped:
-            with suppress(SessionError):
-                self._agent.session.cancel(id)
-        if dropped:
-            message = f"{len(dropped)} messages meant for a turn were dropped"
-            self._emit(Notice(message, "warning", turn=self.running))
-            self.emit_queue()
+        self._settle_steers(dropped, self._agent.session.cancel, "messages meant for a turn were dropped", self.running)
 
     def keep_undelivered_steers(self) -> None:
         """The engine ends: steers that still wait stay in the conversation without an answer."""
         left = self._agent.steer_queue.drop(keep=False)
-        for id in left:
+        what = "messages that waited for a turn stay in the conversation without an answer"
+        self._settle_steers(left, self._agent.session.begin, what, "")
+
+    def _settle_steers(self, ids: list[str], settle: Callable[[str], object], what: str, turn: str) -> None:
+        for id in ids:
             with suppress(SessionError):
-                self._agent.session.begin(id)
-        if left:
-            message = f"{len(left)} messages that waited for a turn stay in the conversation without an answer"
-            self._emit(Notice(message, "warning"))
+                settle(id)
+        if ids:
+            self._emit(Notice(f"{len(ids)} {what}", "warning", turn=turn))
             self.emit_queue()
 
     def end_dropped(self) -> None:

@@ -13,10 +13,10 @@ from msgspec import Meta, Struct
 from polylect.tools.arguments import TypedTool, display_argument
 from polylect.tools.files.skills import SkillFile, find_skills, read_body, skill_folders
 from polylect.tools.setup import ToolSetup
-from polylect.tools.text.truncate import cut_middle
 from polylect.vocab.content import Category
 from polylect.vocab.errors import ToolError
 from polylect.vocab.ports import Tool, ToolContext, ToolReturn
+from polylect.wire.cut_text import cut_middle
 
 TEXT = """\
 Loads a skill: instructions for one kind of work that the person or the project has written down. If one of these fits

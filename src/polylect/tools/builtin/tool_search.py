@@ -13,10 +13,10 @@ from msgspec import Meta, Struct
 
 from polylect.tools.arguments import TypedTool, display_argument
 from polylect.tools.setup import ToolSetup
-from polylect.tools.text.truncate import cut_middle
 from polylect.vocab.content import Category
 from polylect.vocab.errors import ToolError
 from polylect.vocab.ports import Tool, ToolContext, ToolReturn
+from polylect.wire.cut_text import cut_middle
 
 TEXT = """\
 Finds further tools, which can be called once they were found: by words of what they should do, or by their names as

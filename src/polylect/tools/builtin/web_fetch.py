@@ -7,9 +7,9 @@ from msgspec import Meta, Struct
 
 from polylect.tools.arguments import TypedTool, display_argument
 from polylect.tools.setup import ToolSetup
-from polylect.tools.text.truncate import cut_middle
 from polylect.vocab.content import Category
 from polylect.vocab.ports import Tool, ToolContext, ToolReturn
+from polylect.wire.cut_text import cut_middle
 
 TEXT = """\
 Fetches a page of the web and shows its text: HTML as Markdown, other text as it is. Redirects on the same host are

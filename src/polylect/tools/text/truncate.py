@@ -8,15 +8,6 @@
 import codecs
 
 
-def cut_middle(text: str, most: int, where: str = "") -> str:
-    """At most about `most` characters: the head, a line that says how many are missing, the tail."""
-    if len(text) <= most:
-        return text
-    half = most // 2
-    place = f"; all of it is in {where}" if where else ""
-    return f"{text[:half]}\n\n... [truncated {len(text) - 2 * half} chars{place}] ...\n\n{text[-half:]}"
-
-
 class Capture:
     """The first and the last `most` bytes of a stream of any length."""
 

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from polylect.tools.files.paths import relative
 from polylect.tools.files.regular_files import BOM, Stamp, as_crlf, is_crlf, read_for_change, refuse_if_changed, replace
 from polylect.tools.text.diff import unified_diff
-from polylect.tools.text.truncate import cut_middle
 from polylect.tools.worker.reading import opened
 from polylect.vocab.errors import ToolError
+from polylect.wire.cut_text import cut_middle
 
 Change = tuple[str, str, bool]
 """The old text, the new text, and whether to replace every occurrence."""

@@ -13,7 +13,7 @@ from polylect.tools.files.paths import opened_folder
 from polylect.tools.files.regular_files import MOST_EDITED, Stamp, opened_file, regular
 from polylect.tools.text.line_pages import Page, find_last_lines
 from polylect.vocab.errors import ToolError
-from polylect.vocab.image_type import image_type
+from polylect.wire.image_type import image_type
 
 MOST_IMAGE = 3_750_000
 """Bytes of a picture; as base64 they are 5 MB, which is what vendors take."""
