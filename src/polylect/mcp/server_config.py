@@ -41,7 +41,7 @@ _TYPES: dict[str, type] = {
 _EXTRAS = ("deferred", "disabled", "long_names", "cwd")
 WORKSPACE, PRIVATE = "workspace", "private"
 """Values of `cwd` that are no paths: the workspace, or an empty folder of our own."""
-_VARIABLE = re.compile(r"\$\{(\w+)\}")
+_VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 
 
 class ServerConfigError(ValueError):
@@ -50,7 +50,7 @@ class ServerConfigError(ValueError):
 
 def servers_from(table: Mapping[str, Any], env: Mapping[str, str] | None = None) -> list[Server]:
     """The servers of a table from name to settings. `${NAME}` in a value is replaced from `env`, so that keys need not
-    be written into a file. Raises ServerConfigError."""
+    be written into a file; `${NAME:-text}` is the text where there is none. Raises ServerConfigError."""
     return [_server(name, settings, env or {}) for name, settings in table.items()]
 
 
@@ -107,12 +107,14 @@ def _with_variables(place: str, value: Any, env: Mapping[str, str]) -> Any:
         case list():
             return [_with_variables(place, item, env) for item in value]
         case str():
-            return _VARIABLE.sub(lambda match: _variable(place, match[1], env), value)
+            return _VARIABLE.sub(lambda match: _variable(place, match[1], match[2], env), value)
         case _:
             return value
 
 
-def _variable(place: str, name: str, env: Mapping[str, str]) -> str:
+def _variable(place: str, name: str, default: str | None, env: Mapping[str, str]) -> str:
+    if not env.get(name) and default is not None:
+        return default
     if name not in env:
         raise ServerConfigError(f"{place} wants ${{{name}}}, and the environment has no {name}")
     return env[name]

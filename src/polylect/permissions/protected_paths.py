@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from polylect.permissions.rules import is_below
 
-_SETTINGS = (".git", ".polylect", ".claude")
+_SETTINGS = (".git", ".polylect", ".claude", ".mcp.json")
 _SYSTEM = ("/bin", "/boot", "/etc", "/lib", "/lib64", "/sbin", "/usr", "/var/spool/cron")
 
 

@@ -106,6 +106,11 @@ _SECRET_WORDS = ("TOKEN", "SECRET", "PASSW", "KEY", "CREDENTIAL", "COOKIE", "AUT
 """A variable with such a word in its name is never passed on by a pattern, only by its whole name."""
 
 
+def is_secret(name: str) -> bool:
+    """Whether a variable looks like a secret by its name."""
+    return any(word in name.upper() for word in _SECRET_WORDS)
+
+
 class _Names:
     """Whole names, and beginnings of names that are written with a `*` at their end."""
 
@@ -121,7 +126,7 @@ class _Names:
         """As `has`, but what looks like a secret has to be named in full."""
         if name in self._whole:
             return True
-        return name.startswith(self._begin) and not any(word in name.upper() for word in _SECRET_WORDS)
+        return name.startswith(self._begin) and not is_secret(name)
 
 
 _SERVERS = _Names(_FOR_ALL.split())

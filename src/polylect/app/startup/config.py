@@ -75,7 +75,9 @@ _OLD_NAMES = {"compact.compaction": "compact.output_cleanup"}
 HOOKS = ("PreToolUse", "PostToolUse", "UserPromptSubmit", "SessionStart", "SessionEnd", "Stop", "PreCompact")
 _ADDED_LISTS = ("deny", "ask", "sandbox_hidden", *HOOKS)
 """Lists that a stronger place adds to instead of replacing them, so that it cannot lift what a weaker one forbids."""
-_MOST_BYTES = 1024 * 1024
+_ADDED_BY_FLAGS = ("allow", "sandbox_env")
+"""Lists that a flag adds to, and a file replaces."""
+MOST_BYTES = 1024 * 1024
 _NUMBER = (int, float)
 _KIND_NAMES: dict[object, str] = {str: "a text", int: "a whole number", bool: "true or false", list: "a list of texts"}
 _TABLES: dict[str, dict[str, type | tuple[type, ...]]] = {
@@ -117,10 +119,13 @@ class ConfigError(Exception):
 def gather(flags: Values, env: dict[str, str], workspace: str, notes: list[str]) -> Values:
     """All settings of flags, environment and files; those of providers are in `providers`, by name.
 
-    `flags` are parsed options, `workspace` is an absolute path. Remarks for the user are added to `notes`. Raises
-    ConfigError.
+    `flags` are parsed options, `workspace` is an absolute path. `defaults` among the flags are settings weaker than
+    every file: those of a program that we stand in for. Remarks for the user are added to `notes`. Raises ConfigError.
     """
-    settings = from_files(env, workspace, notes, trusted=bool(flags.get("trust_workspace")))
+    flags = dict(flags)
+    defaults = flags.pop("defaults", None)
+    settings: Values = defaults if isinstance(defaults, dict) else {}
+    settings = from_files(env, workspace, notes, settings, trusted=bool(flags.get("trust_workspace")))
     if isinstance(config_file := flags.get("config"), str):
         if not os.path.isfile(config_file):
             raise ConfigError(f"--config {config_file}: there is no such file")
@@ -128,8 +133,9 @@ def gather(flags: Values, env: dict[str, str], workspace: str, notes: list[str])
     flags = {**flags, **_extensions(flags, settings.pop("extensions", None), env)}
     _name_ignored_extensions(flags, workspace, notes)
     settings |= {name: env[variable] for variable, name in _ENVIRONMENT.items() if env.get(variable)}
-    joined: Values = {name: flags[name] for name in ("allow", "deny", "ask", "hooks") if name in flags}
-    settings |= flags | _merge({name: settings[name] for name in joined if name in settings}, joined, adding=("allow",))
+    joined: Values = {name: flags[name] for name in ("deny", "ask", "hooks", *_ADDED_BY_FLAGS) if name in flags}
+    in_files = {name: settings[name] for name in joined if name in settings}
+    settings |= flags | _merge(in_files, joined, adding=_ADDED_BY_FLAGS)
     return {**settings, "provider": _provider(settings, env)}
 
 
@@ -142,10 +148,15 @@ def _provider(settings: Values, env: dict[str, str]) -> str:
     return choose_provider(env, model=str(settings.get("model") or ""), tables=settings.get("providers"))
 
 
-def from_files(env: dict[str, str], workspace: str, notes: list[str], *, trusted: bool) -> Values:
-    """The settings of the user's file and the project's. Of a project that is not trusted, only what narrows rights."""
+def from_files(
+    env: dict[str, str], workspace: str, notes: list[str], settings: Values | None = None, *, trusted: bool
+) -> Values:
+    """The settings of the user's file and the project's. Of a project that is not trusted, only what narrows rights.
+
+    `settings` are weaker ones.
+    """
     own = user_file(env)
-    settings: Values = {}
+    settings = settings or {}
     for path in files(env, workspace):
         if trusted or path == own:
             settings = _merge(settings, _read(path, notes))
@@ -190,7 +201,7 @@ def user_file(env: dict[str, str]) -> str:
     return os.path.join(folder, "polylect", "config.toml")
 
 
-def parse_file(path: str, most_bytes: int = _MOST_BYTES, most_dots: int = 0) -> Values:
+def parse_file(path: str, most_bytes: int = MOST_BYTES, most_dots: int = 0) -> Values:
     """Reads a TOML file. Size and nesting are bounded and pipes are refused, so that no file can hold up a start.
 
     `most_dots` bounds the dots of a line, for files that are not trusted. Raises ConfigError.
@@ -208,7 +219,7 @@ def parse_file(path: str, most_bytes: int = _MOST_BYTES, most_dots: int = 0) -> 
         raise ConfigError(f"{path}: {error}") from None
 
 
-def read_bounded(path: str, most: int = _MOST_BYTES) -> bytes:
+def read_bounded(path: str, most: int = MOST_BYTES) -> bytes:
     """Reads a regular file of at most `most` bytes. Raises OSError or ValueError; never waits on a pipe or a device."""
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY)) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):

@@ -90,7 +90,7 @@ class Start:
 
 def start(options: config.Values) -> int:
     """Checks the start, writes `ready` and serves the conversation. Returns the exit code."""
-    env = dict(os.environ)
+    env = dict(os.environ) | _added_environment(options)
     notes: list[str] = []
     try:
         values = resolve_settings(options, env, notes)
@@ -118,6 +118,12 @@ def start(options: config.Values) -> int:
     for note in notes:
         _print_error(note)
     return _serve(Start(values, env, place, streams, signals, session, ready_frame))
+
+
+def _added_environment(options: config.Values) -> dict[str, str]:
+    """The variables that settings files of a program that we stand in for add to the environment."""
+    variables = options.pop("environment", None)
+    return variables if isinstance(variables, dict) else {}
 
 
 def _exit_code(error: Exception, options: config.Values) -> int:
@@ -214,6 +220,7 @@ def resolve_settings(options: config.Values, env: dict[str, str], notes: list[st
         usual = values.get("usual_model") if values["provider"] == "anthropic" else ""
         values["model"] = usual or default_model(str(values["provider"]), str(values.get("base_url") or ""), env)
     notes += [f"{flag} has no meaning here and is ignored" for flag in config.texts(options, "ignored")]
+    notes += config.texts(options, "notes")
     for name, choices in _CHOICES.items():
         _check_choice(values, name, choices)
     values["mode"] = _mode(values)

@@ -7,9 +7,14 @@ import os
 
 from polylect import __version__
 from polylect.app.startup.args import Flags, Options, UsageError, common, parse
-from polylect.dialects.claude.start_environment import family_model, is_on
+from polylect.app.startup.config import texts
+from polylect.dialects.claude.start_environment import family_model, is_on, settings_places
 from polylect.dialects.claude.start_environment import settings as environment_settings
 from polylect.dialects.claude.versions import OUR_MODES
+
+TYPE_CHECKING = False  # typing itself would cost 5 ms
+if TYPE_CHECKING:
+    from polylect.dialects.claude.start_files import Files
 
 EXIT_CODES = ()
 """This program ends with 1, whatever was wrong."""
@@ -53,7 +58,9 @@ _FLAGS: Flags = {
     "--disallowed-tools": ("words", "disallowed"),
     "--add-dir": ("words", "folders"),
     "--settings": ("text", "their_settings"),
+    "--setting-sources": ("text", "setting_sources"),
     "--mcp-config": ("words", "mcp_config"),
+    "--strict-mcp-config": ("switch", "strict_mcp"),
     # The session.
     "--session-id": ("text", "session_id"),
     "--resume": ("optional", "resume"),
@@ -69,10 +76,10 @@ _FLAGS: Flags = {
     **dict.fromkeys(("--task-budget", "--resume-drops-turn", "--agent"), ("text", "ignored")),
     **dict.fromkeys(("--worktree",), ("optional", "ignored")),
     # Accepted without a word: SDKs send these as a matter of course, and nothing here would be other without them.
-    **dict.fromkeys(("--allow-dangerously-skip-permissions", "--strict-mcp-config", "--bare"), ("switch", "needless")),
+    **dict.fromkeys(("--allow-dangerously-skip-permissions", "--bare"), ("switch", "needless")),
     **dict.fromkeys(("--ide", "--chrome", "--no-chrome"), ("switch", "needless")),
     **dict.fromkeys(("--exclude-dynamic-system-prompt-sections",), ("switch", "needless")),
-    **dict.fromkeys(("--setting-sources", "--thinking-display"), ("text", "needless")),
+    **dict.fromkeys(("--thinking-display",), ("text", "needless")),
     **dict.fromkeys(("--system-prompt-snapshot", "--debug-file"), ("text", "needless")),
     **dict.fromkeys(("--debug", "--prompt-suggestions"), ("optional", "needless")),
 }
@@ -100,6 +107,9 @@ def options(words: list[str], program: str, env: dict[str, str]) -> Options:
     """The settings that these words ask for. Raises UsageError, whose text says what would be right."""
     options, rest = parse(words, _FLAGS, _SHORT)
     options.pop("needless", None)
+    flag_settings, files = _read_flag_settings(options), _read_files(options, env)
+    environment = _variables(files, flag_settings)
+    env = env | environment
     from_flags = dict(options)
     _choose_form(options, rest)
     _choose_model(options, env)
@@ -111,9 +121,14 @@ def options(words: list[str], program: str, env: dict[str, str]) -> Options:
             options[name] = _object(f"--{name.replace('_', '-')}", str(options[name]))
     if servers := _servers(options.pop("mcp_config", [])):
         options["mcp_servers"] = servers
-    if "their_settings" in options:
-        _take_settings(options, _object("--settings", str(options.pop("their_settings"))), env)
+    _take_settings(options, flag_settings, env)
     _check_limits(options)
+    if files:
+        _take_files(options, files, env)
+    if environment:
+        from polylect.system.child_environment import is_secret
+
+        options |= {"environment": environment, "sandbox_env": [name for name in environment if not is_secret(name)]}
     return {
         **_from_environment(env, from_flags),
         **options,
@@ -333,32 +348,121 @@ def _servers(places: object) -> dict[str, object]:
         value = _object("--mcp-config", text).get("mcpServers")
         if not isinstance(value, dict):
             raise UsageError('--mcp-config has to be an object like {"mcpServers": {...}}')
-        for name, server in value.items():
-            if not isinstance(server, dict):
-                raise UsageError(f"--mcp-config: the server {name!r} has to be an object")
-            kind = str(server.pop("type", "http" if server.get("url") else "stdio"))
-            server.pop("name", None)
-            server.pop("instance", None)
-            servers[name] = {**server, "transport": {"sdk": "host"}.get(kind, kind)}
+        servers |= {name: _server("--mcp-config", name, server) for name, server in value.items()}
     return servers
 
 
-def _take_settings(options: Options, settings: dict[str, object], env: dict[str, str]) -> None:
-    """Lists join those of flags; of the rest, flags count first. What is not in force is said."""
-    from polylect.dialects.claude.start_settings import read  # only where a host has some
+def _server(place: str, name: str, server: object) -> dict[str, object]:
+    if not isinstance(server, dict):
+        raise UsageError(f"{place}: the server {name!r} has to be an object")
+    kind = str(server.get("type") or ("http" if server.get("url") else "stdio"))
+    fields = {key: value for key, value in server.items() if key not in ("type", "name", "instance")}
+    return {**fields, "transport": {"sdk": "host"}.get(kind, kind)}
 
-    settings_read, left = read(settings)
-    if (mode := settings_read.get("approval_mode", "default")) not in _MODES:
-        raise UsageError(f"--settings: defaultMode {mode}: choose one of {', '.join(_MODES)}")
-    if mode == "auto":
-        settings_read["approval_mode"] = "default"
-    if "model" in settings_read:
-        settings_read["model"] = _full(str(settings_read["model"]), env)
+
+def _read_flag_settings(options: Options) -> dict[str, object]:
+    settings = options.pop("their_settings", None)
+    return _object("--settings", str(settings)) if settings is not None else {}
+
+
+def _read_files(options: Options, env: dict[str, str]) -> "Files | None":
+    """The settings files of claude, where there are any."""
+    places = settings_places(str(options.get("workspace") or os.getcwd()), env)
+    named = options.get("setting_sources")
+    if named == "" or (named is None and not any(map(os.path.lexists, places.values()))):
+        return None
+    from polylect.dialects.claude.start_files import read  # only where there are some
+
+    return read(options, env)
+
+
+def _variables(files: "Files | None", flag_settings: dict[str, object]) -> dict[str, str]:
+    """The variables that settings add to the environment; the strongest settings come last."""
+    from_files = [(file.place, file.settings) for file in reversed(files.settings)] if files else []
+    environment: dict[str, str] = {}
+    for place, settings in [*from_files, ("--settings", flag_settings)]:
+        if settings.get("env"):
+            from polylect.dialects.claude.start_settings import variables
+
+            environment |= variables(place, settings)
+    return environment
+
+
+def _take_settings(options: Options, settings: dict[str, object], env: dict[str, str]) -> None:
+    """Takes those of `--settings`. Lists join those of flags; of the rest, flags count first."""
+    if not settings:
+        return
+    settings_read, left = _read_settings("--settings", settings, env)
     if left:
         settings_read["ignored"] = [f"--settings: {name}" for name in left]
     for name, value in settings_read.items():
         before = options.get(name)
         options[name] = [*before, *value] if isinstance(before, list) and isinstance(value, list) else before or value
+
+
+def _take_files(options: Options, files: "Files", env: dict[str, str]) -> None:
+    """Takes those of files, the strongest first. Lists join; the rest is weaker than flags and our own settings."""
+    from polylect.dialects.claude.start_files import shortened
+
+    notes, defaults = list(files.notes), dict[str, object]()
+    for place, settings in files.settings:
+        settings_read, left = _read_settings(place, settings, env)
+        left += _drop_bad_rules(place, settings_read)
+        if "model" in settings_read:  # only for the service whose models these are
+            options.setdefault("usual_model", settings_read.pop("model"))
+        if (effort := settings_read.get("effort", "low")) not in _EFFORTS:
+            left.append(f"effortLevel {effort}")
+            del settings_read["effort"]
+        for name, value in settings_read.items():
+            before = options.get(name)
+            if isinstance(value, list):
+                options[name] = [*(before if isinstance(before, list) else []), *value]
+            elif name == "hooks":
+                options[name] = _joined_hooks(value, before)
+            else:
+                defaults.setdefault(name, value)
+        if left:
+            notes.append(f"{place}: not in force here: {shortened(left)}")
+    servers = {name: _server(".mcp.json", name, server) for name, server in files.servers.items()}
+    given = options.get("mcp_servers")
+    if servers and isinstance(given, dict):
+        options["mcp_servers"] = {**servers, **given}
+    elif servers:
+        defaults["mcp_servers"] = servers
+    options |= ({"defaults": defaults} if defaults else {}) | ({"notes": notes} if notes else {})
+
+
+def _drop_bad_rules(place: str, settings: Options) -> list[str]:
+    """Takes out the allow rules that mean nothing here, and returns them. Raises UsageError for others."""
+    from polylect.permissions.rulebook import fault_in  # 40 ms
+
+    for effect in ("deny", "ask"):
+        if fault := fault_in(texts(settings, effect)):
+            raise UsageError(f"{place}: {fault}")
+    bad = [rule for rule in texts(settings, "allow") if fault_in([rule])]
+    if bad:
+        settings["allow"] = [rule for rule in texts(settings, "allow") if rule not in bad]
+    return [f"the rule {rule}" for rule in bad]
+
+
+def _joined_hooks(one: object, two: object) -> dict[str, object]:
+    """The hooks of two places, by event."""
+    tables = [table for table in (one, two) if isinstance(table, dict)]
+    return {event: [row for table in tables for row in table.get(event, [])] for table in tables for event in table}
+
+
+def _read_settings(place: str, settings: dict[str, object], env: dict[str, str]) -> tuple[Options, list[str]]:
+    """The settings of one place as ours, and the names of what is not in force here. Raises UsageError."""
+    from polylect.dialects.claude.start_settings import read  # only where a host has some
+
+    settings_read, left = read(place, settings)
+    if (mode := settings_read.get("approval_mode", "default")) not in _MODES:
+        raise UsageError(f"{place}: defaultMode {mode}: choose one of {', '.join(_MODES)}")
+    if mode == "auto":
+        settings_read["approval_mode"] = "default"
+    if "model" in settings_read:
+        settings_read["model"] = _full(str(settings_read["model"]), env)
+    return settings_read, left
 
 
 def ready(values: Options) -> bytes:

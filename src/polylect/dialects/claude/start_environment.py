@@ -4,6 +4,8 @@
 Variables about keys and addresses are read by the providers themselves.
 """
 
+import os
+
 from polylect.app.startup.args import Options
 
 _FAMILY = "ANTHROPIC_DEFAULT_{}_MODEL"
@@ -34,6 +36,20 @@ def settings(env: dict[str, str]) -> Options:
         if is_on(env, f"CLAUDE_CODE_USE_{name.upper()}"):
             options["provider"] = name
     return options
+
+
+def settings_places(workspace: str, env: dict[str, str]) -> dict[str, str]:
+    """Where claude's settings files are, by `--setting-sources`, and the file with the servers of a project.
+
+    The user's is empty without an absolute path, since a relative one would be in the workspace.
+    """
+    folder = env.get("CLAUDE_CONFIG_DIR") or os.path.join(env.get("HOME", ""), ".claude")
+    return {
+        "user": os.path.join(folder, "settings.json") if os.path.isabs(folder) else "",
+        "project": os.path.join(workspace, ".claude", "settings.json"),
+        "local": os.path.join(workspace, ".claude", "settings.local.json"),
+        "servers": os.path.join(workspace, ".mcp.json"),
+    }
 
 
 def family_model(family: str, env: dict[str, str]) -> str:
