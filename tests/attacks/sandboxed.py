@@ -23,7 +23,8 @@ class Session:
     def __init__(self, plan: dict[str, Any]) -> None:
         self._workspace, self._env = plan["workspace"], {"PATH": os.environ["PATH"], **plan["env"]}
         self._roots = (self._workspace, *plan["roots"])
-        self._sandbox = Sandbox(plan["kind"], env=self._env, hidden=plan["hidden"], writable=plan["writable"])
+        settings = {name: plan[name] for name in ("hidden", "writable", "network")}
+        self._sandbox = Sandbox(plan["kind"], env=self._env, **settings)
         self._custody = Custody()
         self._steps = plan["steps"]
 

@@ -96,6 +96,7 @@ class Yard:
         self.hidden: list[str] = []
         self.writable: list[str] = []
         self.roots: list[str] = []
+        self.network = True
         self.python = _python(user)
 
     def secret(self, path: Path) -> Path:
@@ -115,6 +116,7 @@ class Yard:
             "hidden": self.hidden,
             "writable": self.writable,
             "roots": self.roots,
+            "network": self.network,
             "steps": [("run", step) if isinstance(step, str) else step for step in steps],
         }
         argv = [*(_AS_OTHER if self.user == "other" else ()), self.python, "-S", _DRIVER]
@@ -382,6 +384,34 @@ def test_abstract_sockets_are_out_of_reach_of_landlock_too(yard: Yard) -> None:
         name = listen(stack, f"@polylect-{yard.folder.name}")
         (yard.workspace / "connect.py").write_text(CONNECT)
         assert yard.run(f"{shlex.quote(yard.python)} -S connect.py {name}") == [""]
+
+
+FAMILIES = """
+import itertools, socket
+opened = set()
+for family, kind in itertools.product(range(50), (1, 2, 3, 5)):
+    try:
+        socket.socket(family, kind).close()
+        opened.add(family)
+    except OSError:
+        pass
+print(*sorted(opened))
+for address in ("127.0.0.1", "::1"):
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as server:
+        server.bind((address, 0))
+        server.listen()
+        socket.create_connection(server.getsockname()[:2]).close()
+"""
+
+
+@in_bubblewrap
+def test_without_a_network_only_sockets_of_the_own_namespace_can_be_opened(yard: Yard) -> None:
+    """AF_VSOCK knows no network namespaces: it reaches services of the machine that this virtual one runs on."""
+    yard.network = False
+    (yard.workspace / "families.py").write_text(FAMILIES)
+    expected = sorted((socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK))
+    printed = yard.run(f"{shlex.quote(yard.python)} -S families.py")
+    assert printed == [f"{' '.join(str(int(family)) for family in expected)}\n"]
 
 
 @everywhere

@@ -15,7 +15,7 @@ FENCE = b"//fence"
 class Fence:
     """Where a command may write, what it may not read, and whether there is a network.
 
-    With `only_scope` it does not restrict files, only signals and abstract sockets.
+    With `only_scope` it does not restrict files, only signals and sockets, before bubblewrap does the rest.
     """
 
     def __init__(

@@ -30,6 +30,8 @@ _KEYCTL, _JOIN_SESSION_KEYRING = {"x86_64": 250, "aarch64": 219}, 1
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _IO_URING_SETUP = 425
 _X32 = 0x4000_0000
+_LOCAL, _INTERNET = (1, 16), (2, 10)
+"""Families of sockets: AF_UNIX and AF_NETLINK, which lists interfaces; AF_INET and AF_INET6."""
 _NO_NEW_PRIVILEGES, _SET_SECCOMP, _FILTER, _DROP_CAPABILITY = 38, 22, 2, 24
 _KEPT_CAPABILITIES = (0, 1, 3, 6, 7)  # to own, write and hand over files of others, as in bubblewrap
 
@@ -58,6 +60,8 @@ def confine(fence: Fence) -> None:
     if fence.only_scope:
         if abi >= SCOPES:
             restrict(create_ruleset(abi, 0))
+        if not fence.network:
+            _restrict_sockets(*_LOCAL, *_INTERNET)  # those of the internet reach only what runs in the same bubblewrap
         return
     if abi < OLDEST:
         raise OSError(errno.ENOSYS, "this kernel has no Landlock that would do")
@@ -72,7 +76,7 @@ def confine(fence: Fence) -> None:
         raise
     restrict(ruleset)
     if not fence.network:
-        _cut_network()
+        _restrict_sockets(*_LOCAL)
 
 
 def restrict(ruleset: int) -> None:
@@ -168,23 +172,24 @@ def add_rule(ruleset: int, descriptor: int, rights: int) -> None:
 # The network.
 
 
-def _cut_network() -> None:
-    """Allow only sockets between processes of this machine. All system calls of other architectures are refused."""
+def _restrict_sockets(*families: int) -> None:
+    """Allow only sockets of these families. All system calls of other architectures are refused."""
     if not can_cut_network():
         raise OSError(errno.ENOSYS, "the network cannot be cut off on this machine")
+    _check(_LIBC.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
     architecture, socket = _SYSCALLS[os.uname().machine]
     load, equal, at_least, give = 0x20, 0x15, 0x35, 0x06
     refuse, allow = 0x00050000 | errno.EACCES, 0x7FFF0000
+    count = len(families)
     steps = (
         (load, 0, 0, 4),  # the architecture
-        (equal, 0, 7, architecture),
+        (equal, 0, count + 5, architecture),
         (load, 0, 0, 0),  # the system call
-        (at_least, 5, 0, _X32),
-        (equal, 4, 0, _IO_URING_SETUP),
-        (equal, 0, 4, socket),
-        (load, 0, 0, 16),  # the kind of socket
-        (equal, 2, 0, 1),  # AF_UNIX
-        (equal, 1, 0, 16),  # AF_NETLINK, which lists interfaces
+        (at_least, count + 3, 0, _X32),
+        (equal, count + 2, 0, _IO_URING_SETUP),
+        (equal, 0, count + 2, socket),
+        (load, 0, 0, 16),  # the family of the socket
+        *((equal, count - number, 0, family) for number, family in enumerate(families)),
         (give, 0, 0, refuse),
         (give, 0, 0, allow),
     )

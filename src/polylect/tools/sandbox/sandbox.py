@@ -30,8 +30,6 @@ _PROGRAM_FOLDERS = "/usr/bin:/bin:/usr/local/bin:"
 _PROBE_TIME = 5.0
 _MOST_WORDS = 9000
 """bubblewrap's own limit."""
-_SCOPE = Fence([], only_scope=True).to_argv()
-"""Goes before bubblewrap's command line where Landlock can also block abstract sockets."""
 _log = logging.getLogger(__name__)
 
 
@@ -58,7 +56,10 @@ class Sandbox:
         self._loader = loader_variables(env) if os.access("/usr/bin/env", os.X_OK) else {}
         self._settings = writable, hidden
         self._readable = [path for one in readable if (path := expand(one, env))]
-        self._scope: list[str] = []
+        self._scope = Fence([], network=network, only_scope=True).to_argv()
+        """Goes before bubblewrap's command line: Landlock blocks abstract sockets, and seccomp those that ignore
+        network namespaces (AF_VSOCK reaches the host of a virtual machine). Empty where bubblewrap does not start so.
+        """
         self._rejected: set[str] = set()
         self._found_places: tuple[list[str], HiddenPlaces] | None = None
         self._detecting = asyncio.Lock()
@@ -80,7 +81,7 @@ class Sandbox:
                     raise ToolError(
                         "[sandbox] hides or opens more places than bubblewrap takes: name the folders around them."
                     )
-                return [*(self._scope if self.kind else _SCOPE), *words]
+                return [*self._scope, *words]
             case "landlock":
                 return [*fence.to_argv(), *argv]
             case _:
@@ -139,7 +140,7 @@ class Sandbox:
     async def _detect_kind(self, workspace: str, processes: Processes) -> None:
         faults: list[str] = []
         if self.mode in ("auto", "bwrap"):
-            for scope in (_SCOPE, []):  # the first takes Landlock, and no setuid bwrap
+            for scope in (self._scope, []):  # the first takes no setuid bwrap
                 fault = await self._try_bwrap(scope, workspace, processes)
                 if not fault:
                     self.kind, self._scope = "bwrap", scope
