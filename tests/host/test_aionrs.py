@@ -15,11 +15,14 @@ from polylect.host import (
     Agent,
     Ask,
     EngineDied,
+    Limits,
     Notice,
+    Refused,
     Rule,
     Server,
     ServerFailed,
     TextDelta,
+    TimedOut,
     ToolCalled,
     ToolFinished,
     allow_all,
@@ -240,6 +243,18 @@ def test_modes_by_its_own_names_hold_for_the_next_engine_too(talk: Callable[...,
     talk(change, mode="force")
 
 
+def test_settings_of_its_own_are_set_and_refusals_are_told(talk: Callable[..., None]) -> None:
+    async def change(agent: Agent) -> None:
+        await agent.configure(image_input="supported", model="m2")
+        assert agent.settings["abilities"].images is True
+        with pytest.raises(Refused, match="effort: not supported"):
+            await agent.configure(effort="high")
+        with pytest.raises(Refused, match="dropped it without a word"):
+            await agent.configure(image_input="maybe")
+
+    talk(change)
+
+
 def test_a_session_that_is_not_there_is_told(talk: Callable[..., None]) -> None:
     async def nothing(agent: Agent) -> None:
         raise AssertionError("it has started")
@@ -254,3 +269,60 @@ def test_polylect_run_says_by_its_exit_code_whether_to_try_later(message: str, c
     argv = [sys.executable, "-P", "-m", "polylect", "run", f"fail Provider error: {message}", "--engine", "aionrs"]
     ran = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (ran.returncode, message in ran.stderr) == (code, True)
+
+
+def test_between_two_engines_a_cancel_does_nothing_and_close_has_nothing_to_wait_for(talk: Callable[..., None]) -> None:
+    async def stop(agent: Agent) -> None:
+        everything = agent.events()
+        turn = agent.prompt("wait")
+        async for event in turn:
+            if isinstance(event, TextDelta):
+                await agent.cancel()
+                await agent.cancel()
+        await agent.cancel()
+        await turn.cancel()
+        names = [type(event).__name__ for event in await _drain(everything)]
+        assert names[-2:] == ["TurnEnded", "Settled"]
+        with within(1):
+            assert await agent.close() == 0
+
+    talk(stop)
+
+
+def test_a_command_line_is_started_again_in_a_new_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody knows how it would be told to resume."""
+    monkeypatch.setenv("PATH", path_with("aionrs", tmp_path / "bin"))
+
+    async def stop() -> None:
+        async with connect(["aionrs", "--json-stream"], dialect="jsonstream", cwd=tmp_path) as agent:
+            await agent.ask("say The word is plum")
+            await first(agent, "wait", TextDelta)
+            await agent.cancel()
+            result = await agent.ask("recall")
+            assert "Assistant: The word is plum" in result.text
+            assert result.usage == ONE
+
+    asyncio.run(asyncio.wait_for(stop(), PATIENCE))
+
+
+def test_busy_interrupt_runs_the_new_prompt_in_the_next_engine(talk: Callable[..., None]) -> None:
+    async def interrupt(agent: Agent) -> None:
+        turn = agent.prompt("wait")
+        async for event in turn:
+            if isinstance(event, TextDelta):
+                other = asyncio.ensure_future(_result(agent.prompt("recall", busy="interrupt")))
+        assert turn.result.reason == "cancelled"
+        assert (await other).text == "wait | recall"
+
+    talk(interrupt)
+
+
+def test_a_limit_stops_a_turn_and_the_next_one_runs(talk: Callable[..., None]) -> None:
+    async def limit(agent: Agent) -> None:
+        with pytest.raises(TimedOut):
+            await agent.ask("wait", limits=Limits(idle=0.3))
+        assert (await agent.ask("say on")).text == "on"
+        result = await agent.prompt("say much", limits=Limits(tokens=5))
+        assert result.reason == "limit"
+
+    talk(limit)

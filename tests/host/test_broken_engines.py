@@ -19,7 +19,7 @@ FAULTS: dict[str, tuple[type[HostError], str]] = {
     "writes garbage": (EngineDied, "exit code 3"),
     "closes stdout": (EngineDied, "has ended"),
     "ignores SIGTERM": (TimedOut, "silent for 0.4 s"),
-    "drops prompts": (EngineDied, "said nothing about a prompt within 0.8 s and was ended .update it"),
+    "drops prompts": (EngineDied, "said nothing about a prompt within 1.6 s and was ended .update it"),
     "never says ready": (EngineDied, "not ready within 0.4 s"),
     "leaves children": (EngineDied, "exit code 3"),
 }
@@ -41,7 +41,7 @@ def test_each_fault_is_told_as_what_it_is_and_leaves_nothing(fault: str, tmp_pat
 async def meet(fault: str, dialect: str, folder: Path) -> int:
     kind, told = FAULTS[fault]
     argv = [sys.executable, str(BROKEN), dialect, fault]
-    patience = {"never says ready": 0.4, "drops prompts": 0.8}.get(fault, PATIENCE)
+    patience = {"never says ready": 0.4, "drops prompts": 0.4}.get(fault, PATIENCE)
     agent = connect(argv, dialect=dialect, cwd=str(folder), ready_within=patience)
     with pytest.raises(kind, match=told):
         async with agent:

@@ -30,6 +30,7 @@ class Aionrs:
         self._memory = memory
         self._commands = Commands()
         self._mode = "default"
+        self._images = "unknown"
         self._calls = count(1)
         self._msg_id = ""
         self._window = True
@@ -38,7 +39,7 @@ class Aionrs:
     def capabilities(self) -> Frame:
         return {
             "tool_approval": True,
-            "image_input": "unknown",
+            "image_input": self._images,
             "thinking": True,
             "effort": False,
             "effort_levels": [],
@@ -81,6 +82,10 @@ class Aionrs:
                 say(type="config_changed", capabilities=self.capabilities())
             case {"type": "set_config", "effort": str()}:
                 info("config updated: effort: not supported by current provider")
+                say(type="config_changed", capabilities=self.capabilities())
+            case {"type": "set_config", "image_input": "supported" | "unsupported" | "unknown" as word}:
+                self._images = word
+                info(f"config updated: image input: Unknown → {word.title()}")
                 say(type="config_changed", capabilities=self.capabilities())
             case {"type": "set_config", "model": str(model)}:
                 info(f"config updated: model: before → {model}")

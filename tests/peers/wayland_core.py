@@ -98,6 +98,9 @@ class WaylandCore:
                 self._mode = mode
                 info(f"mode updated: {mode}")
                 say(type="config_changed", capabilities=self.capabilities())
+            case {"type": "set_config", "model": str(model)}:
+                info(f"config updated: model: before → {model}")
+                say(type="config_changed", capabilities=self.capabilities())
             case {"type": "set_config", "effort": str()}:
                 info("config updated: effort: not supported by current provider")
                 say(type="config_changed", capabilities=self.capabilities())

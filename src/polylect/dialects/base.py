@@ -75,8 +75,7 @@ class HostSide(Codec[Event, Command], Protocol):
         """Not empty once this engine is of no more use, because it ends by a `stop` or has given its session up. The
         caller then ends it and goes on in another one; prompts that were not answered go there."""
 
-    @property
-    def memory(self) -> Mapping[str, Any]:
+    def memory(self, *, new_session: bool) -> Mapping[str, Any]:
         """Options for the host side that speaks with the next engine of the same conversation."""
 
     def to_log(self) -> list[str]:

@@ -39,8 +39,7 @@ class HostCodec(LineCodec[e.Event]):
         self._log: list[str] = []
         self.successor: Successor = ""
 
-    @property
-    def memory(self) -> Mapping[str, Any]:
+    def memory(self, *, new_session: bool) -> Mapping[str, Any]:
         return {}
 
     def receive_eof(self) -> list[e.Event]:

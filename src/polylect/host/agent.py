@@ -55,6 +55,8 @@ from polylect.vocab.events import (
 Value = TypeVar("Value")
 _OF_THE_MOMENT = (commands.Answer, commands.Cancel, commands.HostReply)
 """Commands that only the running engine can use: no engine is restarted for them."""
+_SILENCE = 4
+"""How many times longer than until it is ready an engine may say nothing about a prompt: hooks may run before."""
 _NO_ANSWER = (
     "said nothing about a prompt within {:g} s and was ended (update it, connect with the dialect and version that it "
     "speaks, or raise ready_within)"
@@ -92,9 +94,8 @@ class Agent:
             restarts=restarts,
             can_resume=can_resume,
         )
-        self._answer_watch = AnswerWatch(
-            ready_within, lambda: self._supervisor.abandon(_NO_ANSWER.format(ready_within))
-        )
+        silence = _SILENCE * ready_within
+        self._answer_watch = AnswerWatch(silence, lambda: self._supervisor.abandon(_NO_ANSWER.format(silence)))
         self._transcript = Transcript()
         self._approve = approve
         self._tools = HostTools([each if isinstance(each, HostTool) else tool(each) for each in tools])

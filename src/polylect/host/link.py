@@ -61,8 +61,7 @@ class Link(Protocol):
     def successor(self) -> Successor:
         """Not empty once the engine ends because it is of no more use: how the conversation goes on in another one."""
 
-    @property
-    def memory(self) -> Mapping[str, Any]:
+    def memory(self, *, new_session: bool) -> Mapping[str, Any]:
         """What the link to the next engine of the same conversation has to know."""
 
     async def wait_if_gone(self) -> None:
@@ -120,9 +119,8 @@ class ProcessLink:
     def successor(self) -> Successor:
         return self._codec.successor
 
-    @property
-    def memory(self) -> Mapping[str, Any]:
-        return self._codec.memory
+    def memory(self, *, new_session: bool) -> Mapping[str, Any]:
+        return self._codec.memory(new_session=new_session)
 
     @property
     def pid(self) -> int:

@@ -38,7 +38,6 @@ class InProcessLink:
         self._on_gone: Callable[[EngineDied], None] = lambda death: None
         self.pid = os.getpid()
         self.successor: Successor = ""
-        self.memory: Mapping[str, Any] = {}
         self._what = "has ended"
 
     async def open(self, on_event: EventSink, on_gone: Callable[[EngineDied], None]) -> None:
@@ -60,6 +59,9 @@ class InProcessLink:
 
     async def wait_if_gone(self) -> None:
         """Does nothing: the engine ends only with this process."""
+
+    def memory(self, *, new_session: bool) -> Mapping[str, Any]:
+        return {}
 
     def abandon(self, what: str) -> None:
         self._what = what

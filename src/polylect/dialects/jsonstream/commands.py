@@ -5,13 +5,14 @@ frames for the host's end and raises `Refusal` for what the wire cannot carry.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from polylect.dialects.host_base import Refusal
 from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.versions import OUR_MODES
+from polylect.dialects.schema import one_of
 from polylect.vocab.answers import THINKING_TOKENS
 from polylect.vocab.commands import AddContext, AddServer, Cancel, Command, Configure, Prompt
 from polylect.vocab.content import Attachment, File, Link, Server
@@ -97,11 +98,19 @@ def _path(attachment: Attachment) -> str:
             raise Refusal("json-stream can attach only files that have a path")
 
 
-def configure_frames(settings: dict[str, Any], modes: Mapping[str, str]) -> list[shapes.Frame]:
+class ImageConfig(shapes.SetConfig, frozen=True, tag="set_config"):
+    """As aionrs reads it since 0.2.5: whether the model is offered a tool that shows images."""
+
+    image_input: Annotated[str, one_of("supported", "unsupported", "unknown")] | None = None
+
+
+def configure_frames(
+    settings: dict[str, Any], modes: Mapping[str, str], shape: type[shapes.SetConfig] = shapes.SetConfig
+) -> list[shapes.Frame]:
     """The frames that make these settings. `modes` are the words that the engine has for our modes."""
     frames: list[shapes.Frame] = []
     for key in settings:
-        if key != "mode" and key not in shapes.SetConfig.__struct_fields__:
+        if key != "mode" and key not in shape.__struct_fields__:
             raise Refusal(f"json-stream has no word for the setting {key!r}")
     if (mode := settings.get("mode")) is not None:
         if mode not in modes:
@@ -109,7 +118,7 @@ def configure_frames(settings: dict[str, Any], modes: Mapping[str, str]) -> list
         frames.append(shapes.SetMode(modes[mode]))
     if others := _thinking({key: value for key, value in settings.items() if key != "mode" and value is not None}):
         try:
-            frames.append(msgspec.convert(others, shapes.SetConfig))
+            frames.append(msgspec.convert(others, shape))
         except msgspec.ValidationError as error:
             raise Refusal(f"json-stream cannot say this setting: {error}") from None
     return frames

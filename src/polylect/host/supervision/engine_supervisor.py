@@ -97,7 +97,8 @@ class EngineSupervisor:
             raise RuntimeError("this agent has an engine already: `connect` makes another one")
         self._gone = None
         self.in_new_session = session is None
-        link = self._link = self._make_link(session, self._link.memory if self._link else {})
+        memory = self._link.memory(new_session=session is None) if self._link else {}
+        link = self._link = self._make_link(session, memory)
         self._ready: asyncio.Future[Ready] = asyncio.get_running_loop().create_future()
         try:
             await link.open(self._receive, self._engine_gone)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain
 from typing import Any, Literal
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from polylect.dialects.base import Env
@@ -18,7 +19,7 @@ from polylect.dialects.host_base import ENGINE_GONE, Refusal, accepted
 from polylect.dialects.host_codec import HostCodec
 from polylect.dialects.jsonstream import asks as asks_format
 from polylect.dialects.jsonstream import undocumented_commands
-from polylect.dialects.jsonstream.commands import COMMANDS, configure_frames, message_frame, server_frame
+from polylect.dialects.jsonstream.commands import COMMANDS, ImageConfig, configure_frames, message_frame, server_frame
 from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames.read import Bad, Unknown, read_command, read_event
 from polylect.dialects.jsonstream.host import undocumented_events
@@ -29,6 +30,7 @@ from polylect.vocab import events as e
 from polylect.vocab.content import Failure, Rule, Usage
 from polylect.wire import jsonl
 
+_DROPPED = Failure("dropped", "the engine dropped it without a word: it may not know one of the values", "engine")
 _KEY_REFUSED = ("auth_required", "auth_invalid")
 _REFUSED = re.compile(
     r"^set_mode: .*refused|^(?:path )?grant refused|"
@@ -36,6 +38,14 @@ _REFUSED = re.compile(
 )
 """How aionrs and wayland-core refuse a command, in an `info`."""
 _TOO_LONG = f"a json-stream line holds at most {MAX_FRAME} bytes; put the text into a file and attach its path"
+
+
+class _Confirmation(Struct):
+    """A command that waits for its `pong`. An engine that obeys or refuses it says something before that."""
+
+    ref: str
+    session: str
+    failure: Failure | None = _DROPPED
 
 
 class HostSide(HostCodec):
@@ -74,12 +84,11 @@ class HostSide(HostCodec):
         """Turns that stand for a steer."""
         self._requests: dict[str, tuple[str, str]] = {}
         """Commands that the engine itself answers: their word and their ref, by the id they were sent with."""
-        self._confirmations: list[e.Reply] = []
-        """Replies to commands that a `pong` confirms, in order; with a failure once the engine has refused one."""
+        self._confirmations: list[_Confirmation] = []
+        """Of commands that a `pong` confirms, in order."""
 
-    @property
-    def memory(self) -> dict[str, Any]:
-        used = Usage() if self.successor == "new" else self._reader.used_before
+    def memory(self, *, new_session: bool) -> dict[str, Any]:
+        used = Usage() if new_session else self._reader.used_before
         return {"approved": frozenset(self._approved), "used_before": used}
 
     @property
@@ -112,7 +121,7 @@ class HostSide(HostCodec):
     @property
     def _awaited(self) -> list[str]:
         """The refs of commands that the engine has not answered yet."""
-        return [ref for _, ref in self._requests.values()] + [reply.ref for reply in self._confirmations]
+        return [ref for _, ref in self._requests.values()] + [waiting.ref for waiting in self._confirmations]
 
     def note_sent(self, data: bytes) -> list[e.Event]:
         frames = [read_command(line, self._version) for line in self._own_lines.feed(data)]
@@ -129,20 +138,25 @@ class HostSide(HostCodec):
                 return self._malformed(raw, why)
             case frame, fields:
                 self.outcomes["known"] += 1
-                return self._complete(chain(self._confirmed(frame), self._follow(self._reader.read(frame, fields))))
+                events = self._follow(self._reader.read(frame, fields))
+                return self._complete(chain(self._confirmed(frame), events) if self._confirmations else events)
 
     def _confirmed(self, frame: shapes.Frame) -> list[e.Event]:
         """The reply to a command that waits for its confirmation."""
-        if isinstance(frame, shapes.Pong) and self._confirmations:
-            return [self._confirmations.pop(0)]
-        if isinstance(frame, shapes.Info) and _REFUSED.search(frame.message):
-            self._refuse(Failure("refused", frame.message, "engine"))
+        match frame:
+            case shapes.Pong():
+                first = self._confirmations.pop(0)
+                return [e.Reply(first.ref, failure=first.failure, session=first.session)]
+            case shapes.Info(message=message) if _REFUSED.search(message):
+                self._refuse(Failure("refused", message, "engine"))
+            case shapes.Info(msg_id="") | shapes.ConfigChanged() if self._confirmations[0].failure is _DROPPED:
+                self._confirmations[0].failure = None
         return []
 
     def _refuse(self, failure: Failure) -> bool:
         """Whether a command waited for its confirmation, which is a refusal now."""
         if self._confirmations:
-            self._confirmations[0] = replace(self._confirmations[0], failure=failure)
+            self._confirmations[0].failure = failure
         return bool(self._confirmations)
 
     def _undocumented_event(self, kind: str, fields: dict[str, Any], raw: bytes) -> list[e.Event]:
@@ -303,14 +317,16 @@ class HostSide(HostCodec):
 
     def _configure(self, command: c.Configure) -> list[e.Event]:
         modes = {**self._more_modes, **WIRE_MODES[self._version]}
-        follows = [event for frame in configure_frames(command.settings, modes) for event in self._write(frame)]
+        shape = ImageConfig if self._reader.habits.sets_image_input else shapes.SetConfig
+        frames = configure_frames(command.settings, modes, shape)
+        follows = [event for frame in frames for event in self._write(frame)]
         return [*follows, *self._await_confirmation(command)]
 
     def _await_confirmation(self, command: c.Command) -> list[e.Event]:
         """Where only an `info` tells a refusal, the command is answered when a `pong` shows that it was handled."""
         if not self._reader.habits.confirms_by_pong or not command.ref:
             return []
-        self._confirmations.append(e.Reply(command.ref, session=command.session))
+        self._confirmations.append(_Confirmation(command.ref, command.session))
         return self._write(shapes.Ping())
 
     def _add_context(self, command: c.AddContext) -> list[e.Event]:

@@ -24,6 +24,7 @@ class Habits(Struct, frozen=True):
         confirms_by_pong: It handles commands in order and answers `ping`, so a `pong` means that what was sent before
             the `ping` is done, or was refused by an `info`.
         drops_its_key: After its key was refused once it asks no model any more.
+        sets_image_input: `set_config` has the field `image_input`.
     """
 
     version: str
@@ -35,6 +36,7 @@ class Habits(Struct, frozen=True):
     empty_is_failed: bool = False
     confirms_by_pong: bool = False
     drops_its_key: bool = False
+    sets_image_input: bool = False
 
 
 def habits_of(ready: dict[str, Any], version: str) -> Habits:
@@ -43,6 +45,7 @@ def habits_of(ready: dict[str, Any], version: str) -> Habits:
     modes = capabilities.get("modes") if isinstance(capabilities, dict) else None
     if not isinstance(modes, list):
         return Habits(version)
+    newer = isinstance(capabilities, dict) and "image_input" in capabilities  # aionrs since 0.2.5
     if "yolo" in modes and ready.get("version") != "0.1.0":  # an engine of the document; aionrs 0.1.0 names no modes
         return Habits(
             "0.1.0",
@@ -52,7 +55,8 @@ def habits_of(ready: dict[str, Any], version: str) -> Habits:
             totals_usage=True,
             loses_context=True,
             empty_is_failed=True,
-            confirms_by_pong="image_input" in (capabilities or ()),  # since 0.2.5; `ping` came with 0.1.15
+            confirms_by_pong=newer,  # `ping` came with 0.1.15
+            sets_image_input=newer,
         )
     if isinstance(ready.get("contract"), dict):
         return Habits("0.2.0", forgets_approvals=True, confirms_by_pong=True, drops_its_key=True)
