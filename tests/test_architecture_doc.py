@@ -1,5 +1,6 @@
 """docs/architecture.md names paths that exist, and the picture of the house shows the packages in their rows."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -33,3 +34,14 @@ def test_the_picture_shows_every_package_in_its_row() -> None:
     heights = sorted({int(y) for y, _ in names}, reverse=True)
     rows = sorted({ROW[name] for name in FOLDERS})
     assert {name: rows[heights.index(int(y))] for y, name in names} == {name: ROW[name] for name in FOLDERS}
+
+
+def test_files_that_docstrings_name_exist() -> None:
+    """A path in backticks is meant from the module's own folder, from the package, or from the root of the project."""
+    missing = [
+        f"{module.relative_to(SRC)}: {name}"
+        for module in SRC.rglob("*.py")
+        for name in re.findall(r"`([\w./-]+\.py)`", ast.get_docstring(ast.parse(module.read_text())) or "")
+        if not any((place / name).is_file() for place in (module.parent, module.parent.parent, SRC, SRC.parents[1]))
+    ]
+    assert missing == []

@@ -2,7 +2,7 @@
 
 All events pass through `_complete`, so that what a host sees is always a whole turn, whatever the engine left out. A
 command that the wire cannot carry raises `Refusal`, which becomes its reply, so that no command is dropped in silence.
-`HostSide` in `host/codec.py` of every dialect is a subclass.
+`HostSide` in the module `host.codec` of every dialect is a subclass.
 """
 
 from collections import Counter

@@ -1,8 +1,8 @@
 """The prompts that a host side holds back until the engine is ready and while a turn runs.
 
 Engines differ in what they do with a prompt that comes too early: aionrs and wayland-core drop it, Claude Code merges
-it into the next one, ACP agents do either. So a host side submits each prompt here and sends only what is released;
-the others wait in order. Used by `host/codec.py` of every dialect.
+it into the next one. So a host side submits each prompt here and sends only what is released;
+the others wait in order. `HostCodec` (`dialects/host_codec.py`) makes one.
 """
 
 from collections.abc import Callable

@@ -2,8 +2,8 @@
 
 Adding a server returns at once: it connects in the background, and `report` gets a `ServerChanged` when it is ready or
 has failed (L5). When a server is ready, its tools get names that no other tool has and are put into the engine's table
-of tools. A tool keeps its name for as long as its server lists it. Above 100 tools the model is not given all of them:
-the rest are deferred until ToolSearch finds them.
+of tools. A tool keeps its name for as long as its server lists it. A server whose tools would make it
+more than 100 is deferred as a whole: the model finds its tools with ToolSearch.
 
 `app/serving/mcp_servers.py` creates it, and the engine uses it through the protocol `vocab.ports.Servers`.
 """
@@ -29,8 +29,7 @@ from polylect.vocab.ports import Tool
 CLOSE_BOUND = 0.6
 """Seconds that servers have to exit by themselves. Custody ends those that do not."""
 MOST_LISTED = 100
-"""Tools of servers that are listed to the model from the start; more are deferred until ToolSearch finds them. Every
-vendor accepts at least 128 tools."""
+"""Tools of servers that are listed to the model from the start. Every vendor accepts at least 128 tools."""
 _SLICE = 500
 """Tools that are created before other tasks get their turn."""
 ENDED_EARLY = "the engine ended before this server was up"

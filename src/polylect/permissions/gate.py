@@ -1,7 +1,7 @@
 """Decides whether a call may run: allow, ask or deny.
 
 A pure function of the mode, the rules and what the call would touch. Deny rules win over everything, also over the mode
-`force`. Ask rules win over whatever allows. `turn/calls.py` asks before every call; the order of the checks is
+`force`. Ask rules win over whatever allows. `engine/turn/calls.py` asks before every call; the order of the checks is
 documented in docs/safety.md.
 """
 

@@ -1,7 +1,7 @@
 """Checkpoints: the content of files before calls change them, and restoring it.
 
-Before a call changes files, `turn/calls.py` saves them here; the command `Rewind` restores them. Paths are the real
-paths that were judged with the call. The `Worker` reads and writes the files and follows no link on the way, so a
+Before a call changes files, `engine/turn/calls.py` saves them here; the command `Rewind` restores them. Paths are the
+real paths that were judged with the call. The `Worker` reads and writes the files and follows no link on the way, so a
 folder that was replaced by a link since then is refused.
 """
 

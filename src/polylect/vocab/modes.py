@@ -1,7 +1,7 @@
 """The approval modes, and every word for one that hosts of any family use (A7). Imports nothing.
 
-Each dialect has one table of its own words in `versions.py`; `MODE_WORDS` is for settings, flags and slash commands,
-where a person may use the word of any of them.
+Each dialect has one table of its own words in its module `versions`; `MODE_WORDS` is for settings, flags and slash
+commands, where a person may use the word of any of them.
 """
 
 MODES = ("default", "auto_edit", "force", "plan", "dont_ask")

@@ -1,7 +1,7 @@
 """`polylect engines`: lists the engines of the registry and whether each is installed on this machine.
 
-Each is asked for its version, all at the same time. An engine that does not answer within `_TIMEOUT` is ended with
-everything that it started. An engine that is newer than every version that was tried is named at the end.
+Each is asked for its version, all at the same time. The process group of an engine that does not answer within
+`_TIMEOUT` is killed. An engine that is newer than every version that was tried is named at the end.
 """
 
 import json
@@ -71,7 +71,7 @@ def _inspect(engine: EngineSpec) -> dict[str, Any]:
 
 
 def _run_version(argv: list[str]) -> tuple[int, str]:
-    """Runs a program and returns its exit code and first line. Kills everything that it started."""
+    """Runs a program and returns its exit code and first line. Then kills its process group."""
     pipe, env = subprocess.PIPE, absolute_only(os.environ)
     argv = [located(argv[0], env), *argv[1:]]
     with subprocess.Popen(

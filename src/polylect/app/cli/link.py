@@ -1,6 +1,6 @@
 """`polylect link NAME FOLDER`: creates polylect under the name by which a host looks for another engine.
 
-A program that is started under that name accepts the flags of the original (`start.py` of its dialect). An existing
+A program that is started under that name accepts the flags of the original (module `start` of its dialect). An existing
 link, or a script that an earlier `polylect link` wrote, is replaced; any other file is left alone.
 """
 

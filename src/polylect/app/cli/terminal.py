@@ -1,8 +1,8 @@
 """Prints text for people on stdout and stderr.
 
 Names, titles, settings and errors may hold characters that a stranger chose. These functions escape control characters
-(see `vocab/escape.py`), so that such a text cannot move the cursor, hide something or set colours. Every subcommand
-prints through them.
+(see `vocab/escape.py`), so that such a text cannot move the cursor, hide something or set colours. Subcommands print
+through them whatever others may have written.
 """
 
 import sys
@@ -23,7 +23,7 @@ def print_error(message: object, program: str = "polylect", *, several_lines: bo
 
 
 def print_json(value: object) -> None:
-    """Prints a value of msgspec as a JSON document on stdout."""
+    """Prints a value that msgspec can encode as a JSON document on stdout."""
     import msgspec  # the engine starts without this module
 
     print(escape_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()))

@@ -2,7 +2,7 @@
 
 An engine that cannot start says why on stderr, exits with 1, 2 or 78, and writes no `ready`. `ready` is written before
 asyncio, msgspec and the engine are imported: that takes 40 ms, in which the host is already reading. `app/main.py`
-calls `start`; `own_engine.py` and `cli/start_check.py` use the same checks for engines without pipes.
+calls `start`; `serving/own_engine.py` and `cli/start_check.py` use the same checks for engines without pipes.
 """
 
 import _signal  # the builtin module: `signal` itself would load enum

@@ -1,8 +1,8 @@
 """json-stream: the wire of aionrs (0.1.0) and wayland-core (0.2.0), as `plug.load("dialects", "jsonstream").DIALECT`.
 
-`frames/` has the structs of the wire, `engine/` and `host/` the two ends; `commands`, `events` and
-`undocumented_commands` translate without state and are used by both. `ready` and `versions` import nothing costly: they
-write the first line.
+`frames/` has the structs of the wire, `engine/` and `host/` the two ends. `asks`, `commands`, `events` and
+`undocumented_commands` translate without state and are used by both, `wayland_desktop` by the engine's. `ready` makes
+the first line; it and `versions` import nothing costly.
 """
 
 PROGRAMS = ("aionrs", "wayland-core", "wcore")

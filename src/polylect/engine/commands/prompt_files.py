@@ -8,8 +8,8 @@
 
 Files are searched in `.polylect/commands` and `.claude/commands` of the user's home and of the workspace. A project may
 come from anybody. So a file of the project that links out of it is not read, and it replaces a command of the user only
-if the workspace is trusted. Files that the rules forbid to read are skipped. `slash.py` calls it; `personas.py` uses
-the same search for agents.
+if the workspace is trusted. Files that the rules forbid to read are skipped. `slash.py` calls it;
+`engine/subagents/personas.py` uses the same search for agents.
 """
 
 import os

@@ -1,8 +1,8 @@
 """Continues a turn that waited for an approval when the engine ended.
 
-A script (`tools/script.py`) stores what it waits for. When a later process receives the answer to that question, the
-turn goes on: the waiting call uses the answer, and every other open call of that step is reported as cut off. An answer
-counts once; that it was used is on disk before anything runs.
+A script (`engine/tools/script.py`) stores what it waits for. When a later process receives the answer to that question,
+the turn goes on: the waiting call uses the answer, and every other open call of that step is reported as cut off. An
+answer counts once; that it was used is on disk before anything runs.
 """
 
 from contextlib import suppress

@@ -1,7 +1,7 @@
 """Output cleanup: shortens what commands print before it becomes the result of a call.
 
 Removes what a terminal would have overwritten and what carries no information, to save tokens. The level is the setting
-`output_cleanup`; json-stream hosts set it as `compaction` with `set_config`. Pure; `turn/calls.py` calls it for
+`output_cleanup`; json-stream hosts set it as `compaction` with `set_config`. Pure; `engine/turn/calls.py` calls it for
 results of commands.
 """
 

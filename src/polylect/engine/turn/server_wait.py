@@ -2,8 +2,8 @@
 
 Hosts add servers and send a prompt right after; `ready` waits for no server, so the prompt has to. The wait ends when
 every server has come up or failed, and for each server at the latest `bound` seconds after it was added: a server that
-hangs delays one prompt, once. While it lasts the host gets an `info` that names the servers. Called by `loop.py` for
-turns of the main agent only: a sub-agent runs inside such a turn.
+hangs delays one prompt, once. While it lasts the host gets a `Notice` that names the servers. `McpServers.wait` in
+`engine/commands/context.py` calls it for turns of the main agent only: a sub-agent runs inside such a turn.
 """
 
 import asyncio

@@ -33,7 +33,7 @@ class Question(Struct, frozen=True):
     question: Annotated[str, Meta(min_length=1, description="The question, in full.")]
     options: Annotated[tuple[Choice, ...], Meta(description="What can be answered.")] = ()
     header: Annotated[str, Meta(description="One or two words for it.")] = ""
-    multiSelect: Annotated[bool, Meta(description="Several options may be chosen.")] = False  # noqa: N815  (the wire's)
+    multiSelect: Annotated[bool, Meta(description="Several options may be chosen.")] = False  # noqa: N815  (Claude's name of the parameter)
 
 
 class Arguments(Struct, frozen=True):
@@ -107,7 +107,7 @@ def _answer_text(answer: Answer) -> str:
 
 
 def _empty(ask: Ask, before: list[str]) -> str:
-    note = f"The question {ask.title!r} was answered without an answer. Ask in plain words instead."
+    note = f"The question {ask.title!r} got an empty answer. Ask in plain words instead."
     return "\n".join((*before, note))
 
 

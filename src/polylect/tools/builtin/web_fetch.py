@@ -1,5 +1,5 @@
 """WebFetch: fetches a web page (`tools/http_fetch.py`) and shows its text, which the worker extracts
-(`worker/texts.py`)."""
+(`tools/worker/untrusted_text.py`)."""
 
 from typing import Annotated, Any
 

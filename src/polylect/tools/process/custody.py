@@ -40,7 +40,7 @@ class Custody:
 
     def prepare(self) -> None:
         """Start the guardian, so that it is ready sooner: a command follows at once."""
-        self._guardians.prepare()
+        self._guardians.start_guardian()
 
     async def run(
         self,
@@ -57,7 +57,7 @@ class Custody:
         for _ in range(_TRIES):
             process = SupervisedProcess(program, on_output, on_start, self._guardians)
             try:
-                self._guardians.start((*process.open_pipes(), *([stdin_file(stdin)] if stdin else ())))
+                self._guardians.start_command((*process.open_pipes(), *([stdin_file(stdin)] if stdin else ())))
                 await process.finish(request, timeout)
                 return process.exit()
             except NotAccepted:
@@ -85,7 +85,7 @@ class Custody:
         for _ in range(_TRIES):
             child = OpenChild(program, on_error_output, self._guardians, stdin)
             try:
-                self._guardians.start(child.open_pipes())
+                self._guardians.start_command(child.open_pipes())
                 await child.start(request)
                 self.reach = child.reach or self.reach
                 return child

@@ -1,8 +1,8 @@
-"""The engine's side of the guardian: starts one at the first command, and does its work where it was killed (P1).
+"""The engine's side of the guardian: starts one at the first command, and does its work if it was killed (P1).
 
 A command that runs with the user's rights can stop or kill its warden and the guardian. So both are sent SIGCONT before
 a message. If a warden is gone or does not answer, its processes are found below the guardian, or below the engine if
-that adopts orphans, and are killed from here. Used by `custody.py` and `supervised_process.py`.
+that adopts orphans, and are killed from here. Used by `custody.py`, `supervised_process.py` and `open_child.py`.
 """
 
 import asyncio
@@ -13,11 +13,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from polylect.system.search_paths import absolute_only
-from polylect.tools.process.guardian_protocol import CLEAR
+from polylect.tools.process.guardian_protocol import CLEAR, COMMAND
 from polylect.tools.process.process_tree import Spared, adopt_orphans, kill_tree, signal_each
 from polylect.tools.process.programs import own_program
 
 CLOSE_BOUND = 1.2
+"""Seconds that the guardian has to end everything."""
 
 
 class NotAccepted(Exception):
@@ -25,7 +26,10 @@ class NotAccepted(Exception):
 
 
 class Guardians:
-    """The guardian of the engine, and a new one after it was killed. None is started before the first command."""
+    """The guardian of the engine, and a new one after it was killed. None is started before the first command.
+
+    `program` starts a guardian, `before` is called before that, `adopt` makes the engine get orphans of killed ones.
+    """
 
     def __init__(self, program: Sequence[str], before: Callable[[], None], *, adopt: bool) -> None:
         self.adopts = False
@@ -34,22 +38,22 @@ class Guardians:
         self._before = before
         self._adopt = adopt
         self._guardian: tuple[int, socket.socket] | None = None
-        self._sessions: set[int] = set()
-        """The sessions of all guardians so far. Wardens are in them, and no command can join one."""
+        self._kernel_sessions: set[int] = set()
+        """The sessions (setsid) of all guardians so far. Wardens are in them, and no command can join one."""
         self._killed: set[int] = set()
 
-    def prepare(self) -> None:
+    def start_guardian(self) -> None:
         """Start a guardian if there is none."""
-        self._guardian = self._guardian or self._start_guardian()
+        self._guardian = self._guardian or self._spawn()
 
-    def start(self, descriptors: Sequence[int]) -> None:
+    def start_command(self, descriptors: Sequence[int]) -> None:
         """Pass the descriptors of a command to the guardian. Raises NotAccepted if it was killed; its wardens go on."""
         self._reap()
         try:
-            pid, control = self._guardian = self._guardian or self._start_guardian()
+            pid, control = self._guardian = self._guardian or self._spawn()
             signal_each((pid,), signal.SIGCONT)
             try:
-                socket.send_fds(control, [b"c"], descriptors)
+                socket.send_fds(control, [COMMAND], descriptors)
             except OSError:
                 self.drop()
                 raise NotAccepted from None
@@ -75,11 +79,13 @@ class Guardians:
         """Kill the processes of a warden that is gone. False if some may not have been found."""
         self.wake(warden)
         ours = os.getsid(0)
-        self._kill_below(lambda pid, session: session == ours or (session in self._sessions and pid != warden), warden)
+        self._kill_below(
+            lambda pid, session: session == ours or (session in self._kernel_sessions and pid != warden), warden
+        )
         return self.adopts
 
     async def close(self) -> None:
-        """End everything that still runs. Takes no longer than CLOSE_BOUND and moments."""
+        """End everything that still runs. Takes little longer than CLOSE_BOUND."""
         if not self._guardian:
             return
         guardian, control = self._guardian
@@ -90,13 +96,14 @@ class Guardians:
             control.setblocking(False)
             async with asyncio.timeout(CLOSE_BOUND):
                 word = await asyncio.get_running_loop().sock_recv(control, 1)
-        if word != CLEAR or len(self._sessions) > 1:  # not all have ended, or there was another guardian before
+        if word != CLEAR or len(self._kernel_sessions) > 1:  # not all have ended, or there was another guardian before
             ours = os.getsid(0)
             self._kill_below(lambda _, session: session == ours)
             signal_each((guardian,), signal.SIGKILL)
         self.drop()
 
     def drop(self) -> None:
+        """Forget the guardian and close the channel to it. It is not killed here."""
         if self._guardian:
             pid, control = self._guardian
             control.close()
@@ -112,7 +119,7 @@ class Guardians:
     def _is_warden(self, warden: int) -> bool:
         """Whether this pid is still a warden. Pids are reused, but no other process can be in a guardian's session."""
         try:
-            return os.getsid(warden) in self._sessions
+            return os.getsid(warden) in self._kernel_sessions
         except OSError:
             return False
 
@@ -125,7 +132,7 @@ class Guardians:
             except ChildProcessError:
                 self._killed.discard(pid)
 
-    def _start_guardian(self) -> tuple[int, socket.socket]:
+    def _spawn(self) -> tuple[int, socket.socket]:
         self._before()
         self.adopts = self._adopt and adopt_orphans()
         near, far = socket.socketpair()
@@ -144,5 +151,5 @@ class Guardians:
                 setsid=True,
                 setsigmask=(),
             )
-        self._sessions.add(pid)
+        self._kernel_sessions.add(pid)
         return pid, near

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 
 INTERRUPT = b"i"
 CLEAR = b"c"
+COMMAND = b"c"
+"""Comes with the descriptors of a new command."""
 
 
 def pack(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> bytes:

@@ -4,7 +4,7 @@ Lines that occur once in both texts are matched and split the rest into small pa
 lines is compared by Myers' algorithm. Both count their steps. Once the steps are used up, the rest becomes one block of
 removed and one of added lines, which is correct but not minimal. `difflib` took two minutes for 2000 lines.
 
-Called by `worker/changing.py` for Edit, and by `worker/states.py` to count changed lines.
+Called by `worker/changing.py` for Edit, and by `tools/worker/checkpoint_files.py` to count changed lines.
 """
 
 from bisect import bisect_left

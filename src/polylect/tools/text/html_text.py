@@ -3,7 +3,7 @@
     <h1>News</h1><p>See <a href="/a">this</a>.</p>      becomes      # News, an empty line, See [this](https://x.org/a).
 
 It has a scanner of its own instead of `html.parser`, which a hostile page can make read the rest of the page again and
-again. This one reads any page once. Called by the worker for WebFetch (`worker/texts.py`).
+again. This one reads any page once. Called by the worker for WebFetch (`tools/worker/untrusted_text.py`).
 """
 
 import re

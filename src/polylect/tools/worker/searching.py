@@ -1,8 +1,8 @@
-"""Operations that search a folder for Glob and Grep.
+"""Operations that search folders and files for Glob and Grep.
 
-They run in the worker process, which starts ripgrep, or `files/fallback_search.py`, in a child process. The child has
-an empty environment, its working folder is the descriptor of the folder that the permission check has seen, and
-where the kernel has Landlock it is confined to that folder (`search_confinement.py`), so that no name leads it
+They run in the worker process, which starts ripgrep (with an empty environment), or `files/fallback_search.py`, in a
+child process. The child starts in the folder that the permission check has seen, entered by its descriptor, and where
+the kernel has Landlock it is confined to that folder (`search_confinement.py`), so that no name leads it
 elsewhere. A single file is the child's standard input. The output is processed while it arrives, and little more is
 held in memory than what will be shown. `program.py` calls `glob` and `grep`.
 """

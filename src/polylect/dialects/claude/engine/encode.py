@@ -197,7 +197,7 @@ class EventWriter:
             self._never_began(event)
             return
         turn, self.turn = self._open_turn() or self.turn, None
-        if turn.local and event.reason == "end":
+        if turn.without_model and event.reason == "end":
             self._answer_locally(turn)
         self._write_notices(turn)
         if event.failure and event.reason == "error" and is_of_the_service(event.failure):
@@ -434,7 +434,7 @@ class EventWriter:
             self.out.lost[f"Display {event.method}"] += 1
 
     def _notice(self, event: e.Notice) -> None:
-        if self.turn and event.turn == self.turn.id and self.turn.local and not event.agent:
+        if self.turn and event.turn == self.turn.id and self.turn.without_model and not event.agent:
             self.turn.answers.append(event.text)
         else:
             self.out.inform(event.text, event.level)

@@ -37,7 +37,8 @@ class TurnState:
         self.uuids = uuids
         """The uuid of the prompt, if it has one."""
         self.unasked = unasked
-        self._at = at
+        """Whether the engine began this turn by itself."""
+        self.started_at = at
         self.opened = False
         """Whether `system/init` is written."""
         self.denials: dict[str, shapes.Denial] = {}
@@ -47,7 +48,7 @@ class TurnState:
         self.compacted = False
         self.steps = 0
         self.called = False
-        """Whether the last reply has ended with calls: then an interrupt stops tools, not the model."""
+        """Whether the last reply has asked for calls: then an interrupt stops tools, not the model."""
         self.stop: Stop | None = None
         self.first_at = 0
 
@@ -61,8 +62,8 @@ class TurnState:
         self.called = self.called and event.stop != "cancelled"
 
     @property
-    def local(self) -> bool:
-        """No model was asked: the turn was a slash command."""
+    def without_model(self) -> bool:
+        """No model was asked: a slash command, or the turn ended before its first step."""
         return not self.steps
 
 
@@ -82,7 +83,7 @@ class SessionCost:
         """The most output tokens of a model; 0 if unknown."""
 
     def update(self, event: CostChanged, window: int) -> None:
-        if not event.turn:
+        if not event.turn:  # the total that a resumed session starts with
             self._before = event
         self.total = _known_cost(event) - _known_cost(self._before)
         self.models = {}
@@ -90,12 +91,12 @@ class SessionCost:
             name = str(row.get("model") or "unknown")
             used = row.get("usage")
             spent = used if isinstance(used, Usage) else Usage()
-            before = self.models.get(name) or _nothing(window, self.max_output(name), str(row.get("provider") or ""))
+            before = self.models.get(name) or _zero_usage(window, self.max_output(name), str(row.get("provider") or ""))
             self.models[name] = _sum(before, spent, row.get("cost_usd"))
 
     def since_last(self) -> dict[str, shapes.ModelUsage]:
         """Usage by model since the last call of this method."""
-        models = {name: _less(now, self._reported.get(name)) for name, now in self.models.items()}
+        models = {name: _difference(now, self._reported.get(name)) for name, now in self.models.items()}
         self._reported = dict(self.models)
         return {name: used for name, used in models.items() if used.inputTokens or used.outputTokens}
 
@@ -111,15 +112,15 @@ def result(
     event: TurnEnded, turn: TurnState, cost: SessionCost, out: LineWriter, text: str, queued: int
 ) -> shapes.Result:
     """The frame that ends a turn. `text` is the answer, `queued` the number of prompts that wait."""
-    outcome = _how(event, turn, cost, text)
-    local = turn.local and event.reason == "end"
+    outcome = _outcome_fields(event, turn, cost, text)
+    local = turn.without_model and event.reason == "end"
     cost.results += 1
     since = cost.since_last()
     return shapes.Result(
         **outcome,
         session_id=out.session,
         uuid=out.new_id(),
-        duration_ms=max(out.now() - turn._at, 0),
+        duration_ms=max(out.now() - turn.started_at, 0),
         duration_api_ms=0 if local else cost.api_ms,
         num_turns=event.steps,
         total_cost_usd=cost.total,
@@ -128,7 +129,7 @@ def result(
         model_usage_since_last_result=since if out.newer else UNSET,
         permission_denials=list(turn.denials.values()),
         structured_output=turn.structured if event.reason == "end" else UNSET,
-        ttft_ms=max(turn.first_at - turn._at, 0) if turn.first_at else UNSET,
+        ttft_ms=max(turn.first_at - turn.started_at, 0) if turn.first_at else UNSET,
         queued_turn_count=queued if out.newer else UNSET,
         result_index=cost.results - 1 if out.newer else UNSET,
         origin={"kind": "task-notification"} if turn.unasked else None,
@@ -139,7 +140,7 @@ def result(
     )
 
 
-def _how(event: TurnEnded, turn: TurnState, cost: SessionCost, text: str) -> dict[str, Any]:
+def _outcome_fields(event: TurnEnded, turn: TurnState, cost: SessionCost, text: str) -> dict[str, Any]:
     failure = event.failure
     match event.reason:
         case "cancelled":
@@ -163,7 +164,7 @@ def _how(event: TurnEnded, turn: TurnState, cost: SessionCost, text: str) -> dic
     if turn.structured is not UNSET:
         text = jsonl.dump(turn.structured).decode().rstrip()
     stop = WIRE_STOPS.get(event.reason if event.reason in ("length", "refused") else turn.stop or "end")
-    return _success(text, event.reason != "end", stop, "" if turn.local else "completed")
+    return _success(text, event.reason != "end", stop, "" if turn.without_model else "completed")
 
 
 def _success(text: str, failed: bool, stop: str | None, why: str) -> dict[str, Any]:
@@ -191,7 +192,7 @@ def _fault(failure: Failure | None) -> shapes.Fault | None:
 # Sums.
 
 
-def _nothing(window: int, max_output: int, provider: str) -> shapes.ModelUsage:
+def _zero_usage(window: int, max_output: int, provider: str) -> shapes.ModelUsage:
     return shapes.ModelUsage(0, 0, 0, 0, 0, 0.0, window, max_output, provider)
 
 
@@ -211,7 +212,7 @@ _SUMMED: Iterable[str] = (
 )  # fmt: skip
 
 
-def _less(now: shapes.ModelUsage, before: shapes.ModelUsage | None) -> shapes.ModelUsage:
+def _difference(now: shapes.ModelUsage, before: shapes.ModelUsage | None) -> shapes.ModelUsage:
     if before is None:
         return now
     return replace(now, **{name: getattr(now, name) - getattr(before, name) for name in _SUMMED})

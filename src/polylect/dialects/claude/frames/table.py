@@ -1,6 +1,6 @@
 """All frames of the wire by direction and name: the `type`, or `system/` and the subtype.
 
-`dialect` publishes it, and the JSON schemas in `schemas/` are generated from it.
+`dialect` publishes it, and the JSON schemas in `schemas/` are generated from it. The codecs have tables of their own.
 """
 
 from typing import get_args

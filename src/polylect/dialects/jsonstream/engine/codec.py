@@ -9,7 +9,8 @@ from collections import Counter
 
 from polylect.dialects.base import Env
 from polylect.dialects.jsonstream import asks as asks_format
-from polylect.dialects.jsonstream import desktop, events, undocumented_commands
+from polylect.dialects.jsonstream import events, undocumented_commands
+from polylect.dialects.jsonstream import wayland_desktop as desktop
 from polylect.dialects.jsonstream.commands import COMMANDS
 from polylect.dialects.jsonstream.engine.encode import EventWriter
 from polylect.dialects.jsonstream.frames import base as shapes

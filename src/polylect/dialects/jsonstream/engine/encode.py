@@ -14,13 +14,13 @@ import msgspec
 from polylect.dialects import line_limit
 from polylect.dialects.jsonstream import asks as asks_format
 from polylect.dialects.jsonstream import events, versions
-from polylect.dialects.jsonstream.desktop import CallAnnounced
 from polylect.dialects.jsonstream.engine.output_lines import OutputLines
 from polylect.dialects.jsonstream.engine.subagents import SubagentWriter
 from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames import optional
 from polylect.dialects.jsonstream.frames.table import EVENTS
 from polylect.dialects.jsonstream.ready import capabilities, ready_line
+from polylect.dialects.jsonstream.wayland_desktop import CallAnnounced
 from polylect.vocab import events as e
 from polylect.vocab.content import Abilities, Failure, Usage
 from polylect.wire import jsonl
