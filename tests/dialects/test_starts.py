@@ -123,6 +123,15 @@ def test_without_a_prompt_tool_nobody_is_there_to_ask() -> None:
     assert claude("--permission-prompt-tool=stdio", "--permission-prompts", "none")["prompts"] is False
 
 
+def test_flags_that_have_no_meaning_here_are_accepted_and_named() -> None:
+    options = claude("--autocompact", "auto", "--from-pr", "7", "--tmux", "--bg", "--ax-screen-reader")
+    assert options["ignored"] == ["--autocompact", "--from-pr", "--tmux", "--bg"]
+
+
+def test_a_prompt_may_be_one_word_that_is_also_a_command_of_theirs() -> None:
+    assert claude_start.options(["-p", "update"], "claude", {})["prompt"] == "update"
+
+
 def test_its_wire_chooses_no_provider_of_its_own() -> None:
     assert "provider" not in claude()
 
@@ -243,6 +252,8 @@ def test_a_prompt_on_the_command_line_is_one_shot() -> None:
         ([*STREAM, "--mcp-config", "{}"], "mcpServers"),
         ([*STREAM, "--max-budget-usd", "0"], "above zero"),
         (["-p", "one", "two"], "one prompt is enough"),
+        (["mcp", "list"], "'mcp' is a command of another program"),
+        (["update"], "'update' is a command of another program"),
         ([*STREAM, "--verbos"], "--verbose"),
     ],
 )

@@ -166,6 +166,19 @@ def test_a_hook_denies_a_call(tmp_path: Path) -> None:
     run(tmp_path, MAKE, talk)
 
 
+def test_a_hook_that_must_not_fail_and_fails_denies_the_call(tmp_path: Path) -> None:
+    async def talk(stage: Stage) -> None:
+        async def hook(given: Any, call: str | None, context: Any) -> Any:
+            raise RuntimeError("out of order")
+
+        hooks = {"PreToolUse": [sdk.HookMatcher(matcher="Bash", hooks=[hook], on_failure="block")]}
+        heard = await stage.query("MAKE", hooks=hooks, permission_mode="bypassPermissions")
+        assert "out of order" in results(heard)[0][1]
+        assert not (stage.work / "made").exists()
+
+    run(tmp_path, MAKE, talk)
+
+
 def test_hooks_add_to_what_the_model_knows(tmp_path: Path) -> None:
     async def talk(stage: Stage) -> None:
         seen: list[str] = []

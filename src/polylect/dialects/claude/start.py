@@ -74,10 +74,12 @@ _FLAGS: Flags = {
     **dict.fromkeys(("--disable-slash-commands",), ("switch", "ignored")),
     **dict.fromkeys(("--plugin-dir", "--plugin-url", "--betas", "--file"), ("text", "ignored")),
     **dict.fromkeys(("--task-budget", "--resume-drops-turn", "--agent"), ("text", "ignored")),
-    **dict.fromkeys(("--worktree",), ("optional", "ignored")),
+    **dict.fromkeys(("--worktree", "--from-pr", "--remote-control", "--teleport", "--tmux"), ("optional", "ignored")),
+    **dict.fromkeys(("--bg", "--background", "--cloud", "--desktop"), ("switch", "ignored")),
+    **dict.fromkeys(("--autocompact", "--environment"), ("text", "ignored")),
     # Accepted without a word: SDKs send these as a matter of course, and nothing here would be other without them.
     **dict.fromkeys(("--allow-dangerously-skip-permissions", "--bare"), ("switch", "needless")),
-    **dict.fromkeys(("--ide", "--chrome", "--no-chrome"), ("switch", "needless")),
+    **dict.fromkeys(("--ide", "--chrome", "--no-chrome", "--ax-screen-reader"), ("switch", "needless")),
     **dict.fromkeys(("--exclude-dynamic-system-prompt-sections",), ("switch", "needless")),
     **dict.fromkeys(("--thinking-display",), ("text", "needless")),
     **dict.fromkeys(("--system-prompt-snapshot", "--debug-file"), ("text", "needless")),
@@ -93,6 +95,10 @@ _SHORT = {
     "-v": "--version",
     "-h": "--help",
 }
+_THEIR_COMMANDS = (
+    *("agents", "attach", "auth", "auto-mode", "doctor", "gateway", "import", "install", "logs", "mcp", "plugin"),
+    *("purge", "respawn", "rm", "setup-token", "stop", "ultrareview", "update"),
+)
 _MODES = tuple(sorted(OUR_MODES))
 _EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _OUTPUTS = ("text", "json", "stream-json")
@@ -160,6 +166,8 @@ def _choose_form(options: Options, rest: list[str]) -> None:
         raise UsageError("--print with --output-format stream-json needs --verbose")
     if options.get("partial") and output != "stream-json":
         raise UsageError("--include-partial-messages needs --output-format stream-json")
+    if rest and rest[0] in _THEIR_COMMANDS and not options.get("print"):
+        raise UsageError(f"{rest[0]!r} is a command of another program; this one has conversations only: -p 'a prompt'")
     if len(rest) > 1:
         raise UsageError(f"one prompt is enough: {rest[1]!r} is a second one; put it in quotes")
     if rest and source == "text":

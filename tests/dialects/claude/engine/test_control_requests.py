@@ -37,7 +37,10 @@ ASKED: list[tuple[str, dict[str, Any], list[Command], Any, Any]] = [
     ("set_max_thinking_tokens", {"max_thinking_tokens": None}, [Configure({"thinking": "disabled"})], None, None),
     ("mcp_status", {}, [Query("servers")], (CARD,), {
         "mcpServers": [
-            {"name": "team", "status": "failed", "tools": [{"name": "one"}], "transport": "http", "error": "gone"}
+            {
+                "name": "team", "status": "failed", "tools": [{"name": "one"}],
+                "transport": "http", "source": "dynamic", "error": "gone",
+            }
         ]
     }),
     ("mcp_reconnect", {"serverName": "team"}, [ChangeServer("team", "reconnect")], None, None),
@@ -49,9 +52,11 @@ ASKED: list[tuple[str, dict[str, Any], list[Command], Any, Any]] = [
     ("rewind_files", {"user_message_id": "u"}, [Rewind("u")], answers.Rewound(("/a",), 1, 2), {
         "canRewind": True, "filesChanged": ["/a"], "insertions": 1, "deletions": 2,
     }),
-    ("get_context_usage", {}, [Query("context")], REPORT, {
-        "categories": [{"id": "tools", "name": "tools", "tokens": 20, "color": "", "kind": "used"}],
+    ("get_context_usage", {}, [Query("context"), Query("state")], REPORT, {
+        "categories": [{"id": "system_tools", "name": "tools", "tokens": 20, "color": "", "kind": "used"}],
         "totalTokens": 50, "maxTokens": 200, "rawMaxTokens": 200, "percentage": 25, "model": "m",
+        "isAutoCompactEnabled": True,
+        "gridRows": [], "memoryFiles": [], "mcpTools": [], "agents": [], "apiUsage": None,
     }),
     ("get_settings", {}, [Query("state")], answers.State(model="m3"), {
         "effective": {"model": "m3", "permissions": {"defaultMode": "default"}},
@@ -279,6 +284,19 @@ def test_initialize_is_one_answer_to_many_commands() -> None:
     agents = [{"name": "scout", "description": "Looks around"}, {"name": "other", "description": ""}]
     assert payload["agents"] == agents
     assert (payload["pid"], payload["current_permission_mode"], payload["models"]) == (7, "default", [])
+    assert payload["hooks_applied"] is True
+
+
+def test_what_has_no_effect_in_a_greeting_is_named() -> None:
+    driver = EngineDriver()
+    received = driver.request(
+        "initialize", hooks=None, toolAliases={"Grep": "Find"}, plugins=[{"path": "/p"}], promptSuggestions=False
+    )
+    driver.send(*(Reply(command.ref) for command in received))
+    notice, answer = driver.frames
+    assert notice["content"] == "initialize: these have no effect here: toolAliases, plugins"
+    payload = answer["response"]["response"]
+    assert (payload["plugins_applied"], "hooks_applied" in payload) == (False, False)
 
 
 def test_a_setting_that_the_engine_does_not_take_is_told_and_the_greeting_stands() -> None:

@@ -18,7 +18,7 @@ from polylect.dialects.claude.engine import replies as payloads
 from polylect.dialects.claude.engine.asks import PendingAsks
 from polylect.dialects.claude.engine.encode import EventWriter
 from polylect.dialects.claude.engine.flag_settings import commands_of
-from polylect.dialects.claude.engine.initialize import offers_of, settings_of
+from polylect.dialects.claude.engine.initialize import ignored_in, offers_of, settings_of
 from polylect.dialects.claude.engine.prompts import Prompts
 from polylect.dialects.claude.frames import control
 from polylect.dialects.claude.versions import OUR_MODES
@@ -190,7 +190,7 @@ class ControlRequests:
 
     # Payloads of responses.
 
-    def _initialized(self, request: Any, replies: "_Replies") -> dict[str, Any]:
+    def _initialized(self, request: control.Initialize, replies: "_Replies") -> dict[str, Any]:
         models: Any = ()
         for command, reply in replies:
             match command:
@@ -204,8 +204,13 @@ class ControlRequests:
                     models = reply.data
                 case c.Configure() | c.AddContext() if reply.failure:
                     self._out.inform(reply.failure.message, "warning")
+        if ignored := ignored_in(request):
+            self._out.inform(f"initialize: these have no effect here: {', '.join(ignored)}", "warning")
         busy = self._writer.turn is not None
-        return self._writer.info.initialize_response(self._out, models, pid=self._pid, busy=busy)
+        response = self._writer.info.initialize_response(self._out, models, pid=self._pid, busy=busy)
+        if request.hooks:  # both SDKs end the session without it if a hook must not fail
+            response["hooks_applied"] = True
+        return response | ({"plugins_applied": False} if request.plugins else {})
 
     def _interrupted(self, request: control.Interrupt, replies: "_Replies") -> dict[str, Any] | None:
         """The receipt. The queue has not changed yet: the engine reports that after its reply."""
@@ -257,6 +262,10 @@ class ControlRequests:
             raise Refused(reply.failure.message, reply.failure.code)
         return payloads.rewound(reply.data)
 
+    def _context_used(self, request: Any, replies: "_Replies") -> dict[str, Any]:
+        _plain(self, request, replies)
+        return payloads.context_usage(replies[0][1].data, replies[1][1].data, self._writer.info.model)
+
     def _queried(self, request: Any, replies: "_Replies") -> dict[str, Any] | None:
         _plain(self, request, replies)
         return payloads.QUERIES[type(request)](replies[0][1].data, self._writer)
@@ -304,7 +313,7 @@ _COMMANDS: dict[type[control.Request], Callable[[ControlRequests, Any], list[c.C
         c.Query("resource", {"server": request.serverName, "uri": request.uri})
     ],
     control.RewindFiles: lambda _, request: [c.Rewind(request.user_message_id, request.dry_run)],
-    control.GetContextUsage: lambda _, request: [c.Query("context")],
+    control.GetContextUsage: lambda _, request: [c.Query("context"), c.Query("state")],
     control.GetSettings: lambda _, request: [c.Query("state")],
     control.ApplyFlagSettings: ControlRequests._apply_settings,
     control.UpdateSettings: ControlRequests._apply_settings,
@@ -331,6 +340,7 @@ _PAYLOADS: dict[type[control.Request], _Answer] = {
     control.SetModel: ControlRequests._model_set,
     control.McpSetServers: ControlRequests._servers_set,
     control.RewindFiles: ControlRequests._rewound,
+    control.GetContextUsage: ControlRequests._context_used,
     control.StopTask: ControlRequests._stopped,
     control.CancelAsyncMessage: ControlRequests._prompt_cancelled,
     **dict.fromkeys(payloads.QUERIES, ControlRequests._queried),

@@ -9,6 +9,11 @@ from typing import Any
 from polylect.dialects.claude.frames import control
 
 _SETTINGS = {"agents": "agents", "skills": "skills", "jsonSchema": "json_schema", "title": "name"}
+_IGNORED = (
+    *("toolAliases", "planModeInstructions", "promptSuggestions", "agentProgressSummaries", "sdkMcpServerConfigs"),
+    "plugins",
+)
+"""What a host may expect an effect of, and which has none here."""
 
 
 def offers_of(request: control.Initialize) -> dict[str, Any]:
@@ -25,6 +30,11 @@ def settings_of(request: control.Initialize) -> dict[str, Any]:
     prompt = request.systemPrompt
     settings["system_prompt"] = "\n\n".join(filter(None, prompt)) if isinstance(prompt, list) else prompt
     return {name: value for name, value in settings.items() if value}
+
+
+def ignored_in(request: control.Initialize) -> list[str]:
+    """The names of what was sent and has no effect here."""
+    return [name for name in _IGNORED if getattr(request, name)]
 
 
 def _hook(matcher: control.HookMatcher) -> dict[str, Any]:

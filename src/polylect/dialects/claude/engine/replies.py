@@ -16,6 +16,9 @@ from polylect.dialects.claude.permissions import written
 from polylect.vocab.answers import ContextReport, Ledger, Rewound, ServerCard, State
 from polylect.vocab.content import Rule, Usage
 
+_PARTS = {"system prompt": "system_prompt", "tools": "system_tools"}
+"""The ids that hosts know a part of the window by, where they are not its name."""
+
 
 def _servers(data: Any, writer: EventWriter) -> dict[str, Any]:
     return {"mcpServers": [_server(card) for card in data or () if isinstance(card, ServerCard)]}
@@ -23,14 +26,16 @@ def _servers(data: Any, writer: EventWriter) -> dict[str, Any]:
 
 def _server(card: ServerCard) -> dict[str, Any]:
     row: dict[str, Any] = {"name": card.name, "status": card.status, "tools": [{"name": name} for name in card.tools]}
-    row |= {"transport": card.transport} if card.transport else {}
+    if card.transport:
+        row |= {"transport": card.transport, "source": "sdk" if card.transport == "host" else "dynamic"}
     return row | ({"error": card.error} if card.error else {})
 
 
-def _context(data: Any, writer: EventWriter) -> dict[str, Any]:
+def context_usage(data: Any, state: Any, model: str) -> dict[str, Any]:
+    """With all fields that the types of the SDKs require; what the engine does not count is empty."""
     report = data if isinstance(data, ContextReport) else ContextReport(0)
     parts = [
-        {"id": part.name, "name": part.name, "tokens": part.tokens, "color": "", "kind": "used"}
+        {"id": _PARTS.get(part.name, part.name), "name": part.name, "tokens": part.tokens, "color": "", "kind": "used"}
         for part in report.parts
     ]
     return {
@@ -39,7 +44,13 @@ def _context(data: Any, writer: EventWriter) -> dict[str, Any]:
         "maxTokens": report.size,
         "rawMaxTokens": report.size,
         "percentage": round(100 * report.used / report.size) if report.size else 0,
-        "model": writer.info.model,
+        "model": model,
+        "isAutoCompactEnabled": not isinstance(state, State) or state.auto_compaction,
+        "gridRows": [],
+        "memoryFiles": [],
+        "mcpTools": [],
+        "agents": [],
+        "apiUsage": None,
     }
 
 
@@ -96,7 +107,6 @@ def rewound(data: Any) -> dict[str, Any]:
 
 QUERIES: dict[type[control.Request], Callable[[Any, EventWriter], dict[str, Any]]] = {
     control.McpStatus: _servers,
-    control.GetContextUsage: _context,
     control.GetSettings: _settings,
     control.GetSessionCost: _cost,
     control.GetUsage: _usage,

@@ -67,6 +67,12 @@ class Initialize(Request, frozen=True, kw_only=True, tag="initialize"):
     jsonSchema: Opaque | UnsetType = UNSET
     forwardSubagentText: bool | UnsetType = UNSET
     title: str | UnsetType = UNSET
+    toolAliases: Any = None
+    planModeInstructions: Any = None
+    promptSuggestions: Any = None
+    agentProgressSummaries: Any = None
+    sdkMcpServerConfigs: Any = None
+    plugins: Any = None
 
 
 class Interrupt(Request, frozen=True, kw_only=True, tag="interrupt"):
@@ -219,7 +225,8 @@ class CanUseTool(Request, frozen=True, kw_only=True, tag="can_use_tool"):
     agent_id: str = ""
     title: str = ""
     requires_user_interaction: bool = False
-    mcp_server: str = ""
+    mcp_server: Opaque | UnsetType = UNSET
+    """`{"name": ..., "source": ...}`. Our engine leaves it out: the name of the tool has the server in it."""
 
 
 class HookCallback(Request, frozen=True, kw_only=True, tag="hook_callback"):
