@@ -288,6 +288,15 @@ def quick(slowest: float) -> bool:
     return slowest < 0.5 or slowest < 0.5 * slowness()
 
 
+def test_ten_large_pictures_in_one_result_do_not_make_the_engine_deaf(place: Place) -> None:
+    configure(place, "Pictures:10")
+    engine = place.started("--approval-mode", "force", script=ECHO)
+    engine.send(message("go"))
+    slowest, frames = slowest_ping(engine)
+    assert quick(slowest), f"a ping took {slowest:.2f} s"
+    assert text_of(frames).count("[image: image/png, 4500000 bytes, left out: too many images in one answer]") == 8
+
+
 def test_500_000_prompts_and_resources_do_not_make_the_engine_deaf_and_it_is_said_how_many_are_used(
     place: Place,
 ) -> None:

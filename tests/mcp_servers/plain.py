@@ -123,6 +123,14 @@ class Large(Works):
                 return {**self.text("short"), "structuredContent": keys}
 
 
+class Pictures(Works):
+    """Its results have as many pictures of 6 MB of base64 as it is told."""
+
+    def tools_call(self, message: dict[str, Any]) -> Any:
+        picture = {"type": "image", "data": "A" * 6_000_000, "mimeType": "image/png"}
+        return {"content": [picture] * int(self.argument)}
+
+
 class Lists(Works):
     """Has as many prompts and resources as it is told, in one page each."""
 

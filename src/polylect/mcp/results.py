@@ -7,7 +7,7 @@ read by their attributes, so that this module does not import the SDK. Called by
 
 import base64
 import binascii
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -20,6 +20,8 @@ MOST = 50_000
 """Characters of one answer that the model is shown."""
 MOST_IMAGE = 5 * 1024 * 1024
 MOST_IMAGES = 20
+MOST_IMAGE_BYTES = 10 * 1024 * 1024
+"""Bytes of all images of one answer. Checking them, and writing them to the log and the model, takes 0.1 s."""
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
@@ -42,33 +44,36 @@ def tool_return(result: Any, context: ToolContext) -> ToolReturn:
 
 
 def blocks(content: Iterable[Any]) -> list[Text | Image]:
+    """One block for each part. Images beyond the limits are not decoded, but named."""
     limited: list[Text | Image] = []
-    pictures = 0
-    for part in map(_block, content):
-        pictures += isinstance(part, Image)
-        limited.append(part if pictures <= MOST_IMAGES or isinstance(part, Text) else Text("[image left out]"))
+    images = size = 0
+    for part in content:
+        block = _block(part, MOST_IMAGE_BYTES - size if images < MOST_IMAGES else -1)
+        if isinstance(block, Image):
+            images, size = images + 1, size + _decoded_size(block.data)
+        limited.append(block)
     return limited
 
 
-def prompt_blocks(messages: Iterable[Any]) -> tuple[Block, ...]:
+def prompt_blocks(messages: Sequence[Any]) -> tuple[Block, ...]:
     """The messages of a prompt as one message of the user. Text of another role is marked with its name."""
     content: list[Block] = []
-    for message in messages:
-        for part in blocks([message.content]):
-            if isinstance(part, Text) and message.role != "user":
-                part = Text(f"[{message.role}] {part.text}")
-            content.append(part)
+    for message, part in zip(messages, blocks([message.content for message in messages]), strict=True):
+        if isinstance(part, Text) and message.role != "user":
+            part = Text(f"[{message.role}] {part.text}")
+        content.append(part)
     return tuple(content)
 
 
-def _block(part: Any) -> Text | Image:
+def _block(part: Any, room: int) -> Text | Image:
+    """`room` is how many bytes an image may still have."""
     match part.type:
         case "text":
             return Text(part.text)
         case "image":
-            return _picture(part.mime_type, part.data, "image")
+            return _picture(part.mime_type, part.data, "image", room)
         case "resource":
-            return _resource(part.resource)
+            return _resource(part.resource, room)
         case "resource_link":
             described = f": {part.description}" if part.description else ""
             return Text(f"[resource {part.name} at {part.uri}{described}]")
@@ -76,21 +81,27 @@ def _block(part: Any) -> Text | Image:
             return Text(f"[{kind}: {getattr(part, 'mime_type', 'of unknown type')}, not shown]")
 
 
-def _resource(resource: Any) -> Text | Image:
+def _resource(resource: Any, room: int) -> Text | Image:
     if hasattr(resource, "text"):
         return Text(f"[resource {resource.uri}]\n{resource.text}")
-    return _picture(resource.mime_type or "", resource.blob, f"resource {resource.uri}")
+    return _picture(resource.mime_type or "", resource.blob, f"resource {resource.uri}", room)
 
 
-def _picture(media_type: str, data: str, name: str) -> Text | Image:
+def _picture(media_type: str, data: str, name: str, room: int) -> Text | Image:
     """An image if every vendor accepts it, else a line that names it."""
-    size = len(data) * 3 // 4
+    size = _decoded_size(data)
     if media_type not in _PICTURES:
         return Text(f"[{name}: {media_type or 'of unknown type'}, {size} bytes, not shown]")
     if size > MOST_IMAGE:
         return Text(f"[{name}: {media_type}, {size} bytes, too large to show]")
+    if size > room:
+        return Text(f"[{name}: {media_type}, {size} bytes, left out: too many images in one answer]")
     try:
         normalised = base64.b64encode(base64.b64decode(data, validate=True)).decode()
     except binascii.Error:
         return Text(f"[{name}: {media_type}, broken]")
     return Image(media_type, normalised)
+
+
+def _decoded_size(data: str) -> int:
+    return len(data) * 3 // 4
