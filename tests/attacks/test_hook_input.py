@@ -32,6 +32,7 @@ AT_ONCE = 100
 REWRITE = (
     'echo begun > begun; while :; do for file in "$TMPDIR"/polylect-*; do echo {} > "$file"; done; done 2>/dev/null'
 )
+MODULES = ("guard.py", "bin/guard.py")
 ANSWER = '[[reply]]\ntext = "done"\n'
 
 
@@ -115,6 +116,27 @@ def test_a_call_whose_guard_was_killed_or_could_not_be_started_is_not_run(tmp_pa
         frames = engine.until("stream_end")
     assert [frame["type"] for frame in frames if frame["type"].startswith("tool_")] == ["tool_cancelled"]
     assert not (place.workspace / "made").exists()
+
+
+@pytest.mark.parametrize("hook", ["guard", "python3 -c 'import guard'", "python3 -m guard"])
+def test_no_program_or_module_of_the_workspace_is_taken_for_a_hook(tmp_path: Path, hook: str) -> None:
+    class TrapPlace(HookedPlace):
+        @property
+        def env(self) -> dict[str, str]:
+            folder = str(self.workspace / "bin")
+            return {**super().env, "PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": folder}
+
+    with TrapPlace(tmp_path) as place:
+        (place.workspace / "bin").mkdir()
+        for name, text in (("bin/guard", "#!/bin/sh\n: > sprung\n"), *((n, "open('sprung', 'w')\n") for n in MODULES)):
+            (place.workspace / name).write_text(text)
+        (place.workspace / "bin" / "guard").chmod(0o755)
+        place.hook("UserPromptSubmit", f"{hook}; : > ran")
+        engine = place.started(script=ANSWER)
+        engine.send(message("go"))
+        engine.until("stream_end")
+    assert (place.workspace / "ran").exists()
+    assert not (place.workspace / "sprung").exists()
 
 
 def test_a_hook_that_does_not_read_keeps_nobody_waiting(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import msgspec
 
 from polylect.extensions.registry import Call, Hook, HookFailed, Moment, matcher
+from polylect.system.search_paths import absolute_only
 from polylect.vocab import hook_format
 from polylect.vocab.hooks import HookContext, HookResult
 from polylect.vocab.ports import Processes, ToolReturn
@@ -89,7 +90,7 @@ class ShellHooks:
         end = await self._processes.run(
             await self._wrap(("/bin/sh", "-c", command)),
             cwd=context.workspace,
-            env={**self._env, "CLAUDE_PROJECT_DIR": context.workspace, "POLYLECT_PROJECT_DIR": context.workspace},
+            env=self._environment(context.workspace),
             timeout=timeout,
             on_output=on_output,
             stdin=msgspec.json.encode(fields),
@@ -107,6 +108,11 @@ class ShellHooks:
         if event == "PreToolUse" and _is_broken_json(bytes(output["out"])):
             return HookResult("deny", f"the hook {command!r} printed JSON that cannot be read, so the call is not run")
         return parse_output(event, bytes(output["out"]))
+
+    def _environment(self, workspace: str) -> dict[str, str]:
+        """A hook runs in the workspace, but no program is found there by name, and no module of Python."""
+        own = {"CLAUDE_PROJECT_DIR": workspace, "POLYLECT_PROJECT_DIR": workspace, "PYTHONSAFEPATH": "1"}
+        return absolute_only(self._env, outside=workspace) | own
 
 
 def _signal(code: int) -> int:

@@ -3,7 +3,8 @@
 An empty or relative entry of PATH, PYTHONPATH or LD_LIBRARY_PATH is looked up below the folder in which a program runs.
 For us that folder is a workspace, which may be a stranger's: a program, module or library in it would run with the
 user's rights, before anybody was asked. The host SDK starts engines, and the engine starts
-commands, hooks and servers, with `absolute_only(env)`.
+commands and servers, with `absolute_only(env)`. Hooks decide what may run, so their programs and modules do not come
+from the workspace at all: `absolute_only(env, outside=workspace)`.
 """
 
 import os
@@ -16,16 +17,17 @@ _LISTS = (
 _FOLDERS = ("PYTHONHOME", "PYTHONUSERBASE", "PYTHONPYCACHEPREFIX")
 
 
-def absolute_only(env: Mapping[str, str]) -> dict[str, str]:
-    """The environment without relative places to load programs, modules or libraries from."""
+def absolute_only(env: Mapping[str, str], *, outside: str = "") -> dict[str, str]:
+    """The environment without relative places to load programs, modules or libraries from, and without those in the
+    workspace that `outside` names."""
     clean = dict(env)
     for name in _LISTS:
         if name in clean:
-            clean[name] = absolute_entries(clean[name])
+            clean[name] = entries_outside(clean[name], outside)
             if not clean[name]:  # an empty list means the working folder to some programs
                 del clean[name]
     for name in _FOLDERS:
-        if name in clean and not os.path.isabs(clean[name]):
+        if name in clean and not entries_outside(clean[name], outside):
             del clean[name]
     return clean
 
@@ -56,8 +58,10 @@ def program_on(search_path: str, name: str, *, outside: str = "") -> str:
 
 def _is_inside(program: str, workspace: str) -> bool:
     """Where the system's own programs are in the workspace (`/`, `/usr`), no program is outside, and all are taken."""
+    if not workspace:
+        return False
     real = os.path.realpath(workspace).rstrip("/") + "/"
-    if not workspace or "/usr/bin/".startswith(real):
+    if "/usr/bin/".startswith(real):
         return False
     folder = os.path.realpath(os.path.dirname(program)) + "/"
     return folder.startswith(real) or os.path.realpath(program).startswith(real)
