@@ -164,7 +164,6 @@ class _Event(Struct):
     type: str = ""
     delta: Any = None
     item: _Item | None = None
-    item_id: str = ""
     output_index: int = 0
     summary_index: int = 0
     response: _Response | None = None

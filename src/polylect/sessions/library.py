@@ -7,8 +7,9 @@ import logging
 import os
 import stat
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
-from polylect.sessions import atomic_write, catalogue, folder, log
+from polylect.sessions import catalogue, folder, log
 from polylect.sessions.folder import Folder, FolderError
 from polylect.sessions.replay import Replay, is_typed_message
 from polylect.sessions.store import FileStore
@@ -139,10 +140,33 @@ def write_out(root: str, path: str, pieces: Iterable[bytes]) -> None:
     try:
         mode = os.stat(place).st_mode
     except FileNotFoundError:
-        return atomic_write.write(place, pieces)
+        return _write_atomically(place, pieces)
     if not stat.S_ISREG(mode):  # a pipe would keep us waiting for good
         raise SessionError(f"{path}: what is there is no file that can be written anew")
-    atomic_write.write(place, pieces, stat.S_IMODE(mode))
+    _write_atomically(place, pieces, stat.S_IMODE(mode))
+
+
+def _write_atomically(path: str, pieces: Iterable[bytes], mode: int | None = None) -> None:
+    """Replace the file at `path` by these pieces: a crash leaves the old content or the new one, never a mixture.
+
+    `mode` is for the new file; None for the default. Raises OSError with the name of the file; then the old content is
+    still there.
+    """
+    draft = os.path.join(os.path.dirname(path), f".polylect-{os.urandom(6).hex()}.tmp")
+    try:
+        with open(draft, "xb") as file:
+            file.writelines(pieces)
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(draft, path)
+    except BaseException as error:
+        with suppress(FileNotFoundError):
+            os.unlink(draft)
+        if isinstance(error, OSError):
+            error.filename = path  # nobody has heard of the draft
+        raise
 
 
 def read_log(root: str, session: str) -> log.Log:

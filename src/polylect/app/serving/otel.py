@@ -48,47 +48,42 @@ class Spans:
             self._turns[step.turn] = self._begin_turn(step.began)
         context = self._context_of(step.turn)
         usage, model = step.usage, step.model
-        span = self._tracer.start_span(f"chat {model}".strip(), context, start_time=step.began)
-        span.set_attributes(
-            {
-                "gen_ai.operation.name": "chat",
-                "gen_ai.provider.name": step.provider,
-                "gen_ai.response.model": model,
-                "gen_ai.response.finish_reasons": [step.stop],
-                "gen_ai.usage.input_tokens": usage.input + usage.cache_read + usage.cache_write,
-                "gen_ai.usage.output_tokens": usage.output,
-                "gen_ai.usage.cache_read.input_tokens": usage.cache_read,
-                "gen_ai.usage.cache_creation.input_tokens": usage.cache_write,
-                "gen_ai.agent.id": step.agent,
-                "gen_ai.conversation.id": self._session,
-            }
-        )
+        attributes = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": step.provider,
+            "gen_ai.response.model": model,
+            "gen_ai.response.finish_reasons": [step.stop],
+            "gen_ai.usage.input_tokens": usage.input + usage.cache_read + usage.cache_write,
+            "gen_ai.usage.output_tokens": usage.output,
+            "gen_ai.usage.cache_read.input_tokens": usage.cache_read,
+            "gen_ai.usage.cache_creation.input_tokens": usage.cache_write,
+            "gen_ai.agent.id": step.agent,
+            "gen_ai.conversation.id": self._session,
+        }
+        span = self._tracer.start_span(f"chat {model}".strip(), context, start_time=step.began, attributes=attributes)
         self._end(span, step.ended, step.stop if step.error else "")
         for call in step.calls:
             self._call(call, step, context)
 
     def _call(self, call: CallRecord, step: StepTraced, context: Any) -> None:
-        span = self._tracer.start_span(f"execute_tool {call.name}", context, start_time=call.began)
-        span.set_attributes(
-            {
-                "gen_ai.operation.name": "execute_tool",
-                "gen_ai.tool.name": call.name,
-                "gen_ai.tool.call.id": call.call,
-                "gen_ai.agent.id": step.agent,
-            }
-        )
+        attributes = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": call.name,
+            "gen_ai.tool.call.id": call.call,
+            "gen_ai.agent.id": step.agent,
+        }
+        name = f"execute_tool {call.name}"
+        span = self._tracer.start_span(name, context, start_time=call.began, attributes=attributes)
         self._end(span, call.ended, "" if call.outcome == "ok" else call.outcome)
 
     def _begin_turn(self, began: int) -> Any:
-        span = self._tracer.start_span(f"invoke_agent {PRODUCT}", self._parent, start_time=began)
-        span.set_attributes(
-            {
-                "gen_ai.operation.name": "invoke_agent",
-                "gen_ai.agent.name": PRODUCT,
-                "gen_ai.conversation.id": self._session,
-            }
-        )
-        return span
+        attributes = {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.agent.name": PRODUCT,
+            "gen_ai.conversation.id": self._session,
+        }
+        name = f"invoke_agent {PRODUCT}"
+        return self._tracer.start_span(name, self._parent, start_time=began, attributes=attributes)
 
     def _context_of(self, turn: str) -> Any:
         from opentelemetry.trace import set_span_in_context  # loaded by open_spans, if at all

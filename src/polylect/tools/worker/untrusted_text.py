@@ -3,15 +3,28 @@
 They run in the worker process, because a pattern of the model or a hostile page can take any time.
 """
 
+import codecs
 import os
 import re
 
-from polylect.tools.text.charset import text_codec
 from polylect.tools.text.truncate import Capture
 from polylect.vocab.errors import ToolError
 
 _META = rb"""<meta[^>]{0,200}charset=["']?([\w-]{1,40})"""
 _HTML = ("text/html", "application/xhtml+xml")
+_CHARSETS = frozenset(
+    [
+        *("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be", "ascii"),
+        *(f"iso8859-{part}" for part in range(1, 17)),
+        *(f"cp{page}" for page in (437, 850, 852, 855, 866, 874, 932, 949, 950, *range(1250, 1259))),
+        *("koi8-r", "koi8-u", "koi8-t", "mac-roman", "mac-cyrillic", "tis-620"),
+        *("gb2312", "gbk", "gb18030", "hz", "big5", "big5hkscs"),
+        *("shift_jis", "shift_jis_2004", "shift_jisx0213", "euc_jp", "euc_jis_2004", "iso2022_jp", "iso2022_jp_2"),
+        *("euc_kr", "johab", "iso2022_kr"),
+    ]
+)
+"""By the names that Python's codecs have for themselves. A page names its charset itself, and Python has codecs that
+are none for text (`zlib`, `undefined`) or whose time grows with the square of the length (`punycode`, `idna`)."""
 
 
 def filter_lines(*, pattern: str, start: int, stop: int, most: int, file: int) -> dict[str, object]:
@@ -54,4 +67,13 @@ def _charset(body: bytes, content_type: str) -> str:
     name = declared[1] if declared else ""
     if not name and (meta := re.search(_META, body[:4096], re.IGNORECASE)):
         name = meta[1].decode()
-    return text_codec(name)
+    return _text_codec(name)
+
+
+def _text_codec(charset: str) -> str:
+    """The name of the codec for this charset; UTF-8 if it is not one of a text, or not known."""
+    try:
+        name = codecs.lookup(charset).name
+    except (LookupError, ValueError):
+        return "utf-8"
+    return name if name in _CHARSETS else "utf-8"
