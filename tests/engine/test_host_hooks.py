@@ -10,8 +10,8 @@ from doubles import Echo, Fail, Run, Talk, converse, run
 from doubles_extensions import loaded, written
 from polylect.providers.scripted import Scripted
 from polylect.sessions.store import MemoryStore
-from polylect.vocab.commands import Answer, Command, Compact, Hello, HostReply, Prompt
-from polylect.vocab.content import Message, Text
+from polylect.vocab.commands import Answer, Command, Compact, Grant, Hello, HostReply, Prompt
+from polylect.vocab.content import Message, Rule, Text
 from polylect.vocab.events import (
     Ask,
     CompactionEnded,
@@ -313,6 +313,102 @@ def test_a_question_to_the_person_is_told_while_it_waits(tmp_path: Path) -> None
     assert (told["message"], told["notification_type"]) == ("Run {'command': 'ls'}", "permission_prompt")
     assert [event.outcome for event in talk.of(ToolFinished)] == ["ok"]
     assert len(talk.of(HostCallEnded)) == 1
+
+
+# In the place of the person, and after the fact.
+
+RUN = {"call": "Run", "id": "c1", "args": {"command": "ls"}}
+
+
+@pytest.mark.parametrize(
+    ("decision", "outcome", "reason"),
+    [
+        ({"behavior": "allow", "updatedInput": {"command": "pwd"}}, "ok", ""),
+        ({"behavior": "deny", "message": "not now"}, "denied", "not now"),
+    ],
+)
+def test_a_callback_answers_in_the_place_of_the_person(
+    tmp_path: Path, decision: dict[str, Any], outcome: str, reason: str
+) -> None:
+    talk = hooked(tmp_path, "PermissionRequest", special("PermissionRequest", decision=decision), script(RUN), Run())
+    [told] = hook_inputs(talk)
+    assert (told["tool_name"], told["tool_input"]) == ("Run", {"command": "ls"})
+    assert [(event.outcome, event.reason) for event in talk.of(ToolFinished)] == [(outcome, reason)]
+    assert talk.of(Ask) == []
+
+
+def test_a_callback_without_an_answer_leaves_it_to_the_person(tmp_path: Path) -> None:
+    def host(event: Event) -> Command | None:
+        return Answer(event.ask, "deny") if isinstance(event, Ask) else answering(lambda told: {})(event)
+
+    talk = converse(tmp_path, script(RUN), [hello("PermissionRequest"), Prompt("t1", "Go")], Run(), host=host)
+    assert [event.outcome for event in talk.of(ToolFinished)] == ["denied"]
+    assert len(talk.of(Ask)) == len(talk.of(HostCall)) == 1
+
+
+def test_rules_that_a_callback_wants_to_change_are_told_not_to_count(tmp_path: Path) -> None:
+    decision = {"behavior": "allow", "updatedPermissions": [{"type": "addRules"}]}
+    talk = hooked(tmp_path, "PermissionRequest", special("PermissionRequest", decision=decision), script(RUN), Run())
+    assert [event.outcome for event in talk.of(ToolFinished)] == ["ok"]
+    assert "updatedPermissions" in talk.of(Notice)[0].text
+
+
+def test_all_calls_of_a_step_are_told_at_once_and_the_model_hears_of_it(tmp_path: Path) -> None:
+    second = {"call": "Fail", "id": "c2", "args": {}}
+    answer = special("PostToolBatch", additionalContext="both were tried")
+    model = Scripted.from_values({"reply": [{"when": {"prompt": "Go"}, "say": [ECHO, second]}, {"say": ["done"]}]})
+    talk = hooked(tmp_path, "PostToolBatch", answer, model, Echo(), Fail())
+    [told] = hook_inputs(talk)
+    assert [(call["tool_name"], call["tool_response"]["is_error"]) for call in told["tool_calls"]] == [
+        ("Echo", False),
+        ("Fail", True),
+    ]
+    assert Message("user", (Text("both were tried"),)) in talk.session.messages
+
+
+def test_a_call_that_a_rule_denies_is_told(tmp_path: Path) -> None:
+    talk = hooked(tmp_path, "PermissionDenied", {}, script(RUN), Run(), mode="plan")
+    [told] = hook_inputs(talk)
+    assert (told["tool_name"], told["tool_use_id"], bool(told["reason"])) == ("Run", "c1", True)
+
+
+def test_a_turn_that_fails_is_told_and_ends_all_the_same(tmp_path: Path) -> None:
+    model = Scripted.from_values({"reply": [{"say": [{"error": "auth", "message": "the key is wrong"}]}]})
+    talk = hooked(tmp_path, "StopFailure", {"decision": "block"}, model)
+    [told] = hook_inputs(talk)
+    assert (told["error"], "the key is wrong" in told["error_details"]) == ("authentication_failed", True)
+    assert [event.reason for event in talk.of(TurnEnded)] == ["error"]
+
+
+def test_a_summary_is_told_once_it_is_there(tmp_path: Path) -> None:
+    async def conversation(talk: Talk) -> None:
+        talk.send(hello("PostCompact", matcher="manual"), Prompt("t1", "Go"), Prompt("t2", "On"))
+        await talk.engine.settled()
+        talk.send(Compact())
+        await talk.engine.settled()
+
+    talk = run(conversation, tmp_path, Scripted.in_order("a" * 400, "b" * 400, "sum"), host=answering(lambda told: {}))
+    summary = talk.of(CompactionEnded)[0].summary
+    assert [(told["trigger"], told["compact_summary"]) for told in hook_inputs(talk)] == [("manual", summary)]
+
+
+def test_a_slash_command_that_becomes_a_prompt_is_told(tmp_path: Path) -> None:
+    file = tmp_path / ".claude" / "commands" / "greet.md"
+    file.parent.mkdir(parents=True)
+    file.write_text("Greet $ARGUMENTS")
+    answer = special("UserPromptExpansion", additionalContext="in French")
+    commands = [hello("UserPromptExpansion", matcher="greet"), Prompt("t1", "/greet Anna")]
+    host = answering(lambda told: answer)
+    talk = converse(tmp_path, script("Salut"), commands, host=host, store=MemoryStore(""))
+    [told] = hook_inputs(talk)
+    assert (told["command_name"], told["command_args"], told["prompt"]) == ("greet", "Anna", "/greet Anna")
+    assert "in French" in str(talk.session.messages[0])
+
+
+def test_a_folder_that_the_host_grants_is_told(tmp_path: Path) -> None:
+    commands = [hello("DirectoryAdded"), Grant(rule=Rule("path", "/")), Prompt("t1", "Go")]
+    talk = converse(tmp_path, script("hi"), commands, host=answering(lambda told: {}))
+    assert [told["directory"] for told in hook_inputs(talk)] == ["/"]
 
 
 # Beside the user's own code.

@@ -221,3 +221,24 @@ def test_a_server_inside_the_host_is_called_by_the_model(tmp_path: Path) -> None
         assert [(one["name"], one["status"]) for one in status["mcpServers"]] == [("sums", "connected")]
 
     run(tmp_path, {"SUM": [[use("c1", "mcp__sums__add", a=2, b=3)], [text("Five.")]]}, talk)
+
+
+def test_a_hook_answers_a_question_and_another_hears_of_all_calls(tmp_path: Path) -> None:
+    async def talk(stage: Stage) -> None:
+        seen: list[Any] = []
+
+        async def hook(given: Any, call: str | None, context: Any) -> Any:
+            moment = given["hook_event_name"]
+            seen.append((moment, [one["tool_name"] for one in given.get("tool_calls", [])]))
+            if moment == "PermissionRequest":
+                return {"hookSpecificOutput": {"hookEventName": moment, "decision": {"behavior": "allow"}}}
+            return {"hookSpecificOutput": {"hookEventName": moment, "additionalContext": "all of it is done"}}
+
+        moments = ("PermissionRequest", "PostToolBatch")
+        hooks: Any = {moment: [sdk.HookMatcher(hooks=[hook])] for moment in moments}
+        await stage.query("MAKE", hooks=hooks)
+        assert seen == [("PermissionRequest", []), ("PostToolBatch", ["Bash"])]
+        assert (stage.work / "made").exists()
+        assert "all of it is done" in json.dumps(stage.model.asked[-1]["messages"])
+
+    run(tmp_path, MAKE, talk)

@@ -365,6 +365,10 @@ class Engine:
             self.agent.meter.grant(tokens=command.tokens, cost=command.cost)
         if command.rule is not None:
             self.agent.rules.add(command.rule, command.id, command.until_ms)
+            if command.rule.kind == "path" and command.rule.effect == "allow" and os.path.isdir(command.rule.value):
+                fields = {"directory": command.rule.value, "source": "register_repo_root"}
+                observed = self.agent.hooks.observe(self.agent.hook_context(), "DirectoryAdded", fields)
+                self.context.background.start(observed)
         return None
 
 

@@ -9,7 +9,7 @@ import asyncio
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from msgspec import Meta, Struct
@@ -21,19 +21,27 @@ from polylect.vocab import hook_format
 from polylect.vocab.answers import CommandCard
 from polylect.vocab.content import ToolCall
 from polylect.vocab.events import Notice
-from polylect.vocab.hooks import HookContext, HookNotification, HookResult, PreparedPrompt, ReplyWatcher
+from polylect.vocab.hooks import (
+    HookContext,
+    HookNotification,
+    HookResult,
+    ObservedEvent,
+    PreparedPrompt,
+    ReplyWatcher,
+)
 from polylect.vocab.ports import ToolReturn
 from polylect.vocab.tool_names import names_of
 
 DEADLINE = 60.0
 END_BOUND = 1.0
 """Seconds that all have together when the session ends."""
-_GUARDS = ("PreToolUse", "UserPromptSubmit", "PreCompact")
+_GUARDS = ("PreToolUse", "PermissionRequest", "UserPromptSubmit", "PreCompact")
 """Moments at which a callback that fails can stand for a no."""
 MOMENTS = (
     *_GUARDS,
     *("PostToolUse", "PostToolUseFailure", "SessionStart", "SessionEnd", "Stop", "SubagentStart", "SubagentStop"),
     "Notification",
+    *get_args(ObservedEvent),
 )
 _ANYTHING = re.compile(".*", re.DOTALL)
 
@@ -147,6 +155,18 @@ class HostHooks:
             result = await self._consult("Notification", context, hook_input, [kind])
         return "\n".join(filter(None, (own, result.context)))
 
+    async def permission(self, context: HookContext, call: ToolCall) -> HookResult:
+        own = await self._own.permission(context, call)
+        if own.decision:
+            return own
+        hook_input = {"tool_name": call.name, "tool_input": call.args}
+        return await self._consult("PermissionRequest", context, hook_input, self._called(call), call.call)
+
+    async def observe(self, context: HookContext, event: ObservedEvent, fields: dict[str, Any], about: str = "") -> str:
+        own = await self._own.observe(context, event, fields, about)
+        result = await self._consult(event, context, fields, [about])
+        return "\n".join(filter(None, (own, result.context)))
+
     async def commands(self) -> Sequence[CommandCard]:
         return await self._own.commands()
 
@@ -193,4 +213,7 @@ class HostHooks:
             return HookResult("deny", f"a hook of the host failed: {fault}") if blocks else HookResult()
         if message := hook_format.system_message(output or {}):
             context.emit(Notice(message, "warning"))
+        if hook_format.updates_permissions(output or {}):
+            text = "The updatedPermissions of a PermissionRequest hook have no effect here; its decision counts"
+            context.emit(Notice(text, "warning"))
         return result

@@ -107,6 +107,11 @@ def parse_output(event: str, output: Any) -> HookResult:
     stops = going is False
     reason = special.get("permissionDecisionReason") or output.get("reason") or output.get("stopReason")
     args, new_output = special.get("updatedInput"), special.get("updatedToolOutput")
+    if event == "PermissionRequest":
+        answer = _object("decision", special.get("decision"))
+        decision = _decision(answer.get("behavior")) or decision
+        reason, args = answer.get("message") or reason, answer.get("updatedInput")
+        stops = stops or answer.get("interrupt") is True
     is_text = isinstance(new_output, str) or new_output is None
     return HookResult(
         "deny" if stops and event not in ("Stop", "SubagentStop") else decision,
@@ -138,6 +143,14 @@ def system_message(output: Mapping[str, Any]) -> str:
     """Returns the message for the person in the `output` of a hook; empty if there is none."""
     text = output.get("systemMessage")
     return text if isinstance(text, str) else ""
+
+
+def updates_permissions(output: Mapping[str, Any]) -> bool:
+    """Returns whether the `output` of a PermissionRequest hook wants to change rules."""
+    match output:
+        case {"hookSpecificOutput": {"decision": {"updatedPermissions": updates}}}:
+            return bool(updates)
+    return False
 
 
 def merge(one: HookResult, two: HookResult) -> HookResult:

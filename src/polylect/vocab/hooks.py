@@ -93,6 +93,11 @@ class HookResult(Struct, frozen=True):
 HookNotification = Literal["agent_started", "asked"]
 """Events that hooks are informed of but cannot decide on: a sub-agent started, or the person was asked something."""
 
+ObservedEvent = Literal[
+    "PostToolBatch", "PermissionDenied", "UserPromptExpansion", "StopFailure", "PostCompact", "DirectoryAdded"
+]
+"""Events, by Claude Code's names, that hooks are informed of with the fields of their input."""
+
 ReplyWatcher = Callable[[ModelEvent], Sequence[StreamRule]]
 """Gets each event of a reply and returns the rules that the reply matches since that event."""
 
@@ -170,6 +175,29 @@ class Hooks(Protocol):
             context: The turn in which it happened.
             what: What happened.
             name: The kind of the sub-agent, or the title of the question.
+        """
+        return ""
+
+    async def permission(self, context: HookContext, call: ToolCall) -> HookResult:
+        """Lets the hooks answer in the place of the person who would be asked whether a call may run.
+
+        Args:
+            context: The turn of the call.
+            call: The call, as it would run.
+
+        Returns:
+            `allow` or `deny`; without a decision the person is asked.
+        """
+        return HookResult()
+
+    async def observe(self, context: HookContext, event: ObservedEvent, fields: dict[str, Any], about: str = "") -> str:
+        """Informs the hooks, and returns a text for the model; mostly an empty one.
+
+        Args:
+            context: The turn, or the session, in which it happened.
+            event: What happened.
+            fields: The input of the event, besides the fields that every hook gets.
+            about: What a matcher is compared with.
         """
         return ""
 

@@ -62,8 +62,15 @@ class SlashCommands:
         if builtin := _BUILTIN.get(name):
             return replace(prompt, answer=await builtin.act(self, words, emit))
         if file := _files(self._context).get(name):
-            return replace(prompt, text=file.filled(words))
-        return await self._ask_server(prompt, name, words)
+            expanded, kind = replace(prompt, text=file.filled(words)), "slash_command"
+        else:
+            expanded, kind = await self._ask_server(prompt, name, words), "mcp_prompt"
+        if expanded is prompt or expanded.answer is not None:
+            return expanded
+        fields = {"expansion_type": kind, "command_name": name, "command_args": words, "prompt": prompt.text}
+        hooks, context = self._agent.hooks, self._agent.hook_context()
+        text = await hooks.observe(context, "UserPromptExpansion", fields, name)
+        return replace(expanded, contexts=(*expanded.contexts, *filter(None, [text])))
 
     async def _ask_server(self, prompt: PreparedPrompt, name: str, words: str) -> PreparedPrompt:
         servers = self._context.servers.current

@@ -27,6 +27,7 @@ from polylect.permissions.protected_paths import decides_what_runs
 from polylect.permissions.rules import is_below
 from polylect.sessions.suspension import EarlyAnswer
 from polylect.vocab import events as e
+from polylect.vocab import hook_format
 from polylect.vocab.argument_schema import schema_error
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import UNPARSED, Outcome, PlanItem, Rule, ToolCall, ToolResult
@@ -161,6 +162,15 @@ class Calls:
             task.cancel()
         return tuple(self._results[call.call] for call in self._called)
 
+    def finished_calls(self) -> list[dict[str, Any]]:
+        """All calls with their results, as hooks are told of them after the last one."""
+        return [
+            hook_format.call_input(call.call, call.name, call.args)
+            | {"tool_response": {"output": result.output, "is_error": result.outcome != "ok"}}
+            for call in self._called
+            if (result := self._results.get(call.call))
+        ]
+
     def cut_short(self, call: str, done: str) -> None:
         """A call that is being cancelled reports what it has done, so that the model does not repeat it."""
         self._done[call] = done
@@ -264,6 +274,8 @@ class Calls:
                     return None
                 proposed, judged = await self._judge(tool, args)
         if judged.decision == "deny":
+            fields = {**hook_format.call_input(call.call, call.name, args), "reason": judged.why}
+            await self._agent.hooks.observe(self._agent.hook_context(self.turn), "PermissionDenied", fields, call.name)
             self._deny(call, judged.why)
             return None
         return proposed
@@ -334,11 +346,10 @@ class Calls:
             reason=why,
             timeout_ms=int(self._ask_timeout * 1000),
         )
-        answer = (
-            self.early_answer.answer
-            if self.early_answer and self.early_answer.answers(ask)
-            else await self._ask_host(ask)
-        )
+        if self.early_answer and self.early_answer.answers(ask):
+            answer = self.early_answer.answer
+        else:
+            answer = await self._ask_hooks(ask, call) or await self._ask_host(ask)
         if answer.always is not None and answer.always.effect == answer.verdict:
             agent.rules.add(_in_full(answer.always, tool))
         return answer
@@ -350,6 +361,13 @@ class Calls:
         return title + "".join(
             f" ({path})" for path in critical[:1] if path not in title and os.path.relpath(path, workspace) not in title
         )
+
+    async def _ask_hooks(self, ask: e.Ask, call: ToolCall) -> Answer | None:
+        """The answer of hooks that stand for the person; None if they have none."""
+        result = await self._agent.hooks.permission(self._agent.hook_context(self.turn), call)
+        if result.decision not in ("allow", "deny"):
+            return None
+        return Answer(ask.ask, result.decision, args=result.args, reason=result.reason, interrupt=result.interrupt)
 
     async def _ask_host(self, ask: e.Ask) -> Answer:
         agent = self._agent

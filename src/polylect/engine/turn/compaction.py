@@ -11,6 +11,7 @@ from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Literal
 
 from polylect.engine.turn.budget import estimated_usage
+from polylect.vocab import hook_format
 from polylect.vocab.content import (
     UNPARSED,
     Block,
@@ -168,6 +169,9 @@ class Compactor:
         self._compacted_at = len(session.messages)
         self._failures = self._failures + 1 if self._is_full() else 0  # it does not help: that is a failure too
         emit(CompactionEnded(summary=summary, before=before, after=self.used(), first_kept=str(first_kept)))
+        trigger = str(hook_format.compaction_input(reason)["trigger"])
+        fields = {"trigger": trigger, "compact_summary": summary}
+        await self._agent.hooks.observe(self._agent.hook_context(), "PostCompact", fields, trigger)
         return True
 
     @property

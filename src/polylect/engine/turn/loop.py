@@ -16,7 +16,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from time import monotonic
 from typing import Literal
 
@@ -49,6 +49,17 @@ MOST_SESSION = 256 * 1024 * 1024
 SLICE = 0.01
 """Seconds for which model events are processed in one go, before others get a turn on the event loop."""
 ESTIMATED = "The model server reported no usage. Tokens and cost are estimated from the size of the text, for the cap."
+FAILURE_BOUND = 2.0
+"""Seconds that hooks have when a turn has failed; nothing that they return counts."""
+_HOOK_ERRORS = {
+    "auth": "authentication_failed",
+    "rate_limit": "rate_limit",
+    "overloaded": "overloaded",
+    "server": "server_error",
+    "bad_request": "invalid_request",
+    "overflow": "invalid_request",
+}
+"""Kinds of failures that hooks of Claude Code know by a word."""
 _log = logging.getLogger(__name__)
 
 
@@ -104,11 +115,21 @@ class TurnLoop:
         except asyncio.CancelledError:
             return self._ended("cancelled")
         except PolylectError as error:
-            return self._ended("error", _failure(error))
+            return await self._failed(_failure(error))
         except Exception as error:  # noqa: BLE001  (a turn ends, whatever our own code does)
             _log.exception("the turn %s failed", self.id)
             message = f"internal error: {type(error).__name__}: {error}. The session is intact; please report this"
             return self._ended("error", Failure("internal", message, "engine"))
+
+    async def _failed(self, failure: Failure) -> e.TurnEnded:
+        """Inform the hooks of a failure, and return the terminal event in bounded time."""
+        fields = {"error": _HOOK_ERRORS.get(failure.code, "unknown"), "error_details": failure.message}
+        context = self._agent.hook_context(self.id)
+        if not self._agent.parent:
+            with suppress(TimeoutError, asyncio.CancelledError):
+                async with asyncio.timeout(FAILURE_BOUND):
+                    await self._agent.hooks.observe(context, "StopFailure", fields, fields["error"])
+        return self._ended("error", failure)
 
     def _ended(self, reason: Reason, failure: Failure | None = None) -> e.TurnEnded:
         spent, self._agent.spent = self._agent.spent, Usage()  # what agents still use counts for the next turn
@@ -255,6 +276,10 @@ class TurnLoop:
             await calls.run()
         finally:
             await self._close(calls, stored=stored)
+        if batch := calls.finished_calls():
+            context = self._agent.hook_context(self.id)
+            if text := await self._agent.hooks.observe(context, "PostToolBatch", {"tool_calls": batch}):
+                self._add(text)
         await self._give_way(reply)
         return reply
 
