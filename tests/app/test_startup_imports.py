@@ -39,7 +39,8 @@ FACES: dict[str, tuple[tuple[str, ...], set[str], bytes, str]] = {
     "jsonstream": (("--json-stream",), set(), b'{"type":"ping"}\n', '{"type":"pong"}'),
     "omp": (
         ("--mode", "rpc"),
-        {"polylect.dialects.omp", "polylect.dialects.omp.start", "polylect.dialects.omp.ready"},
+        {f"polylect.{name}" for name in ("system", "system.clock_and_ids")}
+        | {f"polylect.dialects.omp{name}" for name in ("", ".start", ".ready")},
         b'{"type":"get_state"}\n',
         '"command":"get_state"',
     ),

@@ -30,9 +30,9 @@ _PLACES = {
         *("BudgetExceeded", "CircuitChanged", "CompactionEnded", "CompactionStarted", "ContextUsed", "CostChanged"),
         *("Display", "Event", "ExtensionEvent", "ExtensionFailed", "ExtensionRejected", "Extra", "Failed", "HostCall"),
         *("HostCallEnded", "MalformedEvent", "Notice", "PlanChanged", "QueueChanged", "Ready", "Reply", "ReplyEnded"),
-        *("RetryEnded", "RetryStarted", "RulesMatched", "ServerChanged", "SettingChanged", "Settled", "StepEnded"),
-        *("ShellOutput",),
-        *("StepStarted", "StepTraced", "StructuredAnswer", "TextDelta", "ThinkingDelta", "ToolCalled", "ToolCrashed"),
+        *("RetryEnded", "RetryStarted", "RulesMatched", "ServerChanged", "SettingChanged", "Settled", "ShellOutput"),
+        *("StepEnded", "StepStarted", "StepTraced", "StructuredAnswer", "TextDelta", "ThinkingDelta", "ToolCalled"),
+        "ToolCrashed",
         *("ToolFinished", "ToolOutput", "ToolStarted", "TurnEnded", "TurnStarted", "UnknownEvent", "UserMessage"),
     ),
 }

@@ -65,6 +65,7 @@ from polylect.vocab.events import RulesMatched as RulesMatched
 from polylect.vocab.events import ServerChanged as ServerChanged
 from polylect.vocab.events import SettingChanged as SettingChanged
 from polylect.vocab.events import Settled as Settled
+from polylect.vocab.events import ShellOutput as ShellOutput
 from polylect.vocab.events import StepEnded as StepEnded
 from polylect.vocab.events import StepStarted as StepStarted
 from polylect.vocab.events import StepTraced as StepTraced

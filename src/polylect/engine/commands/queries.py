@@ -82,7 +82,7 @@ def _state(context: CommandContext, args: Args) -> State:
         auto_retry=settings.auto_retry,
         settled=context.turns.is_settled,
         background=context.running_agents.busy,
-        context=context.agent.compactor.used(),
+        context=context.agent.compactor.used() if context.agent.session.context() else 0,
         plan=tuple(context.agent.todos),
     )
 

@@ -5,7 +5,6 @@ bytes of all repetitions together, so that the output stays proportional to the 
 events that a host has not subscribed to (`set_event_filter`), and under protocol 2 cuts long frames into chunks.
 """
 
-from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -129,6 +128,8 @@ class LineWriter:
 
     def _cut(self, line: bytes) -> list[bytes]:
         """The chunks of a line, which follow one another with nothing in between."""
+        from base64 import b64encode  # 1 ms, and only for very long lines
+
         self._chunks += 1
         frame = line[:-1]
         parts = [frame[start : start + _CHUNK] for start in range(0, len(frame), _CHUNK)]
