@@ -352,7 +352,7 @@ def test_a_tool_of_the_host_runs_in_the_host(begin: Begin, service: Service) -> 
 
 @pytest.mark.parametrize("peer", ["omp 18.3"], indirect=True)
 def test_a_host_waits_for_its_own_prompt_behind_a_filter_and_long_frames_come_whole(
-    begin: Begin, service: Service
+    begin: Begin, service: Service, place: Place
 ) -> None:
     host, question, answer = begin(), "y" * 100_000, "x" * 1_000_000
     host.call("waitForSettled", 5000)
@@ -361,14 +361,31 @@ def test_a_host_waits_for_its_own_prompt_behind_a_filter_and_long_frames_come_wh
     [end] = host.call("promptAndWait", question)
     assert texts(end["messages"]) == [("user", question), ("assistant", answer)]
     host.call("waitForSettled", 5000)
+    before = host.call("getState")
     assert host.call("setEventFilter", None) is None
     assert texts(host.call("getMessages")) == [("user", question), ("assistant", answer)]
+
+    service.give(says("It was about letters."))
+    assert host.call("handoff", "briefly") is None
+    assert host.call("getState")["sessionId"] != before["sessionId"]
+    service.give(says("Yes."))
+    host.ask("do you remember?")
+    assert "It was about letters." in last_request(service)
+    opened = host.call("openSession", elsewhere := str(place.folder / "elsewhere"))
+    assert (opened["cancelled"], opened["resumed"], opened["sessionFile"].startswith(elsewhere)) == (False, False, True)
+    service.give(says("Hello."))
+    host.ask("hi")
+    assert host.call("openSession", elsewhere) == {**opened, "resumed": True}
+    back = host.call("openSession", os.path.dirname(os.path.dirname(before["sessionFile"])))
+    assert back["resumed"]
+    again = host.call("openSession", elsewhere)
+    assert (again["sessionId"], again["resumed"]) == (opened["sessionId"], True)
 
 
 @pytest.mark.parametrize("peer", ["omp 18.3"], indirect=True)
 def test_what_there_is_no_such_thing_of_is_refused_at_once(begin: Begin) -> None:
     host = begin()
-    for method, *args in (("handoff",), ("setFastMode", True), ("getLoginProviders",)):
+    for method, *args in (("setFastMode", True), ("getLoginProviders",), ("handoff",)):  # nothing was said yet
         with pytest.raises(CallFailed):
             host.call(method, *args)
 

@@ -5,7 +5,7 @@
 
 from typing import Any
 
-from polylect.vocab.commands import Command
+from polylect.vocab.commands import Command, Steer
 from polylect.vocab.content import Failure
 from polylect.vocab.events import Event, Reply
 
@@ -19,6 +19,12 @@ class Refusal(Exception):
     def __init__(self, message: str, code: str = "unsaid") -> None:
         super().__init__(message)
         self.code = code
+
+
+def refuse_to_agent(command: Steer) -> None:
+    """Raise Refusal for a message to a sub-agent, which most wires cannot address."""
+    if command.to:
+        raise Refusal("this engine has no word for a message to a sub-agent")
 
 
 def accepted(command: Command, data: Any = None) -> list[Event]:

@@ -233,14 +233,17 @@ class Engine:
         return None
 
     def _steer(self, command: c.Steer) -> Failure | None:
+        agent = self.running_agents.find(command.to) if command.to else self.agent
+        if agent is None:
+            return Failure("unknown_agent", f"no agent {command.to!r} is at work", "host")
         if not self.turns.running and command.idle == "refuse":
             return Failure("idle", "no turn is running that could be steered; send a prompt", "host")
         user_message = self._read(command)
         if isinstance(user_message, Failure):
             return user_message
         id = f"{STEER}{self.agent.new_id()}"
-        self.agent.session.accept(id, user_message)
-        self.agent.steer_queue.add(id, command)
+        agent.session.accept(id, user_message)
+        agent.steer_queue.add(id, command)
         return None
 
     def _read(self, command: c.Prompt | c.Steer) -> Message | Failure:

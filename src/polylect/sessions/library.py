@@ -34,6 +34,9 @@ class FileLibrary:
         self._name = name
         """What a new session is called."""
 
+    def within(self, root: str) -> "FileLibrary":
+        return FileLibrary(root, self._workspace, self._new_id, self._name)
+
     def create(self, parent: str = "") -> FileStore:
         place = _locked_folder(folder.create, self._root, self._name(), self._workspace)
         return self._store(place, parent)

@@ -7,6 +7,7 @@ Query("stats") Stats            Query("messages") tuple[Item]           Query("s
 Query("queue") Queue            Query("last_text") str | None           Query("fork_points") tuple[ForkPoint]
 Query("cost") Ledger            Query("export", path=) Exported         Query("thinking_levels") tuple[str]
 Query("context") ContextReport  Query("servers") tuple[ServerCard]      Query("agents") tuple[AgentCard]
+Query("agent_messages", agent=) tuple[Item], of a sub-agent that runs
 Query("tools") tuple[str]       Query("rules") tuple[Rule]              Query("version") str
 
 OpenSession SessionOpened       RunShell ShellResult, once it has ended
@@ -232,12 +233,14 @@ class SessionOpened(Struct, frozen=True, omit_defaults=True):
         file: The path of its log; empty if it is not stored.
         text: The message that a fork left out, for the user to change.
         cancelled: Whether the session was not changed, because a hook or the host did not want it.
+        resumed: With `OpenSession.within`, whether there was one in that folder.
     """
 
     session: str
     file: str = ""
     text: str = ""
     cancelled: bool = False
+    resumed: bool = False
 
 
 class SessionCard(Struct, frozen=True, omit_defaults=True):

@@ -61,6 +61,8 @@ class OpenSession(Command, frozen=True, tag="open_session"):
         target: The id of the session, or the path of its file.
         at: For a fork, the entry before which the copy ends; empty for a copy of everything.
         parent: For a new session, the session that it comes from.
+        within: For `resume` without a target, a folder of sessions: its newest one is resumed, or a new one is begun
+            in it. If the open session is there, nothing changes.
         cwd: The folder that the session is about.
         folders: Other folders that may be used.
         servers: MCP servers to start.
@@ -70,6 +72,7 @@ class OpenSession(Command, frozen=True, tag="open_session"):
     target: str = ""
     at: str = ""
     parent: str = ""
+    within: str = ""
     cwd: str = ""
     folders: tuple[str, ...] = ()
     servers: tuple[Server, ...] = ()
@@ -115,12 +118,14 @@ class Steer(Command, frozen=True, tag="steer"):
         attachments: Files, images, documents and links that go with it.
         when: `soon` after the calls under way, `last` before the turn would end.
         idle: If no turn runs: `refuse` it, or `keep` it for the next one.
+        to: The id of the sub-agent that is meant; empty for the main agent.
     """
 
     text: str
     attachments: tuple[Attachment, ...] = ()
     when: Literal["soon", "last"] = "soon"
     idle: Literal["refuse", "keep"] = "refuse"
+    to: str = ""
 
 
 class ChangeSteer(Command, frozen=True, tag="change_steer"):

@@ -504,6 +504,9 @@ class Library(Protocol):
             at: The message before which the copy ends; empty for a copy of everything.
         """
 
+    def within(self, root: str) -> "Library":
+        """Returns the library of the sessions in the folder `root`."""
+
     def sessions(self, cwd: str = "") -> Sequence[SessionCard]:
         """Returns the stored sessions, those of the folder `cwd` if one is named."""
 

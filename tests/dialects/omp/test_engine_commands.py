@@ -23,6 +23,7 @@ from polylect.vocab.answers import (
     Stats,
 )
 from polylect.vocab.commands import (
+    AddContext,
     Authenticate,
     Cancel,
     ChangeSteer,
@@ -40,6 +41,8 @@ from polylect.vocab.commands import (
 from polylect.vocab.content import Failure, Image, Message, PlanItem, Text, ToolCall, ToolResult, Usage
 from polylect.vocab.events import (
     BlockEnded,
+    CompactionEnded,
+    CompactionStarted,
     Display,
     HostCall,
     HostCallEnded,
@@ -108,7 +111,7 @@ MEANING: list[tuple[Frame, Command]] = [
     ({"type": "get_session_stats"}, Query("stats", **R)),
     ({"type": "export_html", "outputPath": "a.html"}, Query("export", {"path": "a.html"}, **R)),
     ({"type": "switch_session", "sessionPath": "/a.jsonl"}, OpenSession("resume", "/a.jsonl", **R)),
-    ({"type": "open_session", "sessionDir": "/a"}, OpenSession("resume", "/a", **R)),
+    ({"type": "open_session", "sessionDir": "/a"}, OpenSession("resume", within="/a", **R)),
     ({"type": "branch", "entryId": "e1"}, OpenSession("fork", at="e1", **R)),
     ({"type": "fork", "entryId": "e1"}, OpenSession("fork", at="e1", **R)),
     ({"type": "clone"}, OpenSession("fork", **R)),
@@ -118,7 +121,10 @@ MEANING: list[tuple[Frame, Command]] = [
     ({"type": "get_commands"}, Query("commands", **R)),
     ({"type": "get_available_commands"}, Query("commands", **R)),
     ({"type": "get_subagents"}, Query("agents", **R)),
-    ({"type": "get_subagent_messages", "subagentId": "k"}, Query("agent_messages", **R)),
+    ({"type": "get_subagent_messages", "subagentId": "k"}, Query("agent_messages", {"agent": "k"}, **R)),
+    ({"type": "cancel_subagent", "subagentId": "k"}, Cancel("agent", "k", **R)),
+    ({"type": "steer_subagent", "subagentId": "k", "message": "hi"}, Steer("hi", to="k", **R)),
+    ({"type": "handoff", "customInstructions": "briefly"}, Compact("briefly", **R)),
     ({"type": "set_todos", "phases": []}, Configure({"todos": []}, **R)),
     ({"type": "set_host_tools", "tools": [TOOL]}, Hello(offers={"tools": [TOOL]}, **R)),
     ({"type": "set_host_uri_schemes", "schemes": ["x"]}, Hello(offers={"uri_schemes": ["x"]}, **R)),
@@ -147,14 +153,14 @@ ANSWERS: list[tuple[Frame, Any, Any]] = [
     ({"type": "branch", "entryId": "e"}, OPENED, {"text": "hi", "cancelled": False}),
     ({"type": "fork", "entryId": "e"}, OPENED, {"text": "hi", "cancelled": False}),
     ({"type": "open_session", "sessionDir": "x"}, OPENED,
-     {"cancelled": False, "resumed": True, "sessionId": "s2", "sessionFile": "/s2.jsonl"}),
+     {"cancelled": False, "resumed": False, "sessionId": "s2", "sessionFile": "/s2.jsonl"}),
     ({"type": "get_queue"}, Queue(("p",), ("a",), ("b",)), {"steering": ["a"], "followUp": ["b"]}),
     ({"type": "clear_queue"}, Queue((), ("a",), ("b",)), {"steering": ["a"], "followUp": ["b"]}),
     ({"type": "remove_queued_message", "message": "a", "queue": "followUp"}, False, {"removed": False}),
     ({"type": "promote_queued_message", "message": "a"}, True, {"promoted": True}),
     ({"type": "get_tree"}, (), {"tree": [], "leafId": None}),
     ({"type": "get_subagents"}, (AgentCard("k", "scout", "look"),),
-     {"subagents": [{"id": "k", "agent": "scout", "task": "look", "status": "running"}]}),
+     {"subagents": [{"id": "k", "index": 0, "agent": "scout", "task": "look", "status": "running"}]}),
     ({"type": "get_commands"}, (CommandCard("help", "Helps"),),
      {"commands": [{"name": "help", "description": "Helps", "source": "prompt"}]}),
     ({"type": "bash", "command": "ls"}, ShellResult("ls", "a\nb", 2, lines=2, size=3),
@@ -450,6 +456,40 @@ def test_updates_can_do_without_the_message_so_far() -> None:
 
 def test_a_level_that_does_not_exist_is_refused() -> None:
     assert EngineTalk().hear({"type": "set_subagent_subscription", "level": "loud"})[0]["success"] is False
+
+
+def test_a_sub_agent_that_is_not_there_is_not_cancelled() -> None:
+    frame = {"type": "cancel_subagent", "subagentId": "k"}
+    gone = Failure("unknown_agent", "no agent 'k' is at work", "host")
+    assert EngineTalk("18").ask(frame)[0]["data"] == {"cancelled": True}
+    assert EngineTalk("18").ask(frame, failure=gone)[0]["data"] == {"cancelled": False}
+
+
+def test_the_messages_of_a_sub_agent_are_read_on_from_a_byte() -> None:
+    talk, ask = EngineTalk("18"), {"type": "get_subagent_messages", "subagentId": "k"}
+    first = talk.ask(ask, ITEMS[:2])[0]["data"]
+    assert ([message["role"] for message in first["messages"]], first["reset"]) == (["user", "assistant"], False)
+    assert [entry["id"] for entry in first["entries"]] == ["e1", "e2"]
+    later = talk.ask({**ask, "fromByte": first["nextByte"]}, ITEMS)[0]["data"]
+    assert (later["entries"][0]["id"], later["fromByte"]) == ("e3", first["nextByte"])
+    again = talk.ask({**ask, "fromByte": later["nextByte"] + 1}, ITEMS)[0]["data"]
+    assert (again["reset"], again["fromByte"], len(again["entries"])) == (True, 0, 6)
+
+
+def test_a_conversation_is_handed_off_to_a_new_session_that_begins_with_its_summary() -> None:
+    talk = EngineTalk("18")
+    assert talk.ask({"id": "h", "type": "handoff"}) == []
+    assert talk.say(CompactionStarted("manual"), CompactionEnded(True, "So far.", 9)) == []
+    assert talk.told == [OpenSession("new", ref="new-2")]
+    assert talk.say(Reply("new-2", OPENED)) == []
+    [told] = talk.told
+    assert isinstance(told, AddContext)
+    assert told.text.endswith("\n\nSo far.")
+    answer = {"type": "response", "id": "h", "command": "handoff", "success": True, "data": None}
+    assert talk.say(Reply(told.ref)) == [answer]
+    for failure, error in (("busy", "Cannot hand off while a response is in progress"), ("nothing", "too short")):
+        (answer,) = talk.ask({"id": "h", "type": "handoff"}, failure=Failure(failure, "too short", "host"))
+        assert answer["error"] == error
 
 
 def test_there_is_no_fast_mode() -> None:

@@ -15,7 +15,7 @@ from polylect.sessions.folder import create
 from polylect.sessions.session import Session
 from polylect.sessions.store import FileStore, MemoryStore
 from polylect.vocab.answers import ModelCard
-from polylect.vocab.commands import Answer, Cancel, Command, Configure, Prompt
+from polylect.vocab.commands import Answer, Cancel, Command, Configure, Prompt, Query, Steer
 from polylect.vocab.content import Failure, Usage
 from polylect.vocab.events import (
     AgentEnded,
@@ -177,6 +177,33 @@ def test_one_agent_can_be_stopped_while_the_other_goes_on(tmp_path: Path) -> Non
         ("s1", False, "cancelled", Failure("cancelled", "cancelled", "engine")),
     ]
     assert talk.of(TurnEnded)[0].reason == "end"
+
+
+def test_an_agent_that_works_can_be_told_something_and_asked_what_it_did(tmp_path: Path) -> None:
+    model = script(
+        {"when": {"prompt": "do one", "step": 1}, "say": [{"call": "Echo", "id": "e1", "args": {"text": "x"}}]},
+        {"when": {"prompt": "faster"}, "say": ["fine"]},
+        {"when": {"prompt": "start", "step": 1}, "say": [spawn(task("one"))]},
+        {"when": {"prompt": "start"}, "say": ["done"]},
+    )
+
+    def host(event: Event) -> Command | None:
+        match event:
+            case ToolStarted(agent="s1"):
+                return Steer("faster", to="s1")
+            case ToolFinished(agent="s1"):
+                return Query("agent_messages", {"agent": "s1"}, ref="r1")
+            case TurnEnded():
+                return Steer("faster", to="s1", ref="r2")
+        return None
+
+    talk = converse(tmp_path, model, [Prompt("t1", "start")], Echo(), host=host, mode="force")
+    asked, late = talk.of(Reply)
+    assert [item.message.role for item in asked.data] == ["user", "assistant"]
+    assert late.failure == Failure("unknown_agent", "no agent 's1' is at work", "host")
+    said = [(event.text, event.origin) for event in lane(talk, "s1") if isinstance(event, UserMessage)]
+    assert said == [("do one", "prompt"), ("faster", "steer")]
+    assert talk.of(AgentEnded)[0].summary == "fine"
 
 
 def test_an_agent_that_is_stopped_before_its_first_step_has_ended_too(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from polylect.engine.turn import thinking
 from polylect.engine.turn.compaction import estimate
 from polylect.sessions.replay import Replay
 from polylect.system.threads import run_in_thread
-from polylect.vocab.answers import CommandCard, ContextPart, ContextReport, Exported, Ledger, ModelCard, State
+from polylect.vocab.answers import CommandCard, ContextPart, ContextReport, Exported, Item, Ledger, ModelCard, State
 from polylect.vocab.commands import Query
 from polylect.vocab.content import Failure
 from polylect.vocab.errors import SessionError
@@ -126,6 +126,14 @@ def _library(context: CommandContext) -> Library:
     return context.agent.library
 
 
+def _agent_messages(context: CommandContext, args: Args) -> tuple[Item, ...]:
+    """What a sub-agent has said and done so far. Its conversation is gone when it has ended."""
+    name = str(args.get("agent") or "")
+    if (agent := context.running_agents.find(name)) is None:
+        raise SessionError(f"no agent {name!r} is at work")
+    return agent.session.items()
+
+
 def _personas(context: CommandContext, args: Args) -> tuple[CommandCard, ...]:
     """Agents that can be started, and what each is for."""
     described = [CommandCard(one.name, one.description) for one in context.personas.values()]
@@ -148,6 +156,7 @@ QUERIES: dict[str, Callable[[CommandContext, Args], Any]] = {
     "servers": lambda context, args: context.servers.cards(),
     "commands": lambda context, args: tuple(command_cards(context)),
     "agents": lambda context, args: context.running_agents.cards,
+    "agent_messages": _agent_messages,
     "personas": _personas,
     "tools": lambda context, args: tuple(context.agent.usable()),
     "rules": lambda context, args: tuple(context.agent.rules),

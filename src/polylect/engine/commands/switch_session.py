@@ -44,6 +44,11 @@ class SessionSwitch:
         """Switch to another session. With `keep` the waiting prompts move along; otherwise they are dropped."""
         if problem := self._problem(command):
             return problem
+        if command.within and self._is_open_in(command.within):
+            session = self._agent.session
+            opened = SessionOpened(session.id, session.store.file, resumed=bool(session.messages))
+            self._context.reply(command, opened)
+            return LATER
         if self._is_long(command):
             self._context.held.hold()
             self._context.background.start(self._read_and_switch(command, keep=keep))
@@ -97,11 +102,21 @@ class SessionSwitch:
             return Failure("session", "sessions are not kept here, so there is no other one to go to", "host")
         return None
 
+    def _is_open_in(self, root: str) -> bool:
+        """Whether the open session is one of this folder."""
+        file = self._agent.session.store.file
+        folder = os.path.dirname(os.path.dirname(file))
+        return bool(file) and os.path.realpath(folder) == _real(self._agent.settings.workspace, root)
+
     def _session(self, command: OpenSession) -> Session:
         """Open the session. Raises SessionError; then nothing has changed."""
         agent = self._agent
         if agent.library is None:
             return Session(MemoryStore("", agent.new_id()))
+        if command.within:
+            library = agent.library.within(_real(agent.settings.workspace, command.within))
+            newest = next((card.id for card in library.sessions(agent.settings.workspace) if card.messages), "")
+            return Session(library.resume(newest) if newest else library.create())
         current = agent.session.store
         there = not command.target or self._names_session(current, command.target)
         if command.how in ("resume", "load") and command.target and there:
@@ -147,6 +162,8 @@ class SessionSwitch:
         if agent.todos:
             self._agent.emit(PlanChanged(()))
         agent.use_session(session)
+        if command.within and agent.library:
+            agent.library = agent.library.within(_real(agent.settings.workspace, command.within))
         for prompt in waiting:
             with suppress(SessionError):
                 session.accept(prompt.turn, old.withdraw(prompt.turn))
@@ -160,7 +177,8 @@ class SessionSwitch:
             self._agent.emit(SettingChanged("name", session.name))
         self.restore()
         self._on_entered()
-        return SessionOpened(session.id, session.store.file, left)
+        resumed = bool(command.within and session.messages)
+        return SessionOpened(session.id, session.store.file, left, resumed=resumed)
 
     def restore(self) -> None:
         """Set the model and thinking level that the session was used with, if they still exist."""

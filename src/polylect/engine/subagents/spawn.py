@@ -63,14 +63,21 @@ class RunningAgents:
 
     def __init__(self) -> None:
         self._working: dict[asyncio.Task[None], AgentCard] = {}
+        self._agents: dict[str, Agent] = {}
         self.closed = False
 
-    def start(self, card: AgentCard, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+    def start(self, card: AgentCard, agent: Agent, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         """Run an agent in a task of its own and list it until it has ended."""
         task = asyncio.create_task(work)
         self._working[task] = card
+        self._agents[card.id] = agent
         task.add_done_callback(self._working.pop)
+        task.add_done_callback(lambda task: self._agents.pop(card.id, None))
         return task
+
+    def find(self, agent_id: str) -> Agent | None:
+        """The agent of this id, if it runs."""
+        return self._agents.get(agent_id)
 
     def cancel(self, agent_id: str) -> bool:
         """Cancel one agent, or all of them if the id is empty. False if there is no such agent."""
@@ -180,7 +187,7 @@ class Spawn:
         children = [self._child(task, index, request, context) for index, task in enumerate(request.tasks)]
         if request.background:
             return self._start_background(children)
-        working = [self._running_agents.start(child.card, child.work()) for child in children]
+        working = [self._running_agents.start(child.card, child.agent, child.work()) for child in children]
         try:
             await asyncio.wait(working)
         except asyncio.CancelledError:
@@ -266,7 +273,7 @@ class Spawn:
         session = self._agent.top.session
         for child in children:
             _record_running(session, child, child.task.name)
-            self._running_agents.start(child.card, self._run_in_background(child, session))
+            self._running_agents.start(child.card, child.agent, self._run_in_background(child, session))
         names = ", ".join(child.task.name for child in children)
         return ToolReturn(f"At work in the background: {names}. You will be told what they report.")
 
@@ -284,7 +291,7 @@ class _Child:
         self.card = AgentCard(agent.id, task.name, task.prompt, agent.detached)
         self.ok = False
         self.report_text = ""
-        self._agent = agent
+        self.agent = agent
         self._turn = turn
         started = AgentStarted(parent, call, task.name, task.prompt, background=agent.detached)
         self._say = agent.emitter(turn)
@@ -294,10 +301,10 @@ class _Child:
     async def work(self) -> None:
         """Never raises: a cancelled agent has ended too, and says so."""
         try:
-            hook_context, kind = self._agent.hook_context(self._turn), self.task.agent or GENERAL
-            if context := await self._agent.hooks.notify(hook_context, "agent_started", kind):
-                self._agent.session.add_context(context)
-            ended = await TurnLoop(self._agent, self._turn).run()
+            hook_context, kind = self.agent.hook_context(self._turn), self.task.agent or GENERAL
+            if context := await self.agent.hooks.notify(hook_context, "agent_started", kind):
+                self.agent.session.add_context(context)
+            ended = await TurnLoop(self.agent, self._turn).run()
         except asyncio.CancelledError:  # before it could begin
             ended = TurnEnded("cancelled")
         self.ok = ended.reason in ("end", "length")
@@ -310,7 +317,7 @@ class _Child:
         self._say(AgentEnded(self.ok, text, None if self.ok else ended.failure or Failure(ended.reason, why, "engine")))
 
     def _final_text(self) -> str:
-        replies = [message for message in self._agent.session.messages if message.role == "assistant"]
+        replies = [message for message in self.agent.session.messages if message.role == "assistant"]
         blocks = replies[-1].content if replies else ()
         return "\n".join(block.text for block in blocks if isinstance(block, Text))
 

@@ -18,7 +18,7 @@ from polylect.dialects.claude.host import encode
 from polylect.dialects.claude.host.asks import PendingAsks
 from polylect.dialects.claude.host.decode import EventReader
 from polylect.dialects.claude.host.requests import PendingRequests
-from polylect.dialects.host_base import Refusal, accepted
+from polylect.dialects.host_base import Refusal, accepted, refuse_to_agent
 from polylect.dialects.prompt_queue import PromptQueue
 from polylect.vocab import commands as c
 from polylect.vocab import events as e
@@ -106,6 +106,7 @@ class CommandWriter:
 
     def _steer(self, command: c.Steer) -> list[e.Event]:
         """The wire cannot add to a running turn: the steer becomes the next turn."""
+        refuse_to_agent(command)
         turn = f"steer-{self._new_id()}"
         self.steers.add(turn)
         return self._prompt(c.Prompt(turn, command.text, command.attachments, ref=command.ref))

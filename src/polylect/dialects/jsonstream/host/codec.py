@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from polylect.dialects.base import Env
-from polylect.dialects.host_base import ENGINE_GONE, Refusal, accepted
+from polylect.dialects.host_base import ENGINE_GONE, Refusal, accepted, refuse_to_agent
 from polylect.dialects.host_codec import HostCodec
 from polylect.dialects.jsonstream import asks as asks_format
 from polylect.dialects.jsonstream import undocumented_commands
@@ -267,6 +267,7 @@ class HostSide(HostCodec):
 
     def _steer(self, command: c.Steer) -> list[e.Event]:
         """The wire cannot add to a running turn: the steer becomes the next turn."""
+        refuse_to_agent(command)
         turn = f"steer-{self._env.new_id()}"
         self._steers.add(turn)
         return self._prompt(c.Prompt(turn, command.text, command.attachments))

@@ -10,6 +10,7 @@ from collections import Counter
 from typing import Any
 
 from msgspec import UNSET, Raw, Struct
+from msgspec.structs import replace
 
 from polylect.dialects.base import Env
 from polylect.dialects.line_codec import LineCodec
@@ -22,12 +23,25 @@ from polylect.dialects.omp.frames.events import BashExecutionUpdate, Response
 from polylect.dialects.omp.frames.read import Bad, Received, Unknown, read
 from polylect.dialects.omp.frames.table import VERSIONS
 from polylect.vocab import events as e
-from polylect.vocab.commands import Answer, Cancel, Command, HostReply, MalformedCommand, Prompt, Query, UnknownCommand
+from polylect.vocab.answers import SessionOpened
+from polylect.vocab.commands import (
+    AddContext,
+    Answer,
+    Cancel,
+    Command,
+    HostReply,
+    MalformedCommand,
+    OpenSession,
+    Prompt,
+    Query,
+    UnknownCommand,
+)
 from polylect.vocab.content import Failure
 from polylect.wire import jsonl
 
 _BUSY = "The agent is busy: give a streamingBehavior (steer or followUp), or wait for agent_end"
 
+_HANDED_OVER = "This continues an earlier conversation. Its summary:"
 _ROOM = 1024
 """What a response needs around data that is encoded already."""
 
@@ -40,6 +54,8 @@ class _Request(Struct, frozen=True):
     frame: Any
     turn: str = ""
     after: frozenset[str] = frozenset()
+    summary: str = ""
+    """Of a `handoff`: what the new session begins with."""
 
 
 class EngineSide(LineCodec[Command]):
@@ -105,7 +121,7 @@ class EngineSide(LineCodec[Command]):
             case e.Ask() | e.HostCall():
                 pass
             case _:
-                self._write_event(event)
+                return self._write_event(event)
         return []
 
     def data_to_send(self) -> bytes:
@@ -224,7 +240,12 @@ class EngineSide(LineCodec[Command]):
             self._failed(request, event.failure)
             return []
         match request.frame:
-            case r.Compact():
+            case r.Handoff() if isinstance(event.data, SessionOpened):
+                self._requests[ref := self._env.new_id()] = request
+                return [AddContext(f"{_HANDED_OVER}\n\n{request.summary}", ref=ref)]
+            case r.Handoff() if request.summary:
+                self._succeed(request.kind, request.id, None)
+            case r.Compact() | r.Handoff():
                 self._compacting = request
                 self._writer.compact_requested = True
             case r.SetModel() if event.data is None:
@@ -254,8 +275,16 @@ class EngineSide(LineCodec[Command]):
         """omp has acknowledged a prompt before it finds out; pi waits until it knows."""
         if request.turn and self._version != "pi":
             self._succeed(request.kind, request.id, UNSET)
-        busy = failure.code == "busy" and isinstance(request.frame, r.Prompt)
-        self._refuse(request.kind, request.id, _BUSY if busy else failure.message)
+        match request.frame:
+            case r.CancelSubagent() if failure.code == "unknown_agent":
+                return self._succeed(request.kind, request.id, {"cancelled": False})
+            case r.Prompt() if failure.code == "busy":
+                error = _BUSY
+            case r.Handoff() if failure.code == "busy":
+                error = "Cannot hand off while a response is in progress"
+            case _:
+                error = failure.message
+        self._refuse(request.kind, request.id, error)
         if request.turn:
             self._forget_turn(request.turn)
 
@@ -275,27 +304,32 @@ class EngineSide(LineCodec[Command]):
             else:
                 self._writer.line_writer.write(response)
 
-    def _write_event(self, event: e.Event) -> None:
+    def _write_event(self, event: e.Event) -> list[Command]:
         self._writer.write(event)
         match event:
             case e.TurnStarted(turn=turn):
                 self._turns.setdefault(turn, UNSET)
-                self._end_compaction(None)
+                return self._end_compaction(None)
             case e.CompactionEnded(agent=""):
-                self._end_compaction(event)
+                return self._end_compaction(event)
             case e.Settled():
-                self._end_compaction(None)
+                return self._end_compaction(None)
+        return []
 
-    def _end_compaction(self, event: e.CompactionEnded | None) -> None:
+    def _end_compaction(self, event: e.CompactionEnded | None) -> list[Command]:
         """Answer the `compact` that waits. Without an event the engine has gone on and never compacted."""
         request, self._compacting = self._compacting, None
         self._writer.compact_requested = False
         if request is None:
-            return
+            return []
+        if event and event.ok and isinstance(request.frame, r.Handoff):
+            self._requests[ref := self._env.new_id()] = replace(request, summary=event.summary)
+            return [OpenSession("new", ref=ref)]
         if event and event.ok:
             self._succeed(request.kind, request.id, compaction_result(event, self._version))
         else:
             self._refuse(request.kind, request.id, event.error if event else "The conversation was not compacted")
+        return []
 
     # Responses.
 

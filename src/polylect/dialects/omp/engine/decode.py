@@ -77,7 +77,7 @@ COMMANDS: dict[type[r.Request], Callable[[Any, str], c.Command]] = {
     r.GetSessionStats: _query("stats"),
     r.ExportHtml: lambda frame, ref: c.Query("export", {"path": _or_empty(frame.output_path)}, ref=ref),
     r.SwitchSession: lambda frame, ref: c.OpenSession("resume", frame.session_path, ref=ref),
-    r.OpenSession: lambda frame, ref: c.OpenSession("resume", frame.session_dir, ref=ref),
+    r.OpenSession: lambda frame, ref: c.OpenSession("resume", within=frame.session_dir, ref=ref),
     r.Branch: lambda frame, ref: c.OpenSession("fork", at=frame.entry_id, ref=ref),
     r.Fork: lambda frame, ref: c.OpenSession("fork", at=frame.entry_id, ref=ref),
     r.Clone: lambda frame, ref: c.OpenSession("fork", ref=ref),
@@ -87,7 +87,12 @@ COMMANDS: dict[type[r.Request], Callable[[Any, str], c.Command]] = {
     r.GetCommands: _query("commands"),
     r.GetAvailableCommands: _query("commands"),
     r.GetSubagents: _query("agents"),
-    r.GetSubagentMessages: _query("agent_messages"),
+    r.GetSubagentMessages: lambda frame, ref: c.Query(
+        "agent_messages", {"agent": _or_empty(frame.subagent_id)}, ref=ref
+    ),
+    r.CancelSubagent: lambda frame, ref: c.Cancel("agent", frame.subagent_id, ref=ref),
+    r.SteerSubagent: lambda frame, ref: c.Steer(frame.message, to=frame.subagent_id, ref=ref),
+    r.Handoff: lambda frame, ref: c.Compact(_or_empty(frame.custom_instructions), ref=ref),
     r.SetTodos: _set("todos", "phases"),
     r.SetHostTools: lambda frame, ref: c.Hello(offers={"tools": frame.tools}, ref=ref),
     r.SetHostUriSchemes: lambda frame, ref: c.Hello(offers={"uri_schemes": frame.schemes}, ref=ref),

@@ -226,7 +226,7 @@ def branched(context: ReplyContext, data: answers.SessionOpened) -> dict[str, An
 
 def opened(context: ReplyContext, data: answers.SessionOpened) -> dict[str, Any]:
     file = {"sessionFile": data.file} if data.file else {}
-    return {"cancelled": data.cancelled, "resumed": True, "sessionId": data.session, **file}
+    return {"cancelled": data.cancelled, "resumed": data.resumed, "sessionId": data.session, **file}
 
 
 def queue(context: ReplyContext, data: answers.Queue) -> dict[str, Any]:
@@ -243,8 +243,31 @@ def command(card: answers.CommandCard) -> dict[str, Any]:
 
 
 def agents(context: ReplyContext, data: Sequence[answers.AgentCard]) -> dict[str, Any]:
-    rows = [{"id": card.id, "agent": card.name, "task": card.task, "status": "running"} for card in data]
+    rows = [
+        {"id": card.id, "index": index, "agent": card.name, "task": card.task, "status": "running"}
+        for index, card in enumerate(data)
+    ]
     return {"subagents": rows}
+
+
+def agent_messages(context: ReplyContext, data: Sequence[answers.Item]) -> dict[str, Any]:
+    """The transcript from `fromByte` on, or from its beginning if that is past its end."""
+    frame: r.GetSubagentMessages = context.frame
+    start = frame.from_byte if isinstance(frame.from_byte, int) and frame.from_byte > 0 else 0
+    rows, sizes = _entries(context, data), [0]
+    for row in rows:
+        sizes.append(sizes[-1] + len(jsonl.dump(row)))
+    reset = start > sizes[-1]
+    start = 0 if reset else start
+    later = [row for row, before in zip(rows, sizes, strict=False) if before >= start]
+    return {
+        "sessionFile": "",
+        "fromByte": start,
+        "nextByte": sizes[-1],
+        "reset": reset,
+        "entries": later,
+        "messages": [row["message"] for row in later],
+    }
 
 
 def tool_names(context: ReplyContext, data: Any) -> dict[str, Any]:
@@ -286,6 +309,8 @@ DATA: dict[type[r.Request], Callable[[ReplyContext, Any], Any]] = {
     r.GetAvailableCommands: commands,
     r.GetCommands: commands,
     r.GetSubagents: agents,
+    r.GetSubagentMessages: agent_messages,
+    r.CancelSubagent: lambda context, data: {"cancelled": True},
     r.SetHostTools: tool_names,
     r.SetHostUriSchemes: lambda context, data: {"schemes": context.frame.schemes},
     r.SetTodos: lambda context, data: {"todoPhases": context.frame.phases},
@@ -300,6 +325,7 @@ ALWAYS_WITH_DATA = (
     r.CycleModel,
     r.CycleThinkingLevel,
     r.GetLastAssistantText,
+    r.CancelSubagent,
     r.SetHostTools,
     r.SetHostUriSchemes,
     r.SetTodos,

@@ -231,8 +231,30 @@ class GetSubagents(Request, frozen=True, tag="get_subagents"):
 
 
 class GetSubagentMessages(Request, frozen=True, tag="get_subagent_messages"):
+    """`fromByte` counts in a transcript with a line for each entry. A sub-agent of ours has no file."""
+
     subagent_id: str | UnsetType = UNSET
-    offset: int | UnsetType = UNSET
+    session_file: str | UnsetType = UNSET
+    from_byte: int | UnsetType = UNSET
+
+
+class CancelSubagent(Request, frozen=True, tag="cancel_subagent"):
+    """After 18.3. Data is `{cancelled}`."""
+
+    subagent_id: str
+
+
+class SteerSubagent(Request, frozen=True, tag="steer_subagent"):
+    """After 18.3."""
+
+    subagent_id: str
+    message: str
+
+
+class Handoff(Request, frozen=True, tag="handoff"):
+    """A new session that begins with a summary of this one. Data is null: nothing is saved beside it."""
+
+    custom_instructions: str | UnsetType = UNSET
 
 
 class GetAvailableCommands(Request, frozen=True, tag="get_available_commands"):

@@ -175,6 +175,7 @@ READS: dict[type[requests.Request], Read] = {
     requests.GetCommands: commands,
     requests.GetAvailableCommands: commands,
     requests.GetSubagents: agents,
+    requests.GetSubagentMessages: messages,
     requests.GetAvailableThinkingLevels: levels,
     requests.SetModel: nothing,
     requests.Compact: nothing,

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from polylect.dialects.base import Env
-from polylect.dialects.host_base import ENGINE_GONE, Refusal, accepted
+from polylect.dialects.host_base import ENGINE_GONE, Refusal, accepted, refuse_to_agent
 from polylect.dialects.host_codec import HostCodec
 from polylect.dialects.omp.frames import commands as requests
 from polylect.dialects.omp.frames import read as reading
@@ -321,6 +321,9 @@ class HostSide(HostCodec):
     def _steer(self, command: c.Steer) -> list[e.Event]:
         if command.idle == "refuse" and not self._queue.running:
             raise Refusal("no turn is running that could be steered; send a prompt", "idle")
+        if command.to and self._version == "18":
+            return self._request_all(command, [requests.SteerSubagent(command.to, command.text)])
+        refuse_to_agent(command)
         images = encode.pictures(command.attachments)
         shape = requests.Steer if command.when == "soon" else requests.FollowUp
         return self._request_all(command, [shape(command.text, images)])
@@ -333,6 +336,8 @@ class HostSide(HostCodec):
                 return self._request_all(command, [requests.AbortRetry()])
             case "shell":
                 return self._request_all(command, [requests.AbortBash()])
+            case "agent" if self._version == "18" and command.target:
+                return self._request_all(command, [requests.CancelSubagent(command.target)])
             case "steers" if self._version != "18":
                 return self._request_all(command, [requests.ClearQueue()])
             case _:

@@ -59,6 +59,10 @@ def authenticate(command: Authenticate, version: str) -> Requests:
 
 def open_session(command: OpenSession, version: str) -> requests.Request:
     match command.how:
+        case "resume" if command.within and version == "18":
+            return requests.OpenSession(command.within)
+        case _ if command.within:
+            raise Refusal(f"omp {version} has no word for the sessions of another folder")
         case "new":
             return requests.NewSession(command.parent or UNSET)
         case "load" | "resume":
