@@ -289,6 +289,7 @@ class Agent:
     async def _open(self, command: commands.OpenSession) -> answers.SessionOpened:
         opened = _of(answers.SessionOpened, await self.send(command))
         self.session_cost = SessionCost(resumed=command.how != "new")
+        self._transcript = Transcript()
         return opened
 
     async def query(self, what: str, **args: Any) -> Any:

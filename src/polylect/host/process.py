@@ -73,6 +73,8 @@ class EngineProcess:
         self._bytes_read = 0
         self._family: dict[int, int] = {}
         """Processes that were seen below it, with the time at which each started."""
+        self._sessions = {child.pid}
+        """Its own session, and those of processes that were seen below it."""
         self._listening = asyncio.create_task(self._listen())
         self._exiting = asyncio.create_task(_exit_of(child))
         self._watching = asyncio.create_task(self._watch())
@@ -154,7 +156,9 @@ class EngineProcess:
         """Notes what runs below the engine, before the engine is told to stop: what it then leaves behind belongs to
         no one, and is found no more."""
         processes = _processes()
-        self._family |= {pid: processes[pid].started for pid in _below([self._child.pid], processes)}
+        family = _below([self._child.pid], processes)
+        self._family |= {pid: processes[pid].started for pid in family}
+        self._sessions |= {pid for pid in family if processes[pid].session == pid}
 
     def kill(self) -> None:
         """End it and what it started at once."""
@@ -162,12 +166,11 @@ class EngineProcess:
         self._kill()
 
     def _kill(self) -> None:
-        """What there still is of it: its process group, its session, and what was seen below it, in any session."""
+        """What there still is of it: its process group, its sessions, and what was seen below it."""
         self._signal(signal.SIGKILL)
         processes = _processes()
         seen = [pid for pid, started in self._family.items() if pid in processes and processes[pid].started == started]
-        sessions = {self._child.pid, *[pid for pid in self._family if pid == processes.get(pid, _GONE).session]}
-        left = [pid for pid, process in processes.items() if process.session in sessions]
+        left = [pid for pid, process in processes.items() if process.session in self._sessions]
         for pid in {*seen, *left, *_below([*seen, *left], processes)}:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -252,9 +255,6 @@ class _Process(NamedTuple):
     parent: int
     session: int
     started: int
-
-
-_GONE = _Process(0, 0, 0)
 
 
 def _processes() -> dict[int, _Process]:
