@@ -105,7 +105,7 @@ def test_row_01_the_folder_it_runs_in_is_the_workspace_and_a_file_of_the_host_th
 
 
 def test_row_02_stdout_is_json_lines_and_everything_else_goes_to_stderr(start: Start) -> None:
-    host = start.closed("--no-color")
+    host = start.closed("--toon")
     host.say("go", "m1", "input")
     lines = [host.line()]
     while b'"stream_end"' not in lines[-1]:
@@ -114,7 +114,7 @@ def test_row_02_stdout_is_json_lines_and_everything_else_goes_to_stderr(start: S
         if frame["type"] == "tool_request":
             host.answer(frame)
     assert all(json.loads(line)["type"] for line in lines)
-    assert "--no-color" in host.errors
+    assert "--toon" in host.errors
 
 
 def test_row_03_ready_comes_in_time_with_an_object_and_the_session(start: Start) -> None:

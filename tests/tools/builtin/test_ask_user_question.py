@@ -56,8 +56,8 @@ def test_several_questions_are_asked_in_order(context: FolderContext) -> None:
     [
         (Answer("", "deny", reason="busy"), "The person did not answer: busy. Go on"),
         (Answer("", "cancelled"), "The person did not answer. Go on"),
-        (Answer("", "allow"), "The question 'Which?' was answered without an answer."),
-        (Answer("", "allow", value=[]), "The question 'Which?' was answered without an answer."),
+        (Answer("", "allow"), "The question 'Which?' got an empty answer."),
+        (Answer("", "allow", value=[]), "The question 'Which?' got an empty answer."),
     ],
 )
 def test_anything_but_an_answer_is_said(context: FolderContext, answer: Answer, words: str) -> None:
@@ -78,7 +78,7 @@ def test_what_was_answered_stays_also_after_a_yes_without_an_answer(context: Fol
     context.answers = [Answer("", "allow", value="Red"), Answer("", "allow", value="")]
     result = use(context, "AskUserQuestion", questions=[{"question": word} for word in ("A?", "B?", "C?")])
     assert (result.ok, result.output.split("\n")[0]) == (False, "A?: Red")
-    assert result.output.endswith("The question 'B?' was answered without an answer. Ask in plain words instead.")
+    assert result.output.endswith("The question 'B?' got an empty answer. Ask in plain words instead.")
 
 
 @pytest.mark.parametrize(
