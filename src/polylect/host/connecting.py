@@ -56,7 +56,8 @@ def connect(
         servers: MCP servers that are added as soon as the engine is ready.
         settings: Changes that are sent once the engine is ready, as `Agent.configure` sends them.
         limits: Time, money and tokens for each turn, unless the turn has limits of its own.
-        ready_within: Seconds that the engine may take until it is ready.
+        ready_within: Seconds that the engine may take until it is ready. It may say nothing about a prompt for four
+            times as long; then it is ended.
         restarts: How often an engine that died is started again, in the same session.
         args: More flags for the engine, passed on unchanged.
         tap: Is called with "in" or "out" and the bytes, for all that goes to the engine or comes from it.
