@@ -105,7 +105,7 @@ def test_what_is_no_session_is_refused_and_left_as_it_is(library: FileLibrary, t
         ("nobody", "'nobody' not found"),
         ("missing.jsonl", "not found"),
         ("/missing/file.jsonl", "there is no session file"),
-        ("../w", "it is no file at all"),
+        ("../w", "it is no file"),
         ("latest", "No sessions found"),
         (".hidden", "bad session id"),
     ],

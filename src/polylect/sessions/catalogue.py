@@ -42,9 +42,9 @@ def listing(root: str, workspace: str = "") -> list[SessionSummary]:
 
 
 def broken_logs(root: str) -> list[str]:
-    """Paths where a log should be but something else than a file is."""
+    """The logs that are not read, each with the reason: `PATH is no file`."""
     logs = (os.path.join(root, name, "log.jsonl") for name in sorted(names(root)))
-    return [path for path in logs if folder.is_not_a_file(path)]
+    return [f"{path} {why}" for path in logs if (why := folder.why_unreadable(path))]
 
 
 def summarise(root: str, session: str) -> SessionSummary | None:

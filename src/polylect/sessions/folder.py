@@ -23,6 +23,8 @@ _MAX_ID = 128
 
 LONG = 4 * 1024 * 1024
 """Bytes of logs from which on reading them takes so long that others should be heard meanwhile: 50 ms and more."""
+_MAX_LOG = 1024 * 1024 * 1024
+"""Bytes of a log that is read: four times what a session may have."""
 _FIRST = 64 * 1024
 """Bytes in which the first line of a log ends."""
 
@@ -84,9 +86,9 @@ def create(root: str, session: str, workspace: str) -> Folder:
         folder = _lock(path)
     about = os.path.join(path, "workspace")
     for file_path in (folder.log, about):
-        if is_not_a_file(file_path):
+        if why := why_unreadable(file_path):
             folder.close()
-            raise FolderError(f"{file_path} is no file, so no session can be kept there")
+            raise FolderError(f"{file_path} {why}, so no session can be kept there")
     if _has_content(folder.log):
         folder.close()
         raise FolderError(f"Session ID '{session}' already exists. Use --resume {session} to go on with it")
@@ -104,8 +106,8 @@ def find_session(root: str, session: str, workspace: str) -> str:
     if session == "latest":
         session = _latest(root, workspace)
     log = os.path.join(path_of(root, session), "log.jsonl")
-    if is_not_a_file(log):
-        raise FolderError(f"{log} is no file, so there is no session to go on with")
+    if why := why_unreadable(log):
+        raise FolderError(f"{log} {why}, so there is no session to go on with")
     if not _has_content(log):
         raise FolderError(f"Session '{session}' not found in {root}. Start it with --session-id {session}")
     return session
@@ -279,9 +281,18 @@ def workspace_of(path: str) -> str:
     return _beginning(os.path.join(path, "workspace")).decode("utf-8", "surrogateescape")
 
 
-def is_not_a_file(log: str) -> bool:
-    """There is something, and it is no file: a folder, or a pipe on which a reader would wait for good."""
-    return os.path.exists(log) and not os.path.isfile(log)
+def why_unreadable(log: str) -> str:
+    """Why a log that exists is not read: no file (a reader would wait for a pipe for good), or too large. Else empty.
+
+    A sparse file of any size takes no room on the disk, but minutes to read.
+    """
+    try:
+        status = os.stat(log)
+    except OSError:
+        return ""
+    if not stat.S_ISREG(status.st_mode):
+        return "is no file"
+    return f"is larger than {_MAX_LOG} bytes" if status.st_size > _MAX_LOG else ""
 
 
 def _has_content(log: str) -> bool:

@@ -113,8 +113,8 @@ class FileLibrary:
         from polylect.sessions.formats.conversation import WrongFormat
 
         try:
-            if not stat.S_ISREG(os.stat(path).st_mode):
-                raise SessionError(f"{path} is not a session file: it is no file at all")
+            if why := folder.why_unreadable(path):
+                raise SessionError(f"{path} is not a session file: it {why}")
             imported = detect.read(path)
         except WrongFormat as error:
             raise SessionError(str(error)) from None

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from polylect.sessions.folder import is_not_a_file, parent_missing, written_later
+from polylect.sessions.folder import parent_missing, why_unreadable, written_later
 from polylect.vocab.entries import VERSION, Entry, Opened
 from polylect.vocab.errors import SessionError
 
@@ -92,9 +92,9 @@ def read(file: int) -> Log:
 
 
 def opened(path: str) -> int:
-    """Open a log for reading. Raises OSError, also if it is no regular file: a pipe would block."""
-    if is_not_a_file(path):
-        raise OSError(errno.EINVAL, "it is no file", path)
+    """Open a log for reading. Raises OSError, also for what is no regular file or too large."""
+    if why := why_unreadable(path):
+        raise OSError(errno.EINVAL, f"it {why}", path)
     return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 

@@ -107,6 +107,25 @@ def test_an_export_never_takes_the_place_of_what_belongs_to_a_session(place: Pla
     assert refused(place, "export", "one", str(nowhere)) == f"polylect: {nowhere}: No such file or directory\n"
 
 
+def test_a_log_that_is_larger_than_any_session_is_refused_at_once(place: Place) -> None:
+    """A sparse file: it has no room on any disk, and takes a minute to read."""
+    say(place, "hello")
+    log = place.sessions / "large" / "log.jsonl"
+    log.parent.mkdir()
+    log.touch()
+    os.truncate(log, 1 << 36)
+    reason = "is larger than 1073741824 bytes"
+    done = place.run("sessions")
+    assert [line.split()[0] for line in done.out.decode().splitlines()] == ["ID", "one"]
+    assert done.errors == f"polylect: {log} {reason}: skipped\n"
+    assert reason in refused(place, "show", "large")
+    assert reason in refused(place, "repair", "large")
+    for flag in ("--session-id", "--resume"):
+        done = place.run("--json-stream", flag, "large")
+        assert (done.code, reason in done.errors) == (1, True)
+    assert log.stat().st_size == 1 << 36
+
+
 def test_what_is_no_log_is_named_and_hides_no_session(place: Place) -> None:
     say(place, "hello")
     for name in ("folder", "pipe"):

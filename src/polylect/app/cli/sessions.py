@@ -72,8 +72,8 @@ def _list(root: str, words: list[str]) -> int:
     if not set(words) <= {"--json", "--here"}:
         raise UsageError
     sessions = catalogue.listing(root, os.path.realpath(os.getcwd()) if "--here" in words else "")
-    for path in catalogue.broken_logs(root):
-        print_error(f"{path} is no file: skipped")
+    for log_and_reason in catalogue.broken_logs(root):
+        print_error(f"{log_and_reason}: skipped")
     if "--json" in words:
         print_json(sessions)
     else:
@@ -219,8 +219,8 @@ def _repair(root: str, words: list[str]) -> int:
 
 def _repair_one(root: str, session: str) -> None:
     path = folder.path_of(root, session)
-    if folder.is_not_a_file(os.path.join(path, "log.jsonl")):
-        raise SessionError("its log is no file: nothing was changed")
+    if why := folder.why_unreadable(os.path.join(path, "log.jsonl")):
+        raise SessionError(f"its log {why}: nothing was changed")
     if os.path.isdir(path) and not catalogue.summarise(root, session):
         folder.create(root, session, folder.workspace_of(path)).close(discard=True)
         print_line(f"{session}: nothing was ever said in it: removed")
