@@ -170,6 +170,24 @@ def test_P5_the_engines_own_environment_is_not_readable_whatever_was_granted(
         assert "Look at it with Bash" in use(context, "Read", file_path=path).output
 
 
+def test_what_the_engine_has_open_is_not_reached_by_links_of_proc(context: FolderContext, tmp_path: Path) -> None:
+    file = tmp_path / "work" / "open.txt"
+    file.write_text("plain words")
+    with file.open() as opened:
+        number = opened.fileno()
+        Path(context.workspace, "link").symlink_to(f"/proc/self/fd/{number}")
+        Path(context.workspace, "root").symlink_to("/proc/self/root")
+        own = ("self", "thread-self", str(os.getpid()))
+        paths = [f"/proc/{name}/fd/{number}" for name in own] + [f"/proc/{name}/root{file}" for name in own]
+        for path in (*paths, f"/dev/fd/{number}", "link", f"root{file}", "/proc/self/cwd/new.txt"):
+            for name, args in on_file(path):
+                result = use(context, name, **args)
+                assert not result.ok or "matched" in result.output, (name, args)
+            assert "Look at it with Bash" in use(context, "Read", file_path=path).output
+    assert file.read_text() == "plain words"
+    assert "plain words" in use(context, "Read", file_path=str(file)).output
+
+
 def test_pipes_sockets_and_devices_hold_nobody_up(
     context: FolderContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
