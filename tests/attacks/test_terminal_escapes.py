@@ -55,6 +55,9 @@ def test_sessions_and_what_was_said_in_them(place: Place) -> None:
     clean(listed.out.decode(), listed.errors, shown, points, as_json, named)
     (row,) = json.loads(as_json)
     assert row["name"] == f"title {EVIL}\nforged"
+    page = place.run("sessions", "export", "s1", "--to", "html").out.decode()
+    assert page.count("said \\x1b]52;c;ZXZpbA==\\x07\\x1b[2J\\x9b31m") == 1
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", page)
     assert place.run("sessions", "export", "s1", "--to", "json").out.decode().count("evil") > 0
 
 

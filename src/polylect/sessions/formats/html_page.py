@@ -15,6 +15,7 @@ from polylect.vocab.entries import Compacted
 
 _MEDIA_TYPE = re.compile(r"image/(png|jpeg|gif|webp)")
 _BASE64 = re.compile(r"[A-Za-z0-9+/=]*")
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _KINDS = {"---": "hunk", "+++": "hunk", "+": "add", "-": "del", "@": "hunk"}
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c1e21; --paper: #fbfbfa; --soft: #65696f; --line: #dfe1e4; --box: #f1f2f3;
@@ -60,11 +61,17 @@ def pieces(conversation: Conversation) -> Iterator[bytes]:
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
     listed = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts(conversation))
     page = f"<!doctype html>\n<html><head>{head}<title>{title}</title><style>{_STYLE}</style></head>"
-    yield f"{page}\n<body><h1>{title}</h1>\n<dl>{listed}</dl>\n".encode("utf-8", "replace")
+    yield _encoded(f"{page}\n<body><h1>{title}</h1>\n<dl>{listed}</dl>\n")
     for part in _parts(conversation):
-        yield part.encode("utf-8", "replace")
+        yield _encoded(part)
         yield b"\n"
     yield b"</body></html>\n"
+
+
+def _encoded(part: str) -> bytes:
+    """Control characters, which HTML has no place for, are shown: a terminal with the page's source would obey them."""
+    shown = _CONTROLS.sub(lambda match: f"\\x{ord(match[0]):02x}", part.replace("\r\n", "\n"))
+    return shown.encode("utf-8", "replace")
 
 
 def _parts(conversation: Conversation) -> Iterator[str]:
