@@ -20,7 +20,7 @@ from polylect import plug
 from polylect.app.startup import config, project_settings
 from polylect.app.startup.config import ConfigError, Values
 from polylect.app.startup.project_settings import LONGEST_RULE, MOST_RULES
-from polylect.engine.commands.prompt_files import find_prompt_files
+from polylect.engine.commands.prompt_files import MOST_FILES, find_prompt_files
 from polylect.engine.subagents.personas import find_personas
 from polylect.providers.check import check, providers
 from polylect.providers.settings import ProviderSettings
@@ -423,6 +423,19 @@ def test_the_users_own_agents_commands_and_skills_are_not_replaced_by_a_reposito
     assert find_personas(places)["x"].prompt == find_prompt_files(places)["x"].text == "mine"
     assert find_personas(places, trusted=True)["x"].prompt == "theirs"
     assert find_prompt_files(places, trusted=True)["x"].text == "theirs"
+
+
+def test_500_agents_and_500_commands_of_a_repository_are_read_and_no_more(tmp_path: Path) -> None:
+    names = [f"theirs-{number:03}" for number in range(MOST_FILES)]
+    for folder, kind in product((".claude", ".polylect"), ("agents", "commands")):
+        (tmp_path / "project" / folder / kind).mkdir(parents=True)
+        for name in names if folder == ".claude" else ("more",):
+            (tmp_path / "project" / folder / kind / f"{name}.md").write_text(f"---\nname: {name}\n---\nx")
+    (tmp_path / "home" / ".polylect" / "agents").mkdir(parents=True)
+    (tmp_path / "home" / ".polylect" / "agents" / "mine.md").write_text("---\nname: mine\n---\nx")
+    places = [str(tmp_path / "home"), str(tmp_path / "project")]
+    assert list(find_personas(places)) == ["mine", *names]
+    assert list(find_prompt_files(places)) == names
 
 
 def test_a_repository_with_many_skills_leaves_room_for_the_users_own(tmp_path: Path) -> None:

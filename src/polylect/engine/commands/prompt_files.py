@@ -24,7 +24,8 @@ from polylect.wire.front_matter import split_front
 
 _FOLDERS = (".claude/commands", ".polylect/commands")
 _LARGEST = 256 * 1024
-_MOST_FILES = 1000
+MOST_FILES = 500
+"""Of a folder, and of all folders of a project."""
 _WORDS = "$ARGUMENTS"
 Fault = Callable[[str], str]
 """Why the file at a resolved path must not be told to the model; empty if it may be."""
@@ -85,9 +86,12 @@ def markdown_in(
 ) -> Iterator[MarkdownFile]:
     """The Markdown files in these folders of each place. The last of several places is the project."""
     project = places[-1] if places[-1] not in places[:-1] else ""
+    left = MOST_FILES
     for place, folder in ((place, os.path.join(place, name)) for place in places for name in folders):
         bound = os.path.realpath(place) if place == project else "/"
-        for file in names_in(folder)[:_MOST_FILES]:
+        files = names_in(folder)[: left if place == project else MOST_FILES]
+        left -= len(files) if place == project else 0
+        for file in files:
             name, ending = os.path.splitext(file)
             if ending == ".md" and (text := _read(os.path.join(folder, file), bound, largest, fault)):
                 yield MarkdownFile(name, text, own=place != project)
