@@ -425,6 +425,13 @@ def test_the_users_own_agents_commands_and_skills_are_not_replaced_by_a_reposito
     assert find_prompt_files(places, trusted=True)["x"].text == "theirs"
 
 
+def test_a_rule_of_a_project_that_cannot_be_read_stops_the_start(place: Place) -> None:
+    project(place, '[tools]\ndeny = ["Bash(("]\n')
+    done = place.run("--json-stream", "--provider", "scripted")
+    assert (done.code, done.out) == (1, b"")
+    assert "'Bash((' is not a rule" in done.errors
+
+
 def test_500_agents_and_500_commands_of_a_repository_are_read_and_no_more(tmp_path: Path) -> None:
     names = [f"theirs-{number:03}" for number in range(MOST_FILES)]
     for folder, kind in product((".claude", ".polylect"), ("agents", "commands")):
