@@ -85,6 +85,7 @@ class Engine(NamedTuple):
     def _connect_omp(self, model: Model, place: Path, resume: str, around: dict[str, Any]) -> Agent:
         """Its launcher is made by a script of its package, so it is started as it lies there."""
         peer = omp_peers.peer(self.version)
+        around = {**around, "version": peer.version}
         if not (place / "agent").exists():
             omp_peers.configure(peer, model.url, place)
         env = {**_ENVIRONMENT, "HOME": str(place), "PI_CODING_AGENT_DIR": str(place / "agent")}
@@ -100,7 +101,7 @@ class Engine(NamedTuple):
         """What its wire cannot say, as the dialect itself lists it."""
         known = KNOWN[self.name]
         version = self.version or known.version or plug.load("dialects", known.dialect).DIALECT.versions[0]
-        listed: tuple[str, ...] = import_module(f"dialects.{known.dialect}.unsaid").UNSAID[version]
+        listed: tuple[str, ...] = import_module(f"dialects.{known.dialect}.unsaid").UNSAID[version.split()[0]]
         return listed
 
 
@@ -115,4 +116,5 @@ ENGINES = {
     "omp 13": Engine("omp", "13"),
     "omp 18": Engine("omp", "18"),
     "pi": Engine("pi", "pi"),
+    "pi 0.87": Engine("pi", "pi 0.87"),
 }

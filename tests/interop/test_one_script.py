@@ -48,8 +48,8 @@ class Difference(NamedTuple):
 
 
 JSON_STREAM = ("polylect json-stream", "polylect json-stream 0.1.0")
-OMP = ("polylect omp", "polylect omp 13", "polylect pi", "omp 13", "omp 18", "pi")
-UNASKED = ("omp 13", "omp 18", "pi")
+OMP = ("polylect omp", "polylect omp 13", "polylect pi", "omp 13", "omp 18", "pi", "pi 0.87")
+UNASKED = ("omp 13", "omp 18", "pi", "pi 0.87")
 CALLS = ("tool", "deny")
 IN_PLACE_OF_AN_ASK = "it has no approval: what the model wants is done"
 DIFFERENCES = [

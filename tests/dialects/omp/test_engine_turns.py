@@ -6,6 +6,8 @@ import pytest
 
 from conversations import SMALL, called, step, text
 from dialects.omp.engine_talk import EngineTalk, Frame, kinds
+from polylect.vocab.answers import CommandCard
+from polylect.vocab.commands import Query
 from polylect.vocab.content import Failure, Image, PlanItem, StreamRule, Thinking, ToolCall, Usage
 from polylect.vocab.events import (
     AgentEnded,
@@ -23,6 +25,7 @@ from polylect.vocab.events import (
     PlanChanged,
     QueueChanged,
     Ready,
+    Reply,
     ReplyEnded,
     RetryEnded,
     RetryStarted,
@@ -459,6 +462,29 @@ def test_later_hosts_hear_of_settings_and_queues() -> None:
         assert later.say(QueueChanged((), ("a",), ("b",))) == [update]
     assert old.say(*settings, QueueChanged(("p",))) == []
     assert old.side.lost == {"SettingChanged": 3, "QueueChanged": 1}
+
+
+def test_18_announces_its_commands_at_the_start() -> None:
+    talk = EngineTalk("18")
+    assert kinds(talk.say(Ready())) == ["ready"]
+    assert talk.told == [Query("commands", ref="new-1")]
+    [frame] = talk.say(Reply("new-1", (CommandCard("help", "Helps"),)))
+    assert (frame["type"], [command["name"] for command in frame["commands"]]) == (
+        "available_commands_update", ["help"],
+    )  # fmt: skip
+
+
+def test_in_18_a_prompt_that_joins_a_turn_has_its_result_once_it_left_the_queue() -> None:
+    talk = EngineTalk("18")
+    talk.say(TurnStarted(turn="t"))
+    for id in ("a", "b"):
+        talk.ask({"id": id, "type": "prompt", "message": id, "streamingBehavior": "steer"})
+    talk.say(QueueChanged((), ("a", "b")), QueueChanged((), ("b",)))
+    results = [frame for frame in talk.say(TurnEnded("end", turn="t")) if frame["type"] == "prompt_result"]
+    assert [(result.get("id"), result["status"]) for result in results] == [(None, "completed"), ("a", "completed")]
+    talk.say(QueueChanged(), TurnStarted(turn="u"))
+    results = [frame for frame in talk.say(TurnEnded("cancelled", turn="u")) if frame["type"] == "prompt_result"]
+    assert [(result.get("id"), result["status"]) for result in results] == [(None, "aborted"), ("b", "aborted")]
 
 
 def test_a_sign_of_life_is_a_frame_of_its_own() -> None:

@@ -28,6 +28,7 @@ from polylect.vocab.commands import (
     Authenticate,
     Cancel,
     ChangeServer,
+    ChangeSteer,
     CloseSession,
     Command,
     Compact,
@@ -55,7 +56,15 @@ from polylect.vocab.content import (
     ToolResult,
     Usage,
 )
-from polylect.vocab.events import CompactionEnded, CompactionStarted, Failed, Reply, SettingChanged, TurnEnded
+from polylect.vocab.events import (
+    CompactionEnded,
+    CompactionStarted,
+    Failed,
+    Reply,
+    SettingChanged,
+    ShellOutput,
+    TurnEnded,
+)
 
 MODEL = {
     "id": "m2", "name": "M2", "api": "anthropic-messages", "provider": "p", "baseUrl": "http://x", "reasoning": True,
@@ -149,6 +158,42 @@ def test_what_pi_calls_differently(command: Command, frame: Frame) -> None:
 )
 def test_what_omp_18_has_more(command: Command, frame: Frame) -> None:
     assert asked(Talk("18"), command) == [frame]
+
+
+@pytest.mark.parametrize(
+    ("version", "command", "frame"),
+    [
+        ("pi", Query("entries"), {"type": "get_entries"}),
+        ("pi", RunShell("ls", private=True), {"type": "bash", "command": "ls", "excludeFromContext": True}),
+        ("18", ChangeSteer("x", "soon"), {"type": "remove_queued_message", "message": "x", "queue": "steering"}),
+        ("18", ChangeSteer("x", action="promote"), {"type": "promote_queued_message", "message": "x"}),
+        ("18", Cancel("agent", "k"), {"type": "cancel_subagent", "subagentId": "k"}),
+        ("18", Steer("x", idle="keep", to="k"), {"type": "steer_subagent", "subagentId": "k", "message": "x"}),
+        ("18", OpenSession("resume", within="/a"), {"type": "open_session", "sessionDir": "/a"}),
+    ],
+)
+def test_what_newer_ones_have_more(version: str, command: Command, frame: Frame) -> None:
+    assert asked(Talk(version), command) == [frame]
+
+
+@pytest.mark.parametrize(
+    ("version", "command"),
+    [("13", Steer("x", idle="keep", to="k")), ("pi", ChangeSteer("x")), ("pi", OpenSession("resume", within="/a"))],
+)
+def test_what_older_ones_have_no_word_for_is_refused(version: str, command: Command) -> None:
+    talk = Talk(version)
+    before = len(talk.sent)
+    [reply] = talk.say(replace(command, ref="r"))
+    assert isinstance(reply, Reply)
+    assert reply.failure
+    assert reply.failure.code == "unsaid"
+    assert len(talk.sent) == before
+
+
+@pytest.mark.parametrize("kind", ["entry_appended", "summarization_retry_scheduled"])
+def test_frames_of_newer_pi_that_say_nothing_new_are_known(kind: str) -> None:
+    assert Talk("pi").hear({"type": kind}) == []
+    assert Talk("pi").hear({"type": "bash_execution_update", "id": "r", "delta": "a"}) == [ShellOutput("r", "a")]
 
 
 def test_several_settings_are_one_command() -> None:

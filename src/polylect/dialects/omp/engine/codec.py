@@ -89,6 +89,12 @@ class EngineSide(LineCodec[Command]):
         """Those of them that the host has stopped: its next commands are treated as if they had ended."""
         self._held: list[tuple[_Request, Response]] = []
         """Answers that wait for the end of a turn."""
+        self._joined: list[tuple[Any, str]] = []
+        """Prompts that joined a turn and have no `prompt_result` yet: id and text. Only 18 reports them."""
+        self._waiting: tuple[str, ...] = ()
+        """The texts that wait for a turn, as the engine last reported them."""
+        self._announces = ""
+        """The ref of the query whose answer announces the commands."""
         self._compacting: _Request | None = None
         """The command that the end of a compaction will answer."""
 
@@ -108,6 +114,10 @@ class EngineSide(LineCodec[Command]):
                 return self._reply(event)
             case e.TurnEnded():
                 self._turn_ended(event)
+            case e.Ready() if self._version == "18":
+                self._writer.write(event)
+                self._announces = self._env.new_id()
+                return [Query("commands", ref=self._announces)]
             case e.ShellOutput(ref, text) if self._version == "pi" and ref in self._requests:
                 self._writer.line_writer.write(BashExecutionUpdate(text, self._requests[ref].id))
             case e.Ask() if not self._writer.ui.ask(event):
@@ -233,6 +243,8 @@ class EngineSide(LineCodec[Command]):
 
     def _reply(self, event: e.Reply) -> list[Command]:
         request = self._requests.pop(event.ref, None)
+        if request is None and event.ref == self._announces and event.data:
+            return self._write_event(e.SettingChanged("commands", event.data))
         if request is None:
             self.lost["Reply"] += 1
             return []
@@ -253,6 +265,8 @@ class EngineSide(LineCodec[Command]):
                 self._requests[ref] = request
                 return [Query("models", ref=ref, session=event.session)]
             case _:
+                if isinstance(request.frame, r.Prompt) and not request.turn and self._version == "18":
+                    self._joined.append((request.id, request.frame.message))
                 self._succeed_with(request, event.data)
         return []
 
@@ -291,6 +305,10 @@ class EngineSide(LineCodec[Command]):
     def _turn_ended(self, event: e.TurnEnded) -> None:
         accepted = event.turn in self._turns
         self._writer.end_turn(event, self._turns.get(event.turn, event.turn), accepted=accepted)
+        for id, text in self._joined:
+            if text not in self._waiting:
+                self._writer.end_joined(event, id)
+        self._joined = [(id, text) for id, text in self._joined if text in self._waiting]
         self._forget_turn(event.turn)
 
     def _forget_turn(self, turn: str) -> None:
@@ -310,6 +328,8 @@ class EngineSide(LineCodec[Command]):
             case e.TurnStarted(turn=turn):
                 self._turns.setdefault(turn, UNSET)
                 return self._end_compaction(None)
+            case e.QueueChanged(_, soon, last):
+                self._waiting = (*soon, *last)
             case e.CompactionEnded(agent=""):
                 return self._end_compaction(event)
             case e.Settled():

@@ -171,6 +171,14 @@ class EventWriter:
             )
         )
 
+    def end_joined(self, event: e.TurnEnded, id: Any) -> None:
+        """The result of a prompt that has joined the turn which ended: without usage, which is the turn's."""
+        status = STATUSES.get(event.reason, "completed")
+        error = _error(event.failure) if event.failure else UNSET
+        self.line_writer.write(
+            shapes.PromptResult(id=id, agent_invoked=True, status=status, error=error, session_settled=False)
+        )
+
     def _user_message(self, event: e.UserMessage) -> None:
         if event.turn in self._turns:
             self.main.user_message(event)

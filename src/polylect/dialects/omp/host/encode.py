@@ -205,7 +205,9 @@ _QUERIES: dict[tuple[str, str], Callable[[dict[str, Any]], requests.Request]] = 
     ("agent_messages", "18"): _asking(requests.GetSubagentMessages, agent="subagent_id"),
     ("login_methods", "18"): _asking(requests.GetLoginProviders),
     ("thinking_levels", "18"): _asking(requests.GetAvailableThinkingLevels),
+    ("thinking_levels", "pi"): _asking(requests.GetAvailableThinkingLevels),
     ("entries", "18"): _asking(requests.GetEntries, since="since"),
+    ("entries", "pi"): _asking(requests.GetEntries, since="since"),
 }
 """By what is asked and, where versions differ, by the version. Some of 13's are additions that omp itself refuses."""
 
