@@ -101,6 +101,9 @@ def test_abilities_follow_the_longest_name_wherever_the_model_is_served() -> Non
         ("bedrock", {"env": {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}}, None),
         ("vertex", {}, "GOOGLE_APPLICATION_CREDENTIALS"),
         ("vertex", {"env": {"GOOGLE_APPLICATION_CREDENTIALS": "/nowhere"}}, "/nowhere"),
+        ("vertex", {"env": {"VERTEX_ACCESS_TOKEN": "t"}}, "set VERTEX_PROJECT_ID"),
+        ("vertex", {"env": {"VERTEX_ACCESS_TOKEN": "t"}, "project": "p"}, None),
+        ("vertex", {"env": {"VERTEX_ACCESS_TOKEN": "t", "GOOGLE_CLOUD_PROJECT": "p"}}, None),
         ("scripted", {}, None),
         ("of_somebody_else", {}, None),
     ],
@@ -111,6 +114,18 @@ def test_a_provider_is_checked_before_it_is_opened(
     env = {"HOME": str(tmp_path), **options.pop("env", {})}  # type: ignore[dict-item]
     found = check(provider, env=env, **options)  # type: ignore[arg-type]
     assert (found is None) if reason is None else (found is not None and reason in found and "\n" not in found)
+
+
+@pytest.mark.parametrize(
+    ("credentials", "reason"),
+    [("{}", "no Google project: set VERTEX_PROJECT_ID"), ('{"project_id": "p"}', None), ("no JSON", None)],
+)
+def test_a_project_may_be_named_by_the_file_of_credentials(
+    credentials: str, reason: str | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "credentials.json"
+    path.write_text(credentials)
+    assert check("vertex", env={"GOOGLE_APPLICATION_CREDENTIALS": str(path)}) == reason
 
 
 def test_the_check_imports_nothing_heavy() -> None:

@@ -35,7 +35,18 @@ say = [
 ]
 
 [[reply]]
+when.prompt = "add"
+when.step = 1
+say = [{ call = "Add", id = "c5", args = {} }]
+
+[[reply]]
 text = "**Bold** answer to {prompt}"
+"""
+EXTENSION = """
+def extend(polylect):
+    @polylect.tool("Add", "Adds.", {}, category="info")
+    async def add(args):
+        return "the sum is 2" if await polylect.confirm("Add?") else "no"
 """
 _CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()=>][A-Z0-9]?|\x1b\][^\x07]*\x07")
 
@@ -228,7 +239,49 @@ def test_one_goes_to_another_session_and_comes_back_if_there_is_none(place: Plac
         terminal.sees("›")
         terminal.type("/resume nowhere\r")
         terminal.sees("'nowhere' not found")
-        terminal.sees(f"session {session}")
+        assert "/help for help" not in terminal.sees("›")  # the engine was not started again
+        terminal.type("/sessions\r")
+        terminal.sees(f"{session}  2 messages  hello")
+
+
+def test_a_command_that_is_typed_at_a_question_is_no_answer_to_it(place: Place) -> None:
+    with chat(place) as (terminal, _):
+        terminal.sees("›")
+        terminal.type("write\r")
+        terminal.sees("allow it?")
+        terminal.type("/compact\r")
+        terminal.sees("/compact is no answer: press y, n, a or q")
+        terminal.sees("allow it?")
+        assert not (place.workspace / "made.txt").exists()
+        terminal.type("n")
+        terminal.sees("denied")
+
+
+@pytest.mark.parametrize("keys", ["\x04", "/quit\r"])
+def test_ctrl_d_and_quit_at_a_question_end_the_chat(place: Place, keys: str) -> None:
+    with chat(place) as (terminal, child):
+        terminal.sees("›")
+        terminal.type("write\r")
+        terminal.sees("allow it?")
+        terminal.type(keys)
+        terminal.sees("cancelled")
+        assert child.wait(PATIENCE) == 0
+        assert not (place.workspace / "made.txt").exists()
+
+
+def test_a_confirmation_says_which_keys_answer_it(place: Place) -> None:
+    extensions = place.settings.parent / "extensions"
+    extensions.mkdir(parents=True)
+    (extensions / "ask.py").write_text(EXTENSION)
+    with chat(place, "--engine", "polylect-omp") as (terminal, _):
+        terminal.sees("›")
+        terminal.type("add\r")
+        terminal.sees("allow it?")
+        terminal.type("y")
+        terminal.sees("Add?")
+        terminal.sees("[y]es  [n]o  [q]uit the turn")
+        terminal.type("y")
+        terminal.sees("the sum is 2")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

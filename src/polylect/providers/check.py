@@ -66,6 +66,10 @@ class ProviderDescription:
         """None, or what to set where there is neither a key nor an address."""
         return f"{self.key_variables[0]} is not set: set it or give --api-key, {OR_SCRIPTED}"
 
+    def missing_project(self, env: "Mapping[str, str]", project: str) -> str | None:
+        """None, or what to set beside a key, where a key alone does not say where to ask."""
+        return None
+
     def unusable_model(self, model: str) -> str | None:
         """None, or why this model cannot be used. Asked of providers without a key."""
         return None
@@ -177,7 +181,9 @@ def check(
         return f"the API key holds characters that no key has (spaces, line breaks?): set {key_names[0]} again"
     # A server of one's own may want no key; the services themselves and the clouds always do.
     served = base and description.address_variables
-    return None if key or served else description.missing_credentials(env, project, profile)
+    if key or served:
+        return description.missing_project(env, project)
+    return description.missing_credentials(env, project, profile)
 
 
 def offer(provider: str, model: str, *, script: str = "", own: object = None, prices: object = None) -> "Offer | None":

@@ -19,6 +19,7 @@ VERSION = 1
 """Of the logs that can be gone on with: that of vocab.entries, which would be too much to import here."""
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
 _MAX_ID = 128
+_SET_HOME = "Set POLYLECT_HOME to a folder you can write"
 
 
 LONG = 4 * 1024 * 1024
@@ -80,9 +81,7 @@ def create(root: str, session: str, workspace: str) -> Folder:
             for place in (os.path.dirname(root), root, path):  # `makedirs` would make all but the last for everybody
                 os.makedirs(place, mode=0o700, exist_ok=True)
         except OSError as error:
-            raise FolderError(
-                f"cannot make the session folder {path}: {error.strerror}. Set POLYLECT_HOME to a folder you can write"
-            ) from None
+            raise FolderError(f"cannot make the session folder {path}: {error.strerror}. {_SET_HOME}") from None
         folder = _lock(path)
     about = os.path.join(path, "workspace")
     for file_path in (folder.log, about):
@@ -109,7 +108,7 @@ def find_session(root: str, session: str, workspace: str) -> str:
     if why := why_unreadable(log):
         raise FolderError(f"{log} {why}, so there is no session to go on with")
     if not _has_content(log):
-        raise FolderError(f"Session '{session}' not found in {root}. Start it with --session-id {session}")
+        raise FolderError(f"Session '{session}' not found in {root}. `polylect sessions` lists them")
     return session
 
 
@@ -118,7 +117,7 @@ def resume(root: str, session: str, workspace: str) -> Folder:
     session = find_session(root, session, workspace)
     folder = _lock(path_of(root, session))
     if folder is None:
-        raise FolderError(f"Session '{session}' not found in {root}. Start it with --session-id {session}")
+        raise FolderError(f"Session '{session}' not found in {root}. `polylect sessions` lists them")
     try:
         os.close(os.open(folder.log, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC))
     except OSError as error:
@@ -236,7 +235,7 @@ def _lock(path: str) -> Folder | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise FolderError(f"cannot lock the session folder {path}: {error.strerror}") from None
+        raise FolderError(f"cannot lock the session folder {path}: {error.strerror}. {_SET_HOME}") from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -257,7 +256,7 @@ def _lock(path: str) -> Folder | None:
         os.write(descriptor, b"%d\n" % os.getpid())
     except OSError as error:
         Folder(path, descriptor).close(discard=not _has_content(os.path.join(path, "log.jsonl")))
-        raise FolderError(f"cannot lock the session folder {path}: {error.strerror}") from None
+        raise FolderError(f"cannot lock the session folder {path}: {error.strerror}. {_SET_HOME}") from None
     return Folder(path, descriptor)
 
 

@@ -12,7 +12,9 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from prompt_toolkit import PromptSession
+from prompt_toolkit.application import get_app
 from prompt_toolkit.completion import WordCompleter
+from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPressEvent
@@ -45,6 +47,7 @@ _REQUIRED_COMMANDS = {"model": "model", "mode": "mode", "thinking": "thinking", 
 _HELP_KEYS = """\
   /quit             or Ctrl-D
   Ctrl-C stops what runs; twice ends the chat. Any other /command goes to the engine."""
+_QUIT = ("/quit", "/exit")
 _QUIT_REASON = "the person wants to stop here"
 _INTERRUPT_HINT = "  Ctrl-C again ends the chat"
 
@@ -61,23 +64,37 @@ class SwitchSession(Exception):
 
 
 class Chat:
-    """One conversation with one engine. `sessions` lists its sessions, `history` is the file for typed lines."""
+    """One conversation with one engine.
 
-    def __init__(self, agent: Agent, console: Console, *, sessions: SessionLister, history: str = "") -> None:
+    `sessions` lists its sessions; `session_fault` says why a session cannot be opened, as far as that is known before
+    the engine is ended for it. `history` is the file for typed lines.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        console: Console,
+        *,
+        sessions: SessionLister,
+        session_fault: Callable[[str], str],
+        history: str = "",
+    ) -> None:
         self._agent = agent
         self._list_sessions = sessions
+        self._session_fault = session_fault
         self._has_prompted = False
         self._console = console
         self._view = View(console)
         input_history: History = FileHistory(history) if history else InMemoryHistory()
         words = WordCompleter([f"/{name}" for name in _COMMANDS if self._supports(name)], sentence=True)
         self._input: PromptSession[str] = PromptSession(history=input_history, completer=words)
-        self._key_input: PromptSession[str] = PromptSession(key_bindings=_single_key_bindings("y", "n", "a", "q"))
         self._turn: Turn | None = None
         self._quitting = False
         """The person has quit the running turn: its further asks are denied without being shown."""
         self._interrupted = False
         """The last key was Ctrl-C, so that another one ends the chat."""
+        self._ending = False
+        """Ctrl-D or /quit was typed at a question: the chat ends with the running turn."""
 
     async def run(self) -> int:
         """Runs the conversation and returns the exit code. Raises SwitchSession."""
@@ -99,7 +116,7 @@ class Chat:
         session = f"session {self._agent.session}" if self._agent.session else ""
         facts = (session, str(settings.get("model") or ""), str(settings.get("mode") or ""), "/help for help")
         self._console.print(escaped("  ".join(filter(None, facts)), "dim"))
-        while (text := await self._read()) is not None:
+        while not self._ending and (text := await self._read()) is not None:
             try:
                 if not await self._command(text):
                     await self._run_turn(text)
@@ -125,7 +142,7 @@ class Chat:
             except EOFError:
                 return None
             self._interrupted = False
-            if text in ("/quit", "/exit"):
+            if text in _QUIT:
                 return None
             if text:
                 return text
@@ -173,7 +190,7 @@ class Chat:
 
     async def _ask_permission(self, ask: Ask) -> Awaitable[None]:
         """The answer that the person has chosen, still to be sent."""
-        match await self._read_key("  allow it? [y]es  [n]o  [a]lways  [q]uit the turn "):
+        match await self._read_key("  allow it? [y]es  [n]o  [a]lways  [q]uit the turn ", "ynaq"):
             case "y":
                 return ask.allow()
             case "a":
@@ -192,7 +209,15 @@ class Chat:
         await self._agent.cancel()
 
     async def _ask_question(self, ask: Ask) -> Awaitable[None]:
-        """A choice by its number or label, or a text; still to be sent."""
+        """Yes or no by a key, a choice by its number or label, or a text; still to be sent."""
+        if ask.kind == "confirm":
+            match await self._read_key("  [y]es  [n]o  [q]uit the turn ", "ynq"):
+                case "y":
+                    return ask.answer("y")
+                case "q":
+                    return self._quit_turn()
+                case _:
+                    return ask.deny("the person said no")
         for number, option in enumerate(ask.options, 1):
             self._console.print(escaped(f"  {number}. {option.label}  {option.description}"))
         try:
@@ -201,21 +226,29 @@ class Chat:
             self._interrupted = True
             return self._quit_turn()
         except EOFError:
-            return ask.deny("the person gave no answer")
-        if ask.kind == "confirm" and text.lower() not in ("y", "yes"):
-            return ask.deny("the person said no")
+            self._ending = True
+            return self._quit_turn()
         if text.isdigit() and 0 < int(text) <= len(ask.options):
             text = ask.options[int(text) - 1].label
         return ask.answer(text)
 
-    async def _read_key(self, question: str) -> str:
-        try:
-            return await self._key_input.prompt_async(question)
-        except KeyboardInterrupt:
-            self._interrupted = True
-            return "q"
-        except EOFError:
-            return "q"
+    async def _read_key(self, question: str, keys: str) -> str:
+        """The key that answers the question. A line of text, such as a command of the chat, is no answer."""
+        prompt: PromptSession[str] = PromptSession(key_bindings=_single_key_bindings(keys))
+        while True:
+            try:
+                answer = (await prompt.prompt_async(question)).strip()
+            except KeyboardInterrupt:
+                self._interrupted = True
+                return "q"
+            except EOFError:
+                answer = _QUIT[0]
+            if answer in _QUIT:
+                self._ending = True
+                return "q"
+            if answer in tuple(keys):
+                return answer
+            self._console.print(escaped(f"  {answer} is no answer: press {', '.join(keys[:-1])} or {keys[-1]}", "dim"))
 
     def _on_interrupt(self) -> None:
         """Ctrl-C while a turn runs: the first one stops the turn, a second one ends the chat."""
@@ -273,6 +306,8 @@ class Chat:
         if not rest:
             return "which one? /sessions lists them"
         if not self._agent.can("resume"):
+            if fault := self._session_fault(rest):
+                return fault
             raise SwitchSession(rest, self._previous_session)
         return f"session {(await self._agent.resume(rest)).session}"
 
@@ -319,14 +354,15 @@ def _ignore_closed_ask() -> Iterator[None]:
             raise
 
 
-def _single_key_bindings(*keys: str) -> KeyBindings:
-    """Key bindings for a prompt that one key answers; Enter counts as no."""
+def _single_key_bindings(keys: str) -> KeyBindings:
+    """Key bindings for a prompt that one key answers, if it is the first of the line. Enter alone counts as no."""
     bindings = KeyBindings()
+    at_start = Condition(lambda: not get_app().current_buffer.text)
 
     def answer_with(key: str) -> Callable[[KeyPressEvent], None]:
         return lambda event: event.app.exit(result=key)
 
     for key in keys:
-        bindings.add(key)(answer_with(key))
-    bindings.add("enter")(lambda event: event.app.exit(result="n"))
+        bindings.add(key, filter=at_start)(answer_with(key))
+    bindings.add("enter", filter=at_start)(answer_with("n"))
     return bindings

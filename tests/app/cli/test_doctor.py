@@ -63,6 +63,13 @@ def test_what_keeps_an_engine_from_starting_is_bad_and_an_exit_code(tmp_path: Pa
     assert findings(done)[broken][0][0] == "bad"
 
 
+def test_a_sandbox_mode_that_does_not_exist_is_named_with_those_that_do(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.configure('[sandbox]\nmode = "of"')
+    found = findings(place.run("doctor", "--json"))
+    assert found["sandbox"] == [("bad", "[sandbox] mode = 'of': choose one of auto, bwrap, landlock, off")]
+
+
 def test_the_users_own_code_is_listed(tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.configure('[[hooks.PreToolUse]]\ncommand = "true"\n')

@@ -10,12 +10,14 @@ import asyncio
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from polylect.app.cli import engine_choice
 from polylect.app.cli.terminal import print_error
+from polylect.app.startup import config, start
 from polylect.host.errors import EngineDied
-from polylect.sessions.folder import sessions_root
+from polylect.sessions import folder
 from polylect.vocab.escape import escape_controls
 
 if TYPE_CHECKING:
@@ -71,8 +73,14 @@ async def _chat(options: argparse.Namespace) -> int:
         try:
             async with connect(engine, cwd=options.cwd, restarts=restarts, **engine_options) as agent:
                 previous = engine_options
-                sessions = _session_lister(engine, options.cwd)
-                return await Chat(agent, console, sessions=sessions, history=_history_file()).run()
+                chat = Chat(
+                    agent,
+                    console,
+                    sessions=_session_lister(engine, options.cwd),
+                    session_fault=partial(_session_fault, engine, options.cwd),
+                    history=_history_file(),
+                )
+                return await chat.run()
         except SwitchSession as switch:
             without_session = {name: value for name, value in engine_options.items() if name != "resume"}
             previous = _with_session(switch.previous or engine_options.get("resume", ""), without_session)
@@ -100,8 +108,21 @@ def _session_lister(engine: str | list[str], cwd: str) -> "SessionLister":
     return cards
 
 
+def _session_fault(engine: str | list[str], cwd: str, session: str) -> str:
+    """Why a session cannot be opened. Empty if it can, or if only its engine knows."""
+    if engine != "polylect":
+        return ""
+    env, workspace = dict(os.environ), os.path.realpath(cwd)
+    try:
+        root = start.sessions_root(config.gather({}, env, workspace, []), env)
+        folder.check_resumable(root, folder.find_session(root, session, workspace))
+    except (folder.FolderError, config.ConfigError) as error:
+        return str(error)
+    return ""
+
+
 def _history_file() -> str:
     """The file with the lines that were typed before, beside the sessions; its folder is created."""
-    home = os.path.dirname(sessions_root(dict(os.environ)))
+    home = os.path.dirname(folder.sessions_root(dict(os.environ)))
     os.makedirs(home, mode=0o700, exist_ok=True)
     return os.path.join(home, "chat-history")

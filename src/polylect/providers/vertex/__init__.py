@@ -37,9 +37,25 @@ class Description(ClaudeDescription):
                 else "GOOGLE_APPLICATION_CREDENTIALS is not set"
             )
             return f"{problem}: set it to a service account's JSON file, {OR_SCRIPTED}"
-        if not (project or named or first_set(env, ("VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT"))):
-            return "no Google project: set VERTEX_PROJECT_ID"
-        return None
+        missing = self.missing_project(env, project)
+        return missing if missing and not _names_project(path) else None
+
+    def missing_project(self, env: "Mapping[str, str]", project: str) -> str | None:
+        if project or first_set(env, ("VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT")):
+            return None
+        return "no Google project: set VERTEX_PROJECT_ID"
+
+
+def _names_project(path: str) -> bool:
+    """Whether a file of credentials names a project. One that cannot be read is judged when it is used."""
+    import json  # only where no variable names the project
+
+    try:
+        with open(path, "rb") as file:
+            credentials = json.load(file)
+    except (OSError, ValueError):
+        return True
+    return not isinstance(credentials, dict) or any(credentials.get(n) for n in ("project_id", "quota_project_id"))
 
 
 PROVIDER = Description()

@@ -138,6 +138,8 @@ class Sandbox:
                 await self._detect_kind(workspace, processes)
 
     async def _detect_kind(self, workspace: str, processes: Processes) -> None:
+        if self.mode not in MODES:
+            raise ToolError(f"[sandbox] mode = {self.mode!r}: choose one of {', '.join(MODES)}")
         faults: list[str] = []
         if self.mode in ("auto", "bwrap"):
             for scope in (self._scope, []):  # the first takes no setuid bwrap
