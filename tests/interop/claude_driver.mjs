@@ -117,6 +117,10 @@ const SCENES = {
             note("context", used.totalTokens, used.maxTokens);
             note("commands", (await talk.supportedCommands()).map((one) => one.name));
             note("models", (await talk.supportedModels()).length);
+            note("auto", used.isAutoCompactEnabled, used.memoryFiles.length);
+            const reloaded = await talk.reloadPlugins();
+            note("reloaded", reloaded.commands.length, reloaded.plugins.length, (await talk.reloadSkills()).skills.length);
+            await talk.backgroundTasks().catch((error) => note("refused", String(error.message)));
           },
         ],
       ],

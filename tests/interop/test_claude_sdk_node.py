@@ -170,6 +170,9 @@ def test_settings_are_changed_and_questions_answered(tmp_path: Path, modules: Pa
     assert 0 < told["context"][0] < told["context"][1]
     assert {"compact", "clear"} <= set(told["commands"][0])
     assert told["models"][0] > 0
+    assert told["auto"] == [True, 0]
+    assert (told["reloaded"][0] > 0, told["reloaded"][1:]) == (True, [0, 0])
+    assert told["refused"] == ["Unsupported control request subtype: background_tasks"]
 
 
 def test_a_reply_is_interrupted_and_the_next_prompt_answered(tmp_path: Path, modules: Path) -> None:

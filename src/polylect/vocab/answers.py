@@ -9,6 +9,7 @@ Query("cost") Ledger            Query("export", path=) Exported         Query("t
 Query("context") ContextReport  Query("servers") tuple[ServerCard]      Query("agents") tuple[AgentCard]
 Query("agent_messages", agent=) tuple[Item], of a sub-agent that runs
 Query("tools") tuple[str]       Query("rules") tuple[Rule]              Query("version") str
+Query("skills") tuple[CommandCard]                                      Query("personas") tuple[CommandCard]
 
 OpenSession SessionOpened       RunShell ShellResult, once it has ended
 Cancel("steers") Queue, of what was dropped           ChangeSteer bool: whether there was such a message
@@ -368,8 +369,10 @@ class Rewound(Struct, frozen=True, omit_defaults=True):
         files: The paths of the files.
         insertions: Lines that are added.
         deletions: Lines that are removed.
+        prompt: For a conversation, the message that was taken out, for the user to change.
     """
 
     files: tuple[str, ...] = ()
     insertions: int = 0
     deletions: int = 0
+    prompt: str = ""

@@ -293,15 +293,17 @@ class RunShell(Command, frozen=True, tag="run_shell"):
 
 
 class Rewind(Command, frozen=True, tag="rewind"):
-    """Restores files to their content before a message.
+    """Restores files to their content before a message, or takes that message and all after it out of the conversation.
 
     Attributes:
-        to: The id of a turn, or of an entry.
-        dry_run: Whether nothing is changed, and only the answer says what would be.
+        to: The id of a turn, or of an entry; for a conversation, of a turn.
+        dry_run: Whether nothing is changed, and only the answer says what would be. For files only.
+        what: What is restored.
     """
 
     to: str
     dry_run: bool = False
+    what: Literal["files", "conversation"] = "files"
 
 
 class Query(Command, frozen=True, tag="query"):

@@ -158,6 +158,7 @@ QUERIES: dict[str, Callable[[CommandContext, Args], Any]] = {
     "agents": lambda context, args: context.running_agents.cards,
     "agent_messages": _agent_messages,
     "personas": _personas,
+    "skills": lambda context, args: tuple(getattr(context.agent.tools.get("Skill"), "cards", lambda: ())()),
     "tools": lambda context, args: tuple(context.agent.usable()),
     "rules": lambda context, args: tuple(context.agent.rules),
     "version": lambda context, args: __version__,

@@ -16,14 +16,16 @@ from polylect.engine.commands.configure import BadSetting
 from polylect.engine.commands.context import CommandContext
 from polylect.engine.commands.user_shell import UserShell
 from polylect.engine.turn import thinking
+from polylect.engine.turn.compaction import Compactor
 from polylect.sessions.folder import LONG
-from polylect.sessions.replay import Replay
+from polylect.sessions.replay import Replay, current, message_text
 from polylect.sessions.session import Session
-from polylect.sessions.store import MemoryStore
+from polylect.sessions.store import FileStore, MemoryStore
 from polylect.system.threads import run_in_thread
-from polylect.vocab.answers import SessionOpened
+from polylect.vocab.answers import Rewound, SessionOpened
 from polylect.vocab.commands import OpenSession, Prompt, Rewind
 from polylect.vocab.content import Failure
+from polylect.vocab.entries import Body, MessageAdded, TurnOpened
 from polylect.vocab.errors import SessionError
 from polylect.vocab.events import PlanChanged, SettingChanged
 from polylect.vocab.ports import Library, Store
@@ -195,9 +197,27 @@ class SessionSwitch:
     def rewind(self, command: Rewind) -> Failure | None:
         if self._context.turns.busy:
             return Failure("busy", "a turn is running: stop it first, or wait for its end", "host", retryable=True)
+        if command.what == "conversation":
+            return self._rewind_conversation(command)
         if not self._agent.settings.checkpoints:
             return Failure("checkpoints", "what files were is not kept here: checkpoints are switched off", "host")
         self._context.turns.run_exclusive(self._rewind(command))
+        return LATER
+
+    def _rewind_conversation(self, command: Rewind) -> Failure | None:
+        """Take a prompt and all after it out of the conversation; the log keeps them as a branch."""
+        agent, store = self._agent, self._agent.session.store
+        if not isinstance(store, FileStore):
+            return Failure("unsupported", "sessions are not kept here, so there is no way back", "host")
+        line = current(store.entries)
+        opened = [entry for entry in line if entry.body == TurnOpened(command.to)]
+        texts = [_prompt_text(entry.body) for entry in line if _is_prompt_of(entry.body, command.to)]
+        if not opened or not texts:
+            return Failure("target_not_found", f"there is no prompt {command.to!r} in this conversation", "host")
+        store.go_back(opened[-1].parent)
+        agent.session = Session(store)
+        agent.compactor = Compactor(agent)
+        self._context.reply(command, Rewound(prompt=texts[-1]))
         return LATER
 
     async def _rewind(self, command: Rewind) -> None:
@@ -240,6 +260,14 @@ async def _uncancelled(work: Coroutine[None, None, T]) -> T:
         with suppress(asyncio.CancelledError):
             await asyncio.wait([task])
     return task.result()
+
+
+def _is_prompt_of(body: Body, turn: str) -> bool:
+    return isinstance(body, MessageAdded) and body.turn == turn and body.message.role == "user"
+
+
+def _prompt_text(body: Body) -> str:
+    return message_text(body.message) if isinstance(body, MessageAdded) else ""
 
 
 def _forked_prompt(old: Session, command: OpenSession) -> str:

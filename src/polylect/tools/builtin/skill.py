@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 from polylect.tools.arguments import TypedTool, display_argument
 from polylect.tools.files.skills import SkillFile, find_skills, read_body, skill_folders
 from polylect.tools.setup import ToolSetup
+from polylect.vocab.answers import CommandCard
 from polylect.vocab.content import Category
 from polylect.vocab.errors import ToolError
 from polylect.vocab.ports import Tool, ToolContext, ToolReturn
@@ -49,6 +50,11 @@ class Skill(TypedTool[Arguments]):
 
     def describe(self, args: dict[str, Any]) -> str:
         return f"Skill {display_argument(args, 'skill')} {display_argument(args, 'args')}".rstrip()
+
+    def cards(self) -> list[CommandCard]:
+        """The skills that there are now."""
+        skills = find_skills(self._folders, trusted=self._trusted)
+        return [CommandCard(skill.name, skill.description) for skill in skills.values()]
 
     async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
         skills = find_skills(self._folders, trusted=self._trusted)

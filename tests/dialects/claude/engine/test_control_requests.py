@@ -58,6 +58,23 @@ ASKED: list[tuple[str, dict[str, Any], list[Command], Any, Any]] = [
         "isAutoCompactEnabled": True,
         "gridRows": [], "memoryFiles": [], "mcpTools": [], "agents": [], "apiUsage": None,
     }),
+    ("rewind_conversation", {"target_message_uuid": "u", "expires_at": 5}, [Rewind("u", what="conversation")],
+     answers.Rewound(prompt="Go"),
+     {"rewound": True, "targetMessageUuid": "u", "prefillText": "Go", "precedingAssistantUuid": None}),
+    ("reload_plugins", {}, [Query("commands"), Query("personas"), Query("servers")], (), {
+        "commands": [], "agents": [], "plugins": [], "mcpServers": [], "error_count": 0,
+    }),
+    ("reload_skills", {}, [Query("skills")], (answers.CommandCard("bake", "Bakes."),), {
+        "skills": [{"name": "bake", "description": "Bakes.", "argumentHint": "", "builtin": False}]
+    }),
+    ("get_status", {}, [Query("state")], answers.State(session="s", model="m3"), {"sections": [{
+        "title": "Session",
+        "rows": [
+            {"label": "Version", "value": "2.1.325"}, {"label": "Session ID", "value": "s"},
+            {"label": "cwd", "value": "/w"}, {"label": "Model", "value": "m3"},
+            {"label": "Permission mode", "value": "default"},
+        ],
+    }]}),
     ("get_settings", {}, [Query("state")], answers.State(model="m3"), {
         "effective": {"model": "m3", "permissions": {"defaultMode": "default"}},
         "sources": [], "applied": {"model": "m3", "effort": None},
@@ -285,6 +302,20 @@ def test_initialize_is_one_answer_to_many_commands() -> None:
     assert payload["agents"] == agents
     assert (payload["pid"], payload["current_permission_mode"], payload["models"]) == (7, "default", [])
     assert payload["hooks_applied"] is True
+
+
+def test_a_conversation_that_cannot_be_taken_back_is_an_answer_and_no_error() -> None:
+    driver = EngineDriver()
+    [rewind] = driver.request("rewind_conversation", target_message_uuid="u")
+    driver.send(Reply(rewind.ref, failure=Failure("target_not_found", "there is no prompt 'u'", "host")))
+    [frame] = driver.frames
+    assert frame["response"]["response"] == {
+        "rewound": False,
+        "prefillText": None,
+        "precedingAssistantUuid": None,
+        "error": "there is no prompt 'u'",
+        "reason": "target_not_found",
+    }
 
 
 def test_what_has_no_effect_in_a_greeting_is_named() -> None:

@@ -536,6 +536,16 @@ def test_files_are_put_back_or_not() -> None:
     assert refusal(host.hear(success("r", canRewind=False, error="switched off"))).message == "switched off"
 
 
+def test_a_conversation_is_taken_back_or_not() -> None:
+    command = c.Rewind("u1", what="conversation", ref="r")
+    request, data = ask(Host(), command, rewound=True, prefillText="Go")
+    assert request == {"subtype": "rewind_conversation", "target_message_uuid": "u1"}
+    assert data == Rewound(prompt="Go")
+    host = Host()
+    host.say(command)
+    assert refusal(host.hear(success("r", rewound=False, error="not there"))).message == "not there"
+
+
 def test_the_end_is_a_request_too() -> None:
     assert ask(Host(), c.Quit("enough", ref="r"))[0] == {"subtype": "end_session", "reason": "enough"}
 

@@ -262,6 +262,18 @@ class ControlRequests:
             raise Refused(reply.failure.message, reply.failure.code)
         return payloads.rewound(reply.data)
 
+    def _conversation_rewound(self, request: control.RewindConversation, replies: "_Replies") -> dict[str, Any]:
+        reply = replies[0][1]
+        if failure := reply.failure:
+            return payloads.not_rewound(failure.message, failure.code)
+        self._prompts.forget(request.target_message_uuid)
+        return payloads.conversation_rewound(reply.data, request.target_message_uuid)
+
+    def _reloaded(self, request: Any, replies: "_Replies") -> dict[str, Any]:
+        _plain(self, request, replies)
+        commands, personas, servers = (reply.data for _, reply in replies)
+        return payloads.reloaded(commands, personas, servers)
+
     def _context_used(self, request: Any, replies: "_Replies") -> dict[str, Any]:
         _plain(self, request, replies)
         return payloads.context_usage(replies[0][1].data, replies[1][1].data, self._writer.info.model)
@@ -313,6 +325,10 @@ _COMMANDS: dict[type[control.Request], Callable[[ControlRequests, Any], list[c.C
         c.Query("resource", {"server": request.serverName, "uri": request.uri})
     ],
     control.RewindFiles: lambda _, request: [c.Rewind(request.user_message_id, request.dry_run)],
+    control.RewindConversation: lambda _, request: [c.Rewind(request.target_message_uuid, what="conversation")],
+    control.ReloadPlugins: lambda _, request: [c.Query("commands"), c.Query("personas"), c.Query("servers")],
+    control.ReloadSkills: lambda _, request: [c.Query("skills")],
+    control.GetStatus: lambda _, request: [c.Query("state")],
     control.GetContextUsage: lambda _, request: [c.Query("context"), c.Query("state")],
     control.GetSettings: lambda _, request: [c.Query("state")],
     control.ApplyFlagSettings: ControlRequests._apply_settings,
@@ -340,6 +356,8 @@ _PAYLOADS: dict[type[control.Request], _Answer] = {
     control.SetModel: ControlRequests._model_set,
     control.McpSetServers: ControlRequests._servers_set,
     control.RewindFiles: ControlRequests._rewound,
+    control.RewindConversation: ControlRequests._conversation_rewound,
+    control.ReloadPlugins: ControlRequests._reloaded,
     control.GetContextUsage: ControlRequests._context_used,
     control.StopTask: ControlRequests._stopped,
     control.CancelAsyncMessage: ControlRequests._prompt_cancelled,

@@ -4,6 +4,7 @@
 `initialize`; control requests read it (`set_model` without a model goes back to the first one).
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -115,7 +116,7 @@ class EngineInfo:
         return bool(cards[0].prices) and None not in cards[0].prices[:2] if cards else msgspec.UNSET
 
 
-def commands_of(cards: list[CommandCard]) -> list[dict[str, Any]]:
+def commands_of(cards: Sequence[CommandCard]) -> list[dict[str, Any]]:
     return [
         {"name": card.name, "description": card.description, "argumentHint": card.hint, "builtin": card.builtin}
         for card in cards

@@ -108,6 +108,10 @@ class Prompts:
 
     # Taken back by the host.
 
+    def forget(self, uuid: str) -> None:
+        """A prompt was taken out of the conversation, so its uuid may come again."""
+        self._prompt_uuids.discard(uuid)
+
     @property
     def queue(self) -> list[str]:
         """The uuids of prompts that wait: for another turn, or for the answer to `initialize`."""

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from polylect.dialects.claude.engine.encode import EventWriter
-from polylect.dialects.claude.engine.engine_info import models_of
+from polylect.dialects.claude.engine.engine_info import commands_of, models_of
 from polylect.dialects.claude.frames import control
 from polylect.dialects.claude.permissions import written
 from polylect.vocab.answers import ContextReport, Ledger, Rewound, ServerCard, State
@@ -99,6 +99,42 @@ def _as_it_is(data: Any, writer: EventWriter) -> dict[str, Any]:
     return value if isinstance(value, dict) else {"value": value}
 
 
+def _skills(data: Any, writer: EventWriter) -> dict[str, Any]:
+    return {"skills": commands_of(data or ())}
+
+
+def _status(data: Any, writer: EventWriter) -> dict[str, Any]:
+    state = data if isinstance(data, State) else State()
+    rows = {
+        "Version": writer.out.version,
+        "Session ID": state.session,
+        "Session name": state.name,
+        "cwd": writer.info.cwd,
+        "Provider": state.provider,
+        "Model": state.model or writer.info.model,
+        "Permission mode": writer.info.wire_mode,
+    }
+    shown = [{"label": label, "value": value} for label, value in rows.items() if value]
+    return {"sections": [{"title": "Session", "rows": shown}]}
+
+
+def reloaded(commands: Any, personas: Any, servers: Any) -> dict[str, Any]:
+    """Commands are read from disk for every answer, so there is nothing to reload; there are no plugins."""
+    agents = [{"name": card.name, "description": card.description} for card in personas or ()]
+    listed = {"commands": commands_of(commands or ()), "agents": agents}
+    return {**listed, "plugins": [], "mcpServers": [_server(card) for card in servers or ()], "error_count": 0}
+
+
+def conversation_rewound(data: Any, target: str) -> dict[str, Any]:
+    text = data.prompt if isinstance(data, Rewound) else ""
+    return {"rewound": True, "targetMessageUuid": target, "prefillText": text, "precedingAssistantUuid": None}
+
+
+def not_rewound(error: str, reason: str) -> dict[str, Any]:
+    nothing = {"rewound": False, "prefillText": None, "precedingAssistantUuid": None}
+    return {**nothing, "error": error, "reason": reason}
+
+
 def rewound(data: Any) -> dict[str, Any]:
     result = data if isinstance(data, Rewound) else Rewound()
     counts = {"insertions": result.insertions, "deletions": result.deletions}
@@ -108,6 +144,8 @@ def rewound(data: Any) -> dict[str, Any]:
 QUERIES: dict[type[control.Request], Callable[[Any, EventWriter], dict[str, Any]]] = {
     control.McpStatus: _servers,
     control.GetSettings: _settings,
+    control.GetStatus: _status,
+    control.ReloadSkills: _skills,
     control.GetSessionCost: _cost,
     control.GetUsage: _usage,
     control.ListModels: _models,

@@ -119,6 +119,22 @@ class RewindFiles(Request, frozen=True, kw_only=True, tag="rewind_files"):
     dry_run: bool = False
 
 
+class RewindConversation(Request, frozen=True, kw_only=True, tag="rewind_conversation"):
+    target_message_uuid: str
+
+
+class ReloadPlugins(Request, frozen=True, kw_only=True, tag="reload_plugins"):
+    pass
+
+
+class ReloadSkills(Request, frozen=True, kw_only=True, tag="reload_skills"):
+    pass
+
+
+class GetStatus(Request, frozen=True, kw_only=True, tag="get_status"):
+    pass
+
+
 class GetContextUsage(Request, frozen=True, kw_only=True, tag="get_context_usage"):
     detail: str | UnsetType = UNSET
 

@@ -68,6 +68,12 @@ def _rewound(response: Object) -> Rewound:
     return Rewound(tuple(words(response, "filesChanged")), whole(response, "insertions"), whole(response, "deletions"))
 
 
+def _conversation_rewound(response: Object) -> Rewound:
+    if response.get("rewound") is not True:
+        raise Declined(text(response, "error") or "the conversation cannot be taken back")
+    return Rewound(prompt=text(response, "prefillText"))
+
+
 _ANSWERS: dict[str, Callable[[Object], Any]] = {
     "get_context_usage": _context,
     "mcp_status": _servers,
@@ -75,6 +81,7 @@ _ANSWERS: dict[str, Callable[[Object], Any]] = {
     "list_permission_rules": _rules,
     "get_binary_version": lambda response: text(response, "version"),
     "rewind_files": _rewound,
+    "rewind_conversation": _conversation_rewound,
     **dict.fromkeys(
         ("initialize", "interrupt", "set_permission_mode", "set_model", "set_max_thinking_tokens", "mcp_set_servers"),
         lambda response: None,

@@ -207,6 +207,8 @@ _QUERIES: dict[str, Callable[[Object], Request]] = {
 
 
 def rewind(command: Rewind) -> Request:
+    if command.what == "conversation":
+        return control.RewindConversation(target_message_uuid=command.to)
     return control.RewindFiles(user_message_id=command.to, dry_run=command.dry_run)
 
 
