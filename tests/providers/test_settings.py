@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from polylect.providers.anthropic import messages_url
+from polylect.providers.anthropic.provider import Anthropic
 from polylect.providers.check import check
 from polylect.providers.http.error_kinds import Service
 from polylect.providers.models import Catalogue
@@ -38,6 +39,16 @@ def test_an_anthropic_address_works_with_and_without_v1(base: str) -> None:
 )
 def test_an_openai_address_works_with_and_without_v1(base: str, expected: str) -> None:
     assert base_url(base) == expected
+
+
+def test_headers_for_a_gateway_are_sent_and_lines_that_are_none_left_out() -> None:
+    lines = "X-Team: blue\nno header\nX-Bad Name: x\nX-Tab: a\tb\nX-Trace : 7 "
+    provider = Anthropic(ProviderSettings("key", env={"ANTHROPIC_CUSTOM_HEADERS": lines}))
+    plain = Anthropic(ProviderSettings("key"))
+    assert {name: provider._headers[name] for name in provider._headers if name not in plain._headers} == {
+        "x-team": "blue",
+        "x-trace": "7",
+    }
 
 
 def test_settings_do_not_show_their_key() -> None:

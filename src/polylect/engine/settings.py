@@ -78,6 +78,8 @@ class Settings(Struct, frozen=True):
     approval_timeout: float = 0.0
     mcp_wait: float = 30.0
     """How long a prompt waits for MCP servers that are still starting; zero: it does not wait."""
+    mcp_call_timeout: float = 120.0
+    """How long a tool of an MCP server may take."""
     stream_timeout: float = 300.0
     heartbeat: float = 9.0
     """The longest silence while a turn runs."""

@@ -9,6 +9,15 @@ from polylect.tools.sandbox.sandbox import Sandbox
 from polylect.vocab.ports import Tool
 
 
+class CommandLimits(Struct, frozen=True):
+    """How long commands may run, in milliseconds, and how many bytes of their output the model is shown."""
+
+    timeout: int = 120_000
+    """If the model names no other."""
+    most_timeout: int = 600_000
+    output: int = 50_000
+
+
 class ToolSetup(Struct, frozen=True, kw_only=True):
     """The circumstances of one session."""
 
@@ -19,6 +28,7 @@ class ToolSetup(Struct, frozen=True, kw_only=True):
     workspace: str = ""
     env: Mapping[str, str] = {}
     sandbox: Sandbox | None = None
+    command_limits: CommandLimits = CommandLimits()
     private_addresses: bool = False
     """Pages may be fetched from addresses of this machine and its network."""
     search_url: str = ""

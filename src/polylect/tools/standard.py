@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from polylect import plug
 from polylect.tools.process.background_jobs import Background
 from polylect.tools.sandbox.sandbox import Sandbox
-from polylect.tools.setup import ToolSetup
+from polylect.tools.setup import CommandLimits, ToolSetup
 from polylect.vocab.ports import Tool
 
 _ORDER = (
@@ -26,12 +26,13 @@ def standard_tools(
     private_addresses: bool = False,
     sandbox: Sandbox | None = None,
     search_url: str = "",
+    command_limits: CommandLimits | None = None,
     trusted: bool = False,
 ) -> dict[str, Tool]:
     """The tools of one session. Without a workspace, there are no skills. Tools may be added to what is returned.
 
-    `search_url` is the address of the user's search server. `trusted` says that the project's skills may take the place
-    of the user's own.
+    `search_url` is the address of the user's search server, `command_limits` are those of Bash. `trusted` says that the
+    project's skills may take the place of the user's own.
     """
     tools: dict[str, Tool] = {}
     setup = ToolSetup(
@@ -42,6 +43,7 @@ def standard_tools(
         sandbox=sandbox,
         private_addresses=private_addresses,
         search_url=search_url,
+        command_limits=command_limits or CommandLimits(),
         trusted=trusted,
     )
     for name in plug.names("tools.builtin", _ORDER):

@@ -132,6 +132,7 @@ def test_an_allow_rule_that_means_nothing_here_is_named(place: Place) -> None:
 
 SCRIPT = """
 [[reply]]
+when = { step = 1 }
 say = [{ call = "Bash", args = { command = "printenv GREETING" } }]
 [[reply]]
 text = "done"
@@ -149,3 +150,18 @@ def test_a_whole_engine_obeys_the_users_file_and_not_a_strangers(place: Place) -
     assert not (place.workspace / "hook-ran").exists()
     place.run(*flags, "--trust-workspace")
     assert (place.workspace / "hook-ran").exists()
+
+
+def test_variables_limit_commands(place: Place) -> None:
+    script = """
+    [[reply]]
+    when = { step = 1 }
+    say = [{ call = "Bash", args = { command = "seq 1 2000; sleep 60" } }]
+    [[reply]]
+    text = "done"
+    """
+    flags = ["--output-format", "stream-json", "--verbose", "-p", "go", "--allowedTools", "Bash", *place.script(script)]
+    out = place.run(*flags, env={"BASH_DEFAULT_TIMEOUT_MS": "1500", "BASH_MAX_OUTPUT_LENGTH": "1000"})
+    assert b"Command timed out after 1500ms" in out.out
+    (result,) = [block for frame in out.frames if frame["type"] == "user" for block in frame["message"]["content"]]
+    assert len(result["content"]) < 2000

@@ -152,11 +152,18 @@ def _withheld(rules: object) -> Callable[[str], bool] | None:
 
 
 def _standard_tools(settings: Settings, start: Start, sandbox: Sandbox) -> dict[str, Tool]:
+    from polylect.tools.setup import CommandLimits
     from polylect.tools.standard import standard_tools  # 6 ms
 
     search_url = str(start.values.get("search_url") or "")
+    limits = start.values.get("command_limits")
     return standard_tools(
-        settings.workspace, start.env, sandbox=sandbox, search_url=search_url, trusted=settings.trust_workspace
+        settings.workspace,
+        start.env,
+        sandbox=sandbox,
+        search_url=search_url,
+        command_limits=CommandLimits(**limits) if isinstance(limits, dict) else None,
+        trusted=settings.trust_workspace,
     )
 
 

@@ -32,6 +32,7 @@ def open_servers(
         agent.settings.workspace,
         report,
         connect_timeout=max(CONNECT_TIMEOUT, agent.settings.mcp_wait),
+        call_timeout=agent.settings.mcp_call_timeout,
         on_commands=agent.callbacks.offer_changed,
         host=to_host,
         trusted=agent.settings.trust_workspace,

@@ -9,6 +9,10 @@ import os
 from polylect.app.startup.args import Options
 
 _FAMILY = "ANTHROPIC_DEFAULT_{}_MODEL"
+_MILLISECONDS = {"API_TIMEOUT_MS": "stream_timeout", "MCP_TIMEOUT": "mcp_wait", "MCP_TOOL_TIMEOUT": "mcp_call_timeout"}
+"""Variables, and the setting in seconds that each is."""
+_MOST_TIMEOUT = 600_000
+_MOST_OUTPUT = 150_000
 _EFFORTS = ("low", "medium", "high", "xhigh", "max")
 
 
@@ -24,10 +28,11 @@ def settings(env: dict[str, str]) -> Options:
         options["max_retries"] = retries
     if (effort := env.get("CLAUDE_CODE_EFFORT_LEVEL", "")) in _EFFORTS:
         options["effort"] = effort
-    if milliseconds := _count(env, "API_TIMEOUT_MS"):
-        options["stream_timeout"] = milliseconds / 1000
-    if milliseconds := _count(env, "MCP_TIMEOUT"):
-        options["mcp_wait"] = milliseconds / 1000
+    for name, option in _MILLISECONDS.items():
+        if milliseconds := _count(env, name):
+            options[option] = milliseconds / 1000
+    if limits := _command_limits(env):
+        options["command_limits"] = limits
     if is_on(env, "DISABLE_PROMPT_CACHING"):
         options["prompt_caching"] = False
     if is_on(env, "DISABLE_COMPACT") or is_on(env, "DISABLE_AUTO_COMPACT"):
@@ -36,6 +41,18 @@ def settings(env: dict[str, str]) -> Options:
         if is_on(env, f"CLAUDE_CODE_USE_{name.upper()}"):
             options["provider"] = name
     return options
+
+
+def _command_limits(env: dict[str, str]) -> dict[str, int]:
+    """The limits of commands (`tools/setup.py`). The longest timeout is never below the usual one."""
+    limits: dict[str, int] = {}
+    if timeout := _count(env, "BASH_DEFAULT_TIMEOUT_MS"):
+        limits |= {"timeout": timeout, "most_timeout": max(timeout, _MOST_TIMEOUT)}
+    if most := _count(env, "BASH_MAX_TIMEOUT_MS"):
+        limits["most_timeout"] = max(most, limits.get("timeout", 0))
+    if characters := _count(env, "BASH_MAX_OUTPUT_LENGTH"):
+        limits["output"] = min(characters, _MOST_OUTPUT)
+    return limits
 
 
 def settings_places(workspace: str, env: dict[str, str]) -> dict[str, str]:

@@ -37,6 +37,7 @@ class Anthropic(HttpProvider):
             "anthropic-version": "2023-06-01",
             **({"x-api-key": key} if key else {}),
             **({"authorization": f"Bearer {token}"} if token else {}),
+            **_custom_headers(settings.find("ANTHROPIC_CUSTOM_HEADERS")),
         }
         self._encoded_histories = EncodedHistories(encode_message)
         self._searches = bool(settings.extra.get("web_search", self._base == messages_url(BASE_URL)))
@@ -51,6 +52,17 @@ class Anthropic(HttpProvider):
             request.model, self._base, self._headers, body, partial(self._encoded_histories.store, encoded)
         )
         return converse(self._client, self._service, question, sse.Parser(), StreamParser(), self._models.with_cost)
+
+
+def _custom_headers(lines: str) -> dict[str, str]:
+    """The headers that a gateway wants: `Name: value`, one on each line. Lines that are no headers are left out."""
+    pairs = [line.partition(":") for line in lines.splitlines()]
+    headers = {name.strip().lower(): value.strip() for name, colon, value in pairs if colon}
+    return {name: value for name, value in headers.items() if _is_header(name, value)}
+
+
+def _is_header(name: str, value: str) -> bool:
+    return name.replace("-", "").replace("_", "").isalnum() and f"{name}{value}".isascii() and value.isprintable()
 
 
 def messages_url(base: str) -> str:

@@ -8,16 +8,16 @@ file. With `run_in_background` the call returns at once, and BashOutput and Kill
 import asyncio
 import codecs
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, defstruct
 
 from polylect.tools.arguments import TypedTool, text_argument
 from polylect.tools.process.background_jobs import Background, exit_code
 from polylect.tools.process.output_spool import Output, format_streams
 from polylect.tools.process.programs import find_program
 from polylect.tools.sandbox.sandbox import Sandbox
-from polylect.tools.setup import ToolSetup
+from polylect.tools.setup import CommandLimits, ToolSetup
 from polylect.vocab.content import Category
 from polylect.vocab.ports import Exit, Tool, ToolContext, ToolReturn
 
@@ -29,9 +29,10 @@ has printed since, KillBash ends it, and so does the end of the session. Very lo
 whole in a file that is named there. To read, find or change files, the other tools are better. A sandbox may keep
 commands from writing outside the workspace and temporary folders and from reading keys; if so, ask the user."""
 
-DEFAULT_TIMEOUT = 120_000
-MOST_TIMEOUT = 600_000
-MOST = 50_000
+_USUAL = CommandLimits()
+DEFAULT_TIMEOUT = _USUAL.timeout
+MOST_TIMEOUT = _USUAL.most_timeout
+MOST = _USUAL.output
 """Bytes of output that the model is shown."""
 PROGRESS_MOST = 50_000
 PROGRESS_LINES = 500
@@ -53,8 +54,11 @@ class Bash(TypedTool[Arguments]):
     arguments = Arguments
     ignored = ("dangerouslyDisableSandbox",)
 
-    def __init__(self, background: Background, sandbox: Sandbox | None = None) -> None:
+    def __init__(self, background: Background, sandbox: Sandbox | None = None, limits: CommandLimits = _USUAL) -> None:
+        if limits != _USUAL:
+            self.arguments = _arguments(limits)
         super().__init__()
+        self._limits = limits
         self._background = background
         self._sandbox = sandbox
 
@@ -70,7 +74,7 @@ class Bash(TypedTool[Arguments]):
             job = await self._background.start(args.command, argv, context)
             text = f"Running in the background as {job.id}. BashOutput shows what it prints, KillBash ends it."
             return ToolReturn(text, metadata={"bash_id": job.id, "pid": job.pid})
-        return await _run(argv, min(args.timeout, MOST_TIMEOUT), context)
+        return await _run(argv, min(args.timeout, self._limits.most_timeout), self._limits.output, context)
 
     async def close(self) -> None:
         """End what runs in the background."""
@@ -79,8 +83,15 @@ class Bash(TypedTool[Arguments]):
     leave_session = close
 
 
-async def _run(argv: Sequence[str], timeout: int, context: ToolContext) -> ToolReturn:
-    out, err = Output(context.spill, MOST), Output(context.spill, MOST)
+def _arguments(limits: CommandLimits) -> type[Arguments]:
+    """The arguments, with other limits for the timeout."""
+    timeout = Annotated[int, Meta(ge=1, description=f"Milliseconds; at most {limits.most_timeout}.")]
+    made = defstruct("Arguments", [("timeout", timeout, limits.timeout)], bases=(Arguments,), frozen=True)
+    return cast("type[Arguments]", made)
+
+
+async def _run(argv: Sequence[str], timeout: int, most: int, context: ToolContext) -> ToolReturn:
+    out, err = Output(context.spill, most), Output(context.spill, most)
     progress = Progress(context)
 
     def on_output(stream: str, data: bytes) -> None:
@@ -91,7 +102,7 @@ async def _run(argv: Sequence[str], timeout: int, context: ToolContext) -> ToolR
         end = await context.processes.run(
             argv, cwd=context.workspace, env=context.env, timeout=timeout / 1000, on_output=on_output
         )
-        text = f"{_outcome(end, timeout)}\n{format_streams(out, err, MOST)}"
+        text = f"{_outcome(end, timeout)}\n{format_streams(out, err, most)}"
     finally:
         progress.end()
         out.close()
@@ -158,4 +169,4 @@ class Progress:
 
 
 def open_tool(setup: ToolSetup) -> Tool:
-    return Bash(setup.background, setup.sandbox)
+    return Bash(setup.background, setup.sandbox, setup.command_limits)
