@@ -96,7 +96,6 @@ ASKED: list[tuple[str, dict[str, Any], list[Command], Any, Any]] = [
     }),
     ("stop_task", {"task_id": "k"}, [Cancel("agent", "k")], None, {}),
     ("cancel_async_message", {"message_uuid": "u"}, [Cancel("prompt", "u")], None, {"cancelled": False}),
-    ("rename_session", {"title": "A talk"}, [Configure({"name": "A talk"})], None, None),
     ("list_models", {}, [Query("models")], (answers.ModelCard("p", "m", effort_levels=("low",)),), {
         "models": [{
             "value": "m", "displayName": "m", "description": "m of p", "resolvedModel": "m",
@@ -302,6 +301,16 @@ def test_initialize_is_one_answer_to_many_commands() -> None:
     assert payload["agents"] == agents
     assert (payload["pid"], payload["current_permission_mode"], payload["models"]) == (7, "default", [])
     assert payload["hooks_applied"] is True
+
+
+def test_a_new_name_is_told_before_the_answer() -> None:
+    driver = EngineDriver()
+    [configure] = driver.request("rename_session", title="A talk")
+    assert strip([configure]) == strip([Configure({"name": "A talk"})])
+    driver.send(Reply(configure.ref))
+    changed, answer = driver.frames
+    assert (changed["subtype"], changed["title"]) == ("session_title_changed", "A talk")
+    assert answer["response"] == {"subtype": "success", "request_id": "r"}
 
 
 def test_a_conversation_that_cannot_be_taken_back_is_an_answer_and_no_error() -> None:

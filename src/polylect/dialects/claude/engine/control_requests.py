@@ -20,7 +20,7 @@ from polylect.dialects.claude.engine.encode import EventWriter
 from polylect.dialects.claude.engine.flag_settings import commands_of
 from polylect.dialects.claude.engine.initialize import ignored_in, offers_of, settings_of
 from polylect.dialects.claude.engine.prompts import Prompts
-from polylect.dialects.claude.frames import control
+from polylect.dialects.claude.frames import control, notices
 from polylect.dialects.claude.versions import OUR_MODES
 from polylect.dialects.schema import by_name
 from polylect.vocab import commands as c
@@ -274,6 +274,12 @@ class ControlRequests:
         commands, personas, servers = (reply.data for _, reply in replies)
         return payloads.reloaded(commands, personas, servers)
 
+    def _renamed(self, request: control.RenameSession, replies: "_Replies") -> None:
+        """As the vendor's program does it: first the frame, then the answer."""
+        _plain(self, request, replies)
+        if self._out.newer:
+            self._out.write_new(notices.SessionTitleChanged, subtype="session_title_changed", title=request.title)
+
     def _context_used(self, request: Any, replies: "_Replies") -> dict[str, Any]:
         _plain(self, request, replies)
         return payloads.context_usage(replies[0][1].data, replies[1][1].data, self._writer.info.model)
@@ -356,6 +362,7 @@ _PAYLOADS: dict[type[control.Request], _Answer] = {
     control.SetModel: ControlRequests._model_set,
     control.McpSetServers: ControlRequests._servers_set,
     control.RewindFiles: ControlRequests._rewound,
+    control.RenameSession: ControlRequests._renamed,
     control.RewindConversation: ControlRequests._conversation_rewound,
     control.ReloadPlugins: ControlRequests._reloaded,
     control.GetContextUsage: ControlRequests._context_used,

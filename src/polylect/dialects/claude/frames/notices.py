@@ -89,6 +89,11 @@ class CommandsChanged(SessionFrame, frozen=True, kw_only=True, tag="system"):
     commands: list[Opaque]
 
 
+class SessionTitleChanged(SessionFrame, frozen=True, kw_only=True, tag="system"):
+    subtype: Literal["session_title_changed"]
+    title: str
+
+
 class SessionWritesLost(SessionFrame, frozen=True, kw_only=True, tag="system"):
     subtype: Literal["session_writes_lost"]
     message: str = ""
@@ -226,7 +231,7 @@ class TranscriptMirror(SessionFrame, frozen=True, kw_only=True, tag="transcript_
 SYSTEM_EXTRAS = (
     "thinking_tokens", "model_refusal_fallback", "model_refusal_no_fallback", "background_tasks_changed",
     "control_request_progress", "plugin_install", "files_persisted", "memory_recall", "elicitation_complete",
-    "worker_shutting_down",
+    "worker_shutting_down", "vcs_state_changed", "code_change_published",
 )  # fmt: skip
 """By subtype."""
 HOOK_EXTRAS = ("hook_started", "hook_progress", "hook_response")

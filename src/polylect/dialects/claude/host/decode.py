@@ -336,6 +336,7 @@ _HANDLERS: dict[str, Callable[[EventReader, Any], list[e.Event]]] = {
     "system/task_updated": lambda reader, frame: reader.agents.progress(frame),
     "system/task_notification": EventReader._task_notification,
     "system/session_state_changed": EventReader._session_state,
+    "system/session_title_changed": lambda reader, frame: [e.SettingChanged("name", text(frame, "title"))],
     "system/commands_changed": lambda reader, frame: reader.settings.commands(objects(frame, "commands")),
     **{kind: _notice(meaning) for kind, meaning in NOTICES.items()},
 }
