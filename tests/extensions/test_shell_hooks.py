@@ -120,6 +120,23 @@ def test_what_it_prints_can_allow_change_and_ask(tmp_path: Path) -> None:
     assert [event.reason for event in asks if isinstance(event, Ask)] == ["sure?"]
 
 
+def test_it_can_answer_in_the_place_of_the_person(tmp_path: Path) -> None:
+    replies = [call("Run", command="a"), "done"]
+    command = printed(specific(hookEventName="PermissionRequest", decision={"behavior": "allow"}))
+    talk = hooked(tmp_path, "PermissionRequest", command, replies, tool=Run())
+    assert talk.of(ToolFinished)[0].output == "ran a"
+    assert talk.of(Ask) == []
+    denied = hooked(tmp_path, "PermissionRequest", "echo 'not here' >&2; exit 2", replies, tool=Run())
+    assert denied.of(ToolFinished)[0].output == "Tool denied: not here"
+
+
+def test_it_is_told_of_all_calls_of_a_step(tmp_path: Path) -> None:
+    hooked(tmp_path, "PostToolBatch", "cat > told.json")
+    fields = json.loads((tmp_path / "told.json").read_text())
+    assert [one["tool_name"] for one in fields["tool_calls"]] == ["Echo"]
+    assert fields["hook_event_name"] == "PostToolBatch"
+
+
 def test_continue_false_ends_the_turn(tmp_path: Path) -> None:
     talk = hooked(tmp_path, "PreToolUse", printed({"continue": False, "stopReason": "enough"}))
     assert talk.of(ToolFinished)[0].output == "Tool denied: enough"

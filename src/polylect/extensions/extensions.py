@@ -29,7 +29,7 @@ from polylect.vocab.answers import CommandCard
 from polylect.vocab.content import StreamRule, ToolCall
 from polylect.vocab.errors import StartError
 from polylect.vocab.events import ExtensionFailed, ExtensionRejected, Notice
-from polylect.vocab.hooks import HookContext, HookResult, Hooks, PreparedPrompt, ReplyWatcher
+from polylect.vocab.hooks import HookContext, HookResult, Hooks, ObservedEvent, PreparedPrompt, ReplyWatcher
 from polylect.vocab.ports import Processes, Tool, ToolReturn
 from polylect.vocab.tool_names import is_reserved, names_of
 
@@ -122,6 +122,18 @@ class Extensions(Hooks):
             verdict = await self._call_hook(hook, context, seen, replace(returned, output=result.output or ""))
             result = hook_format.merge(result, hook_format.deny_as_context(verdict))
         return result
+
+    async def permission(self, context: HookContext, call: ToolCall) -> HookResult:
+        result = HookResult()
+        for hook in self._hooks_for("permission", *self._names_of(call)):
+            seen = Call(call.call, call.name, deepcopy(call.args), context.agent)
+            result = hook_format.merge(result, await self._call_hook(hook, context, seen))
+        return result
+
+    async def observe(self, context: HookContext, event: ObservedEvent, fields: dict[str, Any], about: str = "") -> str:
+        hooks = [hook for hook in self._hooks_for("observed", about) if hook.name == event]
+        results = [await self._call_hook(hook, context, fields) for hook in hooks]
+        return "\n".join(result.context for result in results if result.context)
 
     async def before_compaction(self, context: HookContext, reason: str) -> HookResult:
         await asyncio.shield(self._loading)

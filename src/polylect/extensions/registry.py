@@ -13,7 +13,18 @@ from msgspec import Struct
 
 from polylect.vocab.content import Category, StreamRule
 
-Moment = Literal["before_tool", "after_tool", "prompt", "session_start", "session_end", "compaction", "stop"]
+Moment = Literal[
+    "before_tool",
+    "permission",
+    "after_tool",
+    "prompt",
+    "session_start",
+    "session_end",
+    "compaction",
+    "stop",
+    "observed",
+]
+"""`observed` stands for all events of `ObservedEvent`; the name of the hook says which."""
 
 
 class Call(Struct, frozen=True):

@@ -11,14 +11,14 @@ denied.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
 from polylect.extensions.registry import Call, Hook, HookFailed, Moment, matcher
 from polylect.system.search_paths import absolute_only
 from polylect.vocab import hook_format
-from polylect.vocab.hooks import HookContext, HookResult
+from polylect.vocab.hooks import HookContext, HookResult, ObservedEvent
 from polylect.vocab.ports import Processes, ToolReturn
 
 MOMENTS: dict[str, Moment] = {
@@ -29,6 +29,8 @@ MOMENTS: dict[str, Moment] = {
     "SessionEnd": "session_end",
     "Stop": "stop",
     "PreCompact": "compaction",
+    "PermissionRequest": "permission",
+    **dict.fromkeys(get_args(ObservedEvent), "observed"),
 }
 DEADLINE = 60.0
 MOST_RUNNING = 8
@@ -69,6 +71,10 @@ class ShellHooks:
                 return hook_format.call_input(id, name, args)
             case "PostToolUse", Call(id, name, args), ToolReturn() as returned:
                 return hook_format.call_input(id, name, args) | hook_format.result_input(returned)
+            case "PermissionRequest", Call(_, name, args):
+                return {"tool_name": name, "tool_input": args}
+            case _, dict(fields):
+                return fields
             case "UserPromptSubmit", text:
                 return {"prompt": text}
             case "SessionStart", *_:

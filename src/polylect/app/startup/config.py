@@ -72,7 +72,11 @@ _BUDGET: Keys = {
 _KEYS |= _BUDGET
 _OLD_NAMES = {"compact.compaction": "compact.output_cleanup"}
 """Old names of settings. They keep working, with a note."""
-HOOKS = ("PreToolUse", "PostToolUse", "UserPromptSubmit", "SessionStart", "SessionEnd", "Stop", "PreCompact")
+HOOKS = (
+    *("PreToolUse", "PostToolUse", "UserPromptSubmit", "SessionStart", "SessionEnd", "Stop", "PreCompact"),
+    *("PermissionRequest", "PermissionDenied", "PostToolBatch", "UserPromptExpansion", "PostCompact", "StopFailure"),
+    "DirectoryAdded",
+)
 _ADDED_LISTS = ("deny", "ask", "sandbox_hidden", *HOOKS)
 """Lists that a stronger place adds to instead of replacing them, so that it cannot lift what a weaker one forbids."""
 _ADDED_BY_FLAGS = ("allow", "sandbox_env")
