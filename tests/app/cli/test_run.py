@@ -102,14 +102,32 @@ def test_a_rule_allows_a_tool_of_a_server_by_its_full_name(place: Place, engine:
         assert run(place, CALLS_TRACKER, "go", "--allow", "mcp__other").returncode == 3
 
 
+OTHER_ENGINE = f"{sys.executable} -m polylect --json-stream --provider scripted --script {{}}"
+
+
+@pytest.mark.parametrize("engine", ["polylect", "polylect-omp", "polylect-claude", OTHER_ENGINE])
+def test_a_short_name_does_not_allow_a_tool_of_a_server(place: Place, engine: str) -> None:
+    pytest.importorskip("mcp", reason="no wheel of the MCP SDK for this machine")
+    place.configure(f"[mcp.servers.tracker]\ncommand = '{sys.executable}'\nargs = ['{TRACKER}', 'Works']")
+    script = place.workspace.parent / "script.toml"
+    script.write_text(CALLS_TRACKER)
+    words = [sys.executable, "-m", "polylect", "run", "go", "--allow", "echo", "--cwd", str(place.workspace)]
+    scripted = ["--provider", "scripted", "--script", str(script)] if engine != OTHER_ENGINE else []
+    words += ["--engine", engine.format(script), *scripted]
+    ran = subprocess.run(words, env=place.env, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (ran.returncode, ran.stdout) == (3, "done\n"), ran.stderr
+    assert "denied: echo" in ran.stderr or "denied: mcp__tracker__echo" in ran.stderr
+
+
 def test_the_reason_of_a_denial_names_the_rule_that_wanted_a_question(place: Place) -> None:
     place.configure('[tools]\nask = ["Bash(echo:*)"]\n')
     script = (
         '[[reply]]\nwhen.step = 1\nsay = [{ call = "Bash", args = { command = "echo x" } }]\n[[reply]]\ntext = "done"'
     )
-    ran = run(place, script, "go", "--mode", "force")
-    assert ran.returncode == 3
-    assert "the rule Bash(echo:*) wants it to be asked for" in ran.stderr
+    for words in (("--mode", "force"), ("--allow", "Bash")):
+        ran = run(place, script, "go", *words)
+        assert ran.returncode == 3
+        assert "the rule Bash(echo:*) wants it to be asked for" in ran.stderr
 
 
 def test_a_failed_server_and_ignored_project_settings_are_named_on_stderr(place: Place) -> None:

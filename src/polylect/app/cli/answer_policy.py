@@ -25,17 +25,20 @@ _PATHS = ("file_path", "path", "notebook_path")
 def answer_by_rules(allow: Sequence[str], deny: Sequence[str], cwd: str) -> Callable[[Ask], Verdict]:
     """Returns a function that answers asks by these rules.
 
-    It allows what an allow rule names and no deny rule does. It denies everything else, with the reason. `cwd` is the
+    It allows what an allow rule names and no deny rule does. It denies everything else, with the reason. A tool of an
+    MCP server is allowed only by its full name, `mcp__server__tool`: any server can choose a short one. `cwd` is the
     folder that relative paths in rules and calls are resolved against.
     """
     home, cwd = os.path.realpath(os.path.expanduser("~")), os.path.realpath(cwd)
-    rules: list[Rule] = [rule for text in deny for rule in parse(text, "deny", cwd, home)]
-    rules += [rule for text in allow for rule in parse(text, "allow", cwd, home)]
+    denying: list[Rule] = [rule for text in deny for rule in parse(text, "deny", cwd, home)]
+    allowing: list[Rule] = [rule for text in allow for rule in parse(text, "allow", cwd, home)]
 
     def judge(ask: Ask) -> Verdict:
         if ask.kind != "permission":
             return NOBODY_TO_ASK
-        judged = verdict(_proposed_call(ask, cwd), "default", (), rules)
+        call = _proposed_call(ask, cwd)
+        unidentified = call.origin == "mcp" and not call.long_name
+        judged = verdict(call, "default", (), denying if unidentified else [*denying, *allowing])
         if judged.decision == "allow":
             return True
         # The engine may ask because of a rule of its own, which these rules do not contain.
@@ -45,9 +48,12 @@ def answer_by_rules(allow: Sequence[str], deny: Sequence[str], cwd: str) -> Call
 
 
 def _proposed_call(ask: Ask, cwd: str) -> ProposedCall:
-    name = _NAMES.get(ask.name, ask.name)
+    of_server = ask.category == "mcp" or ask.name.startswith("mcp__")
+    name = ask.name if of_server else _NAMES.get(ask.name, ask.name)
     named_paths = [ask.args[key] for key in _PATHS if isinstance(ask.args.get(key), str)]
     paths = tuple(os.path.realpath(os.path.join(cwd, path)) for path in named_paths)
     outside = tuple(path for path in paths if os.path.commonpath([path, cwd]) != cwd)
-    category = _CATEGORIES.get(name, ask.category)
-    return ProposedCall(name, category, ask.args, outside, paths, name if name.startswith("mcp__") else "")
+    if of_server:
+        long_name = name if name.startswith("mcp__") else ""
+        return ProposedCall(name, "mcp", ask.args, outside, paths, long_name, origin="mcp")
+    return ProposedCall(name, _CATEGORIES.get(name, ask.category), ask.args, outside, paths)

@@ -55,7 +55,9 @@ class _Run:
         self._out = out
         self._options = options
         self._schema = schema
-        self._rules = answer_by_rules(options.allow, options.deny, options.cwd)
+        # An engine that has the allow rules asks only where they do not hold: a rule of its own wants the question.
+        allow = () if "allow" in options.engine_options else options.allow
+        self._rules = answer_by_rules(allow, options.deny, options.cwd)
         self._progress = Progress()
         self._output_error: BaseException | None = None
         self._limit_exceeded = ""
