@@ -97,6 +97,20 @@ class Many(Works):
         return self.text(message["params"]["name"])
 
 
+class Greets(Works):
+    """Has one prompt, `greet`, whose argument is a name."""
+
+    def initialize(self, message: dict[str, Any]) -> Any:
+        return {**super().initialize(message), "capabilities": {"tools": {}, "prompts": {}}}
+
+    def prompts_list(self, message: dict[str, Any]) -> Any:
+        return {"prompts": [{"name": "greet", "arguments": [{"name": "who"}]}]}
+
+    def prompts_get(self, message: dict[str, Any]) -> Any:
+        content = {"type": "text", "text": f"Say hello to {message['params']['arguments']['who']}"}
+        return {"messages": [{"role": "user", "content": content}]}
+
+
 class Large(Works):
     """Its results have as many parts, or keys in their structured form, as it is told."""
 

@@ -54,6 +54,8 @@ class ServerSupervisor:
         self.reason = ""
         self.listed: list[ListedTool] = []
         self.prompts: tuple[PromptCommand, ...] = ()
+        self.prompts_listed = asyncio.Event()
+        """Set when its prompts are known, or cannot be: they are listed only after its tools."""
         self.resources: tuple[Resource, ...] = ()
         self._setup = setup
         self._on_change = on_change
@@ -76,6 +78,7 @@ class ServerSupervisor:
         """Return once the server has ended. A caller may stop waiting: custody ends the process in any case."""
         self._connection, self.reason = None, "the server was removed"
         self._start_finished.set()
+        self.prompts_listed.set()
         self._work.cancel()
         await asyncio.wait((self._work,))
 
@@ -136,6 +139,7 @@ class ServerSupervisor:
         if had_prompts:
             self._setup.on_commands()
         self._start_finished.set()
+        self.prompts_listed.set()
         await self._on_change(self)
 
     def _with_details(self, fault: str) -> str:
@@ -169,6 +173,8 @@ class ServerSupervisor:
         except Exception as error:  # noqa: BLE001  (the old list stays)
             if self._connection is connection:
                 self._log.log(logging.WARNING, f"cannot list its {what}: {str(error) or type(error).__name__}")
+        if what == "prompts":
+            self.prompts_listed.set()
 
     async def _reload_tools(self, connection: "Connection") -> None:
         listed = await connection.tools()

@@ -131,6 +131,12 @@ class Servers:
             for prompt in supervisor.prompts
         ]
 
+    async def wait_for_prompts(self, command: str) -> None:
+        """Return when the prompts of the server that this command names are known, or cannot be."""
+        for name, supervisor in tuple(self._supervisors.items()):
+            if command.startswith(long_name(name, "")):
+                await supervisor.prompts_listed.wait()
+
     async def expand(self, command: str, words: Sequence[str]) -> tuple[Block, ...]:
         """The content of a prompt. `words` fill its arguments in order. Raises LookupError or ServerFault."""
         for name, supervisor in self._supervisors.items():

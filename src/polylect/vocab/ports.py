@@ -538,6 +538,9 @@ class Servers(Protocol):
     def commands(self) -> Sequence[CommandCard]:
         """What servers offer as prompts, by the name to call them."""
 
+    async def wait_for_prompts(self, command: str) -> None:
+        """Returns when the prompts of the server that `command` names are known, or cannot be."""
+
     async def expand(self, command: str, words: Sequence[str]) -> Sequence[Block]:
         """Returns what a prompt of a server stands for.
 

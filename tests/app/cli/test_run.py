@@ -142,6 +142,16 @@ def test_a_failed_server_and_ignored_project_settings_are_named_on_stderr(place:
     assert "tools.allow" in ran.stderr
 
 
+def test_the_first_prompt_waits_until_the_prompts_of_a_server_are_known(place: Place) -> None:
+    pytest.importorskip("mcp", reason="no wheel of the MCP SDK for this machine")
+    place.configure(f"[mcp.servers.shop]\ncommand = '{sys.executable}'\nargs = ['{TRACKER}', 'Greets']")
+    ran = run(place, '[[reply]]\ntext = "{prompt}!"\n', "/mcp__shop__greet Ann")
+    assert (ran.returncode, ran.stdout) == (0, "Say hello to Ann!\n"), ran.stderr
+    unknown = run(place, '[[reply]]\ntext = "{prompt}!"\n', "/mcp__shop__other", "--output", "jsonl").stdout
+    assert "/mcp__shop__other: no MCP server has the prompt" in unknown
+    assert '"step_started"' not in unknown
+
+
 READS = """
 [[reply]]
 when.step = 1

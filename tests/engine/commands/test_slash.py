@@ -192,6 +192,9 @@ class Prompts:
     def commands(self) -> list[CommandCard]:
         return [CommandCard("mcp__s__greet", "Greets", "<who>"), CommandCard("mcp__s__broken")]
 
+    async def wait_for_prompts(self, command: str) -> None:
+        pass
+
     async def expand(self, command: str, words: Sequence[str]) -> tuple[Block, ...]:
         if command == "mcp__s__broken":
             raise PolylectError("the server is gone")

@@ -4,7 +4,9 @@ The engine makes one `CommandContext` and gives it to the modules of this folder
 itself. `HeldCommands` and `McpServers` are two of those parts that nothing else owns.
 """
 
+import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -103,6 +105,14 @@ class McpServers:
             from polylect.engine.turn.server_wait import wait_for_servers  # only where there is a server
 
             await wait_for_servers(self.current, timeout, self._agent.emit)
+
+    async def wait_for_prompts(self, command: str) -> None:
+        """Wait until the prompts of the server that `command` names are known, as long as `mcp_wait` says."""
+        await self.wait()
+        if self.current and (timeout := self._agent.settings.mcp_wait):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout):
+                    await self.current.wait_for_prompts(command)
 
     async def close(self) -> None:
         if self.current:

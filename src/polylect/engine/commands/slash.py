@@ -1,7 +1,8 @@
 """Slash commands in prompts: built-in ones, Markdown files, and prompts of MCP servers.
 
 A built-in command is carried out and answered without a model. The others are replaced by the prompt they stand for.
-Text that names no command goes to the model unchanged. `turn/loop.py` calls `expand` for every prompt of a person.
+Text that names no command goes to the model unchanged; only `/mcp__...` with an unknown prompt is answered with a
+notice. `turn/loop.py` calls `expand` for every prompt of a person.
 """
 
 import re
@@ -73,9 +74,12 @@ class SlashCommands:
         return replace(expanded, contexts=(*expanded.contexts, *filter(None, [text])))
 
     async def _ask_server(self, prompt: PreparedPrompt, name: str, words: str) -> PreparedPrompt:
-        servers = self._context.servers.current
-        if servers is None or name not in [card.name for card in servers.commands()]:
+        if not name.startswith("mcp__"):
             return prompt
+        await self._context.servers.wait_for_prompts(name)
+        servers = self._context.servers.current
+        if servers is None:
+            return replace(prompt, answer=f"/{name}: there are no MCP servers")
         try:
             blocks = await servers.expand(name, words.split())
         except (LookupError, PolylectError) as error:
