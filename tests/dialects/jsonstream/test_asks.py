@@ -1,12 +1,14 @@
 """Questions on the wire: in the order in which hosts know calls, and each request closed by itself."""
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from dialects.pair import env
 from grammar_check import Grammar
+from polylect.dialects.jsonstream.asks import ask_of, tool_of
 from polylect.dialects.jsonstream.engine.codec import EngineSide
+from polylect.dialects.jsonstream.frames.base import ToolRequest
 from polylect.dialects.jsonstream.host.codec import HostSide
 from polylect.vocab.content import Option
 from polylect.vocab.events import (
@@ -118,3 +120,12 @@ def test_what_is_only_to_be_read_is_an_info_and_the_rest_of_a_display_is_counted
     ]
     assert [frame["message"] for frame in say(side, *shown)] == ["look", "$0.01"]
     assert side.lost == {"Display": 2}
+
+
+@pytest.mark.parametrize("kind", ["confirm", "url", "text"])
+def test_the_message_of_a_question_arrives(kind: Literal["confirm", "url", "text"]) -> None:
+    tool = tool_of(Ask("a", kind, title="Deploy?", reason="3 files to production"), None)
+    shown = "Deploy?" if kind == "text" else "Deploy?\n3 files to production"
+    assert (tool.args["question"], tool.args["message"]) == (shown, "3 files to production")
+    arrived = ask_of(ToolRequest("t", "a", tool))
+    assert (arrived.title, arrived.reason) == ("Deploy?", "3 files to production")

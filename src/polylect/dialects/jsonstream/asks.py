@@ -38,12 +38,16 @@ def tool_of(ask: Ask, called: ToolCalled | None) -> shapes.Tool:
         description = ask.title or (called.description if called else "")
         return shapes.Tool(ask.name, ask.category, ask.args, description)
     options = (YES, NO) if ask.kind == "confirm" else ask.options
+    # Deployed hosts show only `question`, so what the person decides by has to be in it.
+    decisive = bool(ask.reason) and ask.kind in ("confirm", "url")
     args = {
         "kind": ask.kind,
         "multiSelect": ask.multiple,
         "options": [{"description": option.description, "label": option.label} for option in options],
-        "question": ask.title,
+        "question": f"{ask.title}\n{ask.reason}" if decisive else ask.title,
     }
+    if ask.reason:
+        args["message"] = ask.reason
     if header := ask.args.get("header"):
         args["header"] = header
     return shapes.Tool(QUESTION, "info", args, f"ask_user: {_short(ask.title)}")
@@ -88,13 +92,16 @@ def ask_of(frame: shapes.ToolRequest) -> Ask:
         )
     options = _options(args.get("options"))
     confirm = args.get("kind") == "confirm"
+    message = args.get("message")
+    reason = message if isinstance(message, str) else ""
     return Ask(
         frame.call_id,
         "confirm" if confirm else "choice" if options else "text",
         call=frame.call_id,
         name=tool.name,
         category="info",
-        title=question,
+        title=question.removesuffix(f"\n{reason}") if reason else question,
+        reason=reason,
         options=() if confirm else options,
         multiple=args.get("multiSelect") is True,
         turn=frame.msg_id,
