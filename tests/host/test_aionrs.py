@@ -1,4 +1,4 @@
-"""aionrs 0.2.10 driven by the SDK: a scripted peer with its habits, as a real process (`peers/aionrs.py`)."""
+"""aionrs 0.2.10 driven by the SDK: a scripted peer with its quirks, as a real process (`peers/aionrs.py`)."""
 
 import asyncio
 import subprocess

@@ -1,4 +1,4 @@
-"""wayland-core 0.13.4 driven by the SDK: `peers/wayland_core.py`, a scripted peer with its habits, as a process."""
+"""wayland-core 0.13.4 driven by the SDK: `peers/wayland_core.py`, a scripted peer with its quirks, as a process."""
 
 import asyncio
 import os

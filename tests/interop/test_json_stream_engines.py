@@ -1,6 +1,6 @@
 """The real aionrs and wayland-core, where they are on PATH: they are no packages, so nothing here installs them.
 
-`tests/host/test_aionrs.py` and `tests/host/test_wayland_core.py` drive scripted peers with the same habits.
+`tests/host/test_aionrs.py` and `tests/host/test_wayland_core.py` drive scripted peers with the same quirks.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """A scripted peer that behaves as aionrs 0.2.10 was seen to behave.
 
-Its habits: commands that it cannot use are dropped without an answer; `stop` ends the engine without a frame, and the
+Its quirks: commands that it cannot use are dropped without an answer; `stop` ends the engine without a frame, and the
 process waits for the end of its input; `scope` of an approval is ignored; `init_history` never reaches the model;
 `usage` is the total of the session, and its input includes what came from the cache; each call and its result are
 repeated by an `info`; a server that fails is `mcp_ready` without tools; a session that was stopped inside a call cannot

@@ -1,6 +1,6 @@
 """A scripted peer that behaves as wayland-core 0.13.4 was seen to behave.
 
-Its habits: a session whose turn was stopped, killed or refused by the model's service is interrupted, and refuses every
+Its quirks: a session whose turn was stopped, killed or refused by the model's service is interrupted, and refuses every
 later message; after a refused key it asks no model any more; modes and servers are refused unless its environment
 allows them, mostly by an `info` only; a read outside the workspace is asked for with an `escalation`, and succeeds only
 if the folder is granted; a model without a price costs 0 with `priced` false; each call and its result are repeated by

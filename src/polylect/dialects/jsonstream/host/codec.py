@@ -53,7 +53,7 @@ class HostSide(HostCodec):
 
     Options beside `max_line`:
 
-    version      what the wire is taken for until `ready` shows which one it is (`habits.py`)
+    version      what the wire is taken for until `ready` shows which one it is (`engine_quirks.py`)
     hold         send one prompt at a time: polylect queues prompts, aionrs and wayland-core drop them
     modes        modes of this engine beyond default, auto_edit and force: polylect has plan and dont_ask
     resumed      the session has a past, so the engine's totals begin with what was used before
@@ -93,7 +93,7 @@ class HostSide(HostCodec):
 
     @property
     def _version(self) -> str:
-        return self._reader.habits.version
+        return self._reader.quirks.version
 
     # The interface of a codec.
 
@@ -198,7 +198,7 @@ class HostSide(HostCodec):
                 case e.TurnEnded(failure=Failure("session_interrupted")) if self._completer.idle:
                     self.successor = "new"  # and there the prompt is sent again: it never began here
                 case e.TurnEnded(failure=failure):
-                    if failure and failure.code in _KEY_REFUSED and self._reader.habits.drops_its_key:
+                    if failure and failure.code in _KEY_REFUSED and self._reader.quirks.drops_its_key:
                         self.successor = "resume"
                     yield event
                     self._steers.discard(event.turn)
@@ -292,7 +292,7 @@ class HostSide(HostCodec):
     def _stop(self) -> list[e.Event]:
         if not self._queue.running or self.successor:
             return []
-        if self._reader.habits.stop_ends_it:
+        if self._reader.quirks.stop_ends_it:
             self.successor = "new" if self._reader.calls_without_result else "resume"
         return self._write(shapes.Stop())
 
@@ -302,7 +302,7 @@ class HostSide(HostCodec):
         elif ask := self._reader.asks.get(command.ask):
             if command.args not in (None, ask.args):
                 raise Refusal("json-stream has no word for allowing a call with other arguments")
-            boundary, only_words = self._reader.boundaries.get(command.ask), self._reader.habits.only_words
+            boundary, only_words = self._reader.boundaries.get(command.ask), self._reader.quirks.only_words
             follows = self._write(asks_format.answer_frame(command, ask, boundary, only_words=only_words))
             self._remember(command, ask)
         else:
@@ -312,26 +312,26 @@ class HostSide(HostCodec):
     def _remember(self, command: c.Answer, ask: e.Ask) -> None:
         match command:
             case c.Answer(verdict="allow", always=Rule("category", category, effect="allow", tool="")) if (
-                self._reader.habits.forgets_approvals and category in ("", ask.category)
+                self._reader.quirks.forgets_approvals and category in ("", ask.category)
             ):
                 self._approved.add(ask.category)
 
     def _configure(self, command: c.Configure) -> list[e.Event]:
         modes = {**self._more_modes, **WIRE_MODES[self._version]}
-        shape = ImageConfig if self._reader.habits.sets_image_input else shapes.SetConfig
+        shape = ImageConfig if self._reader.quirks.sets_image_input else shapes.SetConfig
         frames = configure_frames(command.settings, modes, shape)
         follows = [event for frame in frames for event in self._write(frame)]
         return [*follows, *self._await_confirmation(command)]
 
     def _await_confirmation(self, command: c.Command) -> list[e.Event]:
         """Where only an `info` tells a refusal, the command is answered when a `pong` shows that it was handled."""
-        if not self._reader.habits.confirms_by_pong or not command.ref:
+        if not self._reader.quirks.confirms_by_pong or not command.ref:
             return []
         self._confirmations.append(_Confirmation(command.ref, command.session))
         return self._write(shapes.Ping())
 
     def _add_context(self, command: c.AddContext) -> list[e.Event]:
-        if not self._reader.habits.loses_context:
+        if not self._reader.quirks.loses_context:
             return self._write(shapes.InitHistory(command.text))
         self._context = f"{self._context}\n\n{command.text}".strip()
         return []

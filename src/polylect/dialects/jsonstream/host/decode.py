@@ -18,7 +18,7 @@ from polylect.dialects.jsonstream import events
 from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames import optional
 from polylect.dialects.jsonstream.frames.table import EXTRAS
-from polylect.dialects.jsonstream.host.habits import Habits, habits_of
+from polylect.dialects.jsonstream.host.engine_quirks import Quirks, quirks_of
 from polylect.dialects.jsonstream.host.subagents import SubagentReader
 from polylect.dialects.jsonstream.versions import FINISH_REASONS, OUR_MODES, VERSIONS
 from polylect.vocab import events as e
@@ -60,7 +60,7 @@ class EventReader:
         version: str = VERSIONS[0],
         used_before: Usage | None = Usage(),  # noqa: B008  (frozen)
     ) -> None:
-        self.habits: Habits = parent.habits if parent else Habits(version)
+        self.quirks: Quirks = parent.quirks if parent else Quirks(version)
         self.used_before = used_before
         self.calls_without_result = 0
         """Of the turn that runs: while there are any, aionrs has stored a history that no model takes."""
@@ -119,7 +119,7 @@ class EventReader:
     # The connection and its settings.
 
     def _ready(self, frame: shapes.Ready, fields: dict[str, Any]) -> list[e.Event]:
-        self.habits = habits_of(fields, self.habits.version)
+        self.quirks = quirks_of(fields, self.quirks.version)
         self._abilities, self._mode = self._offered(frame, fields)
         extras = self._abilities.extras | {key: fields[key] for key in _READY_EXTRAS if key in fields}
         abilities, session = replace(self._abilities, extras=extras), frame.session_id or ""
@@ -143,7 +143,7 @@ class EventReader:
         return events.abilities_of(fields.get("capabilities", {})), OUR_MODES.get(mode, mode)
 
     def _mcp_ready(self, frame: shapes.McpReady, fields: dict[str, Any]) -> list[e.Event]:
-        if not frame.tools and self.habits.empty_is_failed:
+        if not frame.tools and self.quirks.empty_is_failed:
             return [e.ServerChanged(frame.name, "failed", reason=_NO_TOOLS)]
         return [e.ServerChanged(frame.name, "ready", tuple(frame.tools))]
 
@@ -189,7 +189,7 @@ class EventReader:
     def _usage(self, frame: shapes.StreamEnd, fields: dict[str, Any]) -> Usage:
         """What the turn took. A turn that failed, and a slash command, report zeros, which are no totals."""
         usage = events.turn_usage(frame, fields)
-        if not self.habits.totals_usage or not usage.tokens:
+        if not self.quirks.totals_usage or not usage.tokens:
             return usage
         before, self.used_before = self.used_before, usage
         return Usage() if before is None else events.usage_since(usage, before)

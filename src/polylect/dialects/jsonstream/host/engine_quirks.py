@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 
-class Habits(Struct, frozen=True):
+class Quirks(Struct, frozen=True):
     """How an engine behaves.
 
     Attributes:
@@ -39,15 +39,15 @@ class Habits(Struct, frozen=True):
     sets_image_input: bool = False
 
 
-def habits_of(ready: dict[str, Any], version: str) -> Habits:
-    """The habits of the engine that sent this `ready`. `version` is what the caller takes the wire for."""
+def quirks_of(ready: dict[str, Any], version: str) -> Quirks:
+    """The quirks of the engine that sent this `ready`. `version` is what the caller takes the wire for."""
     capabilities = ready.get("capabilities")
     modes = capabilities.get("modes") if isinstance(capabilities, dict) else None
     if not isinstance(modes, list):
-        return Habits(version)
+        return Quirks(version)
     newer = isinstance(capabilities, dict) and "image_input" in capabilities  # aionrs since 0.2.5
     if "yolo" in modes and ready.get("version") != "0.1.0":  # an engine of the document; aionrs 0.1.0 names no modes
-        return Habits(
+        return Quirks(
             "0.1.0",
             only_words=True,
             forgets_approvals=True,
@@ -59,5 +59,5 @@ def habits_of(ready: dict[str, Any], version: str) -> Habits:
             sets_image_input=newer,
         )
     if isinstance(ready.get("contract"), dict):
-        return Habits("0.2.0", forgets_approvals=True, confirms_by_pong=True, drops_its_key=True)
-    return Habits("0.2.0" if "force" in modes else version)
+        return Quirks("0.2.0", forgets_approvals=True, confirms_by_pong=True, drops_its_key=True)
+    return Quirks("0.2.0" if "force" in modes else version)
