@@ -242,3 +242,18 @@ def test_a_hook_answers_a_question_and_another_hears_of_all_calls(tmp_path: Path
         assert "all of it is done" in json.dumps(stage.model.asked[-1]["messages"])
 
     run(tmp_path, MAKE, talk)
+
+
+def test_a_project_that_nobody_trusts_can_deny_and_not_allow(tmp_path: Path) -> None:
+    async def talk(stage: Stage) -> None:
+        settings = stage.work / ".claude" / "settings.json"
+        settings.parent.mkdir()
+        for rules, mode in (({"allow": ["Bash"]}, "default"), ({"deny": ["Bash"]}, "bypassPermissions")):
+            settings.write_text(json.dumps({"permissions": rules}))
+            await stage.query("MAKE", setting_sources=["user", "project"], permission_mode=mode)
+            assert not (stage.work / "made").exists()
+        await stage.query("MAKE", setting_sources=[], permission_mode="bypassPermissions")
+        assert (stage.work / "made").exists()
+        assert any("ignored in a project's file: permissions.allow" in line for line in stage.errors)
+
+    run(tmp_path, MAKE, talk, silent=False)
