@@ -83,6 +83,12 @@ def test_a_trusted_project_counts_in_full_and_its_local_file_before_it(place: Pl
     assert list(options(place, "--trust-workspace", "--mcp-config", flag)["mcp_servers"]) == ["docs", "own"]
 
 
+def test_a_folder_that_is_gone_is_reported_by_the_start_itself(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place.workspace)
+    place.workspace.rmdir()
+    assert start.options(["-p", "x"], "claude", place.env)["prompt"] == "x"
+
+
 def test_sources_say_which_files_count(place: Place) -> None:
     write(place.folder, {"permissions": {"deny": ["Write"]}})
     write(place.workspace, {"permissions": {"deny": ["Edit"]}})

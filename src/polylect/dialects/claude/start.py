@@ -375,7 +375,10 @@ def _read_flag_settings(options: Options) -> dict[str, object]:
 
 def _read_files(options: Options, env: dict[str, str]) -> "Files | None":
     """The settings files of claude, where there are any."""
-    places = settings_places(str(options.get("workspace") or os.getcwd()), env)
+    try:
+        places = settings_places(str(options.get("workspace") or os.getcwd()), env)
+    except FileNotFoundError:  # the folder is gone, which the start itself reports
+        return None
     named = options.get("setting_sources")
     if named == "" or (named is None and not any(map(os.path.lexists, places.values()))):
         return None
