@@ -32,7 +32,7 @@ _AS_OTHER = ("setpriv", f"--reuid={OTHER}", f"--regid={OTHER}", "--clear-groups"
 
 
 _PATHS = os.pathsep.join((str(Path(__file__).parents[2] / "src"), str(Path(msgspec.__file__).parents[1])))
-_IMPORT = "import sys; from polylect.tools.sandbox.landlock import version; sys.exit(version() < 3)"
+_IMPORT = "import sys, msgspec; from polylect.tools.sandbox.landlock import version; sys.exit(version() < 3)"
 
 
 def _tried(user: str, *argv: str) -> str:
@@ -63,7 +63,7 @@ def _fault(kind: str, user: str) -> str:
     if user == "other" and (os.geteuid() != 0 or not shutil.which("setpriv")):
         return "only root can become somebody else"
     if not _python(user):
-        return "this user has no Python with Landlock"
+        return "this user has no Python of this version, or no Landlock"
     if kind == "bwrap":
         return _tried(user, "bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-pid", "true")
     return ""

@@ -495,7 +495,7 @@ def test_a_question_that_outlives_its_turn_belongs_to_the_session(tmp_path: Path
         ("x = (", "SyntaxError"),
         ("x = 1", "ImportError: it has no function extend(polylect)"),
         ("import nothing_of_this_name", "ModuleNotFoundError"),
-        ("def extend(polylect): polylect.rule('(', 'x')", "error: missing )"),
+        ("def extend(polylect): polylect.rule('(', 'x')", "rror: missing )"),
         ("def extend(polylect): polylect.tool('a b', '', {}, print)", "ValueError: 'a b' is no name for a tool"),
         ("raise SystemExit(1)", "SystemExit"),
     ],
